@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from modtok_cli.api.measures import fairness as fairness
     from modtok_cli.api.measures import origin as origin
     from modtok_cli.api.measures import report as report
-    from modtok_cli.api.settings import TrainingSettings as TrainingSettings
     from modtok_cli.api.tokenizers import adopt as adopt
     from modtok_cli.api.tokenizers import check_subsets as check_subsets
     from modtok_cli.api.tokenizers import compare_tokenizers as compare_tokenizers
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from modtok_cli.base.errors import ModtokError as ModtokError
     from modtok_cli.base.errors import UsageError as UsageError
     from modtok_cli.base.public import ModtokWarning as ModtokWarning
+    from modtok_cli.cli.doctor import doctor as doctor
     from modtok_cli.construct.bpe import bpe as bpe
     from modtok_cli.construct.bpe_concat import bpe_concat as bpe_concat
     from modtok_cli.construct.bpe_merge import bpe_merge as bpe_merge
@@ -51,11 +51,12 @@ if TYPE_CHECKING:
     from modtok_cli.inference.run.generate import load_generator as load_generator
     from modtok_cli.inference.slice.slice import slice as slice
     from modtok_cli.measure.nsl import nsl as nsl
-    from modtok_cli.modular.protocol import Tokenizer as Tokenizer
+    from modtok_cli.modular.open import Tokenizer as Tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
     from modtok_cli.text.reading import Reading as Reading
     from modtok_cli.training.pretrain import pretrain as pretrain
+    from modtok_cli.training.settings import RunSettings as RunSettings
 
 __version__ = "0.1.0"
 
@@ -66,10 +67,10 @@ _NAMES = {
     "api.evaluations": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt evaluate_sum "
     "write_examples",
     "api.measures": "check explore fairness origin report",
-    "api.settings": "TrainingSettings",
     "api.tokenizers": "adopt check_subsets compare_tokenizers encode_files extract "
     "extract_frequent inspect load open_tokenizer",
     "base.errors": "ModtokError UsageError",
+    "cli.doctor": "doctor",
     "construct.bpe": "bpe",
     "construct.bpe_concat": "bpe_concat",
     "construct.bpe_merge": "bpe_merge",
@@ -85,11 +86,12 @@ _NAMES = {
     "inference.run.generate": "generate load_generator",
     "inference.slice.slice": "slice",
     "measure.nsl": "nsl",
-    "modular.protocol": "Tokenizer",
+    "modular.open": "Tokenizer",
     "modular.subtokenizer": "Subtokenizer",
     "modular.tokenizer": "ModularTokenizer",
     "text.reading": "Reading",
     "training.pretrain": "pretrain",
+    "training.settings": "RunSettings",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
@@ -98,9 +100,13 @@ __all__ = sorted(_MODULES)
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    module = f"{__name__}.{_MODULES.get(name, f'cli.commands.{name}')}"
+    try:
+        value = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from error
     globals()[name] = value
     return value
 

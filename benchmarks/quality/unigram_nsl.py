@@ -1,4 +1,4 @@
-"""NSL of Unigram tokenizers of 21 languages: the tables of docs/results.md.
+"""NSL of Unigram tokenizers of 21 languages: the tables of docs/unigram.md.
 
     python -m benchmarks unigram_nsl CORPUS TEXTS WORK
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.corpora import LANGUAGES
+from benchmarks.common import LANGUAGES
 from modtok_cli.construct.unigram import unigram
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.measure.references import References

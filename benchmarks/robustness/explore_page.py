@@ -22,10 +22,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.rows import emit
-from modtok_cli.measure.explore.page import explore
+from benchmarks.common import emit
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.reports.explore.page import explore
 
 PROGRAM = """
 function checked(tokenizers, requests) {

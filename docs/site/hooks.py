@@ -32,7 +32,7 @@ TASKS = {  # page of the Python reference → its title, and the modules with it
     "measures": ("Measure and report", "api.measures measure report"),
     "models": (
         "Train, slice and generate",
-        "api.settings architectures training inference",
+        "architectures training inference",
     ),
     "evaluations": ("Evaluate and study", "api.evaluations evaluate studies"),
     "errors": ("Errors and warnings", ""),  # and all that no other page has

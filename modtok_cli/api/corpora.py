@@ -142,7 +142,7 @@ def corpus_count(
     """
     names, reading = optional_languages(languages), Reading(errors, field, lang_field)
     said = progress_or_default(progress)
-    from modtok_cli.text.bounded_count import checked_memory
+    from modtok_cli.text.corpus import checked_memory
 
     most = checked_memory(memory)
     if executor is None:
@@ -160,9 +160,9 @@ def corpus_count(
             force=force,
             progress=said,
         )
-    from modtok_cli.corpus.extra import require_executor
+    from modtok_cli.base.extras import require
 
-    require_executor()
+    require("modtok corpus count --executor", corpus=("datatrove",))
     from modtok_cli.corpus.count import count_shards
 
     return count_shards(

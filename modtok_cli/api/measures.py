@@ -21,7 +21,7 @@ from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
     from modtok_cli.api.tokenizers import Errors
-    from modtok_cli.modular.protocol import Tokenizer
+    from modtok_cli.modular.open import Tokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
     AnyTokenizer = FilePath | Tokenizer | ModularTokenizer
@@ -187,8 +187,8 @@ def explore(
         UsageError: `output` exists, or the page cannot run a tokenizer.
         ModtokError: a tokenizer is damaged.
     """
-    from modtok_cli.measure.explore.page import explore
     from modtok_cli.modular.tokenizer import ModularTokenizer
+    from modtok_cli.reports.explore.page import explore
 
     single = isinstance(tokenizers, str | os.PathLike | ModularTokenizer)
     given = tokenizers if isinstance(tokenizers, Sequence) and not single else [tokenizers]
@@ -227,7 +227,7 @@ def report(
         UsageError: `output` exists.
         ModtokError: the workspace holds nothing to show, or a file is damaged.
     """
-    from modtok_cli.measure.report.report import report
+    from modtok_cli.reports.report import report
 
     return report(
         Path(workspace), Path(output), force=force, progress=progress_or_default(progress)

@@ -23,7 +23,7 @@ from modtok_cli.text.reading import Reading
 if TYPE_CHECKING:
     from modtok_cli.modular.comparison import Comparison
     from modtok_cli.modular.inspect import Report
-    from modtok_cli.modular.protocol import Tokenizer
+    from modtok_cli.modular.open import Tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
@@ -89,7 +89,7 @@ def adopt(
         UsageError: another type of tokenizer, an unknown language, or `output` exists.
         ModtokError: the file is damaged, or there is no text.
     """
-    from modtok_cli.modular.adopt import adopt, check_output
+    from modtok_cli.modular.adopted.adopt import adopt, check_output
 
     if output is not None:
         check_output(Path(output), force=force)
@@ -251,7 +251,7 @@ def encode_files(
         UsageError: `output` exists, or the tokenizer has no such token.
         ModtokError: unreadable text.
     """
-    from modtok_cli.modular.encode_files import encode_files
+    from modtok_cli.modular.encoding.files import encode_files
 
     if isinstance(tokenizer, str | os.PathLike):
         tokenizer = open_tokenizer(tokenizer)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from modtok_cli.base.option import Option
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.protocol import Tokenizer
+    from modtok_cli.modular.open import Tokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
 FilePath = str | os.PathLike[str]
@@ -84,15 +84,6 @@ Budget = Annotated[
         metavar="N",
         default=24000,
         high=MAX_BUDGET,
-    ),
-]
-Pretokenizer = Annotated[
-    str | None,
-    Option(
-        "How text is split into words: bpe, gpt2, llama3, qwen2, o200k, smollm or tekken.",
-        metavar="NAME",
-        complete="pretokenizers",
-        default="bpe",
     ),
 ]
 Data = Annotated[
@@ -224,6 +215,7 @@ Model = Annotated[
     FilePath,
     Option(
         "Run, checkpoint, slice, or directory of a Hugging Face model.",
+        key="model",
         argument=True,
         metavar="MODEL",
     ),
@@ -232,10 +224,12 @@ Step = Annotated[
     int | None, Option("Step of the checkpoint; the last one by default.", metavar="N", low=0)
 ]
 Inputs = Annotated[
-    Languages | None, languages_option("Languages of the input vocabulary, or full.", "--in")
+    Languages | None,
+    languages_option("Languages of the input vocabulary, or full.", "--in", key="reading"),
 ]
 Outputs = Annotated[
-    Languages | None, languages_option("Languages of the output vocabulary, or full.", "--out")
+    Languages | None,
+    languages_option("Languages of the output vocabulary, or full.", "--out", key="writing"),
 ]
 Gpus = Annotated[
     int,

@@ -49,15 +49,6 @@ Budget = Annotated[
         help="Vocabulary size per language, including the 256 bytes and the special tokens.",
     ),
 ]
-Pretokenizer = Annotated[
-    str,
-    Option(
-        "--pretokenizer",
-        metavar="NAME",
-        autocompletion=completion.pretokenizers,
-        help="How text is split into words: bpe, gpt2, llama3, qwen2, o200k, smollm or tekken.",
-    ),
-]
 Data = Annotated[
     Path,
     Option(

@@ -12,12 +12,12 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
-from math import isnan
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.reports.tables import Column as Column
+from modtok_cli.reports.tables import cell, short_names
 
 # Whether --table was given: tables go to standard output, whatever that is.
 TABLES: ContextVar[bool] = ContextVar("TABLES", default=False)
@@ -26,25 +26,10 @@ KEEP: ContextVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = Context
     "KEEP", default=None
 )
 
-Form = Literal["text", "int", "ratio", "score", "seconds", "bytes", "count"]
 _CHUNK = 1 << 16
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _UNLIMITED = 1 << 20  # columns; wide enough for any table
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a table: row key, heading, and number format.
-
-    Forms: text; int with thousands separators; ratio with 3 decimals (such as NSL); score with
-    1 decimal (accuracy, BLEU: 0 to 100); seconds; bytes in kB, MB, GB; count for the length of
-    a list.
-    """
-
-    key: str
-    heading: str
-    form: Form = "text"
 
 
 def emit_rows(
@@ -278,44 +263,6 @@ def _is_terminal(stream: Any) -> bool:
         return False
 
 
-def format_value(value: Any, form: Form) -> str:
-    """One cell.
-
-    >>> format_value(1.01449, "ratio"), format_value(340147, "int"), format_value(None, "int")
-    ('1.014', '340,147', '–')
-    """
-    if value is None or (isinstance(value, float) and isnan(value)):
-        return "–"
-    if form == "count":
-        return f"{len(value):,}"
-    if form == "int":
-        return f"{int(value):,}"
-    if form == "ratio":
-        return f"{value:.3f}"
-    if form == "score":
-        return f"{value:.1f}"
-    if form == "seconds":
-        return f"{value:.1f} s"
-    if form == "bytes":
-        return format_bytes(float(value))
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
-    return str(value)
-
-
-def format_bytes(value: float) -> str:
-    """Bytes in a unit that keeps them short.
-
-    >>> format_bytes(1_234_567)
-    '1.2 MB'
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(value) < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
-
-
 def _print_table(
     rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str, caption: str | None
 ) -> None:
@@ -343,8 +290,6 @@ def _print_table(
 
 def _without_directories(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Rows with paths of texts and tokenizers shortened to their last part, where unique."""
-    from modtok_cli.measure.tables import short_names
-
     short = {}
     for key in ("text", "tokenizer"):
         names = [row[key] for row in rows if isinstance(row.get(key), str)]
@@ -383,8 +328,8 @@ def _stacked(rows: list[Mapping[str, Any]], columns: Sequence[Column], title: st
     table.add_column(overflow="fold")
     for row in rows:
         for column in columns:
-            cell = format_value(row.get(column.key), column.form)
-            table.add_row(Text(escape_controls(column.heading)), Text(escape_controls(cell)))
+            text = cell(row.get(column.key), column.form)
+            table.add_row(Text(escape_controls(column.heading)), Text(escape_controls(text)))
         table.add_section()
     return table
 
@@ -402,8 +347,7 @@ def _table(rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str)
             overflow="fold",  # truncated names would be ambiguous
         )
     for row in rows:
-        cells = (format_value(row.get(column.key), column.form) for column in columns)
-        table.add_row(
-            *(Text(escape_controls(cell)) for cell in cells)
-        )  # Text does not interpret [brackets] as markup
+        cells = (cell(row.get(column.key), column.form) for column in columns)
+        # Text does not interpret [brackets] as markup.
+        table.add_row(*(Text(escape_controls(text)) for text in cells))
     return table

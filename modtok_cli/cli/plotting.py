@@ -26,7 +26,7 @@ def check_plot(plot: str | None) -> None:
     if suffix not in (".svg", ".png"):
         raise UsageError(f"expected FILE.svg, FILE.png or -, got {plot!r}", where="--plot")
     if suffix == ".png":
-        from modtok_cli.measure.plot.png import require_png
+        from modtok_cli.reports.plot.png import require_png
 
         require_png()
 
@@ -36,22 +36,22 @@ def emit_plot(
 ) -> None:
     """Draw the charts of a `kind` of rows to a file, or as text beside the table.
 
-    `kind` is a key of `measure.kinds.kinds()`.
+    `kind` is a key of `reports.kinds.kinds()`.
     """
     if plot is None:
         return
-    from modtok_cli.measure.kinds import kinds
-    from modtok_cli.measure.plot.present import presented
+    from modtok_cli.reports.kinds import kinds
+    from modtok_cli.reports.present import presented
 
     charts = kinds()[kind].charts(rows)
     if plot != "-":
-        from modtok_cli.measure.plot.draw import write_plot
+        from modtok_cli.reports.plot.layout import write_plot
 
         write_plot([presented(chart) for chart in charts], Path(plot))
         session.say(f"wrote {plot}")
         return
-    from modtok_cli.measure.plot.charts import Heat, is_empty
-    from modtok_cli.measure.plot.terminal import to_text
+    from modtok_cli.reports.charts import Heat, is_empty
+    from modtok_cli.reports.plot.terminal import to_text
 
     stream = sys.stdout if TABLES.get() else sys.stderr
     width = max(40, min(120, shutil.get_terminal_size().columns))

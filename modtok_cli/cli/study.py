@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.output import Column, emit_tables
+from modtok_cli.cli.output import emit_tables
 from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.cli.session import Session
 
@@ -51,16 +51,12 @@ def study_output(output: Path | None, name: str) -> Path:
 
 
 def emit_study(
-    session: Session,
-    kind: str,
-    rows: Sequence[Row],
-    tables: Sequence[tuple[str, Sequence[Row], Sequence[Column]]],
-    *,
-    plot: str | None,
-    json: bool,
+    session: Session, kind: str, rows: Sequence[Row], *, plot: str | None, json: bool
 ) -> None:
     """Write the rows as JSON lines or as summary tables, and the plot if requested."""
-    emit_tables(rows, tables, json=json)
+    from modtok_cli.reports.kinds import kinds
+
+    emit_tables(rows, kinds()[kind].summary(rows), json=json)
     emit_plot(session, plot, rows, kind)
 
 

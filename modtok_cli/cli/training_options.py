@@ -9,17 +9,17 @@ from typing import Any
 from modtok_cli.base.option import Option, options_of
 from modtok_cli.cli.declaration import as_parameter
 from modtok_cli.cli.session import Session
-from modtok_cli.training.settings import Settings
+from modtok_cli.training.settings import RunSettings
 
 
 def with_training_options(
     names: Sequence[str] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace `**options` of a command by the options of `Settings`, all or those of `names`.
+    """Replace `**options` of a command by the options of `RunSettings`, all or those of `names`.
 
     They follow the session and precede the command's own options.
     """
-    options = options_of(Settings)
+    options = options_of(RunSettings)
     chosen = [options[name] for name in (names or options)]
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -47,7 +47,7 @@ def training_settings(
     *,
     resume: bool = False,
     recipe: Mapping[str, Any] | None = None,
-) -> Settings:
+) -> RunSettings:
     """Settings from the parsed options: the command line overrides a recipe, which overrides
     modtok.toml and the environment.
 
@@ -57,7 +57,7 @@ def training_settings(
     Raises:
         UsageError: a value that its declaration refuses.
     """
-    options = options_of(Settings)
+    options = options_of(RunSettings)
     given = {}
     for name, value in values.items():
         on_command_line = name in session.explicit
@@ -68,4 +68,4 @@ def training_settings(
     for name, value in (recipe or {}).items():
         if name not in session.explicit:
             given[name] = value
-    return Settings(**given)
+    return RunSettings(**given)

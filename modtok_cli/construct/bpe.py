@@ -16,7 +16,6 @@ from modtok_cli.base.parameters import (
     Joint,
     Langs,
     Output,
-    Pretokenizer,
     Specials,
     Threads,
 )
@@ -30,11 +29,12 @@ from modtok_cli.construct.plain_files import PlainFiles
 from modtok_cli.construct.references import reference_json
 from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.work import Work
-from modtok_cli.learn.bpe import learn_bpe
 from modtok_cli.learn.merges import LearnedMerges
+from modtok_cli.learn.sequential import learn_bpe
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import merge_counts
+from modtok_cli.text.pretokenizer import PretokenizerName
 from modtok_cli.text.reading import Reading
 
 
@@ -121,7 +121,7 @@ def bpe(
     *,
     k: Budget = None,
     joint: Joint = False,
-    pretokenizer: Pretokenizer = None,
+    pretokenizer: PretokenizerName = None,
     specials: Specials = (),
     default_specials: DefaultSpecials = True,
     data: Data = "data",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, clear
-from modtok_cli.modular.containment import containment
+from modtok_cli.modular.comparison import containment
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.tokenizer import ModularTokenizer
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.learn.bpe import learn_plain
-from modtok_cli.learn.state import GlobalMerges
+from modtok_cli.learn.merges import GlobalMerges
+from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
@@ -26,7 +26,7 @@ def reference_json(
     """A plain BPE of one language as `tokenizer.json`.
 
     Its provenance contains `counts`, how often each token occurs in the training text, from
-    which `measure.identify` identifies the language of a line.
+    which `measure.references` identifies the language of a line.
     """
     grown = learn_plain(counts, k, specials, label=f"{language} alone", progress=progress)
     return _reference(language, counts, k, grown.merges, np.asarray(grown.frequency))

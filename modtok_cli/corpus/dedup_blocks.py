@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from modtok_cli.base.arrays import UInt64Array
-from modtok_cli.corpus.blocks import Documents, Step
-from modtok_cli.corpus.cut import quality_cuts
+from modtok_cli.corpus.blocks import FileStep
 from modtok_cli.corpus.dedup import (
     RUN,
     Seen,
@@ -28,9 +27,10 @@ from modtok_cli.corpus.dedup import (
     split,
 )
 from modtok_cli.corpus.fineweb import FineWebWriters
-from modtok_cli.corpus.near_blocks import remaining
+from modtok_cli.corpus.near import remaining
 from modtok_cli.corpus.parts import PartWriters, languages_in, part_path, read_part
 from modtok_cli.corpus.plan import FINEWEB, Plan
+from modtok_cli.corpus.quality import quality_cuts
 
 Writers = PartWriters | FineWebWriters
 
@@ -48,72 +48,63 @@ def runs_of(
         yield run, record, hashes
 
 
-class HashParagraphs(Step):
+class HashParagraphs(FileStep):
     """Write the sorted hashes of a shard's paragraphs, run by run."""
 
     name = "hash"
 
-    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
-        """Write hashes; yields no documents."""
-        with self.track_time():
-            for language, records in remaining(self.plan, rank):
-                self._hash(records, language, rank)
-        yield from ()
-
-    def _hash(self, records: Iterable[dict[str, Any]], language: str, rank: int) -> None:
-        current, held = 0, set[int]()
-        for run, _, hashes in runs_of(records):
-            if run != current:
-                save_hashes(_hash_path(self.plan, language, rank, current), held)
-                current, held = run, set()
-            held.update(hashes)
-        save_hashes(_hash_path(self.plan, language, rank, current), held)
+    def do(self, rank: int, world_size: int) -> None:
+        """See `FileStep`."""
+        for language, records in remaining(self.plan, rank):
+            current, hashes_of_run = 0, set[int]()
+            for run, _, hashes in runs_of(records):
+                if run != current:
+                    save_hashes(_hash_path(self.plan, language, rank, current), hashes_of_run)
+                    current, hashes_of_run = run, set()
+                hashes_of_run.update(hashes)
+            save_hashes(_hash_path(self.plan, language, rank, current), hashes_of_run)
 
 
-class FindRepeated(Step):
-    """Find the hashes of each run in a range that an earlier run of the language has."""
+class FindRepeated(FileStep):
+    """Find the hashes of each run in a range that an earlier run of the language has.
+
+    Writes one file per language and range.
+    """
 
     name = "compare"
 
-    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
-        """Write repeated hashes, one file per language and range; yields no documents."""
+    def do(self, rank: int, world_size: int) -> None:
+        """See `FileStep`."""
         low, high = split(1 << 64, world_size)[rank]
-        with self.track_time():
-            for language in languages_in(self.plan.work / "hashes"):
-                paths = sorted((self.plan.work / "hashes" / language).iterdir())
-                paths = [path for path in paths if not path.name.startswith(".")]
-                found = repeated([load_hashes(path) for path in paths], low, high)
-                save_pieces(
-                    self.plan.work / "repeated" / language / f"{rank:05d}.u64",
-                    {path.stem: pieces for path, pieces in zip(paths, found, strict=True)},
-                )
-        yield from ()
+        for language in languages_in(self.plan.work / "hashes"):
+            paths = sorted((self.plan.work / "hashes" / language).iterdir())
+            paths = [path for path in paths if not path.name.startswith(".")]
+            pieces = repeated([load_hashes(path) for path in paths], low, high)
+            save_pieces(
+                self.plan.work / "repeated" / language / f"{rank:05d}.u64",
+                {path.stem: own for path, own in zip(paths, pieces, strict=True)},
+            )
 
 
-class WriteCorpus(Step):
+class WriteCorpus(FileStep):
     """Write a shard's records without repeated paragraphs."""
 
     name = "deduplicate"
 
-    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
-        """Write the corpus; yields no documents."""
-        with self.track_time(), _writers(self.plan, rank) as parts:
+    def do(self, rank: int, world_size: int) -> None:
+        """See `FileStep`."""
+        with _writers(self.plan, rank) as parts:
             for language, cut in quality_cuts(self.plan).items():
                 path = part_path(self.plan.work / "parts", language, rank)
                 if cut and path.exists():
-                    self._count_cut(path, language, cut)
+                    for record in read_part(path):
+                        if (record["quality"] or 0.0) < cut:
+                            self.drop_page("quality", language, record["text"])
             for language, records in remaining(self.plan, rank, self._drop_near):
                 self._write(records, language, rank, parts)
-        yield from ()
 
     def _drop_near(self, record: dict[str, Any]) -> None:
-        text = record["text"]
-        self.drop(
-            "near-duplicate",
-            record["lang"],
-            paragraphs=text.count("\n") + 1,
-            characters=len(text),
-        )
+        self.drop_page("near-duplicate", record["lang"], record["text"])
 
     def _write(
         self, records: Iterable[dict[str, Any]], language: str, rank: int, parts: Writers
@@ -125,39 +116,20 @@ class WriteCorpus(Step):
                 current = run
                 seen = Seen(_repeated_of(self.plan, language, rank, run))
             paragraphs = record["text"].split("\n")
-            kept = []
+            left = []
             for paragraph, again in zip(paragraphs, seen.again(hashes), strict=True):
                 if again:
-                    self.drop(
-                        "paragraph: repeated",
-                        language,
-                        pages=0,
-                        paragraphs=1,
-                        characters=len(paragraph),
-                    )
+                    self.drop_paragraph("repeated", language, paragraph)
                 else:
-                    kept.append(paragraph)
-            record["text"] = text = "\n".join(kept)
+                    left.append(paragraph)
+            record["text"] = text = "\n".join(left)
             if not text:
                 self.drop("repeated", language)
-            elif len(text) < self.plan.settings.min_characters and len(kept) < len(paragraphs):
-                self.drop(
-                    "short after deduplication",
-                    language,
-                    paragraphs=len(kept),
-                    characters=len(text),
-                )
+            elif len(text) < self.plan.settings.min_characters and len(left) < len(paragraphs):
+                self.drop_page("short after deduplication", language, text)
             else:
                 parts.write(language, record)
-                self.keep(language, len(kept), len(text))
-
-    def _count_cut(self, path: Path, language: str, cut: float) -> None:
-        for record in read_part(path):
-            if (record["quality"] or 0.0) < cut:
-                text = record["text"]
-                self.drop(
-                    "quality", language, paragraphs=text.count("\n") + 1, characters=len(text)
-                )
+                self.keep(language, len(left), len(text))
 
 
 def _writers(plan: Plan, rank: int) -> Writers:

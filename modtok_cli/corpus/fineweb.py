@@ -7,14 +7,15 @@ Columns have FineWeb-2's names, types and order, as far as a build knows their v
 from __future__ import annotations
 
 import re
+from collections import Counter
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.files import atomic_file
-from modtok_cli.corpus.near_blocks import SIZE
+from modtok_cli.corpus.near import SIZE
 from modtok_cli.corpus.plan import Settings
-from modtok_cli.corpus.scripts import script_of
 from modtok_cli.text.languages import long_code
 
 SPLIT = "train"
@@ -32,6 +33,18 @@ COLUMNS = {
     SIZE: "int64",
     "quality_score": "float64",
 }
+SCRIPT_CHARACTERS = 2000
+"""Maximum number of characters of a text that are looked at."""
+UNKNOWN = "Zyyy"
+"""ISO's code for text without a script."""
+# The living scripts of Unicode and the more frequent ones of old texts, by how often they occur.
+_CODES = """
+Latn Cyrl Hani Arab Hira Kana Hang Grek Deva Hebr Thai Armn Geor Beng Taml Telu Knda Mlym Gujr Guru
+Orya Sinh Mymr Khmr Laoo Tibt Ethi Thaa Mong Syrc Cher Cans Nkoo Tfng Vaii Yiii Bopo Olck Mtei Java
+Sund Bali Bugi Cham Lana Tale Talu Tavt Lisu Limb Lepc Saur Sylo Kali Rjng Hano Buhd Tglg Tagb Batk
+Bamu Adlm Osge Rohg Wcho Hmnp Hmng Nand Newa Takr Sind Khoj Mroo Plrd Copt Goth Glag Runr Ogam Ital
+Xsux Egyp Phnx Armi Samr Avst Brah Khar Orkh Dsrt Shaw Bass Mend Cakm
+"""
 _OPTIONAL = (SIZE, "quality_score")
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}_[A-Z][a-z]{3}")
 _FILE = re.compile(r"[0-9]{3}_[0-9]{5,}\.parquet")
@@ -72,10 +85,10 @@ def is_table(file: Path) -> bool:
     except ImportError:
         return False
     try:
-        found = {*pq.read_schema(file).names}
+        names = {*pq.read_schema(file).names}
     except (pa.ArrowException, OSError):
         return False
-    return {*COLUMNS} - {*_OPTIONAL} <= found <= {*COLUMNS}
+    return {*COLUMNS} - {*_OPTIONAL} <= names <= {*COLUMNS}
 
 
 def columns_of(settings: Settings) -> dict[str, str]:
@@ -141,3 +154,31 @@ class FineWebWriters:
                 self._flush()
             else:
                 self._stack.__exit__(kind, *exception)
+
+
+def script_of(text: str) -> str:
+    """Script of most letters of a text. Japanese is `Jpan`, Korean `Hang` also with Han characters.
+
+    >>> [script_of(text) for text in ("Säde 7", "мир, peace на земле", "東京へ行く", "東京", "12")]
+    ['Latn', 'Cyrl', 'Jpan', 'Hani', 'Zyyy']
+    """
+    counts: Counter[str] = Counter()
+    for letter, number in Counter(filter(str.isalpha, text[:SCRIPT_CHARACTERS])).items():
+        counts[_script(letter)] += number
+    kana = counts.pop("Hira", 0) + counts.pop("Kana", 0)
+    for code, number in (("Jpan", kana), ("Hang", counts["Hang"])):
+        if 4 * number > counts["Hani"]:  # Han characters of Japanese, or of Korean
+            counts[code] = number + counts.pop("Hani", 0)
+    del counts[UNKNOWN]
+    code, number = max(counts.items(), key=lambda one: (one[1], one[0]), default=(UNKNOWN, 0))
+    return code if number else UNKNOWN
+
+
+@cache
+def _script(letter: str) -> str:
+    import regex
+
+    for code in _CODES.split():
+        if regex.match(rf"\p{{Script={code}}}", letter):
+            return code
+    return UNKNOWN

@@ -7,15 +7,22 @@ that share a page form a cluster, of which one page is kept.
 
 The blocks are datatrove's; what differs here: words of any language, pages of any length in bounded
 memory, and ranges of hashes that small files allow as well.
+
+In a build, `SignPages` (one task per shard), `PairPages` (buckets × ranges of hashes) and
+`ClusterPages` (groups shared by a few tasks) run them. A group is a language, or all of them. Later
+stages read the pages by `remaining`, which applies the quality cut and then datatrove's filter, in
+the order of the signing.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from functools import cache
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -23,18 +30,31 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import regex
+from datatrove.data import Document
 from datatrove.pipeline.dedup.minhash import (
     MinhashConfig,
     MinhashDedupBuckets,
     MinhashDedupCluster,
+    MinhashDedupFilter,
     MinhashDedupSignature,
 )
 from datatrove.utils.word_tokenizers import WordTokenizer
 from tqdm import tqdm
 from xxhash import xxh64_intdigest
 
-from modtok_cli.corpus.plan import Near
+from modtok_cli.corpus.blocks import FileStep
+from modtok_cli.corpus.parts import languages_in, part_path, read_part
+from modtok_cli.corpus.plan import Near, Plan
+from modtok_cli.corpus.quality import quality_cuts
 
+Record = dict[str, Any]
+SIZE = "minhash_cluster_size"
+"""Field of a record: number of pages in its cluster; the name is that of FineWeb-2."""
+SHARDS_PER_RANGE = 64
+"""Shards after which one more task compares each bucket."""
+MAX_RANGES = 50
+CLUSTER_TASKS = 8
+"""Maximum number of tasks that share the groups; each holds the pairs of one at a time."""
 # Scripts without spaces between words: a character with its marks is a word there.
 _UNSPACED = "".join(
     rf"\p{{{name}}}"
@@ -171,8 +191,124 @@ def raise_open_files() -> None:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def groups_in(place: Path) -> Iterator[tuple[str, Path]]:
-    """Groups of pages that are compared with each other, and their directories."""
-    if place.is_dir():
-        for entry in sorted(place.iterdir()):
-            yield entry.name, entry
+def _directories(plan: Plan) -> list[Path]:
+    """Directories of the groups of pages that are compared with each other."""
+    place = plan.work / "near"
+    return sorted(place.iterdir()) if place.is_dir() else []
+
+
+def pair_tasks(near: Near, shards: int) -> int:
+    """Number of tasks of `PairPages`."""
+    return near.buckets * min(MAX_RANGES, 1 + shards // SHARDS_PER_RANGE)
+
+
+class SignPages(FileStep):
+    """Write the MinHash signatures of a shard's pages."""
+
+    name = "sign"
+
+    def do(self, rank: int, world_size: int) -> None:
+        """See `FileStep`."""
+        plan, near = self.plan, _near_of(self.plan)
+        for group, records in _groups(plan, near, _above(plan, rank)):
+            place = plan.work / "near" / group / "signatures"
+            Signatures(place, near).run(map(_document, records), rank, world_size)
+
+
+class PairPages(FileStep):
+    """Find the pairs of a bucket in a range of hashes."""
+
+    name = "pair"
+
+    def do(self, rank: int, world_size: int) -> None:
+        """See `FileStep`."""
+        raise_open_files()
+        near = _near_of(self.plan)
+        for place in _directories(self.plan):
+            Pairs(place / "signatures", place / "pairs", near).run(None, rank, world_size)
+
+
+class ClusterPages(FileStep):
+    """Unite pairs to clusters, for every `world_size`-th group."""
+
+    name = "cluster"
+
+    def do(self, rank: int, world_size: int) -> None:
+        """See `FileStep`."""
+        raise_open_files()
+        near = _near_of(self.plan)
+        for place in _directories(self.plan)[rank::world_size]:
+            Clusters(place / "pairs", place / "removed", near).run()
+
+
+def remaining(
+    plan: Plan, rank: int, drop: Callable[[Record], None] = lambda record: None
+) -> Iterator[tuple[str, Iterator[Record]]]:
+    """Languages of a shard and their records, above the quality cut and without near-duplicates.
+
+    The records of a language are to be consumed before the next language. `drop` gets each
+    near-duplicate.
+    """
+    above = _above(plan, rank)
+    near = plan.settings.near
+    if near is None:
+        yield from above
+        return
+    for group, records in _groups(plan, near, above):
+        place = plan.work / "near" / group / "removed"
+        block = MinhashDedupFilter(
+            str(place), exclusion_writer=_Excluded(drop), load_cluster_sizes=True
+        )
+        left = map(_record, block.run(map(_document, records), rank))
+        yield from groupby(left, key=itemgetter("lang"))
+
+
+def _near_of(plan: Plan) -> Near:
+    assert plan.settings.near is not None  # the stages of these steps are only there with it
+    return plan.settings.near
+
+
+def _above(plan: Plan, rank: int) -> Iterator[tuple[str, Iterator[Record]]]:
+    """Languages of a shard and their records above the quality cut."""
+    cuts = quality_cuts(plan)
+    for language in languages_in(plan.work / "parts"):
+        path = part_path(plan.work / "parts", language, rank)
+        if path.exists():
+            yield language, _cut(path, cuts, language)
+
+
+def _cut(path: Path, cuts: Mapping[str, float], language: str) -> Iterator[Record]:
+    cut = cuts.get(language, 0.0)
+    return (record for record in read_part(path) if (record["quality"] or 0.0) >= cut)
+
+
+def _groups(
+    plan: Plan, near: Near, above: Iterable[tuple[str, Iterator[Record]]]
+) -> Iterator[tuple[str, Iterator[Record]]]:
+    """Records of a shard by group."""
+    if near.scope == "language":
+        yield from above
+    else:
+        yield "all", chain.from_iterable(records for _, records in above)
+
+
+def _document(record: Record) -> Document:
+    return Document(record["text"], record["source"], metadata=record)
+
+
+def _record(document: Document) -> Record:
+    # A shard in whose group nothing has a near-duplicate has no sizes.
+    record: Record = document.metadata
+    record.setdefault(SIZE, 1)
+    return record
+
+
+class _Excluded(nullcontext[Any]):
+    """What datatrove's filter takes for a writer of the pages that it removes."""
+
+    def __init__(self, drop: Callable[[Record], None]) -> None:
+        super().__init__(self)
+        self._drop = drop
+
+    def write(self, document: Document, rank: int = 0) -> None:
+        self._drop(document.metadata)

@@ -7,6 +7,7 @@ in fastText's format.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.corpus.dedup import paragraph_hash
 from modtok_cli.corpus.fasttext_file import as_fasttext
 from modtok_cli.corpus.language import load_fasttext
+from modtok_cli.corpus.plan import Plan, read_json
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
 
@@ -231,11 +233,26 @@ def cut_of(scores: dict[float, int], top: float) -> float:
     0.5
     """
     wanted = top * sum(scores.values())
-    kept = 0
+    pages = 0
     cut = 1.0
     for score in sorted(scores, reverse=True):
-        if kept >= wanted:
+        if pages >= wanted:
             break
-        kept += scores[score]
+        pages += scores[score]
         cut = score
     return cut
+
+
+def quality_cuts(plan: Plan) -> dict[str, float]:
+    """Minimum score to keep by language, from the histograms of all shards; {} without `top`."""
+    if plan.settings.quality_top is None:
+        return {}
+    totals: dict[str, Counter[float]] = {}
+    for path in sorted((plan.work / "scores").glob("*.json")):
+        for language, counted in read_json(path).items():
+            total = totals.setdefault(language, Counter())
+            total.update({float(score): number for score, number in counted.items()})
+    return {
+        language: cut_of(dict(total), plan.settings.quality_top)
+        for language, total in totals.items()
+    }

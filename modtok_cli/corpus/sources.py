@@ -11,11 +11,10 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus.members import Advance
-from modtok_cli.corpus.pages import MAX_BYTES, Bad, Found, Page
 from modtok_cli.corpus.parts import is_part
-from modtok_cli.corpus.warc import read_warc
-from modtok_cli.text.lines import BOM
+from modtok_cli.corpus.warc import MAX_BYTES, Bad, Page, Record, read_warc
 from modtok_cli.text.streams import Broken, is_pipe, read_chunks
+from modtok_cli.text.text_format import BOM
 
 # File name suffix (without `.gz` or `.zst`) -> format.
 FORMATS = {
@@ -40,10 +39,10 @@ def format_of(path: Path) -> str | None:
     ['warc', 'html', None]
     """
     name = path.name.lower().removesuffix(".gz").removesuffix(".zst")
-    found = FORMATS.get(Path(name).suffix)
-    if found is None and (match := _LAST_TWO.search(name)):
-        found = "html" if FORMATS.get(match[1]) == "html" else None
-    return found
+    kind = FORMATS.get(Path(name).suffix)
+    if kind is None and (match := _LAST_TWO.search(name)):
+        kind = "html" if FORMATS.get(match[1]) == "html" else None
+    return kind
 
 
 def find_files(inputs: Sequence[str | Path], output: Path | None = None) -> list[Path]:
@@ -61,7 +60,7 @@ def find_files(inputs: Sequence[str | Path], output: Path | None = None) -> list
     """
     if not inputs:
         raise UsageError("no input", remedy=f"pass files or directories of {_KNOWN}")
-    found: set[Path] = set()
+    files: set[Path] = set()
     for each in inputs:
         path = Path(each)
         if is_pipe(each):
@@ -83,19 +82,19 @@ def find_files(inputs: Sequence[str | Path], output: Path | None = None) -> list
                 raise ModtokError(
                     "directory contains no pages", where=str(path), remedy=f"expected {_KNOWN}"
                 )
-            found.update(below)
+            files.update(below)
         elif not path.exists():
             raise ModtokError("file or directory does not exist", where=str(path))
         elif format_of(path) is None:
             raise UsageError("unknown file format", where=str(path), remedy=f"expected {_KNOWN}")
         else:
-            found.add(path)
-    return sorted(found)
+            files.add(path)
+    return sorted(files)
 
 
 def read_pages(
     path: Path, advance: Advance | None = None, limit: int = MAX_BYTES
-) -> Iterator[Found]:
+) -> Iterator[Record]:
     """Yield every page of a file; damaged records do not stop the reading.
 
     Raises:
@@ -109,7 +108,7 @@ def read_pages(
     return _read_lines(path, advance, limit, is_json=kind == "json")
 
 
-def _read_html(path: Path, advance: Advance | None, limit: int) -> Iterator[Found]:
+def _read_html(path: Path, advance: Advance | None, limit: int) -> Iterator[Record]:
     data = b""
     try:
         for chunk in _chunks(path, advance):
@@ -123,7 +122,7 @@ def _read_html(path: Path, advance: Advance | None, limit: int) -> Iterator[Foun
     yield Page(data, True, 0)
 
 
-def _read_lines(path: Path, advance: Advance | None, limit: int, is_json: bool) -> Iterator[Found]:
+def _read_lines(path: Path, advance: Advance | None, limit: int, is_json: bool) -> Iterator[Record]:
     offset = 0
     try:
         for line, size in _lines(path, advance, limit):
@@ -137,7 +136,7 @@ def _read_lines(path: Path, advance: Advance | None, limit: int, is_json: bool) 
         yield Bad(offset, "damaged", str(error))
 
 
-def _json_page(line: bytes, offset: int) -> Found:
+def _json_page(line: bytes, offset: int) -> Record:
     try:
         record: Any = orjson.loads(line)
     except orjson.JSONDecodeError as error:

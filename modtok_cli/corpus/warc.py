@@ -6,14 +6,22 @@ record, its headers and the HTTP message, is parsed by fastwarc.
 
 from __future__ import annotations
 
+import io
 import re
+import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from modtok_cli.corpus.http import looks_html, payload
+import zstandard
+
 from modtok_cli.corpus.members import Advance, Archive, Member
-from modtok_cli.corpus.pages import MAX_BYTES, Bad, Found, Page, Skipped
 from modtok_cli.text.streams import Broken
+
+MAX_BYTES = 8 << 20
+"""Maximum size of a page in bytes; Common Crawl itself truncates at 1 to 5 MiB."""
+
 
 _START = b"WARC/1."
 _MAX_HEADER = 1 << 16
@@ -25,11 +33,50 @@ _HTML = ("text/html", "application/xhtml+xml")
 _WITH_PAGES = (b"response", b"resource", b"conversion")
 # A record that claims more is not decompressed to find its end; the next one is searched.
 _ABANDON = 1 << 30
+_LOOKS_HTML = re.compile(rb"<\s*(?:!doctype\s+html|html|head|body|title|p|div)\b", re.I)
+_SLICE = 1 << 11  # limits what zstd can expand to at once, see text.streams
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page.
+
+    `data` is HTML or plain text, `charset` the one that the server declared. `offset` is the start
+    of its record: in bytes of the stored file for WARC (as for `dd` or an index), of the
+    decompressed text for lines, 0 for a file with one page. `record` is the WARC record's id.
+    """
+
+    data: bytes
+    is_html: bool
+    offset: int
+    charset: str | None = None
+    url: str | None = None
+    date: str | None = None
+    record: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A valid record that is not a page (a request, an image, an error 404), and the reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A record that cannot be read, and the reason."""
+
+    offset: int
+    reason: str
+    detail: str = ""
+
+
+Record = Page | Skipped | Bad
 
 
 def read_warc(
     path: Path, advance: Advance | None = None, limit: int = MAX_BYTES
-) -> Iterator[Found]:
+) -> Iterator[Record]:
     """Yield for every record of a WARC or WET file its page, or why it has none, or its error.
 
     Records are gzip members, zstd frames (also with a dictionary) or plain. `limit` is the maximum
@@ -56,7 +103,7 @@ def _skip_blank(member: Member) -> None:
         member.read(len(piece) - len(rest))
 
 
-def _next_record(member: Member, limit: int) -> Found:
+def _next_record(member: Member, limit: int) -> Record:
     place = member.place
     start = member.peek(_MAX_HEADER)
     end = _END_OF_HEADER.search(start)
@@ -92,7 +139,7 @@ def _next_record(member: Member, limit: int) -> Found:
         return Bad(place, "damaged", str(error))
 
 
-def _parse(raw: bytes, name: bytes, place: int, limit: int) -> Found:
+def _parse(raw: bytes, name: bytes, place: int, limit: int) -> Record:
     from fastwarc.warc import WarcRecord
 
     record = WarcRecord.from_bytes(raw)
@@ -110,7 +157,7 @@ def _parse(raw: bytes, name: bytes, place: int, limit: int) -> Found:
             return Skipped(f"HTTP {status // 100}xx")
         kind = kind or (record.http_content_type or "").lower()
         charset = record.http_charset
-        data = payload(record, limit)
+        data = _payload(record, limit)
     elif name == b"resource":
         kind = kind or (headers.get("Content-Type") or "").split(";")[0].strip().lower()
     if name != b"conversion" and kind and kind not in _HTML and not kind.startswith("text/plain"):
@@ -119,7 +166,7 @@ def _parse(raw: bytes, name: bytes, place: int, limit: int) -> Found:
         data = record.reader.read(limit + 1)
     if len(data) > limit:
         return Bad(place, "too large", "when decompressed")
-    is_html = name != b"conversion" and (kind in _HTML or looks_html(data))
+    is_html = name != b"conversion" and (kind in _HTML or _looks_html(data))
     if not (kind or is_html or name == b"conversion"):
         return Skipped("not HTML")
     return Page(
@@ -131,3 +178,57 @@ def _parse(raw: bytes, name: bytes, place: int, limit: int) -> Found:
         headers.get("WARC-Date"),
         headers.get("WARC-Record-ID"),
     )
+
+
+def _looks_html(data: bytes) -> bool:
+    """Whether HTML starts within the first 2,048 bytes."""
+    return _LOOKS_HTML.search(data, 0, 2048) is not None
+
+
+def _payload(record: Any, limit: int) -> bytes:
+    """Payload of the response `record` (of fastwarc, with HTTP headers parsed, not decoded).
+
+    Transfer and content encodings are decoded up to `limit` + 1 bytes; fastwarc's own gzip decoder
+    has no limit (200 kB became 200 MB). Crawlers often store decoded pages with the original
+    headers: content that cannot be decoded but is HTML is used unchanged.
+
+    Raises:
+        OSError: the content can neither be decoded nor is it HTML.
+    """
+    stored: bytes = record.reader.read()  # bounded by the size of the record
+    headers = record.http_headers
+    names = f"{headers.get('Content-Encoding') or ''},{headers.get('Transfer-Encoding') or ''}"
+    data = stored
+    try:
+        for name in reversed(names.lower().replace(" ", "").split(",")):
+            data = _decode(data, name, limit)
+    except (OSError, zlib.error, zstandard.ZstdError) as error:
+        if not _looks_html(stored):
+            raise OSError(str(error)) from error
+        return stored
+    return data
+
+
+def _decode(data: bytes, name: str, limit: int) -> bytes:
+    if name in ("gzip", "x-gzip"):
+        return zlib.decompressobj(wbits=31).decompress(data, limit + 1)
+    if name == "deflate":
+        try:
+            return zlib.decompressobj().decompress(data, limit + 1)
+        except zlib.error:  # many servers send raw deflate without the zlib header
+            return zlib.decompressobj(wbits=-15).decompress(data, limit + 1)
+    if name in ("br", "chunked"):
+        from fastwarc.stream_io import BrotliReader, ChunkedReader
+
+        reader = BrotliReader if name == "br" else ChunkedReader
+        decoded: bytes = reader(io.BytesIO(data)).read(limit + 1)
+        return decoded
+    if name == "zstd":
+        frame = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
+        out = b""
+        for at in range(0, len(data), _SLICE):
+            out += frame.decompress(data[at : at + _SLICE])
+            if len(out) > limit or frame.eof:
+                break
+        return out
+    return data  # "", "identity" or an unknown encoding

@@ -16,6 +16,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.parameters import Languages
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.labels import matching
 from modtok_cli.text.languages import language_list, optional_languages
@@ -38,7 +39,7 @@ def names_exactly(side: Sequence[str] | str, languages: Iterable[str]) -> bool:
 
 
 def sides(
-    languages: Side, inputs: Side, outputs: Side
+    languages: Languages | None, inputs: Languages | None, outputs: Languages | None
 ) -> tuple[list[str] | None, list[str] | None]:
     """(inputs, outputs) of languages for both, or for each; ["full"] is T, None means not given.
 

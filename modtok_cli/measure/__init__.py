@@ -1,1 +1,1 @@
-"""Measurements of tokenizers on texts: tables, studies, plots and the report."""
+"""Measurements of tokenizers on texts."""

@@ -11,10 +11,14 @@ from typing import Any, TypeGuard
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.parameters import AnyTokenizers
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.manifest import read_manifest
+from modtok_cli.modular.open import Tokenizer, open_tokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.labels import the_one
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.rewriting import restore_pretokenizer
+from modtok_cli.text.table_files import is_table
+from modtok_cli.text.workspace import files_in
 
 Spec = str | Tokenizer
 """A tokenizer to measure: what `modular.open.open_tokenizer` takes, or an opened one."""
@@ -55,7 +59,7 @@ def is_each(spec: Spec) -> TypeGuard[str]:
 
 
 def open_named(specs: Iterable[Spec], progress: Progress = SILENT) -> list[Candidate]:
-    """Tokenizers for all texts, in the given order; `DIR@each` is skipped."""
+    """Tokenizers for all texts, in the same order; `DIR@each` is skipped."""
     opened = (
         open_tokenizer(spec, progress=progress) if isinstance(spec, str) else spec
         for spec in specs
@@ -69,42 +73,34 @@ def pretokenizers_of(candidates: Sequence[Candidate], specs: Iterable[Spec]) -> 
 
     That of `DIR@each` is read from its manifest before the languages are known.
     """
-    from modtok_cli.modular.manifest import read_manifest
-
-    found = [candidate.tokenizer.pretokenizer for candidate in candidates]
-    found += [
+    of_each = (
         restore_pretokenizer(read_manifest(Path(spec.rpartition("@")[0]))["pretokenizer"])
         for spec in filter(is_each, specs)
-    ]
-    return [each for each in found if each is not None]
+    )
+    named = (candidate.tokenizer.pretokenizer for candidate in candidates)
+    return [each for each in (*named, *of_each) if each is not None]
 
 
 def open_each(
     specs: Iterable[Spec], languages: Sequence[str], progress: Progress
 ) -> list[Candidate]:
     """Subtokenizers of every `DIR@each` for each language; warns about languages without one."""
-    from modtok_cli.modular.tokenizer import ModularTokenizer
-    from modtok_cli.text.labels import the_one
-
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for spec in filter(is_each, specs):
         modular = ModularTokenizer.load(Path(spec.rpartition("@")[0]))
         missing = []
         for language in languages:
             if own := the_one(language, modular.languages):
-                found.append(Candidate(modular.subset([own]), spec, language))
+                candidates.append(Candidate(modular.subset([own]), spec, language))
             else:
                 missing.append(language)
         if missing:
             progress.warn(f"{spec}: no subtokenizer for {', '.join(missing)}")
-    return found
+    return candidates
 
 
 def wants_documents(candidates: Sequence[Candidate], texts: Sequence[Path | str]) -> bool:
-    """Whether lines must be kept: to compare their lengths, unless only word counts are given."""
-    from modtok_cli.text.table_files import is_table
-    from modtok_cli.text.workspace import files_in
-
+    """Whether lines must be kept: to compare their lengths, unless there are only word counts."""
     files = [file for text in texts if text != "-" for file in files_in(text)]
     only_counts = bool(files) and all(is_table(file) for file in files)
     return not only_counts or any(
@@ -123,14 +119,14 @@ def with_each(
     Raises:
         ModtokError: there is no tokenizer: no `DIR@each` has any of the languages.
     """
-    found = [*named, *open_each(specs, languages, progress)]
-    if not found:
+    candidates = [*named, *open_each(specs, languages, progress)]
+    if not candidates:
         raise ModtokError(
             "no tokenizer for any text",
             where=", ".join(map(_label, specs)),
             remedy=f"no tokenizer has {', '.join(languages)}; pass another with -t",
         )
-    return in_order(found, specs)
+    return in_order(candidates, specs)
 
 
 def in_order(candidates: Sequence[Candidate], specs: Sequence[Spec]) -> list[Candidate]:

@@ -28,15 +28,13 @@ from modtok_cli.measure.candidates import (
     wants_documents,
     with_each,
 )
-from modtok_cli.measure.identify import identify_whole
-from modtok_cli.measure.nsl import word_total
-from modtok_cli.measure.references import Reference, references_or_none
-from modtok_cli.measure.scripts import scripts_of
+from modtok_cli.measure.references import Reference, identify_whole, references_or_none
+from modtok_cli.measure.scripts import scripts_of, word_total
 from modtok_cli.measure.texts import Text, check_texts, load_texts
-from modtok_cli.measure.usage import RoundTrip, round_trip, usage
+from modtok_cli.measure.usage import RoundTrip, fitting, ratio, round_trip, usage
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import languages_of
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.open import Tokenizer
 from modtok_cli.text.language_names import UNKNOWN, language_name
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.reading import Reading
@@ -139,15 +137,8 @@ def check(
     _identify(loaded, tokenizers, opened, progress)
     present = sorted({text.language for text in loaded})
     opened = with_each(opened, tokenizers, present, progress)
-    found: list[_Found] = []
-    total = sum(each.fits(text.language) for text in loaded for each in opened)
-    with progress.task("measuring", total=total, unit="texts") as task:
-        for text in loaded:
-            for candidate in opened:
-                if candidate.fits(text.language):
-                    found.append(_measure(candidate, text))
-                    task.advance(1)
-    rows = [_row(each, _english(each, found)) for each in found]
+    measured = [_measure(each, text) for text, each in fitting(loaded, opened, progress)]
+    rows = [_row(each, _english(each, measured)) for each in measured]
     worst: dict[str, float] = {}
     for row in rows:
         worst[row["language"]] = max(worst.get(row["language"], 0.0), row["excess"] or 0.0)
@@ -165,8 +156,8 @@ def _identify(
     references: dict[str, Reference] = {}
     if unknown:
         try:
-            found = references_or_none(None, tokenizers, opened, progress)
-            references = found.all() if found else {}
+            known = references_or_none(None, tokenizers, opened, progress)
+            references = known.all() if known else {}
         except ModtokError as error:  # damaged, and not needed for what is measured
             progress.warn(f"{error}; languages are not identified")
     remaining: list[str] = []
@@ -175,8 +166,8 @@ def _identify(
         language = identify_whole(text.counts, references)
         if language:
             text.language = language
-            said = f"{where}: identified as {language_name(language)} (--lang names another)"
-            progress.note(said)
+            name = language_name(language)
+            progress.note(f"{where}: identified as {name} (--lang names another)")
         else:
             remaining.append(where)
     if remaining:
@@ -185,7 +176,7 @@ def _identify(
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Measured:
     """What was measured of one tokenizer on one text."""
 
     candidate: Candidate
@@ -197,14 +188,10 @@ class _Found:
 
     @property
     def per_character(self) -> float | None:
-        return _ratio(self.tokens, self.text.counts.size.characters)
+        return ratio(self.tokens, self.text.counts.size.characters)
 
 
-def _ratio(a: float, b: float | None) -> float | None:
-    return a / b if b else None
-
-
-def _measure(candidate: Candidate, text: Text) -> _Found:
+def _measure(candidate: Candidate, text: Text) -> _Measured:
     tokenizer = candidate.tokenizer
     used = usage(tokenizer, text, occurrences=True)
     assert used.occurrences is not None
@@ -215,7 +202,7 @@ def _measure(candidate: Candidate, text: Text) -> _Found:
     )
     unknown: int | None = getattr(tokenizer, "unknown", None)  # ours have none: they have bytes
     lost = 0 if unknown is None else int(used.occurrences[unknown])
-    return _Found(candidate, text, used.tokens, partial, lost, round_trip(tokenizer, text))
+    return _Measured(candidate, text, used.tokens, partial, lost, round_trip(tokenizer, text))
 
 
 def _is_whole(tokenizer: Tokenizer, token: int) -> bool:
@@ -227,18 +214,17 @@ def _is_whole(tokenizer: Tokenizer, token: int) -> bool:
     return "\ufffd" not in text  # libraries decode a byte to this character
 
 
-def _english(found: _Found, everything: Sequence[_Found]) -> _Found | None:
+def _english(mine: _Measured, everything: Sequence[_Measured]) -> _Measured | None:
     """The same tokenizer on English text, the parallel one if there is one."""
-    if found.text.language == BASE:
+    if mine.text.language == BASE:
         return None
     others = [
         each
         for each in everything
-        if each.candidate.label == found.candidate.label and each.text.language == BASE
+        if each.candidate.label == mine.candidate.label and each.text.language == BASE
     ]
-    return next((each for each in others if _parallel(found.text, each.text)), None) or next(
-        iter(others), None
-    )
+    parallel = [each for each in others if _parallel(mine.text, each.text)]
+    return next(iter(parallel or others), None)
 
 
 def _parallel(one: Text, two: Text) -> bool:
@@ -250,16 +236,16 @@ def _parallel(one: Text, two: Text) -> bool:
     return seem_parallel(lengths(one.documents), lengths(two.documents))
 
 
-def _row(found: _Found, english: _Found | None) -> dict[str, Any]:
-    text, tokens, size = found.text, found.tokens, found.text.counts.size
+def _row(mine: _Measured, english: _Measured | None) -> dict[str, Any]:
+    text, tokens, size = mine.text, mine.tokens, mine.text.counts.size
     scripts = scripts_of(text.counts)
     words = word_total(text.counts) if scripts.has_words else None
     letters = MEASURED.get(text.language, LETTERS)
     expected = letters + (SYLLABLES - letters) * scripts.syllabic
-    per_character = found.per_character
+    per_character = mine.per_character
     row: dict[str, Any] = {
-        "tokenizer": found.candidate.label,
-        "size": found.candidate.tokenizer.size,
+        "tokenizer": mine.candidate.label,
+        "size": mine.candidate.tokenizer.size,
         "text": text.name,
         "language": text.language,
         "name": language_name(text.language),
@@ -267,20 +253,20 @@ def _row(found: _Found, english: _Found | None) -> dict[str, Any]:
         "characters": size.characters,
         "bytes": size.bytes,
         "words": words,
-        "tokens_per_word": _ratio(tokens, words),
+        "tokens_per_word": ratio(tokens, words),
         "tokens_per_character": per_character,
-        "tokens_per_byte": _ratio(tokens, size.bytes),
+        "tokens_per_byte": ratio(tokens, size.bytes),
         "excess": None if per_character is None else per_character / expected,
-        "premium": _ratio(tokens, english.tokens)
+        "premium": ratio(tokens, english.tokens)
         if english and _parallel(text, english.text)
         else None,
-        "per_character_premium": _ratio(per_character or 0.0, english.per_character)
+        "per_character_premium": ratio(per_character or 0.0, english.per_character)
         if english
         else None,
-        "byte_tokens": _ratio(found.byte_tokens, tokens),
-        "unknown_tokens": _ratio(found.unknown_tokens, tokens),
-        "tested_lines": found.lossy.lines,
-        "lossy_lines": found.lossy.failed,
+        "byte_tokens": ratio(mine.byte_tokens, tokens),
+        "unknown_tokens": ratio(mine.unknown_tokens, tokens),
+        "tested_lines": mine.lossy.lines,
+        "lossy_lines": mine.lossy.failed,
     }
     row["verdict"] = verdict(row)
     row["reason"] = reason(row)
@@ -288,7 +274,7 @@ def _row(found: _Found, english: _Found | None) -> dict[str, Any]:
     row["signature"] = signature(
         "check",
         [
-            ("tok", found.candidate.tokenizer.signature),
+            ("tok", mine.candidate.tokenizer.signature),
             ("lang", text.language),
             ("text", text.counts.fingerprint()),
             *([("en", english.text.counts.fingerprint())] if english else []),
@@ -310,9 +296,9 @@ def verdict(row: Mapping[str, Any]) -> str:
     unknown = row["unknown_tokens"] or 0.0
     if unknown >= MANY_UNKNOWN:
         return "bad"
-    found = next(name for name, limit in VERDICTS if (row["excess"] or 0.0) <= limit)
+    by_excess = next(name for name, limit in VERDICTS if (row["excess"] or 0.0) <= limit)
     many = (row["byte_tokens"] or 0.0) >= MANY_BYTES or unknown >= SOME_UNKNOWN
-    return "poor" if many and found in ("good", "fair") else found
+    return "poor" if many and by_excess in ("good", "fair") else by_excess
 
 
 def reason(row: Mapping[str, Any]) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.measure.candidates import is_each, open_each, open_named
-from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.text.count_files import count_files
+from modtok_cli.modular.open import Tokenizer
+from modtok_cli.text.corpus import count_files
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.readers import read_batches

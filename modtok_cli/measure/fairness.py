@@ -27,11 +27,11 @@ from modtok_cli.measure.candidates import (
     wants_documents,
     with_each,
 )
-from modtok_cli.measure.inequality import spread
-from modtok_cli.measure.nsl import word_total
-from modtok_cli.measure.references import References, references_or_none
+from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
-from modtok_cli.measure.usage import Usage, merge_only, round_trip, specials_of, usage
+from modtok_cli.measure.usage import Basis, Usage, merge_only, ratio, round_trip, usage
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.labels import the_one
 from modtok_cli.text.reading import Reading
 
 DEFAULT_PIVOT = "en"
@@ -84,7 +84,7 @@ def fairness(
     check_aligned(by_language, pivot, progress)
     opened = with_each(opened, tokenizers, sorted(by_language), progress)
     labels = list(dict.fromkeys(candidate.label for candidate in opened))
-    basis = {text.language: _Basis.of(text, reference_set) for text in by_language.values()}
+    basis = {text.language: Basis.of(text, reference_set) for text in by_language.values()}
     if reference_set is not None:
         reference_set.warn_of_missing(list(by_language), progress)
     measured: dict[str, dict[str, _Measured]] = {}
@@ -94,20 +94,18 @@ def fairness(
             measured[label] = _measure(mine, by_language, progress)
             task.advance(1)
     rows = {
-        label: [
-            _row(label, found, basis[language], by_language[language], pivot) for language in found
-        ]
-        for label, found in measured.items()
+        label: [_row(label, own, basis[language], pivot) for language in own]
+        for label, own in measured.items()
     }
     common = _common(measured, progress)
     totals = [
         _total(
             label,
-            {language: found[language] for language in common},
+            {language: own[language] for language in common},
             [row for row in rows[label] if row["language"] in common],
             pivot,
         )
-        for label, found in measured.items()
+        for label, own in measured.items()
         if common
     ]
     return [row for lines in rows.values() for row in lines] + totals
@@ -115,8 +113,8 @@ def fairness(
 
 def _common(measured: Mapping[str, Mapping[str, _Measured]], progress: Progress) -> list[str]:
     """Languages that every tokenizer was measured on: summaries over other sets do not compare."""
-    languages = list(dict.fromkeys(name for found in measured.values() for name in found))
-    common = [name for name in languages if all(name in found for found in measured.values())]
+    languages = list(dict.fromkeys(name for own in measured.values() for name in own))
+    common = [name for name in languages if all(name in own for own in measured.values())]
     if not common:
         progress.warn("the tokenizers have no language in common: no summary over languages")
     elif len(common) < len(languages):
@@ -128,23 +126,21 @@ def _common(measured: Mapping[str, Mapping[str, _Measured]], progress: Progress)
 
 
 def _one_each(texts: Sequence[Text]) -> dict[str, Text]:
-    found: dict[str, Text] = {}
+    by_language: dict[str, Text] = {}
     for text in sorted(texts, key=lambda text: text.language):
-        if text.language in found:
+        if text.language in by_language:
             raise UsageError(
-                f"a second text in {text.language}, beside {found[text.language].name}",
+                f"a second text in {text.language}, beside {by_language[text.language].name}",
                 where=text.name,
                 remedy="pass one text per language, all with the same lines",
             )
-        found[text.language] = text
-    return found
+        by_language[text.language] = text
+    return by_language
 
 
 def _pivot(wanted: str | None, texts: Mapping[str, Text]) -> str:
     if wanted is None:
         return DEFAULT_PIVOT if DEFAULT_PIVOT in texts else next(iter(texts))
-    from modtok_cli.text.labels import the_one
-
     name = the_one(wanted, list(texts))
     if name is None:
         raise UsageError(
@@ -153,24 +149,6 @@ def _pivot(wanted: str | None, texts: Mapping[str, Text]) -> str:
             remedy=f"there are: {', '.join(texts)}",
         )
     return name
-
-
-@dataclass(frozen=True)
-class _Basis:
-    """Divisors of a text's numbers."""
-
-    reference_tokens: int | None
-    reference_signature: str
-    words: int
-    fingerprint: str
-
-    @classmethod
-    def of(cls, text: Text, references: References | None) -> _Basis:
-        tokens, name = None, "none"
-        if references is not None and text.language in references.languages:
-            reference = references[text.language].tokenizer
-            tokens, name = usage(reference, text).tokens, reference.signature
-        return cls(tokens, name, word_total(text.counts), text.counts.fingerprint())
 
 
 @dataclass(frozen=True)
@@ -184,7 +162,7 @@ def _measure(
     candidates: Sequence[Candidate], texts: Mapping[str, Text], progress: Progress
 ) -> dict[str, _Measured]:
     """Language -> usage of the tokenizer for its text."""
-    found: dict[str, _Measured] = {}
+    measured: dict[str, _Measured] = {}
     for language, text in texts.items():
         for candidate in candidates:
             if not candidate.fits(language):
@@ -196,19 +174,14 @@ def _measure(
                     f"{candidate.label} is not lossless on {text.name}: {tried.failed} of "
                     f"{tried.lines} tested lines changed, the first is line {tried.first}"
                 )
-            found[language] = _Measured(candidate, used, tried.failed)
-    return found
+            measured[language] = _Measured(candidate, used, tried.failed)
+    return measured
 
 
-def _ratio(a: float, b: float | None) -> float | None:
-    return a / b if b else None
-
-
-def _row(
-    label: str, measured: Mapping[str, _Measured], basis: _Basis, text: Text, pivot: str
-) -> dict[str, Any]:
+def _row(label: str, measured: Mapping[str, _Measured], basis: Basis, pivot: str) -> dict[str, Any]:
+    text = basis.text
     mine = measured[text.language]
-    tokenizer, tokens, size = mine.candidate.tokenizer, mine.usage.tokens, text.counts.size
+    tokenizer, tokens = mine.candidate.tokenizer, mine.usage.tokens
     occurrences = mine.usage.occurrences
     assert occurrences is not None
     at_pivot = measured[pivot].usage.tokens if pivot in measured else None
@@ -220,16 +193,10 @@ def _row(
         "language": text.language,
         "pivot": pivot,
         "tokens": tokens,
-        "premium": _ratio(tokens, at_pivot),
-        "nsl": _ratio(tokens, basis.reference_tokens),
+        "premium": ratio(tokens, at_pivot),
+        "nsl": ratio(tokens, basis.reference_tokens),
         "reference_tokens": basis.reference_tokens,
-        "documents": size.documents,
-        "characters": size.characters,
-        "bytes": size.bytes,
-        "words": basis.words,
-        "tokens_per_character": _ratio(tokens, size.characters),
-        "tokens_per_byte": _ratio(tokens, size.bytes),
-        "tokens_per_word": _ratio(tokens, basis.words),
+        **basis.relative(tokens),
         "used_tokens": int((occurrences > 0).sum()),
         "measured_on": mine.usage.basis,
         "lossy_lines": mine.failed,
@@ -240,7 +207,7 @@ def _row(
                 ("ref", basis.reference_signature),
                 ("lang", text.language),
                 ("pivot", pivot),
-                ("text", basis.fingerprint),
+                ("text", text.counts.fingerprint()),
             ],
         ),
     }
@@ -255,7 +222,7 @@ def _total(
     total: dict[str, Any] = {
         "kind": "tokenizer",
         "tokenizer": label,
-        "size": max(found.candidate.tokenizer.size for found in measured.values()),
+        "size": max(own.candidate.tokenizer.size for own in measured.values()),
         "languages": list(measured),
         "pivot": pivot,
     }
@@ -272,15 +239,12 @@ def _total(
     total["premium_max"] = worst["premium"]
     total["premium_max_language"] = worst["language"]
     total |= _vocabulary(measured)
-    signatures = [found.candidate.tokenizer.signature for found in measured.values()]
-    total["lossy_lines"] = sum(found.failed for found in measured.values())
+    signatures = [own.candidate.tokenizer.signature for own in measured.values()]
+    total["lossy_lines"] = sum(own.failed for own in measured.values())
     total["signature"] = signature(
         "fairness",
         [
-            (
-                "tok",
-                digest(*(name.encode() for name in signatures)),
-            ),
+            ("tok", digest(*(name.encode() for name in signatures))),
             ("langs", "+".join(measured)),
             ("pivot", pivot),
             ("rows", digest(*(str(row["signature"]).encode() for row in rows))),
@@ -292,16 +256,18 @@ def _total(
 def _vocabulary(measured: Mapping[str, _Measured]) -> dict[str, Any]:
     """Used and merge-only fractions of the tokenizer, or their mean over several tokenizers."""
     by_tokenizer: dict[int, list[_Measured]] = {}
-    for found in measured.values():
-        by_tokenizer.setdefault(id(found.candidate.tokenizer), []).append(found)
+    for own in measured.values():
+        by_tokenizer.setdefault(id(own.candidate.tokenizer), []).append(own)
     used, junk = [], []
     for group in by_tokenizer.values():
         tokenizer = group[0].candidate.tokenizer
         together = np.zeros(tokenizer.size, dtype=np.int64)
-        for found in group:
-            assert found.usage.occurrences is not None
-            together += found.usage.occurrences
-        ordinary = tokenizer.size - specials_of(tokenizer)
+        for own in group:
+            assert own.usage.occurrences is not None
+            together += own.usage.occurrences
+        ordinary = tokenizer.size
+        if isinstance(tokenizer, Subtokenizer):  # no text uses special tokens
+            ordinary -= len(tokenizer.vocabulary.specials)
         used.append(float((together > 0).sum()) / ordinary)
         parts = merge_only(tokenizer, together)
         junk.append(None if parts is None else parts / ordinary)
@@ -309,4 +275,40 @@ def _vocabulary(measured: Mapping[str, _Measured]) -> dict[str, Any]:
     return {
         "utilization": float(np.mean(used)),
         "merge_only": float(np.mean(known)) if len(known) == len(junk) else None,
+    }
+
+
+def gini(values: Sequence[float]) -> float:
+    """Gini coefficient: 0 if all values are equal, near 1 if one has everything.
+
+    G = Σ_i Σ_j |x_i − x_j| / (2 n² · mean). For 1, 1, 2: the sum of differences over all
+    ordered pairs is 4, the mean 4/3, so G = 4 / (2 · 9 · 4/3) = 1/6.
+
+    >>> round(gini([1, 1, 2]), 4)
+    0.1667
+
+    Raises:
+        ValueError: there are no values, or a value is negative.
+    """
+    data = np.sort(np.asarray(values, dtype=np.float64))
+    if not len(data) or data[0] < 0:
+        raise ValueError("gini needs values that are 0 or more")
+    total = float(data.sum())
+    if total == 0:
+        return 0.0
+    n = len(data)
+    # The same sum over sorted values, in n instead of n² steps.
+    weights = 2 * np.arange(1, n + 1) - n - 1
+    return float(weights @ data / (n * total))
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Mean, min, max, max/min and Gini of positive values."""
+    low, high = min(values), max(values)
+    return {
+        "mean": float(np.mean(values)),
+        "min": low,
+        "max": high,
+        "max_min": high / low if low else float("inf"),
+        "gini": gini(values),
     }

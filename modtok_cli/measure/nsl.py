@@ -6,11 +6,8 @@ divided by that of the reference tokenizer trained on l alone (equation 1 of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
-
-import numpy as np
 
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
@@ -33,31 +30,11 @@ from modtok_cli.measure.candidates import (
     with_each,
 )
 from modtok_cli.measure.morphology import Alignment, Morphemes, align
-from modtok_cli.measure.references import References, find_references
-from modtok_cli.measure.texts import Text, check_texts, load_texts
-from modtok_cli.measure.usage import usage
-from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.text.code_points import class_table
-from modtok_cli.text.counts import WordCounts
+from modtok_cli.measure.references import find_references
+from modtok_cli.measure.texts import check_texts, load_texts
+from modtok_cli.measure.usage import Basis, fitting, ratio, usage
+from modtok_cli.modular.open import Tokenizer
 from modtok_cli.text.reading import Reading
-
-
-def word_total(counts: WordCounts) -> int:
-    """Number of words: pre-tokens with a letter, mark or digit.
-
-    "l'eau, 3 fois" has four: l, eau, 3, fois. Unlike splitting at white space this can be computed
-    exactly from word counts, and a dash between spaces is not a word.
-    """
-    text = counts.data.tobytes().decode("utf-8")
-    points = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
-    kinds = class_table()[points]
-    wordlike = np.zeros(len(points) + 1, dtype=np.int64)
-    np.cumsum((kinds == 1) | (kinds == 2) | (kinds == 4), out=wordlike[1:])
-    # Number of characters before each byte offset.
-    starts = np.zeros(len(counts.data) + 1, dtype=np.int64)
-    np.cumsum((counts.data & 0xC0) != 0x80, out=starts[1:])
-    first, last = starts[counts.offsets[:-1]], starts[counts.offsets[1:]]
-    return int(counts.counts[wordlike[last] > wordlike[first]].sum())
 
 
 @public
@@ -120,57 +97,25 @@ def nsl(
         reference_set[missing[0]]  # raises with the list of references
     reference_set.warn_of_missing(missing, progress)
 
-    rows: list[dict[str, Any]] = []
-    total = sum(1 for text in loaded for c in opened if c.fits(text.language))
-    with progress.task("measuring", total=total, unit="texts") as task:
-        for text in loaded:
-            basis = _Basis.of(text, reference_set)
-            for candidate in opened:
-                if candidate.fits(text.language):
-                    rows.append(_row(candidate, text, basis, segmented))
-                    task.advance(1)
-    return rows
+    basis = {id(text): Basis.of(text, reference_set) for text in loaded}
+    return [
+        _row(candidate, basis[id(text)], segmented)
+        for text, candidate in fitting(loaded, opened, progress)
+    ]
 
 
-@dataclass(frozen=True)
-class _Basis:
-    """Divisors of a text's numbers."""
-
-    reference_tokens: int | None
-    reference_signature: str
-    words: int
-    fingerprint: str
-
-    @classmethod
-    def of(cls, text: Text, references: References) -> _Basis:
-        tokens, name = None, "none"
-        if text.language in references.languages:
-            reference = references[text.language].tokenizer
-            tokens, name = usage(reference, text).tokens, reference.signature
-        return cls(tokens, name, word_total(text.counts), text.counts.fingerprint())
-
-
-def _row(
-    candidate: Candidate, text: Text, basis: _Basis, segmented: Morphemes | None
-) -> dict[str, Any]:
+def _row(candidate: Candidate, basis: Basis, segmented: Morphemes | None) -> dict[str, Any]:
+    text = basis.text
     used = usage(candidate.tokenizer, text)
-    tokens = used.tokens
-    size = text.counts.size
     return {
         "tokenizer": candidate.label,
         "size": candidate.tokenizer.size,
         "text": text.name,
         "language": text.language,
-        "nsl": tokens / basis.reference_tokens if basis.reference_tokens else None,
-        "tokens": tokens,
+        "nsl": ratio(used.tokens, basis.reference_tokens),
+        "tokens": used.tokens,
         "reference_tokens": basis.reference_tokens,
-        "documents": size.documents,
-        "characters": size.characters,
-        "bytes": size.bytes,
-        "words": basis.words,
-        "tokens_per_character": tokens / size.characters if size.characters else None,
-        "tokens_per_byte": tokens / size.bytes if size.bytes else None,
-        "tokens_per_word": tokens / basis.words if basis.words else None,
+        **basis.relative(used.tokens),
         "measured_on": used.basis,
         **_boundaries(candidate.tokenizer, text.language, segmented),
         "signature": signature(
@@ -179,7 +124,7 @@ def _row(
                 ("tok", candidate.tokenizer.signature),
                 ("ref", basis.reference_signature),
                 ("lang", text.language),
-                ("text", basis.fingerprint),
+                ("text", text.counts.fingerprint()),
                 *([("morph", segmented.fingerprint(text.language))] if segmented else []),
             ],
         ),

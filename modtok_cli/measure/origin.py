@@ -8,7 +8,6 @@ inserted tokens).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,25 +27,14 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.reading import Reading
 
 
-@dataclass(frozen=True)
-class Shares:
-    """Fractions of a text's tokens that are outside V_L.
+def shares(
+    occurrences: Int64Array, membership: BoolArray, languages: Sequence[str], source: str
+) -> dict[str, Any]:
+    """Fractions of a text's tokens that are outside V_L, by membership.
 
     `exclusive`: by language, tokens of exactly this other language. `member`: by language, tokens
     of this language and perhaps others. `several`: tokens of two or more other languages. outside
     = several + Σ exclusive.
-    """
-
-    outside: float
-    several: float
-    exclusive: dict[str, float]
-    member: dict[str, float]
-
-
-def shares(
-    occurrences: Int64Array, membership: BoolArray, languages: Sequence[str], source: str
-) -> Shares:
-    """Classify a text's tokens by membership.
 
     Shapes: occurrences (V,) int64; membership (V, L) bool, columns as `languages`.
 
@@ -55,21 +43,16 @@ def shares(
     """
     total = int(occurrences.sum())
     own = membership[:, list(languages).index(source)]
-    outside_counts = np.where(own, 0, occurrences)
+    outside = np.where(own, 0, occurrences)
     owners = membership.sum(axis=1)
-    alone = np.where(owners == 1, outside_counts, 0)
-    exclusive = {}
-    member = {}
-    for column, name in enumerate(languages):
-        if name != source:
-            exclusive[name] = float(alone @ membership[:, column]) / total
-            member[name] = float(outside_counts @ membership[:, column]) / total
-    return Shares(
-        outside=float(outside_counts.sum()) / total,
-        several=float(outside_counts[owners > 1].sum()) / total,
-        exclusive=exclusive,
-        member=member,
-    )
+    alone = np.where(owners == 1, outside, 0)
+    others = [(column, name) for column, name in enumerate(languages) if name != source]
+    return {
+        "outside": float(outside.sum()) / total,
+        "several": float(outside[owners > 1].sum()) / total,
+        "exclusive": {name: float(alone @ membership[:, i]) / total for i, name in others},
+        "member": {name: float(outside @ membership[:, i]) / total for i, name in others},
+    }
 
 
 def origin(
@@ -119,7 +102,6 @@ def origin(
             if not used.tokens:
                 continue
             assert used.occurrences is not None
-            found = shares(used.occurrences, membership, subset.languages, text.language)
             rows.append(
                 {
                     "tokenizer": tokenizer,
@@ -128,10 +110,7 @@ def origin(
                     "text": text.name,
                     "language": text.language,
                     "tokens": used.tokens,
-                    "outside": found.outside,
-                    "several": found.several,
-                    "exclusive": found.exclusive,
-                    "member": found.member,
+                    **shares(used.occurrences, membership, subset.languages, text.language),
                     "measured_on": used.basis,
                     "signature": signature(
                         "origin",

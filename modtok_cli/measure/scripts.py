@@ -1,6 +1,6 @@
-"""Scripts of a text: whether spaces separate its words, and how much a character carries.
+"""Characters of a text by its word counts: its words, and how much a character carries.
 
-The tables are block ranges of Unicode, since only two properties are needed.
+The tables are block ranges of Unicode, since only two properties of scripts are needed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.text.code_points import LETTER, MARK, class_table
+from modtok_cli.base.arrays import BoolArray, Int64Array
+from modtok_cli.text.code_points import LETTER, MARK, NUMBER, class_table
 from modtok_cli.text.counts import WordCounts
 
 # Scripts without spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, Tai, Han, kana.
@@ -55,12 +56,8 @@ def scripts_of(counts: WordCounts) -> Scripts:
     >>> scripts_of(count_documents(["日本 a".encode()])).syllabic
     0.5
     """
-    points = np.frombuffer(
-        counts.data.tobytes().decode("utf-8").encode("utf-32-le"), dtype=np.uint32
-    )
-    # Occurrences of the word that each character is in.
-    starts = np.flatnonzero((counts.data & 0xC0) != 0x80)
-    occurrences = counts.counts[np.searchsorted(counts.offsets, starts, side="right") - 1]
+    points, words = _characters(counts)
+    occurrences = counts.counts[words]
     kinds = class_table()[points]
     letters = int(occurrences[(kinds == LETTER) | (kinds == MARK)].sum())
     total = int(occurrences.sum())
@@ -71,10 +68,29 @@ def scripts_of(counts: WordCounts) -> Scripts:
     )
 
 
-def _within(
-    points: npt.NDArray[np.uint32], ranges: tuple[tuple[int, int], ...]
-) -> npt.NDArray[np.bool_]:
+def word_total(counts: WordCounts) -> int:
+    """Number of words: pre-tokens with a letter, mark or digit.
+
+    "l'eau, 3 fois" has four: l, eau, 3, fois. Unlike splitting at white space this can be computed
+    exactly from word counts, and a dash between spaces is not a word.
+    """
+    points, words = _characters(counts)
+    kinds = class_table()[points]
+    wordlike = np.zeros(len(counts), dtype=np.bool_)
+    wordlike[words[(kinds == LETTER) | (kinds == NUMBER) | (kinds == MARK)]] = True
+    return int(counts.counts[wordlike].sum())
+
+
+def _characters(counts: WordCounts) -> tuple[npt.NDArray[np.uint32], Int64Array]:
+    """Code points of the unique words one after the other, and the index of the word of each."""
+    text = counts.data.tobytes().decode("utf-8")
+    words = np.repeat(np.arange(len(counts)), np.diff(counts.offsets))
+    starts = (counts.data & 0xC0) != 0x80
+    return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32), words[starts]
+
+
+def _within(points: npt.NDArray[np.uint32], ranges: tuple[tuple[int, int], ...]) -> BoolArray:
     """Whether each code point is in one of the ascending ranges; shape (N,)."""
     edges = np.array([(first, last + 1) for first, last in ranges]).reshape(-1)
-    within: npt.NDArray[np.bool_] = np.searchsorted(edges, points, side="right") % 2 == 1
+    within: BoolArray = np.searchsorted(edges, points, side="right") % 2 == 1
     return within

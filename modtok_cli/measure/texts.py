@@ -1,18 +1,19 @@
 """Texts to measure on, by language.
 
-The language of a document is, in this order: the one given by the caller, its `lang` field, the
+The language of a document is, in this order: the one that the caller passes, its `lang` field, the
 one in its file name, or else the workspace language whose reference needs the fewest bits for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
-from modtok_cli.measure.references import References
+from modtok_cli.measure.references import References, identify
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, merge_counts
@@ -30,7 +31,7 @@ class Text:
     """Part of a text argument that is in one language.
 
     `counts` are word counts of the BPE pre-tokenizer, `other_counts` those of others. `documents`
-    are its documents in UTF-8, kept on request only.
+    are its documents in UTF-8, on request only.
     """
 
     name: str
@@ -46,35 +47,8 @@ class Text:
         return self.other_counts.get(pretokenizer) if pretokenizer else None
 
 
-class _Part:
-    """Everything read of one language."""
-
-    def __init__(self, pretokenizers: Iterable[PreTokenizer]) -> None:
-        self.counters = {each: WordCounter(each) for each in pretokenizers}
-        self.tables: list[WordCounts] = []
-        self.documents: list[bytes] = []
-
-    def add(self, documents: list[bytes], keep: bool) -> None:
-        for counter in self.counters.values():
-            counter.add_documents(documents)
-        if keep:
-            self.documents.extend(documents)
-
-    def text(self, name: str, language: str, keep: bool) -> Text:
-        counted = {each: counter.result() for each, counter in self.counters.items()}
-        own = merge_counts([counted.pop(BPE), *self.tables])
-        # Count tables hold one pre-tokenizer's words only: beside tables, other counts would be
-        # incomplete.
-        others = {} if self.tables else counted
-        return Text(name, language, own, self.documents if keep else None, others)
-
-
 def check_texts(sources: Sequence[Path | str]) -> None:
-    """Check the texts before other work starts.
-
-    Raises:
-        ModtokError: a text does not exist, or its format is unknown.
-    """
+    """Check that the texts exist, in known formats, before other work starts."""
     for source in sources:
         files_in(source)
 
@@ -100,129 +74,130 @@ def load_texts(
     Raises:
         ModtokError: a source is missing, damaged or empty, or its language is unknown.
     """
-    wanted = {BPE, *filter(None, pretokenizers), *pretokenizers_in(references)}
-    texts: list[Text] = []
-    known = known or (references.languages if references is not None else ())
+    wanted = {BPE, *filter(None, pretokenizers)}
+    if references is not None and references.languages:
+        known = known or references.languages
+        # They are trained together: the first tells the pre-tokenizer of all.
+        wanted.add(references[references.languages[0]].tokenizer.pretokenizer)
     named = filter(None, (label_of_path(path) for source in sources for path in files_in(source)))
-    labels = _Labels(known, shortened(named))
+    short = shortened(named)
+
+    def label(own: str | None) -> str | None:
+        return own and (the_one(own, known) or short.get(own, normalize(own)))
+
+    texts: list[Text] = []
     for source in sources:
-        parts: dict[str, _Part] = {}
         reader = _Reader(
-            parts,
-            list(wanted),
-            language,
-            references,
-            keep_documents,
-            reading,
-            progress,
-            labels,
-            unknown,
+            wanted, language, references, keep_documents, reading, progress, label, unknown
         )
         files = files_in(source)
         for path in files:
             reader.read(path, may_be_empty=len(files) > 1)
-        found = [parts[name].text(str(source), name, keep_documents) for name in sorted(parts)]
-        if not any(len(text.counts) for text in found):
+        parts = [
+            part.text(str(source), name, keep_documents)
+            for name, part in sorted(reader.parts.items())
+        ]
+        if not any(len(text.counts) for text in parts):
             raise ModtokError("contains no text", where=str(source))
-        texts += found
+        texts += parts
     return texts
 
 
-def pretokenizers_in(references: References | None) -> list[PreTokenizer]:
-    """Pre-tokenizer of the references: that of the first, as they are trained together."""
-    if references is None or not references.languages:
-        return []
-    return [references[references.languages[0]].tokenizer.pretokenizer]
+class _Part:
+    """Everything read of one language."""
 
+    def __init__(self, pretokenizers: Iterable[PreTokenizer]) -> None:
+        self.counters = {each: WordCounter(each) for each in pretokenizers}
+        self.tables: list[WordCounts] = []
+        self.documents: list[bytes] = []
 
-@dataclass(frozen=True)
-class _Labels:
-    """Labels of texts: those of a tokenizer, or told apart by the names of all files."""
-
-    known: Sequence[str]
-    short: Mapping[str, str]
-
-    def of(self, label: str | None) -> str | None:
-        if label is None:
-            return None
-        return the_one(label, self.known) or self.short.get(label, normalize(label))
+    def text(self, name: str, language: str, keep: bool) -> Text:
+        counted = {each: counter.result() for each, counter in self.counters.items()}
+        own = merge_counts([counted.pop(BPE), *self.tables])
+        # Count tables hold one pre-tokenizer's words only: beside tables, other counts would be
+        # incomplete.
+        others = {} if self.tables else counted
+        return Text(name, language, own, self.documents if keep else None, others)
 
 
 @dataclass
 class _Reader:
-    """Reads files and splits them by language."""
+    """Reads the files of a source and splits them by language."""
 
-    parts: dict[str, _Part]
-    pretokenizers: Sequence[PreTokenizer]
+    pretokenizers: Iterable[PreTokenizer]
     language: str | None
     references: References | None
     keep: bool
     reading: Reading
     progress: Progress
-    labels: _Labels
-    unknown: str | None = None
+    label: Callable[[str | None], str | None]
+    unknown: str | None
+    parts: dict[str, _Part] = field(default_factory=dict)
 
     def part(self, name: str) -> _Part:
-        return self.parts.setdefault(name, _Part(self.pretokenizers))
+        if name not in self.parts:
+            self.parts[name] = _Part(self.pretokenizers)
+        return self.parts[name]
+
+    def add(self, name: str, documents: list[bytes]) -> None:
+        part = self.part(name)
+        for counter in part.counters.values():
+            counter.add_documents(documents)
+        if self.keep:
+            part.documents.extend(documents)
 
     def read(self, path: Path | str, may_be_empty: bool) -> None:
-        own = canonical(self.language) if self.language else label_of_path(path)
-        by_name = self.labels.of(own)
+        by_name = self.label(canonical(self.language) if self.language else label_of_path(path))
         if is_table(path):
             self._table(path, by_name)
             return
-        waiting: list[bytes] = []
-        known: dict[str, list[bytes]] = {}
-        found: dict[str, int] = {}
+        identified: Counter[str] = Counter()
+        batch: dict[str | None, list[bytes]] = {}
         size = 0
 
         def place() -> None:
-            if waiting:
-                self._identify(waiting, found, str(path))
-            for name, documents in known.items():
-                self.part(name).add(documents, self.keep)
-            waiting.clear()
-            known.clear()
+            if unnamed := batch.pop(None, None):
+                self._identify(unnamed, identified, str(path))
+            for name, documents in batch.items():
+                assert name is not None
+                self.add(name, documents)
+            batch.clear()
 
         documents = read_documents(
             path, self.reading, progress=self.progress, may_be_empty=may_be_empty
         )
         for document in documents:
-            name = (self.language and by_name) or self.labels.of(document.language) or by_name
-            (waiting if name is None else known.setdefault(name, [])).append(document.text)
+            name = (self.language and by_name) or self.label(document.language) or by_name
+            batch.setdefault(name, []).append(document.text)
             size += len(document.text)
             if size > 1 << 22:
                 place()
                 size = 0
         place()
-        if found:
-            ordered = sorted(found, key=lambda name: -found[name])
-            languages = ", ".join(f"{name} {found[name]}" for name in ordered)
+        if identified:
+            languages = ", ".join(f"{name} {n}" for name, n in identified.most_common())
             self.progress.note(
                 f"{path}: language identified per line: {languages} (use --lang to set it)"
             )
 
-    def _identify(self, documents: list[bytes], found: dict[str, int], where: str) -> None:
+    def _identify(self, documents: list[bytes], identified: Counter[str], where: str) -> None:
         """Add documents to the languages whose references need the fewest bits."""
-        if self.references is None and self.unknown is not None:
-            self.part(self.unknown).add(documents, self.keep)
-            return
         if self.references is None:
-            raise ModtokError(
-                "unknown language",
-                where=where,
-                remedy="put it into the file name (fr.txt), or pass it with --lang",
-            )
-        from modtok_cli.measure.identify import identify
-
+            if self.unknown is None:
+                raise ModtokError(
+                    "unknown language",
+                    where=where,
+                    remedy="put it into the file name (fr.txt), or pass it with --lang",
+                )
+            self.add(self.unknown, documents)
+            return
         by_language: dict[str, list[bytes]] = {}
-        for document, name in zip(
-            documents, identify(documents, self.references.all()), strict=True
-        ):
+        names = identify(documents, self.references.all())
+        for document, name in zip(documents, names, strict=True):
             by_language.setdefault(name, []).append(document)
-        for name, those in by_language.items():
-            found[name] = found.get(name, 0) + len(those)
-            self.part(name).add(those, self.keep)
+        for name, own in by_language.items():
+            identified[name] += len(own)
+            self.add(name, own)
 
     def _table(self, path: Path | str, name: str | None) -> None:
         if self.keep:

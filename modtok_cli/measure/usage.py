@@ -7,15 +7,20 @@ enough. A tokenizer that splits differently or joins words (superwords) needs th
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Progress
+from modtok_cli.measure.candidates import Candidate
+from modtok_cli.measure.references import References
+from modtok_cli.measure.scripts import word_total
 from modtok_cli.measure.texts import Text
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.open import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 
@@ -32,15 +37,15 @@ def usage(tokenizer: Tokenizer, text: Text, *, occurrences: bool = False) -> Usa
     """Encode a text and count its tokens.
 
     Raises:
-        ModtokError: only word counts are given and the tokenizer needs the text.
+        ModtokError: there are only word counts and the tokenizer needs the text.
     """
     counts = text.counts_for(tokenizer.pretokenizer)
     if counts is not None:
         if not occurrences:
             return Usage(int(tokenizer.token_lengths(counts) @ counts.counts), "words")
-        found = getattr(tokenizer, "token_occurrences", None)
-        if found is not None:
-            total: Int64Array = found(counts)
+        count_tokens = getattr(tokenizer, "token_occurrences", None)
+        if count_tokens is not None:
+            total: Int64Array = count_tokens(counts)
             return Usage(int(total.sum()), "words", total)
     if text.documents is None:
         raise ModtokError(
@@ -53,6 +58,54 @@ def usage(tokenizer: Tokenizer, text: Text, *, occurrences: bool = False) -> Usa
         return Usage(sum(len(ids) for ids in batch), "text")
     ids = np.concatenate([np.asarray(ids, dtype=np.int64) for ids in batch])
     return Usage(len(ids), "text", np.bincount(ids, minlength=tokenizer.size))
+
+
+def fitting(
+    texts: Sequence[Text], candidates: Sequence[Candidate], progress: Progress
+) -> Iterator[tuple[Text, Candidate]]:
+    """Every text with every tokenizer that fits its language."""
+    pairs = [(text, each) for text in texts for each in candidates if each.fits(text.language)]
+    with progress.task("measuring", total=len(pairs), unit="texts") as task:
+        for pair in pairs:
+            yield pair
+            task.advance(1)
+
+
+def ratio(a: float, b: float | None) -> float | None:
+    """Quotient; None without a divisor."""
+    return a / b if b else None
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What the tokens of a text are compared with."""
+
+    text: Text
+    reference_tokens: int | None
+    reference_signature: str
+    words: int
+
+    @classmethod
+    def of(cls, text: Text, references: References | None) -> Basis:
+        """The text's sizes, and its tokens under the reference of its language if there is one."""
+        tokens, name = None, "none"
+        if references is not None and text.language in references.languages:
+            reference = references[text.language].tokenizer
+            tokens, name = usage(reference, text).tokens, reference.signature
+        return cls(text, tokens, name, word_total(text.counts))
+
+    def relative(self, tokens: int) -> dict[str, Any]:
+        """Fields of a row: sizes of the text, and a number of tokens relative to them."""
+        size = self.text.counts.size
+        return {
+            "documents": size.documents,
+            "characters": size.characters,
+            "bytes": size.bytes,
+            "words": self.words,
+            "tokens_per_character": ratio(tokens, size.characters),
+            "tokens_per_byte": ratio(tokens, size.bytes),
+            "tokens_per_word": ratio(tokens, self.words),
+        }
 
 
 def merge_only(tokenizer: Tokenizer, occurrences: Int64Array) -> int | None:
@@ -75,13 +128,6 @@ def merge_only(tokenizer: Tokenizer, occurrences: Int64Array) -> int | None:
         needed[parts] = True
     needed[: len(tokenizer.vocabulary.specials) + 256] = False
     return int((needed & ~used).sum())
-
-
-def specials_of(tokenizer: Tokenizer) -> int:
-    """Number of special tokens, which no text uses; 0 if unknown."""
-    if isinstance(tokenizer, Subtokenizer):
-        return len(tokenizer.vocabulary.specials)
-    return 0
 
 
 @dataclass(frozen=True)

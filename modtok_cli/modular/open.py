@@ -1,26 +1,75 @@
-"""Open a tokenizer of any kind: a modular directory, a subset of it, or a file."""
+"""A tokenizer of any kind: a modular directory, a subset of it, or a file."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, Protocol
 
+import numpy.typing as npt
+
+from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import standard_input
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file, read_stream
+from modtok_cli.modular import directory as directories
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.formats.interface import Own
-from modtok_cli.modular.formats.registry import formats
+from modtok_cli.modular.formats import formats
 from modtok_cli.modular.manifest import MISSING
-from modtok_cli.modular.open_subset import open_subset
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.segmenters import segmentation
+from modtok_cli.modular.segmenters.interface import union
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import places
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizer import PreTokenizer
 
 KINDS = (
     "expected a modular directory, DIR@fr,en, a tokenizer.json, a SentencePiece .model, "
     "a tiktoken rank file or -"
 )
+
+
+class Tokenizer(Protocol):
+    """The tokenizer interface of measuring and the command line.
+
+    Special tokens are never added, and special tokens written in a text are plain text.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name that the user gave."""
+
+    @property
+    def signature(self) -> str:
+        """Hash of everything that decides its output."""
+
+    @property
+    def size(self) -> int:
+        """Number of tokens, special tokens included; ids are less than this."""
+
+    @property
+    def pretokenizer(self) -> PreTokenizer | None:
+        """Splits text into the words of word counts; None if it splits in another way."""
+
+    def encode(self, text: str) -> Int32Array:
+        """Token ids of a text; shape (N,) int32."""
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
+        """Token ids of each text."""
+
+    def decode(self, ids: npt.ArrayLike) -> str:
+        """Text of token ids; invalid UTF-8 becomes U+FFFD."""
+
+    def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
+        """Bytes of token ids."""
+
+    def token_lengths(self, counts: WordCounts) -> Int64Array:
+        """Number of tokens of each unique word; shape (W,) int64.
+
+        Raises:
+            ModtokError: the counts have another pre-tokenizer, so the answer would not be exact.
+        """
 
 
 def open_tokenizer(
@@ -36,10 +85,6 @@ def open_tokenizer(
 
     The content decides the format, not the name. A special token that is written in a text is
     plain text to all of them: user input must not end a document.
-
-    Raises:
-        UsageError: the file or the language does not exist.
-        ModtokError: it is damaged, or of an unknown kind.
     """
     if spec == "-":
         data = read_stream(stdin or standard_input(), "stdin")
@@ -58,9 +103,14 @@ def open_tokenizer(
             return open_subset(path, None, name=spec)
         inner = path / "tokenizer.json"
         if inner.is_file():
-            return open_bytes(_read(inner), spec, str(inner), progress=progress)
+            return _open_file(inner, spec, progress)
         raise UsageError("the directory contains no tokenizer", where=spec, remedy=KINDS)
-    return open_bytes(_read(path), spec, spec, progress=progress)
+    return _open_file(path, spec, progress)
+
+
+def _open_file(path: Path, spec: str, progress: Progress, variant: str | None = None) -> Tokenizer:
+    data = read_file(path, factor=16)  # a JSON object of many short strings
+    return open_bytes(data, spec, str(path), variant=variant, progress=progress)
 
 
 def split_spec(spec: str) -> tuple[str, str | None]:
@@ -81,7 +131,7 @@ def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
         raise UsageError("the directory is not a modular tokenizer", where=head, remedy=KINDS)
     file, hash_mark, pattern = spec.rpartition("#")
     if hash_mark and Path(file).is_file():
-        return open_bytes(_read(Path(file)), spec, file, variant=pattern, progress=progress)
+        return _open_file(Path(file), spec, progress, pattern)
     owner, _, rest = spec.partition("/")
     if rest and "/" not in rest and not Path(rest).suffix == ".json" and not Path(owner).exists():
         raise UsageError(
@@ -96,48 +146,59 @@ def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
 
 
 def open_bytes(
-    data: bytes,
-    name: str,
-    where: str,
-    *,
-    variant: str | None = None,
-    progress: Progress = SILENT,
+    data: bytes, name: str, where: str, *, variant: str | None = None, progress: Progress = SILENT
 ) -> Tokenizer:
     """The tokenizer of a file with the content `data`; `where` is for messages.
 
-    `variant`: as in `FILE#variant`, see `formats.interface.Format`. `progress` is warned of
+    `variant`: as in `FILE#variant`, see `formats.Format`. `progress` is warned of
     settings of the file that are not applied.
-
-    Raises:
-        UsageError: the format has no variants.
-        ModtokError: it is damaged, or of an unknown kind.
     """
     if not data:
         raise ModtokError("the file is empty", where=where)
-    found = next((one for one in formats() if one.recognizes(data)), None)
-    if variant is not None and not (found and found.has_variants):
+    format = next((one for one in formats() if one.recognizes(data)), None)
+    if variant is not None and not (format and format.has_variants):
         raise UsageError(f"'#{variant}' is for tiktoken rank files only", where=where)
-    if found is None:
+    if format is None:
         raise ModtokError("unknown kind of tokenizer", where=where, remedy=KINDS)
-    read = found.read(data, name, where, variant)
-    ignored = getattr(read, "ignored", ())
-    if ignored:
+    tokenizer = format.read(data, name, where, variant)
+    if ignored := getattr(tokenizer, "ignored", ()):
         progress.warn(f"{where}: not applied: {', '.join(ignored)}")
-    if not isinstance(read, Own):
-        return read
-    parent = read.provenance.get("parent")
+    return tokenizer
+
+
+def open_subset(
+    directory: Path, languages: str | Iterable[str] | None, name: str | None = None
+) -> Subtokenizer:
+    """The tokenizer of a set of languages of a modular directory; of T with None."""
+
+    def choose(manifest: Mapping[str, Any]) -> Sequence[int]:
+        known = [row["language"] for row in manifest["languages"]]
+        if languages is not None:
+            return places(known, languages)
+        modular = segmentation(manifest["segmentation"])
+        return range(len(known)) if modular.whole_needs_members else ()
+
+    contents = directories.read(directory, choose)
+    manifest, modular, members = contents.manifest, contents.segmenter, contents.token_membership
+    rows, chosen = manifest["languages"], contents.columns
+    contents.verify_sizes()
+    modular.check_part(members, [rows[column]["language"] for column in chosen], contents.where)
+    everything = languages is None or (modular.covers and len(chosen) == len(rows))
+    columns = range(len(chosen))
+    segmenter = modular.subset(members, columns, None if everything else union(members, columns))
+    segmenter.check(contents.where)
     return Subtokenizer(
-        read.segmenter,
-        languages=_texts(read.provenance.get("languages")),
-        parent_signature=parent if isinstance(parent, str) else None,
+        segmenter,
+        languages=[row["language"] for i, row in enumerate(rows) if everything or i in chosen],
+        parent_signature=manifest["signature"],
         name=name,
-        provenance=read.provenance,
     )
 
 
-def _texts(value: object) -> list[str]:
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+def extract(directory: Path, languages: Iterable[str], *, suffix: str = ".json") -> bytes:
+    """Content of a file with the tokenizer of a set of languages, in any order and spelling.
 
-
-def _read(path: Path) -> bytes:
-    return read_file(path, factor=16)  # a JSON object of many short strings
+    `suffix` selects the format: ".model" for SentencePiece, by default `tokenizer.json`. The
+    bytes depend only on the tokenizer and the set.
+    """
+    return open_subset(directory, languages).to_bytes(suffix)

@@ -11,8 +11,8 @@ from helpers.sample import SAMPLE
 from helpers.small_run import small_run
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
-from modtok_cli.measure.kinds import kinds
-from modtok_cli.measure.report.collect import read_result
+from modtok_cli.reports.collect import read_result
+from modtok_cli.reports.kinds import kinds
 
 
 @pytest.fixture(scope="module")

@@ -189,7 +189,7 @@ def test_tables_for_the_eye(learned: Path) -> None:
     pty = pytest.importorskip("pty")
     for line, heading in (
         ("fairness parallel", "Over "),
-        ("study scaling --orders 1 -k 400 -o t.jsonl", "Size of T"),
+        ("study scaling --orders 1 -k 400 -o t.jsonl", "Size of the whole"),
     ):
         main, other = pty.openpty()
         done = run_python(
@@ -286,7 +286,7 @@ def test_study_of_families(at, learned: Path) -> None:
 
 
 def test_study_options_reach_the_package(here, stand_in) -> None:
-    where = ("modtok_cli.measure.study.combos", "study_combos")
+    where = ("modtok_cli.studies.combos", "study_combos")
     called = stand_in(*where, [])
     line = "study combos x -k 900 --orders 3 --sets 9 --seed 4 --data d -o o.jsonl --threads 2"
     status = here(*line.split(), "--errors", "skip", "--langs", "fi,en")[0]

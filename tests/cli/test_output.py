@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from helpers.toy_program import ESCAPES, toy
-from modtok_cli.cli.output import format_value, one_line, rounded
+from modtok_cli.cli.output import cell, one_line, rounded
 from modtok_cli.cli.progress import done_of, format_amount
 
 from .test_run import TOY
@@ -198,8 +198,8 @@ def test_no_bars_elsewhere_nor_with_quiet(terminal: Terminal) -> None:
         (["en", "fi"], "text", "en, fi"),
     ],
 )
-def test_format_value(value: object, form: str, text: str) -> None:
-    assert format_value(value, form) == text  # type: ignore[arg-type]
+def test_cell(value: object, form: str, text: str) -> None:
+    assert cell(value, form) == text  # type: ignore[arg-type]
 
 
 def test_amounts_and_lines() -> None:

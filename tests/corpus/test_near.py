@@ -9,9 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xxhash import xxh64_intdigest
 
-from modtok_cli.corpus import near, near_blocks
-from modtok_cli.corpus.near import Signatures, Words
-from modtok_cli.corpus.near_blocks import SIZE, ClusterPages, PairPages, SignPages, remaining
+from modtok_cli.corpus import near
+from modtok_cli.corpus.near import (
+    SIZE,
+    ClusterPages,
+    PairPages,
+    Signatures,
+    SignPages,
+    Words,
+    remaining,
+)
 from modtok_cli.corpus.parts import PartWriters
 from modtok_cli.corpus.plan import Near, Plan, Settings, begin, make_plan
 
@@ -76,7 +83,7 @@ def left(plan: Plan) -> Iterator[tuple[int, int]]:
     shards = len(plan.shards)
     chosen = plan.settings.near
     assert chosen
-    pairs = near_blocks.pair_tasks(chosen, shards)
+    pairs = near.pair_tasks(chosen, shards)
     for step, tasks in ((SignPages, shards), (PairPages, pairs), (ClusterPages, 2)):
         for rank in range(tasks):
             assert not list(step(plan.work).run(None, rank, tasks))
@@ -100,7 +107,7 @@ def test_one_page_of_each_cluster_is_left(
     tmp_path_factory: pytest.TempPathFactory, pages: list[Page], chosen: Near, per_range: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(near_blocks, "SHARDS_PER_RANGE", per_range)
+        patched.setattr(near, "SHARDS_PER_RANGE", per_range)
         plan = begun(tmp_path_factory.mktemp("near"), pages, chosen, 3)
         found = dict(left(plan))
     expected = clusters_of(pages, chosen)

@@ -11,11 +11,10 @@ import pytest
 
 from benchmarks.robustness.engine.crawl import LANGUAGES, page, paragraphs
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.corpus.charset import clean, decode
-from modtok_cli.corpus.html import page_text
-from modtok_cli.corpus.pages import Bad, Page
+from modtok_cli.corpus.html import clean, decode, page_text
 from modtok_cli.corpus.sandbox import Failed, Sandbox
 from modtok_cli.corpus.sources import find_files, read_pages
+from modtok_cli.corpus.warc import Bad, Page
 
 RUSSIAN = "Привет, мир. Это простой текст на русском языке, довольно длинный, чтобы его узнать."
 GERMAN = "Die Straße führt über die Brücke nach Köln, wo die Äpfel süß schmecken. " * 3

@@ -10,8 +10,7 @@ import pytest
 import zstandard
 
 from benchmarks.robustness.engine.crawl import around, compressed, http, record
-from modtok_cli.corpus.pages import Bad, Page, Skipped
-from modtok_cli.corpus.warc import read_warc
+from modtok_cli.corpus.warc import Bad, Page, Skipped, read_warc
 
 GOOD = [record(http(b"<p>page %d</p>" % n), f"http://a/{n}") for n in range(6)]
 WAYS = pytest.mark.parametrize("how", ["plain", "gz", "zst"])

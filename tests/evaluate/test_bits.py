@@ -16,7 +16,7 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.evaluate.bits import BitsSettings, document_nats, evaluate_bpb, windows
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.slice.slice import slice_model
+from modtok_cli.inference.slice.slice import slice as slice_model
 
 LINES = ["Le marché ouvre à l’arrivée de la charrette.", "Où est la reine ?", "x"]
 

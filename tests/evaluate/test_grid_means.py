@@ -24,10 +24,10 @@ from modtok_cli.evaluate.grid.grid import GridResult, evaluate_grid
 from modtok_cli.evaluate.grid.means import Summary, summarize
 from modtok_cli.evaluate.grid.spec import Bpb, Grid, Mcq, Mt, Runs, Sets
 from modtok_cli.evaluate.results import example, interval, mean_interval, write_examples
-from modtok_cli.measure.grid_tables import SHOWN, differences
-from modtok_cli.measure.kinds import kinds
-from modtok_cli.measure.report.collect import read_result
-from modtok_cli.measure.report.report import report
+from modtok_cli.reports.collect import read_result
+from modtok_cli.reports.kinds import kinds
+from modtok_cli.reports.kinds.grid import SHOWN, differences
+from modtok_cli.reports.report import report
 from modtok_cli.training import study
 
 TASKS = SAMPLE / "tasks"

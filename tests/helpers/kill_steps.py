@@ -83,7 +83,7 @@ def contents(place: Path) -> dict[str, str]:
 def main(base: Path, stride: int, words: list[str]) -> None:
     import modtok_cli.construct.bpe_merge
     import modtok_cli.construct.bpe_seq
-    import modtok_cli.measure.report.report  # noqa: F401
+    import modtok_cli.reports.report  # noqa: F401
 
     scratch = base.parent / "scratch"
     before = contents(base)

@@ -13,9 +13,9 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.check import check, split_arguments
-from modtok_cli.measure.kinds import kinds
-from modtok_cli.measure.plot.charts import is_empty
 from modtok_cli.measure.scripts import scripts_of
+from modtok_cli.reports.charts import is_empty
+from modtok_cli.reports.kinds import kinds
 from modtok_cli.text.counter import count_documents
 
 

@@ -16,12 +16,11 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.measure.fairness import fairness
-from modtok_cli.measure.inequality import gini, spread
-from modtok_cli.measure.kinds.fairness import summary_title
+from modtok_cli.measure.fairness import fairness, gini, spread
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin, shares
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.reports.kinds.tokenizers import summary_title
 from modtok_cli.text.corpus import write_counts
 
 
@@ -246,10 +245,10 @@ def test_shares_by_hand() -> None:
     """8 tokens of en, 1 of fi alone, 1 of fi and sv, in an English text."""
     membership = np.array([[1, 0, 0], [0, 1, 0], [0, 1, 1]], dtype=bool)
     found = shares(np.array([8, 1, 1]), membership, ["en", "fi", "sv"], "en")
-    assert found.outside == 0.2
-    assert found.several == 0.1
-    assert found.exclusive == {"fi": 0.1, "sv": 0.0}
-    assert found.member == {"fi": 0.2, "sv": 0.1}
+    assert found["outside"] == 0.2
+    assert found["several"] == 0.1
+    assert found["exclusive"] == {"fi": 0.1, "sv": 0.0}
+    assert found["member"] == {"fi": 0.2, "sv": 0.1}
 
 
 def test_origin_equals_counting_encoded_tokens(tmp_path: Path, monkeypatch) -> None:

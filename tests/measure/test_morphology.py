@@ -12,11 +12,11 @@ from helpers.handmade_tokenizers import write_plain, write_text
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.unigram_merge import unigram_merge
-from modtok_cli.measure.kinds.nsl import nsl_tables
 from modtok_cli.measure.morphology import Alignment, Morphemes, Segmented, align, read_morphemes
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.reports.kinds.tokenizers import nsl_tables
 
 WORDS = [Segmented("talon", ("talo", "n")), Segmented("äidin", ("äidi", "n"))]
 # " talo" is one token, so " talon" is talo + n; "äidin" is bytes.

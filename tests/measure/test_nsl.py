@@ -15,17 +15,17 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.cli.options import subset_spec
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.fairness import fairness
-from modtok_cli.measure.identify import identify
-from modtok_cli.measure.kinds import kinds
-from modtok_cli.measure.nsl import nsl, word_total
+from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
-from modtok_cli.measure.plot.charts import Dots
-from modtok_cli.measure.references import References
-from modtok_cli.measure.study.budget import study_budget
-from modtok_cli.measure.study.cost import study_cost
-from modtok_cli.measure.study.orders import study_orders
-from modtok_cli.modular.extract import extract
+from modtok_cli.measure.references import References, identify
+from modtok_cli.measure.scripts import word_total
+from modtok_cli.modular.open import extract
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.reports.charts import Dots
+from modtok_cli.reports.kinds import kinds
+from modtok_cli.studies.budget import study_budget
+from modtok_cli.studies.cost import study_cost
+from modtok_cli.studies.orders import study_orders
 from modtok_cli.text.corpus import write_counts
 from modtok_cli.text.counter import count_documents
 from modtok_cli.text.reading import Reading

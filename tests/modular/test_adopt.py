@@ -15,13 +15,19 @@ import tokenizers
 from helpers.external_tokenizers import KINDS, external_tokenizer
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.modular.adopt import adopt, adopt_counts, check_output, members, token_counts
+from modtok_cli.modular.adopted.adopt import (
+    adopt,
+    adopt_counts,
+    check_output,
+    members,
+    token_counts,
+)
+from modtok_cli.modular.adopted.segmenter import ModularLibrary
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.inspect import check
 from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.segmenters.adopted import ModularLibrary
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.tokenizer_file import TokenizerFile
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.workspace import language_files
 

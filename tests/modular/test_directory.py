@@ -23,7 +23,7 @@ from modtok_cli.modular.directory import (
     read_references,
     reference_languages,
 )
-from modtok_cli.modular.extract import extract
+from modtok_cli.modular.open import extract
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 REFERENCES = {"fi": toy(8).full().to_json(), "en": toy(9).full().to_json()}
@@ -307,7 +307,7 @@ def test_extract_imports_no_other_tokenizers(directory: Path) -> None:
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from modtok_cli.modular.extract import extract\n"
+        "from modtok_cli.modular.open import extract\n"
         "sys.stdout.buffer.write(extract(Path(sys.argv[1]), ['fr', 'en']))\n"
         "assert not {'tokenizers', 'sentencepiece', 'tiktoken'} & set(sys.modules)\n"
     )

@@ -15,7 +15,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.pieces import UNKNOWN, make_pieces
 from modtok_cli.modular.frequent import extract_frequent, most_frequent
 from modtok_cli.modular.open import open_bytes
-from modtok_cli.modular.sentencepiece_file import read_model
+from modtok_cli.modular.segmenters.sentencepiece_file import read_model
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 

@@ -269,8 +269,8 @@ def test_huge_files_of_runs_slices_and_studies_are_refused(tmp_path: Path) -> No
     from modtok_cli.base.progress import SILENT
     from modtok_cli.base.reading import read_bounded
     from modtok_cli.inference.slice.directory import read_facts
-    from modtok_cli.measure.report.collect import read_result
-    from modtok_cli.measure.study.rows import read_study
+    from modtok_cli.reports.collect import read_result
+    from modtok_cli.studies.rows import read_study
     from modtok_cli.training.checkpoint.files import check
     from modtok_cli.training.rundir import RunDirectory
 

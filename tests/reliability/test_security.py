@@ -23,7 +23,7 @@ import zstandard
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.inference.hf.token_lists import token_list
+from modtok_cli.inference.hf.token_lists import FORMATS
 from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.manifest import _checksum, inside, read_manifest
 from modtok_cli.modular.open import open_tokenizer
@@ -86,7 +86,7 @@ ALLOWED = ("modtok_cli/inference/hf/token_lists.py", "torch.save")
 
 
 def test_the_one_file_of_torch_names_no_code() -> None:
-    data = token_list(np.array([0, 300, 70_000], dtype=np.int32), 80_000, "sglang")
+    data = FORMATS["sglang"]([0, 300, 70_000], 80_000)
     assert torch.load(io.BytesIO(data), weights_only=True) == [0, 300, 70_000]
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("/data.pkl")]
@@ -178,7 +178,7 @@ def test_linked_content_must_match_the_manifest(tokenizer: Path, tmp_path: Path)
 
 def test_corpus_report_cannot_name_directories_to_remove(tmp_path: Path) -> None:
     from modtok_cli.corpus.fineweb import COLUMNS
-    from modtok_cli.corpus.ownership import replaced_folders
+    from modtok_cli.corpus.publish import replaced_folders
 
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     data = tmp_path / "data"
@@ -266,7 +266,7 @@ def test_endless_line_is_refused_before_memory_is_used(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from modtok_cli.base.errors import ModtokError\n"
-        "from modtok_cli.text import lines, readers\n"
+        "from modtok_cli.text import readers, text_format as lines\n"
         "lines.LONGEST = 64 << 20\n"
         "try:\n"
         "    for document in readers.read_documents(sys.argv[1]): pass\n"

@@ -124,7 +124,7 @@ def _settings(path: Path) -> None:
 def _half_study(path: Path) -> None:
     """What is taken up of it is what was there."""
     from modtok_cli.base.progress import SILENT
-    from modtok_cli.measure.study.rows import StudyFile
+    from modtok_cli.studies.rows import StudyFile
 
     study = StudyFile(path.parent / "half.jsonl", "toy", {"seed": 1}, "modtok study toy")
     study.resume(False, SILENT)
@@ -157,7 +157,7 @@ def _journal(path: Path) -> None:
 
 def _report(path: Path) -> None:
     from modtok_cli.base.progress import Silent
-    from modtok_cli.measure.report.report import report
+    from modtok_cli.reports.report import report
 
     place = path.parent.parent
     report(place, output=place / "page.html", force=True, progress=Silent())

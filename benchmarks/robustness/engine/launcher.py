@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from benchmarks.common.machine import ROOT
+from benchmarks.common import ROOT
 from benchmarks.robustness.engine.jobs import environment
 
 
@@ -146,8 +146,8 @@ def serve() -> None:
     import modtok_cli.evaluate.generation
     import modtok_cli.evaluate.mcq
     import modtok_cli.inference.export.export
-    import modtok_cli.inference.slice.slice
-    import modtok_cli.measure.report.report
+    import modtok_cli.inference.slice.write
+    import modtok_cli.reports.report
     import modtok_cli.training.loop  # noqa: F401
 
     answers = os.fdopen(os.dup(1), "w", buffering=1)

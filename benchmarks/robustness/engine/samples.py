@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 import zstandard
 
-from benchmarks.common.machine import SAMPLE
+from benchmarks.common import SAMPLE
 from benchmarks.robustness.engine.model_samples import model_samples
 
 LANGUAGES = ("en", "fi")
@@ -76,10 +76,10 @@ def corpus_samples(root: Path) -> None:
 
 def _plan(root: Path) -> None:
     """What a build notes: its plan, its report."""
-    from modtok_cli.corpus.plan import Settings, begin, make_plan
+    from modtok_cli.corpus.plan import RunSettings, begin, make_plan
 
     made = root / "made"
-    settings = Settings(("en",), None, 0.4, 5.0, 200, None, None, None)
+    settings = RunSettings(("en",), None, 0.4, 5.0, 200, None, None, None)
     begin(make_plan([root / "crawl.warc"], settings, made))
     row = {"language": "en", "pages": 3, "paragraphs": 9, "characters": 999}
     report = {"format": "modtok corpus", "build": {}, "languages": [row], "dropped": [], "bad": []}
@@ -88,13 +88,13 @@ def _plan(root: Path) -> None:
 
 def run_samples(root: Path) -> None:
     """A run of a few steps and a slice of it; needs the extra `lm`, after `light_samples`."""
-    from modtok_cli.inference.slice.slice import slice_model
-    from modtok_cli.training.config import Settings
+    from modtok_cli.inference.slice.slice import slice as slice_model
     from modtok_cli.training.loop import pretrain
+    from modtok_cli.training.settings import RunSettings
 
     know_toy()
     pretrain(
-        Settings(
+        RunSettings(
             model="toy-faults",
             sampling="sub:1",
             data=root / "data",
@@ -163,7 +163,7 @@ def _kept(path: Path, results: Path) -> None:
 
 def know_toy() -> None:
     """Make the size of the sample run known to this process."""
-    from modtok_cli.training.presets import PRESETS, Preset
+    from modtok_cli.training.recipe import PRESETS, Preset
 
     shape = {"layers": 1, "hidden_size": 32, "head_width": 8, "ffn": 48, "heads": 4, "kv_heads": 2}
     data = {"seq_length": 32, "batch_size": 2, "micro_batch": 1}
@@ -287,8 +287,8 @@ def _journal(root: Path) -> None:
     from modtok_cli.base.progress import SILENT
     from modtok_cli.construct.journal import JournalDir, Kept
     from modtok_cli.construct.merges_state import merges_to_arrays
-    from modtok_cli.measure.study.rows import StudyFile
     from modtok_cli.modular.tokenizer import ModularTokenizer
+    from modtok_cli.studies.rows import StudyFile
 
     learned = ModularTokenizer.load(root / "bpe").learned()
     notes = {"languages": learned.languages, "specials": learned.specials}
@@ -305,11 +305,11 @@ def _results(root: Path) -> None:
     from modtok_cli.measure.fairness import fairness
     from modtok_cli.measure.nsl import nsl
     from modtok_cli.measure.origin import origin
-    from modtok_cli.measure.study.budget import study_budget
-    from modtok_cli.measure.study.combos import study_combos
-    from modtok_cli.measure.study.cost import study_cost
-    from modtok_cli.measure.study.orders import study_orders
-    from modtok_cli.measure.study.scaling import study_scaling
+    from modtok_cli.studies.budget import study_budget
+    from modtok_cli.studies.combos import study_combos
+    from modtok_cli.studies.cost import study_cost
+    from modtok_cli.studies.orders import study_orders
+    from modtok_cli.studies.scaling import study_scaling
 
     place = root / "shown"
     (place / "results").mkdir(parents=True)

@@ -100,7 +100,7 @@ def tsv(path: Path) -> None:
 
 def families(path: Path) -> None:
     """Families of `study scaling`: each has languages that were asked for, none has two."""
-    from modtok_cli.measure.study.families import read_families
+    from modtok_cli.studies.scaling import read_families
 
     languages = ("de", "en", "et", "fi")
     found = [each for members in read_families(path, languages).values() for each in members]

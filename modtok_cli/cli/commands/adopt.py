@@ -97,8 +97,8 @@ def adopt(
     languages stays lossless if the tokenizer has bytes.
     """
     output = output or Path("tokenizer")
-    from modtok_cli.modular.adopt import adopt as adopt_tokenizer
-    from modtok_cli.modular.adopt import check_output
+    from modtok_cli.modular.adopted.adopt import adopt as adopt_tokenizer
+    from modtok_cli.modular.adopted.adopt import check_output
     from modtok_cli.modular.inspect import contents
 
     check_output(output, force=force)

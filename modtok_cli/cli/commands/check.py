@@ -142,7 +142,7 @@ def verdicts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def hints(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """One line for each tokenizer that is poor or bad in some language."""
     from modtok_cli.measure.check import hint
-    from modtok_cli.measure.tables import grouped
+    from modtok_cli.reports.tables import grouped
 
     found = map(hint, grouped(rows, "tokenizer").values())
     return [text for text in found if text]

@@ -101,7 +101,7 @@ def corpus_count(
     tables are identical.
     """
     languages = optional_languages(langs)
-    from modtok_cli.text.bounded_count import checked_memory
+    from modtok_cli.text.corpus import checked_memory
 
     most = checked_memory(memory)
     if executor is not None:
@@ -152,9 +152,9 @@ def _count_shards(
     force: bool,
     json: bool,
 ) -> None:
-    from modtok_cli.corpus.extra import require_executor
+    from modtok_cli.base.extras import require
 
-    require_executor()
+    require("modtok corpus count --executor", corpus=("datatrove",))
     from modtok_cli.corpus.count import count_shards
 
     rows = count_shards(

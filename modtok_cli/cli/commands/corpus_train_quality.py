@@ -65,9 +65,9 @@ def corpus_train_quality(
     """
     if not good or not bad:
         raise UsageError("--good and --bad are required", remedy="give at least one text for each")
-    from modtok_cli.corpus.extra import require_training
+    from modtok_cli.base.extras import require
 
-    require_training()
+    require("modtok corpus train-quality", corpus=("fasttext", "floret"))
     from modtok_cli.corpus.quality import train_quality
 
     report = train_quality(

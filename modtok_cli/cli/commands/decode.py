@@ -17,7 +17,7 @@ from modtok_cli.cli.output import emit_text
 from modtok_cli.cli.session import Session
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.protocol import Tokenizer as AnyTokenizer
+    from modtok_cli.modular.open import Tokenizer as AnyTokenizer
 
 Files = Annotated[
     list[str] | None,

@@ -26,7 +26,7 @@ from modtok_cli.cli.session import Session
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.protocol import Tokenizer as AnyTokenizer
+    from modtok_cli.modular.open import Tokenizer as AnyTokenizer
 
 Ids = Annotated[
     bool, typer.Option("--ids/--tokens", help="Output token ids, or the text of each token.")
@@ -116,7 +116,7 @@ def encode(
     from modtok_cli.modular.open import open_tokenizer
 
     if output is not None:
-        from modtok_cli.modular.encode_files import encode_files
+        from modtok_cli.modular.encoding.files import encode_files
 
         facts = encode_files(
             open_tokenizer(spec, progress=session.progress),

@@ -122,7 +122,7 @@ def tables_of(
     names: Sequence[str], means: Sequence[Row], tests: Sequence[Row]
 ) -> list[tuple[str, Sequence[Row], Sequence[Column]]]:
     """Tables by name, as `emit_tables` takes them."""
-    from modtok_cli.measure.grid_tables import SHOWN, differences
+    from modtok_cli.reports.kinds.grid import SHOWN, differences
 
     found: list[tuple[str, Sequence[Row], Sequence[Column]]] = []
     for name in names:

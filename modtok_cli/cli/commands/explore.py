@@ -55,7 +55,7 @@ def explore(
     without a normalizer; tiktoken rank files. SentencePiece files of other programs are refused.
     --langs are the languages that are chosen when the page opens.
     """
-    from modtok_cli.measure.explore.page import explore
+    from modtok_cli.reports.explore.page import explore
 
     row = explore(
         [*(names or []), *(tokenizer or [])] or [WORKSPACE_TOKENIZER],

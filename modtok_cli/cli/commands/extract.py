@@ -156,7 +156,7 @@ def extract(
             progress=session.progress,
         )
     else:
-        from modtok_cli.modular.extract import extract
+        from modtok_cli.modular.open import extract
 
         suffix = ".json" if output is None else output.suffix
         data = extract(Path(tokenizer), languages or [], suffix=suffix)

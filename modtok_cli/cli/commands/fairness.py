@@ -74,7 +74,7 @@ def fairness(
     sources = text_paths(texts)
     check_plot(plot)
     from modtok_cli.measure.fairness import fairness
-    from modtok_cli.measure.kinds.fairness import summary_title
+    from modtok_cli.reports.kinds.tokenizers import summary_title
 
     rows = fairness(
         tokenizers_or_default(session, tokenizer, texts),

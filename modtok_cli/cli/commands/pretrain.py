@@ -19,7 +19,7 @@ from modtok_cli.cli.training_options import training_settings
 from modtok_cli.training.pretrain import pretrain
 
 if TYPE_CHECKING:
-    from modtok_cli.training.config import Settings
+    from modtok_cli.training.settings import RunSettings
 
 COLUMNS = (
     Column("language", "language"),
@@ -150,7 +150,7 @@ def is_first_rank() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def _show_plan(settings: Settings, session: Session, *, resume: bool, json: bool) -> None:
+def _show_plan(settings: RunSettings, session: Session, *, resume: bool, json: bool) -> None:
     from modtok_cli.training.plan import plan
     from modtok_cli.training.recipe import write_recipe
 

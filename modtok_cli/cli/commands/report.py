@@ -48,7 +48,7 @@ def report(
     studies/: plots, tables, commands and signatures. nsl, fairness, check, origin and eval
     keep their rows in results/. The page is one HTML file without external resources.
     """
-    from modtok_cli.measure.report.report import report
+    from modtok_cli.reports.report import report
 
     path = output or Path("report.html")
     rows = report(workspace, path, force=force, progress=session.progress)

@@ -9,10 +9,11 @@ from modtok_cli.cli.command import command
 from modtok_cli.cli.declaration import Call
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.options import Json
-from modtok_cli.cli.output import Column, emit_rows, format_bytes
+from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
 from modtok_cli.cli.session import Session
 from modtok_cli.inference.slice.slice import is_sliceable, slice
+from modtok_cli.reports.tables import format_bytes
 
 COLUMNS = (
     Column("part", "part"),

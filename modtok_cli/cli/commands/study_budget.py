@@ -18,22 +18,11 @@ from modtok_cli.cli.options import (
     Texts,
     Threads,
 )
-from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.study import command_line, emit_study, parse_numbers, study_output
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
-
-COLUMNS = (
-    Column("k", "budget", "int"),
-    Column("tokenizer", "tokenizer"),
-    Column("size", "size", "int"),
-    Column("mean", "NSL", "ratio"),
-    Column("min", "min", "ratio"),
-    Column("max", "max", "ratio"),
-    Column("worst", "of"),
-)
 
 Budgets = Annotated[
     str,
@@ -72,8 +61,7 @@ def study_budget(
     """
     check_plot(plot)
     chosen = parse_numbers(budgets, "--budgets")
-    from modtok_cli.measure.kinds.budget import budget_summary
-    from modtok_cli.measure.study.budget import study_budget
+    from modtok_cli.studies.budget import study_budget
 
     rows = study_budget(
         text_paths(texts),
@@ -88,5 +76,4 @@ def study_budget(
         command=command_line(session),
         progress=session.progress,
     )
-    tables = [("NSL by budget", budget_summary(rows), COLUMNS)]
-    emit_study(session, "budget", rows, tables, plot=plot, json=json)
+    emit_study(session, "budget", rows, plot=plot, json=json)

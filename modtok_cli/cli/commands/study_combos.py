@@ -18,24 +18,11 @@ from modtok_cli.cli.options import (
     Texts,
     Threads,
 )
-from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, study_output
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
-
-COLUMNS = (
-    Column("n", "languages", "int"),
-    Column("method", "method"),
-    Column("sets", "sets", "int"),
-    Column("values", "values", "int"),
-    Column("mean", "NSL", "ratio"),
-    Column("std", "± languages", "ratio"),
-    Column("std_all", "± all", "ratio"),
-    Column("min", "min", "ratio"),
-    Column("max", "max", "ratio"),
-)
 
 Sets = Annotated[
     int,
@@ -81,8 +68,7 @@ def study_combos(
     studies/combos.jsonl.
     """
     check_plot(plot)
-    from modtok_cli.measure.kinds.combos import combos_summary
-    from modtok_cli.measure.study.combos import study_combos
+    from modtok_cli.studies.combos import study_combos
 
     rows = study_combos(
         text_paths(texts),
@@ -99,5 +85,4 @@ def study_combos(
         command=command_line(session),
         progress=session.progress,
     )
-    tables = [("NSL of unions", combos_summary(rows), COLUMNS)]
-    emit_study(session, "combos", rows, tables, plot=plot, json=json)
+    emit_study(session, "combos", rows, plot=plot, json=json)

@@ -6,20 +6,10 @@ from modtok_cli.base.parameters import text_paths
 from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.nsl import tokenizers_or_default
 from modtok_cli.cli.options import Json, Lang, Plot, References, Texts, Tokenizers
-from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.study import emit_study
 from modtok_cli.text.reading import Reading
-
-COLUMNS = (
-    Column("tokenizer", "tokenizer"),
-    Column("scale", "model"),
-    Column("size", "size", "int"),
-    Column("mean", "cost", "ratio"),
-    Column("max", "max", "ratio"),
-    Column("worst", "of"),
-)
 
 
 @command(
@@ -48,8 +38,7 @@ def study_cost(
     computed, not measured.
     """
     check_plot(plot)
-    from modtok_cli.measure.kinds.cost import cost_summary
-    from modtok_cli.measure.study.cost import study_cost
+    from modtok_cli.studies.cost import study_cost
 
     rows = study_cost(
         text_paths(texts),
@@ -59,5 +48,4 @@ def study_cost(
         reading=reading,
         progress=session.progress,
     )
-    tables = [("Cost relative to monolingual tokenizers", cost_summary(rows), COLUMNS)]
-    emit_study(session, "cost", rows, tables, plot=plot, json=json)
+    emit_study(session, "cost", rows, plot=plot, json=json)

@@ -18,22 +18,11 @@ from modtok_cli.cli.options import (
     Texts,
     Threads,
 )
-from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, study_output
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
-
-COLUMNS = (
-    Column("tokenizer", "tokenizer"),
-    Column("language", "lang"),
-    Column("size", "size", "int"),
-    Column("mean", "NSL", "ratio"),
-    Column("min", "min", "ratio"),
-    Column("max", "max", "ratio"),
-    Column("spread", "spread", "ratio"),
-)
 
 NoJoint = Annotated[
     bool, typer.Option("--no-joint", help="Skip the joint BPE baseline of the size of T.")
@@ -72,8 +61,7 @@ def study_orders(
     joint BPE of the same size. The table shows minimum and maximum NSL.
     """
     check_plot(plot)
-    from modtok_cli.measure.kinds.orders import orders_summary
-    from modtok_cli.measure.study.orders import study_orders
+    from modtok_cli.studies.orders import study_orders
 
     rows = study_orders(
         text_paths(texts),
@@ -90,5 +78,4 @@ def study_orders(
         command=command_line(session),
         progress=session.progress,
     )
-    tables = [("NSL by language order", orders_summary(rows), COLUMNS)]
-    emit_study(session, "orders", rows, tables, plot=plot, json=json)
+    emit_study(session, "orders", rows, plot=plot, json=json)

@@ -21,7 +21,7 @@ from modtok_cli.cli.training_options import training_settings, with_training_opt
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.grid.spec import Grid
-    from modtok_cli.training.settings import Settings
+    from modtok_cli.training.settings import RunSettings
 
 Number = TypeVar("Number", int, float)
 COLUMNS = (
@@ -156,7 +156,7 @@ def _numbers(text: str | None, flag: str, kind: type[Number]) -> list[Number] | 
     return found
 
 
-def _tasks(file: Path, settings: Settings, names: Sequence[str]) -> Grid:
+def _tasks(file: Path, settings: RunSettings, names: Sequence[str]) -> Grid:
     """The grid of all runs, checked before hours of training."""
     require_models("lm_eval", "sacrebleu", "scipy")
     from modtok_cli.evaluate.grid.spec import Runs, read_grid

@@ -16,7 +16,6 @@ from modtok_cli.cli.options import (
     Plot,
     Threads,
 )
-from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, study_output
@@ -31,21 +30,6 @@ Families = Annotated[
         help="Learn one T per family; FILE has lines such as tr<tab>Turkic.",
     ),
 ]
-FAMILIES = (
-    Column("family", "family"),
-    Column("n", "languages", "int"),
-    Column("total", "tokens of T", "int"),
-    Column("share", "of the sum", "ratio"),
-    Column("exponent", "exponent", "ratio"),
-)
-COLUMNS = (
-    Column("n", "languages", "int"),
-    Column("total", "tokens of T", "int"),
-    Column("min", "min", "int"),
-    Column("max", "max", "int"),
-    Column("new", "new", "int"),
-    Column("adopted", "adopted", "int"),
-)
 
 
 @command(
@@ -84,8 +68,7 @@ def study_scaling(
     one.
     """
     check_plot(plot)
-    from modtok_cli.measure.kinds.scaling import family_summary, scaling_summary
-    from modtok_cli.measure.study.scaling import study_scaling
+    from modtok_cli.studies.scaling import study_scaling
 
     rows = study_scaling(
         optional_languages(langs),
@@ -101,9 +84,4 @@ def study_scaling(
         command=command_line(session),
         progress=session.progress,
     )
-    tables = (
-        [("Size of T of each family", family_summary(rows), FAMILIES)]
-        if families
-        else [("Size of T", scaling_summary(rows), COLUMNS)]
-    )
-    emit_study(session, "scaling", rows, tables, plot=plot, json=json)
+    emit_study(session, "scaling", rows, plot=plot, json=json)

@@ -108,7 +108,7 @@ def study_world(
     from modtok_cli.studies.world.corpus import WorldSettings
     from modtok_cli.studies.world.study import WorldStudySettings, study_world
     from modtok_cli.training.loop import finish
-    from modtok_cli.training.settings import Settings as Training
+    from modtok_cli.training.settings import RunSettings
 
     settings = WorldStudySettings(
         seeds=_seeds(seeds),
@@ -116,7 +116,7 @@ def study_world(
         k=k,
         limit=limit,
         world=WorldSettings(documents=documents, private=private, quotes=quotes, sentences=100),
-        training=Training(steps=steps, p=p),
+        training=RunSettings(steps=steps, p=p),
     )
     try:
         found = study_world(Path(output), settings, workers=workers, progress=session.progress)

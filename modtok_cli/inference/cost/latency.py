@@ -41,7 +41,7 @@ from modtok_cli.measure.candidates import (
 from modtok_cli.measure.references import find_references
 from modtok_cli.measure.texts import load_texts
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.open import Tokenizer
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from modtok_cli.measure.candidates import Spec, is_each, named
 from modtok_cli.measure.check import split_arguments
 from modtok_cli.text.reading import Reading
 from modtok_cli.training.config import stored_shape
-from modtok_cli.training.run_tokenizer import find_tokenizer
-from modtok_cli.training.rundir import is_run
+from modtok_cli.training.rundir import find_tokenizer, is_run
 
 PAPER_VOCABULARIES = {"256k": 256_000, "24k": 24_000}
 Scales = Annotated[
@@ -47,6 +46,7 @@ def sources_option(help: str) -> Option:
     """An argument that takes a model, tokenizers and texts."""
     return Option(
         f"Run, slice or Hugging Face model to take {help} from; tokenizers (as in -t); {_TEXTS}",
+        key="arguments",
         argument=True,
         kind=list[str],
         metavar="MODEL_OR_TEXT",
@@ -219,7 +219,7 @@ def settings_of_run(run: Path, *, named: bool) -> tuple[dict[str, Shape], bool, 
     shapes, tied = {str(name): shape}, shape.tied
     if named:
         return shapes, tied, []
-    directory = find_tokenizer(run, config["tokenizer"], remedy="give tokenizers with -t")
+    directory = find_tokenizer(run, config["tokenizer"], remedy="name others with -t")
     return shapes, tied, [str(directory), *(f"{directory}@{each}" for each in languages)]
 
 

@@ -28,6 +28,7 @@ def tokens(
         FilePath,
         Option(
             "A modular directory, or the directory of a Hugging Face model.",
+            key="source",
             argument=True,
             metavar="MODEL",
         ),

@@ -53,10 +53,9 @@ from modtok_cli.inference.hf.files import (
     with_ids,
     write_object,
 )
-from modtok_cli.modular.adopt import read_tokenizer_file
-from modtok_cli.modular.external_spelling import LibraryVocabulary
+from modtok_cli.modular.adopted.adopt import read_tokenizer_file
 from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.spelling import Spelling
+from modtok_cli.modular.spelling import LibraryVocabulary, Spelling
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.reading import Reading
 

@@ -1,6 +1,6 @@
 """Choose the subtokenizer of a prompt: that of its language, or a union if in doubt.
 
-Each monolingual reference gives a text a cost in bits (`measure.identify`). The language with the
+Each monolingual reference gives a text a cost in bits (`measure.references`). The language with the
 lowest cost is chosen, together with all within `margin` bits: their union covers the text in any
 case, for a few more rows.
 """
@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.measure.identify import code_lengths
-from modtok_cli.measure.references import Reference, References
-from modtok_cli.modular.unicode import utf8
+from modtok_cli.measure.references import Reference, References, code_lengths
+from modtok_cli.modular.encoding.encoder import utf8
 
 # In bits; benchmarks/notes/inference.md compares other values.
 MARGIN = 8.0

@@ -58,7 +58,10 @@ def slice(
     origin: Annotated[
         FilePath | None,
         Option(
-            "With --append: the run of the slice, if it has moved.", flags="--from", metavar="DIR"
+            "With --append: the run of the slice, if it has moved.",
+            flags="--from",
+            key="origin",
+            metavar="DIR",
         ),
     ] = None,
     output: Output = None,

@@ -1,1 +1,0 @@
-"""One self-contained page of everything measured in a workspace."""

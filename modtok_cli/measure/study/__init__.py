@@ -1,1 +1,0 @@
-"""Studies over many tokenizers; each writes its rows to a file first."""

@@ -1,0 +1,1 @@
+"""Rows of any command as charts, tables and pages."""

@@ -1,0 +1,128 @@
+"""The contents of a workspace for a report: tokenizers, training runs, saved result rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Progress
+from modtok_cli.base.reading import read_bounded
+from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.reports.kinds import kinds
+from modtok_cli.reports.runs import INVALID, TrainingRun, collect_runs
+from modtok_cli.reports.tables import Row
+
+FOLDERS = ("", "results", "studies")
+"""Directories of a workspace that are searched for result rows."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Saved rows of one kind (a key of `kinds()`), and the command that produced them."""
+
+    kind: str
+    path: Path
+    rows: Sequence[Row]
+    command: str
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Tokenizers by directory name, training runs, and results in the order of the report."""
+
+    tokenizers: Mapping[str, ModularTokenizer]
+    runs: Sequence[TrainingRun]
+    results: Sequence[Result]
+
+
+def collect(workspace: Path, progress: Progress) -> Contents:
+    """Search a workspace.
+
+    Raises:
+        ModtokError: the directory does not exist or holds nothing to report.
+    """
+    if not workspace.is_dir():
+        raise ModtokError("directory does not exist", where=str(workspace))
+    tokenizers = {
+        path.name: ModularTokenizer.load(path)
+        for path in sorted(workspace.iterdir())
+        if path.is_dir() and not path.name.startswith(".") and is_modular(path)
+    }
+    files = [
+        path
+        for folder in FOLDERS
+        for path in sorted((workspace / folder).glob("*.jsonl"))
+        if not path.name.startswith(".")
+    ]
+    results = [result for path in files if (result := read_result(path, progress))]
+    results.sort(key=lambda result: (list(kinds()).index(result.kind), str(result.path)))
+    runs = collect_runs(workspace / "runs", progress)
+    if not tokenizers and not results and not runs:
+        raise ModtokError(
+            "nothing to report: found no tokenizer, no run, and no rows in results/ or studies/",
+            where=str(workspace),
+            remedy="measure or run a study in it: modtok nsl fr.txt keeps its rows in results/",
+        )
+    return Contents(tokenizers, runs, results)
+
+
+def read_result(path: Path, progress: Progress) -> Result | None:
+    """Read saved rows; None, perhaps with a warning, if the file does not hold rows of modtok.
+
+    Raises:
+        ModtokError: the file cannot be read.
+    """
+    try:
+        lines = read_bounded(path).splitlines()
+    except OSError as error:
+        raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            row = None
+        if not isinstance(row, dict):
+            if rows:
+                progress.warn(f"{path}:{number}: not a JSON object; the file is skipped")
+            return None
+        rows.append(row)
+        if number == 1 and _kind(row) is None:
+            return None
+    if not rows:
+        return None
+    kind = _kind(rows[0])
+    assert kind is not None
+    if "study" in rows[0]:
+        head, *rows = rows
+        return Result(kind, path, rows, str(head.get("command", ""))) if rows else None
+    if not all(kinds()[kind].is_complete(row) for row in rows):
+        progress.warn(f"{path}: rows of {kind} lack fields; the file is skipped")
+        return None
+    command_of = kinds()[kind].command
+    assert command_of is not None
+    try:
+        command = command_of(rows)
+    except INVALID as error:
+        progress.warn(
+            f"{path}: not in the format that modtok writes ({error}); the file is skipped"
+        )
+        return None
+    return Result(kind, path, rows, command)
+
+
+def _kind(first: Row) -> str | None:
+    """Name of the kind of rows, by the first row."""
+    if (study := str(first.get("study"))) in kinds():
+        return study
+    for name, kind in kinds().items():
+        if kind.by_fields and kind.is_complete(first):
+            return name
+    name = str(first.get("signature", "")).partition("|")[0]
+    return name if name in kinds() and kinds()[name].fields else None

@@ -1,0 +1,128 @@
+"""Kinds of result rows: how the rows of one command are recognized, drawn and tabulated.
+
+The modules of this folder define `KINDS`, as do entry points `modtok.kinds` of other packages. To
+show the rows of a new command in plots and in the report, add one; nothing else names it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from modtok_cli.base.plugins import Plugins
+from modtok_cli.reports.charts import Chart
+from modtok_cli.reports.tables import (
+    Row,
+    Summary,
+    Table,
+    common_languages,
+    grouped,
+    short_names,
+    table_of,
+)
+from modtok_cli.text.language_names import language_name
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Rows of one command.
+
+    Attributes:
+        name: the command's name, or that of the study.
+        title: heading of its section in the report.
+        about: one paragraph below the heading.
+        example: command that produces such rows in a workspace.
+        charts: plots of rows.
+        summary: tables of rows, for the command and the report.
+        page_tables: tables of the report, where they are others.
+        order: position in the report.
+        fields: fields that every row has. Empty for a study, which is recognized by its header.
+        by_fields: recognize rows by `fields` instead of by the first field of their signature.
+        command: command line that produces given rows; None where the header of a study has it.
+        measure: field whose mean over languages ranks tokenizers, the lowest best, and its name;
+            `ranked` selects the rows of tokenizers that take part.
+        sentence: what to say of rows that `measure` does not fit.
+    """
+
+    name: str
+    title: str
+    about: str
+    example: str
+    charts: Callable[[Sequence[Row]], list[Chart]]
+    order: int
+    summary: Callable[[Sequence[Row]], list[Summary]] = lambda rows: []
+    page_tables: Callable[[Sequence[Row]], list[Table]] | None = None
+    fields: tuple[str, ...] = ()
+    by_fields: bool = False
+    command: Callable[[Sequence[Row]], str] | None = None
+    measure: tuple[str, str] | None = None
+    ranked: Callable[[Sequence[Row]], Sequence[Row]] = lambda rows: rows
+    sentence: Callable[[Sequence[Row]], str | None] | None = None
+
+    def tables(self, rows: Sequence[Row]) -> list[Table]:
+        """Tables of the report."""
+        if self.page_tables is not None:
+            return self.page_tables(rows)
+        return [table_of(*each) for each in self.summary(rows)]
+
+    def is_complete(self, row: Row) -> bool:
+        """Whether a row has the fields of this kind."""
+        return all(name in row for name in self.fields)
+
+    def finding(self, rows: Sequence[Row]) -> str | None:
+        """A sentence with the best tokenizer and its worst language; None without a measure.
+
+        Only languages count that were measured with every tokenizer.
+        """
+        if self.sentence is not None:
+            return self.sentence(rows)
+        if self.measure is None:
+            return None
+        key, name = self.measure
+        those = [row for row in self.ranked(rows) if row.get(key) is not None]
+        common = common_languages(those, key)
+        if not common:
+            return None
+        means = {
+            tokenizer: sum(row[key] for row in group if row["language"] in common)
+            / sum(row["language"] in common for row in group)
+            for (tokenizer,), group in grouped(those, "tokenizer").items()
+        }
+        best = min(means, key=means.__getitem__)
+        its = (row for row in those if row["tokenizer"] == best and row["language"] in common)
+        worst = max(its, key=lambda row: row[key])
+        of = "the lowest " if len(means) > 1 else ""
+        return (
+            f"{self.title}: {short_names(list(means))[best]} has {of}mean {name}, "
+            f"{means[best]:.3f} over {len(common)} "
+            f"language{'s' if len(common) > 1 else ''}; its worst is "
+            f"{language_name(worst['language'])} with {worst[key]:.3f}."
+        )
+
+
+def measuring_command(*words: str) -> Callable[[Sequence[Row]], str]:
+    """Function from rows to `modtok WORDS -t TOKENIZER… TEXT…`, quoted for a shell."""
+
+    def command(rows: Sequence[Row]) -> str:
+        line = ["modtok", *words]
+        for name in dict.fromkeys(str(row["tokenizer"]) for row in rows):
+            line += ["-t", name]
+        line += dict.fromkeys(str(row["text"]) for row in rows if "text" in row)
+        pivots = {str(row["pivot"]) for row in rows if "pivot" in row}
+        if len(pivots) == 1:
+            line += ["--pivot", pivots.pop()]
+        return shlex.join(line)
+
+    return command
+
+
+PLUGINS = Plugins("modtok.kinds", __name__, "KINDS")
+
+
+@cache
+def kinds() -> dict[str, Kind]:
+    """All kinds by name, in the order of the report."""
+    every: list[Kind] = [kind for those in PLUGINS.all().values() for kind in those]
+    return {kind.name: kind for kind in sorted(every, key=lambda kind: kind.order)}

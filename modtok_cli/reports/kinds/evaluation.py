@@ -1,0 +1,272 @@
+"""Rows of `modtok eval mcq`, `mt`, `sum` and `bpb`, and of `modtok generate`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from modtok_cli.reports.charts import Chart, Dots, Mark
+from modtok_cli.reports.kinds import Kind
+from modtok_cli.reports.tables import (
+    Form,
+    Row,
+    Table,
+    cell,
+    grouped,
+    languages_of,
+    marks_of,
+    short_names,
+    unique,
+)
+from modtok_cli.text.language_names import language_name
+
+_CHECKPOINT = re.compile(r"\|checkpoint:([^|]*)")
+
+
+def _checkpoint_of(row: Row) -> str:
+    """Checkpoint that a row was measured on, "" if the row does not say.
+
+    >>> _checkpoint_of({"signature": "mt|lang:en-fr|checkpoint:tiny@60/5097f645|modtok:0"})
+    'tiny@60/5097f645'
+    """
+    if row.get("checkpoint"):
+        return str(row["checkpoint"])
+    found = _CHECKPOINT.search(str(row.get("signature", "")))
+    return found[1] if found else ""
+
+
+def _systems(rows: Sequence[Row]) -> list[str]:
+    """Name of the system of each row in titles and legends.
+
+    The name is the inference mode, with the run before it if the rows are of several checkpoints.
+    Runs of one name and step are distinguished by their digests.
+    """
+    places = [(_checkpoint_of(row), str(row["infer"])) for row in rows]
+    checkpoints = {checkpoint for checkpoint, _ in places}
+    if len(checkpoints) < 2:
+        return [f"--infer {mode}" for _, mode in places]
+    short = {checkpoint: checkpoint.partition("/")[0] for checkpoint in checkpoints}
+    if len(set(short.values())) < len(checkpoints):
+        short = {checkpoint: checkpoint for checkpoint in checkpoints}
+    return [f"{short[run] or 'run'} --infer {mode}" for run, mode in places]
+
+
+def _with_systems(rows: Sequence[Row]) -> list[Row]:
+    """The rows with their `system`."""
+    return [{**row, "system": name} for row, name in zip(rows, _systems(rows), strict=True)]
+
+
+def _named(rows: Sequence[Row]) -> list[Row]:
+    """The rows without those over random sets of languages of a grid: each set is a mode."""
+    return _with_systems([row for row in rows if not row.get("drawn")])
+
+
+def _intervals(rows: Sequence[Row], key: str) -> dict[str, dict[str, Mark]]:
+    """system -> language -> value of a field with its interval."""
+    return marks_of(
+        (row["system"], row["language"], Mark(row[key], row.get("low"), row.get("high")))
+        for row in rows
+    )
+
+
+def evaluation_charts(rows: Sequence[Row]) -> list[Chart]:
+    """Scores with intervals per language or pair, a chart for each task and metric."""
+    charts: list[Chart] = []
+    for (task, metric), group in grouped(_named(rows), "task", "metric").items():
+        chance = {row["chance"] for row in group if row.get("chance") is not None}
+        line = "; dashed: chance" if len(chance) == 1 else ""
+        charts.append(
+            Dots(
+                f"{task}: {metric}",
+                f"{metric}, 0 to 100{line}",
+                languages_of(group),
+                _intervals(group, "value"),
+                reference=min(chance) if len(chance) == 1 else None,
+                note=_counted(group),
+            )
+        )
+    return charts
+
+
+def _counted(rows: Sequence[Row]) -> str:
+    """How many examples the scores of a chart rest on.
+
+    >>> row = {"n": 500, "low": 1.0}
+    >>> _counted([row, {**row, "n": 1200}])
+    'n = 500 to 1,200 examples; bars: 95% intervals'
+    """
+    counts = [row["n"] for row in rows]
+    low, high = min(counts), max(counts)
+    shown = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    bars = "; bars: 95% intervals" if any(row.get("low") is not None for row in rows) else ""
+    return f"n = {shown} examples{bars}"
+
+
+def evaluation_finding(rows: Sequence[Row]) -> str | None:
+    """The best system on each task by its mean over languages, with its worst language."""
+    parts = []
+    for (task, metric), group in grouped(rows, "task", "metric").items():
+        if task == "mean":
+            continue
+        systems = {name: own for (name,), own in grouped(_with_systems(group), "system").items()}
+        means = {name: fmean(row["value"] for row in own) for name, own in systems.items()}
+        best = max(means, key=means.__getitem__)
+        worst = min(systems[best], key=lambda row: float(row["value"]))
+        chance = worst.get("chance")
+        against = "" if chance is None else f", chance {chance:.1f}"
+        parts.append(
+            f"{task} {metric} {means[best]:.1f} ({best}; lowest in "
+            f"{language_name(worst['language'])}: {worst['value']:.1f}{against})"
+        )
+    return f"Evaluation: {', '.join(parts)}." if parts else None
+
+
+def evaluation_tables(rows: Sequence[Row]) -> list[Table]:
+    """Languages as rows, tasks and metrics as columns, a table for each run and mode."""
+    tables = []
+    for (name,), group in grouped(_named(rows), "system").items():
+        columns = grouped(group, "task", "metric")
+        scores = {(row["language"], row["task"], row["metric"]): row for row in group}
+        body = [
+            [language, *(score_cell(scores.get((language, *column))) for column in columns)]
+            for language in languages_of(group)
+        ]
+        forms: dict[str, Form] = {"chance": "score", "n": "int"}
+        for key, form in forms.items():
+            values = [
+                {row[key] for row in own if row.get(key) is not None} for own in columns.values()
+            ]
+            if any(values):
+                same = (min(each) if len(each) == 1 else None for each in values)
+                body.append([key, *(cell(value, form) for value in same)])
+        headings = ["language", *(f"{task} {metric}" for task, metric in columns)]
+        tables.append(Table(f"Scores, {name} (95% interval)", headings, body))
+    return tables
+
+
+def score_cell(row: Mapping[str, object] | None) -> str:
+    """A score with its 95% interval.
+
+    >>> score_cell({"value": 0.0, "low": 0.0, "high": 11.35})
+    '0.0 (0.0–11.4)'
+    """
+    if row is None:
+        return "–"
+    value, low, high = (row.get(name) for name in ("value", "low", "high"))
+    text = cell(value, "score")
+    return text if low is None or high is None else f"{text} ({low:.1f}–{high:.1f})"
+
+
+def evaluation_command(rows: Sequence[Row]) -> str:
+    """`modtok eval mt|sum|mcq` lines, by the tasks and inference modes of the rows."""
+    commands = []
+    for name, flag in (("mt", "--pairs"), ("sum", "--langs"), ("mcq", "--langs")):
+        named = (row["task"] if row["task"] in ("mt", "sum") else "mcq" for row in rows)
+        mine = [row for row, task in zip(rows, named, strict=True) if task == name]
+        tasks = dict.fromkeys(str(row["task"]) for row in mine if row["task"] != "mean")
+        if not tasks:
+            continue
+        words = ["modtok", "eval", name, *(["--tasks", ",".join(tasks)] if name == "mcq" else [])]
+        words += [flag, ",".join(dict.fromkeys(str(row["language"]) for row in mine))]
+        for mode in dict.fromkeys(str(row["infer"]) for row in mine):
+            # The vocabularies of a slice are fixed: "slice" in its rows is not a mode.
+            commands.append([*words, *([] if mode == "slice" else ["--infer", mode])])
+    return "\n".join(map(shlex.join, commands))
+
+
+EVALUATION = Kind(
+    name="evaluation",
+    title="Evaluation",
+    about="Scores from 0 to 100; bars and parentheses are 95% intervals.",
+    example="modtok eval mcq > results/mcq.jsonl",
+    charts=evaluation_charts,
+    page_tables=evaluation_tables,
+    order=100,
+    fields=("task", "language", "metric", "value", "infer", "n", "shots"),
+    by_fields=True,
+    command=evaluation_command,
+    sentence=evaluation_finding,
+)
+
+
+def _bpb_charts(rows: Sequence[Row]) -> list[Chart]:
+    """Bits per byte with intervals, a series for each run and mode, a chart for each text."""
+    texts = grouped(_with_systems(rows), "text")
+    joined = len({row["language"] for row in rows}) == len(texts)
+    titles = short_names([row["text"] for row in rows])
+    charts: list[Chart] = []
+    for (text,), group in {("",): _with_systems(rows)}.items() if joined else texts.items():
+        title = "Bits per byte" + (f", {titles[text]}" if text else "")
+        axis = "bits per byte (lower is better)"
+        charts.append(Dots(title, axis, languages_of(group), _intervals(group, "bits_per_byte")))
+    return charts
+
+
+def _bpb_tables(rows: Sequence[Row]) -> list[Table]:
+    """One row for each text, language, run and mode."""
+    body = [
+        [
+            str(row["text"]),
+            row["language"],
+            row["system"],
+            cell(row["bits_per_byte"], "ratio"),
+            "–" if row.get("low") is None else f"{row['low']:.3f}–{row['high']:.3f}",
+            cell(row["bits_per_character"], "ratio"),
+        ]
+        for row in _with_systems(rows)
+    ]
+    headings = ["text", "language", "model", "bits per byte", "95% interval", "per character"]
+    return [Table("Bits per byte", headings, body, left=3)]
+
+
+def _bpb_command(rows: Sequence[Row]) -> str:
+    """`modtok eval bpb` lines, one for each inference mode."""
+    words = ["modtok", "eval", "bpb", *map(str, unique(rows, "text"))]
+    # The vocabularies of a slice or another model are fixed: these are no modes.
+    modes = (
+        [] if mode in ("slice", "model") else ["--infer", str(mode)]
+        for mode in unique(rows, "infer")
+    )
+    return "\n".join(shlex.join([*words, *mode]) for mode in modes)
+
+
+BPB = Kind(
+    name="bpb",
+    title="Bits per byte",
+    about="Bits that a model needs per byte of a text. They do not depend on the vocabulary; bars "
+    "are 95% bootstrap intervals over documents.",
+    example="modtok eval bpb TEXT > results/bpb.jsonl",
+    charts=_bpb_charts,
+    page_tables=_bpb_tables,
+    order=95,
+    fields=("text", "language", "infer", "bits_per_byte", "bits_per_character"),
+    command=_bpb_command,
+)
+
+
+def _generation_tables(rows: Sequence[Row]) -> list[Table]:
+    """Prompts and continuations."""
+    body = [
+        [",".join(row["langs"]), row["prompt"], row["text"], cell(row["prompt_tokens"], "int")]
+        for row in rows
+    ]
+    headings = ["vocabulary", "prompt", "continuation", "prompt tokens"]
+    return [Table("Generated text", headings, body, left=3, prose=True)]
+
+
+GENERATION = Kind(
+    name="generation",
+    title="Generated text",
+    about="Continuations by the model of this workspace.",
+    example="modtok generate < prompts.jsonl > results/generated.jsonl",
+    charts=lambda rows: [],
+    page_tables=_generation_tables,
+    order=110,
+    fields=("prompt", "text", "langs", "prompt_tokens", "reason"),
+    by_fields=True,
+    command=lambda rows: "modtok generate < prompts.jsonl",
+)
+
+KINDS = (BPB, EVALUATION, GENERATION)

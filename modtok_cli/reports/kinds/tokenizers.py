@@ -1,0 +1,268 @@
+"""Rows of `modtok check`, `nsl`, `fairness` and `origin`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from modtok_cli.measure.check import SOME_UNKNOWN
+from modtok_cli.reports.charts import Chart, Dots, Heat, Mark
+from modtok_cli.reports.kinds import Kind, measuring_command
+from modtok_cli.reports.tables import (
+    Column,
+    Row,
+    Table,
+    by_text,
+    by_tokenizer,
+    cell,
+    grouped,
+    language_table,
+    languages_of,
+    short_names,
+    table_of,
+)
+from modtok_cli.text.language_names import language_name
+
+
+def _check_charts(rows: Sequence[Row]) -> list[Chart]:
+    return [
+        Dots(
+            f"Tokens relative to a tokenizer made for the language{on}",
+            "estimate (1: as many tokens as a tokenizer made for the language; lower is better)",
+            languages_of(group),
+            by_tokenizer(group, "excess"),
+            reference=1.0,
+        )
+        for on, group in by_text(rows)
+    ]
+
+
+def _check_tables(rows: Sequence[Row]) -> list[Table]:
+    """The verdicts, and tokens per word."""
+    tables = []
+    for on, group in by_text(rows):
+        verdicts = [
+            [str(row["name"]), str(row["tokenizer"]), f"{row['verdict']}: {row['reason']}"]
+            for row in group
+        ]
+        heads = ["language", "tokenizer", "verdict"]
+        tables.append(Table(f"Verdicts{on}", heads, verdicts, left=3, prose=True))
+        tables.append(language_table(group, "tokens_per_word", f"Tokens per word{on}"))
+    return tables
+
+
+def _lossless(rows: Sequence[Row]) -> list[Row]:
+    """Rows of tokenizers that do not lose text: unknown tokens are few and bad."""
+    losing = {
+        row["tokenizer"] for row in rows if (row.get("unknown_tokens") or 0.0) >= SOME_UNKNOWN
+    }
+    return [row for row in rows if row["tokenizer"] not in losing]
+
+
+CHECK = Kind(
+    name="check",
+    title="Tokenizers judged by language",
+    about="Tokens relative to an estimate for a tokenizer made for the language, without "
+    "reference tokenizers.",
+    example="modtok check tokenizer TEXT > results/check.jsonl",
+    charts=_check_charts,
+    page_tables=_check_tables,
+    order=5,
+    fields=("tokenizer", "language", "text", "excess", "verdict"),
+    command=measuring_command("check"),
+    measure=("excess", "ratio"),
+    ranked=_lossless,
+)
+
+
+def nsl_charts(rows: Sequence[Row]) -> list[Chart]:
+    """NSL per language and tokenizer; tokens per character if no row has an NSL."""
+    charts: list[Chart] = []
+    for on, group in by_text(rows):
+        series = by_tokenizer(group, "nsl")
+        relative = Dots(
+            f"Tokens relative to a monolingual tokenizer{on}",
+            "NSL (1: as many tokens as the language's own tokenizer; lower is better)",
+            languages_of([row for row in group if row["nsl"] is not None]),
+            series,
+            reference=1.0,
+        )
+        charts.append(relative if series else _per_character_chart(group, on))
+    return charts
+
+
+def _per_character_chart(rows: Sequence[Row], on: str = "") -> Dots:
+    return Dots(
+        f"Tokens per character{on}",
+        "tokens per character (lower is better, equal is fair)",
+        languages_of(rows),
+        by_tokenizer(rows, "tokens_per_character"),
+    )
+
+
+def nsl_tables(rows: Sequence[Row]) -> list[Table]:
+    """NSL and tokens per character, a table for each text."""
+    texts = grouped(rows, "text")
+    joined = len(texts) > 1 and len({row["language"] for row in rows}) == len(texts)
+    tables = []
+    for (text,), group in {("all texts",): list(rows)}.items() if joined else texts.items():
+        if any(row["nsl"] is not None for row in group):
+            tables.append(language_table(group, "nsl", f"NSL on {text}"))
+        tables.append(
+            language_table(group, "tokens_per_character", f"Tokens per character on {text}")
+        )
+        if any(row.get("morph_score") is not None for row in group):
+            tables.append(language_table(group, "morph_score", "MorphScore"))
+    return tables
+
+
+NSL = Kind(
+    name="nsl",
+    title="Tokens relative to monolingual tokenizers",
+    about="NSL is the number of tokens divided by that of a tokenizer trained on the language "
+    "alone. 1 means equal; lower is better.",
+    example="modtok nsl -t tokenizer -t tokenizer@each TEXT > results/nsl.jsonl",
+    charts=nsl_charts,
+    page_tables=nsl_tables,
+    order=10,
+    fields=("tokenizer", "language", "text", "nsl", "tokens_per_character"),
+    command=measuring_command("nsl"),
+    measure=("nsl", "NSL"),
+)
+
+
+_TOTALS = (
+    Column("tokenizer", "tokenizer"),
+    Column("size", "size", "int"),
+    Column("per_character_mean", "tokens/character", "ratio"),
+    Column("per_character_max_min", "max/min", "ratio"),
+    Column("premium_max", "premium", "ratio"),
+    Column("premium_max_language", "of"),
+    Column("tokens_gini", "Gini", "ratio"),
+    Column("nsl_mean", "NSL", "ratio"),
+    Column("utilization", "vocabulary used %", "percent"),
+    Column("merge_only", "junk %", "percent"),
+)
+
+
+def _by_kind(rows: Sequence[Row]) -> tuple[list[Row], list[Row], str]:
+    """Rows of languages, rows of tokenizers, and the name of the pivot language."""
+    lines = [row for row in rows if row.get("kind") == "language"]
+    totals = [row for row in rows if row["kind"] == "tokenizer"]
+    return lines, totals, language_name(lines[0]["pivot"] if lines else "en")
+
+
+def _fairness_charts(rows: Sequence[Row]) -> list[Chart]:
+    """Tokens per character, and the premium over the pivot language."""
+    lines, _, pivot = _by_kind(rows)
+    premium = Dots(
+        f"Parity premium over {pivot}",
+        f"tokens for the same lines, relative to {pivot} (1: equal)",
+        languages_of(lines),
+        by_tokenizer(lines, "premium"),
+        reference=1.0,
+    )
+    return [_per_character_chart(lines), premium]
+
+
+def _fairness_tables(rows: Sequence[Row]) -> list[Table]:
+    """A summary over languages, then tables by language."""
+    lines, totals, pivot = _by_kind(rows)
+    names = short_names([row["tokenizer"] for row in totals])
+    named = [{**row, "tokenizer": names[row["tokenizer"]]} for row in totals]
+    return [
+        *([table_of(summary_title(rows), named, _TOTALS)] if totals else []),
+        language_table(lines, "tokens_per_character", "Tokens per character"),
+        language_table(lines, "premium", f"Parity premium over {pivot}", mean=False),
+    ]
+
+
+def summary_title(rows: Sequence[Row]) -> str:
+    """Title of the summary rows, with the languages that they are over.
+
+    >>> line = {"kind": "language", "language": "en"}
+    >>> total = {"kind": "tokenizer", "languages": ["en"]}
+    >>> summary_title([line, total]), summary_title([line, {**line, "language": "fi"}, total])
+    ('Over 1 language', 'Over the 1 of 2 languages that all tokenizers have: en')
+    """
+    present = languages_of([row for row in rows if row["kind"] == "language"])
+    over = next((list(row["languages"]) for row in rows if row["kind"] == "tokenizer"), [])
+    if len(over) == len(present):
+        return f"Over {len(over)} language{'s' * (len(over) != 1)}"
+    names = ", ".join(over)
+    return f"Over the {len(over)} of {len(present)} languages that all tokenizers have: {names}"
+
+
+FAIRNESS = Kind(
+    name="fairness",
+    title="Fairness across languages",
+    about="The texts are the same lines in every language. The premium is a language's number of "
+    "tokens divided by that of the pivot language. Gini is 0 if all languages need the same number "
+    "of tokens. Junk tokens occur only as parts of other tokens.",
+    example="modtok fairness -t tokenizer -t tokenizer@each TEXT > results/fairness.jsonl",
+    charts=_fairness_charts,
+    page_tables=_fairness_tables,
+    order=20,
+    fields=("kind", "tokenizer"),
+    command=measuring_command("fairness"),
+    measure=("premium", "premium"),
+)
+
+
+def _origin_charts(rows: Sequence[Row]) -> list[Chart]:
+    """Share of tokens from other languages, and the languages they belong to."""
+    charts: list[Chart] = []
+    for on, group in by_text(rows):
+        languages = languages_of(group)
+        columns = sorted({name for row in group for name in row["exclusive"]} | set(languages))
+        outside = {
+            "of any other language": {row["language"]: Mark(100 * row["outside"]) for row in group},
+            "of exactly one other language": {
+                row["language"]: Mark(100 * sum(row["exclusive"].values())) for row in group
+            },
+        }
+        values = {
+            (row["language"], column): 100 * share
+            for row in group
+            for column, share in row["exclusive"].items()
+        }
+        title = f"Tokens outside the language's own subtokenizer{on}"
+        heat = Heat(
+            f"Languages that these tokens belong to{on}",
+            "% of the source's tokens that belong to the added language only",
+            "source",
+            "added language",
+            languages,
+            columns,
+            values,
+        )
+        charts += [Dots(title, "% of the tokens of its text", languages, outside), heat]
+    return charts
+
+
+def _origin_tables(rows: Sequence[Row]) -> list[Table]:
+    """Shares of tokens from other languages, and the largest contributors."""
+    body = []
+    for row in rows:
+        ordered = sorted(row["exclusive"].items(), key=lambda item: (-item[1], item[0]))
+        most = ", ".join(f"{name} {cell(share, 'percent')}" for name, share in ordered[:3] if share)
+        shares = (row["outside"], sum(row["exclusive"].values()), row["several"])
+        numbers = [cell(row["tokens"], "int"), *(cell(share, "percent") for share in shares)]
+        body.append([row["language"], *numbers, most])
+    headings = ["language", "tokens", "outside %", "one other %", "several %", "largest"]
+    return [Table("Tokens outside the language's own subtokenizer", headings, body)]
+
+
+ORIGIN = Kind(
+    name="origin",
+    title="Origin of tokens",
+    about="Text of each language, tokenized by the union. Shows tokens that are not in the "
+    "language's own subtokenizer.",
+    example="modtok origin TEXT > results/origin.jsonl",
+    charts=_origin_charts,
+    page_tables=_origin_tables,
+    order=30,
+    fields=("tokenizer", "language", "text", "outside", "several", "exclusive"),
+    command=measuring_command("origin"),
+)
+
+KINDS = (CHECK, NSL, FAIRNESS, ORIGIN)

@@ -1,0 +1,168 @@
+"""Charts as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+
+import numpy as np
+
+from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Spread
+from modtok_cli.reports.plot.scene import log_ticks, share_of, ticks
+
+_SIGNS = "●■▲◆▼✚▮○□△◇▽"
+_SHADES = " ░▒▓█"
+SEVERAL = "*"
+"""The sign of series that coincide."""
+
+
+def to_text(chart: Chart, width: int = 80) -> list[str]:
+    """Lines of at most `width` characters."""
+    if isinstance(chart, Dots):
+        body = _dots(chart, width)
+    elif isinstance(chart, Spread):
+        body = _spread(chart, width)
+    elif isinstance(chart, Curves):
+        body = _curves(chart, width)
+    else:
+        body = _heat(chart, width)
+    return [*wrap(chart.title, width), "", *body, *wrap(chart.note or "", width)]
+
+
+def _centered(text: str, width: int) -> list[str]:
+    return [f"{line:^{width}}".rstrip() for line in wrap(text, width)]
+
+
+def _legend(names: Sequence[str]) -> list[str]:
+    return [f"  {_SIGNS[i % len(_SIGNS)]} {name}" for i, name in enumerate(names)]
+
+
+class _Scale:
+    """Positions of values in a line of `cells` characters, with round numbers at its ends."""
+
+    def __init__(self, values: Sequence[float], cells: int, *, log: bool = False) -> None:
+        marks = (log_ticks if log else ticks)(min(values), max(values))
+        self.low, self.high = marks[0], marks[-1]
+        self.cells = cells
+        self._log = log
+
+    def at(self, value: float) -> int:
+        share = share_of(value, self.low, self.high, log=self._log)
+        return min(self.cells - 1, max(0, round(share * (self.cells - 1))))
+
+    def ends(self, indent: int) -> str:
+        left, right = f"{self.low:g}", f"{self.high:g}"
+        return " " * indent + left + right.rjust(self.cells - len(left))
+
+
+def _dots(chart: Dots, width: int) -> list[str]:
+    names = list(chart.series)
+    label = max(map(len, chart.rows))
+    values = [
+        number
+        for marks in chart.series.values()
+        for mark in marks.values()
+        for number in (mark.value, mark.low, mark.high)
+        if number is not None
+    ]
+    reference = [] if chart.reference is None else [chart.reference]
+    scale = _Scale([*values, *reference], max(16, width - label - 2), log=chart.log)
+    lines = _legend(names)
+    coincide = False
+    for row in chart.rows:
+        cells = ["┄"] * scale.cells
+        if chart.reference is not None:
+            cells[scale.at(chart.reference)] = "│"
+        marks = [chart.series[name].get(row) for name in names]
+        for mark in marks:
+            if mark and mark.low is not None and mark.high is not None:
+                for i in range(scale.at(mark.low), scale.at(mark.high) + 1):
+                    cells[i] = "━"
+        places: dict[int, str] = {}
+        for i, mark in enumerate(marks):
+            if mark:
+                at = scale.at(mark.value)
+                places[at] = SEVERAL if at in places else _SIGNS[i % len(_SIGNS)]
+        for at, sign in places.items():
+            cells[at] = sign
+        coincide |= SEVERAL in places.values()
+        lines.append(f"{row:>{label}}  {''.join(cells)}")
+    if coincide:
+        lines.insert(len(names), f"  {SEVERAL} several of them")
+    name = f"{chart.axis}; logarithmic" if chart.log else chart.axis
+    return [*lines, scale.ends(label + 2), *_centered(name, width)]
+
+
+def _spread(chart: Spread, width: int) -> list[str]:
+    names = list(chart.series)
+    label = max(map(len, chart.rows))
+    values = [v for rows in chart.series.values() for many in rows.values() for v in many]
+    scale = _Scale(values, max(16, width - label - 2))
+    lines = _legend(names)
+    for row in chart.rows:
+        for i, name in enumerate(names):
+            many = chart.series[name].get(row, ())
+            if not len(many):
+                continue
+            low, first, middle, third, high = (
+                scale.at(float(v)) for v in np.percentile(many, [0, 25, 50, 75, 100])
+            )
+            cells = [" "] * scale.cells
+            cells[low : high + 1] = "─" * (high - low + 1)
+            cells[first : third + 1] = "━" * (third - first + 1)
+            cells[middle] = _SIGNS[i % len(_SIGNS)]
+            shown = row if i == 0 else ""
+            lines.append(f"{shown:>{label}}  {''.join(cells)}".rstrip())
+    return [*lines, scale.ends(label + 2), *_centered(chart.axis, width)]
+
+
+def _curves(chart: Curves, width: int, height: int = 14) -> list[str]:
+    names = list(chart.series)
+    points = [point for curve in chart.series.values() for point in curve]
+    zero = [0.0] if chart.from_zero else []
+    down = _Scale([*(y for _, y in points), *zero], height)
+    label = max(len(f"{down.low:g}"), len(f"{down.high:g}"))
+    across = _Scale([*(x for x, _ in points), *zero], max(16, width - label - 2))
+    grid = [[" "] * across.cells for _ in range(height)]
+    owners: dict[tuple[int, int], set[int]] = {}
+    for i, name in enumerate(names):
+        for x, y in chart.series[name]:
+            owners.setdefault((height - 1 - down.at(y), across.at(x)), set()).add(i)
+    for (line, column), found in owners.items():
+        grid[line][column] = SEVERAL if len(found) > 1 else _SIGNS[min(found) % len(_SIGNS)]
+    several = any(len(found) > 1 for found in owners.values())
+    extra = [f"  {SEVERAL} several of them"] if several else []
+    lines = [*_legend(names), *extra, chart.y_axis]
+    for i, cells in enumerate(grid):
+        end = f"{down.high:g}" if i == 0 else f"{down.low:g}" if i == height - 1 else ""
+        lines.append(f"{end:>{label}} │{''.join(cells)}".rstrip())
+    return [*lines, across.ends(label + 2), *_centered(chart.x_axis, width)]
+
+
+def _heat(chart: Heat, width: int) -> list[str]:
+    label = max(map(len, chart.rows))
+    wide = max(2, max(map(len, chart.columns))) + (
+        1 if (max(map(len, chart.columns)) + 1) * len(chart.columns) + label + 2 <= width else 0
+    )
+    largest = max(chart.values.values(), default=0.0) or 1.0
+    lines = [
+        f"rows: {chart.row_axis}; columns: {chart.column_axis}",
+        " " * (label + 1) + "".join(f"{column:>{wide}}" for column in chart.columns),
+    ]
+    for row in chart.rows:
+        cells = []
+        for column in chart.columns:
+            value = chart.values.get((row, column))
+            if value is None:
+                cells.append("·".rjust(wide))
+                continue
+            # Square root: separates small values, of which such matrices mostly consist.
+            step = min(len(_SHADES) - 1, int((value / largest) ** 0.5 * len(_SHADES)))
+            cells.append(_SHADES[step] * 2 if wide == 2 else (_SHADES[step] * 2).rjust(wide))
+        lines.append(f"{row:>{label}} {''.join(cells)}".rstrip())
+    steps = [largest * (i / len(_SHADES)) ** 2 for i in range(len(_SHADES))]
+    scale = ", ".join(
+        f"{'blank' if sign == ' ' else sign * 2} from {start:.2f}"
+        for sign, start in zip(_SHADES, steps, strict=True)
+    )
+    return [*lines, *wrap(f"{chart.axis}: {scale}", width)]

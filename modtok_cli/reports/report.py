@@ -1,0 +1,187 @@
+"""`modtok report`: tables and plots of a workspace on one HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import write_bytes
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.modular.manifest import NAME as MANIFEST
+from modtok_cli.reports.charts import is_empty
+from modtok_cli.reports.collect import Contents, Result, collect
+from modtok_cli.reports.kinds import kinds
+from modtok_cli.reports.page import Section, page
+from modtok_cli.reports.present import named, presented
+from modtok_cli.reports.runs import INVALID, TrainingRun, run_charts, run_finding, run_table
+from modtok_cli.reports.tables import short_names
+from modtok_cli.reports.tokenizers import all_tokenizers_table, tokenizer_section
+
+
+def report(
+    workspace: Path,
+    output: Path,
+    *,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> list[dict[str, object]]:
+    """Write the page.
+
+    The page shows every modular tokenizer and every run of the workspace, and every file of result
+    rows in the workspace, its `results/` and its `studies/`, each with plots, tables, command and
+    signatures.
+
+    Returns:
+        One row per section.
+
+    Raises:
+        UsageError: `output` exists and `force` is not set.
+        ModtokError: there is nothing to show, or a file is damaged.
+    """
+    if output.exists() and not force:
+        raise UsageError(
+            "already exists", where=str(output), remedy="choose another -o, or pass --force"
+        )
+    contents = collect(workspace, progress)
+    styles = _styles(contents.results)
+    sections = []
+    if contents.tokenizers:
+        table = all_tokenizers_table(contents.tokenizers)
+        sections.append(Section("tokenizers", "Tokenizers", [], [], [table]))
+    for name, tokenizer in contents.tokenizers.items():
+        # In a joint vocabulary every language has every token: there is nothing to compare.
+        if len(tokenizer.languages) > 1 and not tokenizer.token_membership.all():
+            sections.append(tokenizer_section(name, tokenizer))
+    for run in contents.runs:
+        sections += _if_valid(partial(run_section, run), workspace / "runs" / run.name, progress)
+    present = [result.kind for result in contents.results]
+    for index, result in enumerate(contents.results):
+        several = present.count(result.kind) > 1
+        make = partial(result_section, index, result, workspace, styles, several)
+        sections += _if_valid(make, result.path, progress)
+    missing = [kind for name, kind in kinds().items() if name not in present]
+    if missing:
+        sections.append(
+            Section(
+                "missing",
+                "Not measured yet",
+                ["Commands that add the missing sections, to be run in the workspace:"],
+                command="\n".join(dict.fromkeys(kind.example for kind in missing)),
+            )
+        )
+    name = workspace.resolve().name
+    intro = [_contents(contents, workspace)]
+    findings = [run_finding(run) for run in contents.runs]
+    findings += filter(None, map(_finding, contents.results))
+    write_bytes(output, page(f"Report on {name}", intro, sections, findings).encode())
+    return [
+        {
+            "section": part.title,
+            "pictures": len(part.charts),
+            "tables": len(part.tables),
+            "output": str(output),
+        }
+        for part in sections
+    ]
+
+
+def _contents(contents: Contents, workspace: Path) -> str:
+    """What the page shows, and when the newest of it was made."""
+    counts = {
+        "tokenizer": len(contents.tokenizers),
+        "training run": len(contents.runs),
+        "measurement": len(contents.results),
+    }
+    parts = [f"{count} {what}{'s' * (count != 1)}" for what, count in counts.items() if count]
+    files = [
+        *(workspace / name / MANIFEST for name in contents.tokenizers),
+        *(workspace / "runs" / run.name / "metrics.jsonl" for run in contents.runs),
+        *(result.path for result in contents.results),
+    ]
+    newest = datetime.fromtimestamp(max(path.stat().st_mtime for path in files), tz=UTC)
+    listed = ", ".join(parts[:-1]) + (" and " if parts[:-1] else "") + parts[-1]
+    return f"{listed}; the newest is of {newest.day} {newest:%B %Y}."
+
+
+def _styles(results: Sequence[Result]) -> dict[str, int]:
+    """One color for a tokenizer, by the names that it has in charts."""
+    names: dict[str, int] = {}
+    for result in results:
+        listed = [str(row["tokenizer"]) for row in result.rows if "tokenizer" in row]
+        for name in short_names(listed).values():
+            names.setdefault(name, len(names))
+    return names
+
+
+def _finding(result: Result) -> str | None:
+    """The sentence of a result for the summary; None if its rows are invalid."""
+    try:
+        return kinds()[result.kind].finding(result.rows)
+    except INVALID:
+        return None  # `_if_valid` has warned
+
+
+def _if_valid(make: Callable[[], Section], where: Path, progress: Progress) -> list[Section]:
+    """The section, or an empty list and a warning if its rows are invalid.
+
+    Result files can be edited by hand. One invalid value must not fail the whole page; it is found
+    when the rows are laid out and drawn.
+    """
+    try:
+        section = make()
+        page("", [], [section])
+    except INVALID as error:
+        kind = type(error).__name__
+        progress.warn(f"{where}: not in the format that modtok writes ({kind}: {error}); skipped")
+        return []
+    return [section]
+
+
+def run_section(run: TrainingRun) -> Section:
+    """Training curve of a run by language."""
+    config = run.config["config"]
+    text = (
+        f"Sampling {config['sampling']}, model {config['model']}, step "
+        f"{run.evaluations[-1]['step']:,} of {config['steps']:,}, {config['batch_size']} sequences "
+        f"of {config['seq_length']:,} tokens per step."
+    )
+    return Section(
+        f"run-{run.name}",
+        f"Run {run.name}",
+        [
+            text,
+            "Bits per byte do not depend on the vocabulary and compare across languages and runs.",
+        ],
+        [presented(chart) for chart in run_charts(run)],
+        [named(run_table(run))],
+        run.command,
+        [run.signature],
+    )
+
+
+def result_section(
+    index: int,
+    result: Result,
+    workspace: Path,
+    styles: Mapping[str, int],
+    several: bool = False,
+) -> Section:
+    """Plots and tables of saved rows; `several`: the file's name is part of the title.
+
+    `styles`: color of each tokenizer.
+    """
+    kind = kinds()[result.kind]
+    charts = [presented(chart, styles) for chart in kind.charts(result.rows) if not is_empty(chart)]
+    signatures = dict.fromkeys(str(row.get("signature", "")) for row in result.rows)
+    return Section(
+        f"{result.kind}-{index}",
+        kind.title + (f" ({result.path.stem})" if several else ""),
+        [kind.about, f"Rows: {result.path.relative_to(workspace)}"],
+        charts,
+        [named(table) for table in kind.tables(result.rows)],
+        result.command,
+        [signature for signature in signatures if signature],
+    )

@@ -1,0 +1,181 @@
+"""`modtok study combos`: unions of languages, extracted from sequential BPE or concatenated.
+
+For sets of 1 to 4 languages and each language of a set, the number of tokens of its text: with the
+union extracted from sequential tokenizers of several language orders, and with concatenated
+monolingual tokenizers in every order of the set.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from itertools import combinations, permutations
+from math import comb
+from pathlib import Path
+
+import numpy as np
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.construct.bpe_concat import merges_of
+from modtok_cli.learn.concatenation import MergePool
+from modtok_cli.modular.segmenters.merges import Merges
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.studies.bench import Bench, language_orders, load_bench
+from modtok_cli.studies.orders import learn_order
+from modtok_cli.studies.rows import Row, StudyFile
+from modtok_cli.text.pretokenizer import BPE
+from modtok_cli.text.reading import Reading
+
+SIZES = (1, 2, 3, 4)
+
+
+def study_combos(
+    texts: Sequence[Path | str],
+    languages: Sequence[str] | None = None,
+    *,
+    data: Path = Path("data"),
+    output: Path = Path("studies/combos.jsonl"),
+    k: int = 24000,
+    orders: int = 4,
+    sets: int = 60,
+    seed: int = 0,
+    reading: Reading = Reading(),
+    threads: int | None = None,
+    force: bool = False,
+    command: str = "modtok study combos",
+    progress: Progress = SILENT,
+) -> list[Row]:
+    """Measure unions of languages with both methods.
+
+    Args:
+        texts: one test text per language.
+        orders: number of sequential tokenizers to extract from; the first is alphabetical.
+        sets: number of sets of each size to measure; all sets if there are fewer.
+
+    Returns:
+        One row per set, method ("sequential", "concatenated"), order and language: size, tokens
+        and NSL. `order` is the index of the sequential tokenizer, or the languages in
+        concatenation order.
+
+    Raises:
+        ModtokError, UsageError: texts, settings or output are invalid.
+    """
+    if sets < 1:
+        raise UsageError(f"expected 1 or more, got {sets}", where="--sets")
+    bench = load_bench(
+        languages, texts, data=data, k=k, output=output, reading=reading, threads=threads,
+        progress=progress,
+    )  # fmt: skip
+    chosen = language_orders(bench.languages, orders, seed)
+    chosen_sets = {
+        size: sample_sets(bench.languages, size, sets, seed)
+        for size in SIZES
+        if size <= len(bench.languages)
+    }
+    settings = {"k": k, "orders": chosen, "sets": list(chosen_sets.values())}
+    settings["text"] = bench.fingerprints()
+    file = StudyFile(output, "combos", settings, command)
+    every = [members for group in chosen_sets.values() for members in group]
+    concatenator = cache(partial(_Concatenator, bench))
+
+    def concatenated(members: Sequence[str]) -> list[Row]:
+        return concatenator().rows(members)
+
+    units: dict[str, Callable[[], list[Row]]] = {
+        f"sequential {i}": partial(_sequential, bench, i, order, every, progress)
+        for i, order in enumerate(chosen)
+    }
+    units |= {f"concatenated {','.join(m)}": partial(concatenated, m) for m in every}
+    return file.run(units, force, progress, "unions", "units")
+
+
+def sample_sets(
+    languages: Sequence[str], size: int, number: int, seed: int
+) -> list[tuple[str, ...]]:
+    """`number` different sets of `size` languages, ascending; all sets if there are fewer.
+
+    Sets are taken from shuffled rounds over all languages, so that languages occur about equally
+    often.
+    """
+    if comb(len(languages), size) <= number:
+        return list(combinations(sorted(languages), size))
+    shuffler = random.Random(f"{seed} {size}")
+    sets: set[tuple[str, ...]] = set()
+    while len(sets) < number:
+        pack = sorted(languages)
+        shuffler.shuffle(pack)
+        for start in range(0, len(pack) - size + 1, size):
+            if len(sets) < number:
+                sets.add(tuple(sorted(pack[start : start + size])))
+    return sorted(sets)
+
+
+def _sequential(
+    bench: Bench,
+    index: int,
+    order: Sequence[str],
+    sets: Sequence[tuple[str, ...]],
+    progress: Progress,
+) -> list[Row]:
+    tokenizer = learn_order(bench, order, progress)
+    rows = []
+    with progress.task("extracting unions", total=len(sets), unit="sets") as task:
+        for members in sets:
+            union = tokenizer.subset(members)
+            rows += [
+                _row(bench, members, "sequential", index, language, union.size,
+                     bench.tokens(union, language))
+                for language in members
+            ]  # fmt: skip
+            task.advance(1)
+    return rows
+
+
+class _Concatenator:
+    """Monolingual tokenizers with common token ids, for concatenation in any order."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._place = {language: i for i, language in enumerate(bench.languages)}
+        self._pool = MergePool([merges_of(tokenizer) for tokenizer in bench.references.values()])
+        whole = self._pool.everything
+        self._vocabulary = Vocabulary(whole.specials, whole.token_data, whole.token_offsets)
+
+    def rows(self, members: Sequence[str]) -> list[Row]:
+        """All orders of a set, each measured on every language of the set."""
+        size = self._pool.size([self._place[language] for language in members])
+        rows = []
+        for order in permutations(members):
+            merges = self._pool.merges([self._place[language] for language in order])
+            tokenizer = Subtokenizer(Merges(self._vocabulary, BPE, np.asarray(merges)))
+            rows += [
+                _row(self._bench, members, "concatenated", list(order), language, size,
+                     self._bench.tokens(tokenizer, language))
+                for language in members
+            ]  # fmt: skip
+        return rows
+
+
+def _row(
+    bench: Bench,
+    members: Sequence[str],
+    method: str,
+    order: object,
+    language: str,
+    size: int,
+    tokens: int,
+) -> Row:
+    return {
+        "n": len(members),
+        "languages": list(members),
+        "method": method,
+        "order": order,
+        "language": language,
+        "size": size,
+        "tokens": tokens,
+        "reference_tokens": bench.reference_tokens[language],
+        "nsl": bench.nsl(language, tokens),
+    }

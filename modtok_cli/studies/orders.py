@@ -1,0 +1,111 @@
+"""`modtok study orders`: influence of the language order on sequential BPE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.learn.sequential import SequentialLearner, learn_bpe
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.studies.bench import Bench, language_orders, load_bench
+from modtok_cli.studies.rows import Row, StudyFile
+from modtok_cli.text.counts import merge_counts
+from modtok_cli.text.reading import Reading
+
+
+def study_orders(
+    texts: Sequence[Path | str],
+    languages: Sequence[str] | None = None,
+    *,
+    data: Path = Path("data"),
+    output: Path = Path("studies/orders.jsonl"),
+    k: int = 24000,
+    orders: int = 5,
+    seed: int = 0,
+    joint: bool = True,
+    reading: Reading = Reading(),
+    threads: int | None = None,
+    force: bool = False,
+    command: str = "modtok study orders",
+    progress: Progress = SILENT,
+) -> list[Row]:
+    """Learn T under several language orders and measure T and every extracted subtokenizer.
+
+    The first order is alphabetical, the others are shuffled with `seed`. With `joint` an ordinary
+    BPE of the mean size of T is measured too.
+
+    Returns:
+        One row per order, tokenizer ("T", "extracted", "joint") and language: size, tokens and NSL.
+        `output` contains the same rows after a header line.
+
+    Raises:
+        ModtokError, UsageError: texts, settings or output are invalid.
+    """
+    bench = load_bench(
+        languages, texts, data=data, k=k, output=output, reading=reading, threads=threads,
+        progress=progress,
+    )  # fmt: skip
+    chosen = language_orders(bench.languages, orders, seed)
+    settings = {"k": k, "orders": chosen, "joint": joint, "text": bench.fingerprints()}
+    file = StudyFile(output, "orders", settings, command)
+
+    def one(index: int, order: Sequence[str]) -> list[Row]:
+        return _measure(bench, learn_order(bench, order, progress), index, order)
+
+    def shared() -> list[Row]:
+        sizes = [file.rows_of(f"order {index}")[0]["size"] for index in range(len(chosen))]
+        return _joint(bench, round(sum(sizes) / len(sizes)), progress)
+
+    units: dict[str, Callable[[], list[Row]]] = {
+        f"order {index}": partial(one, index, order) for index, order in enumerate(chosen)
+    }
+    if joint:
+        units["joint"] = shared
+    return file.run(units, force, progress, "orders", "tokenizers")
+
+
+def learn_order(bench: Bench, order: Sequence[str], progress: Progress) -> ModularTokenizer:
+    """Sequential BPE over the languages in this order."""
+    learner = SequentialLearner(bench.k, bench.specials)
+    with progress.task("sequential BPE", total=len(order), unit="languages") as task:
+        for language in order:
+            learner.add(language, bench.counts[language])
+            task.advance(1)
+    return ModularTokenizer.from_learned(learner.result(), algorithm="bpe-seq", k=bench.k)
+
+
+def _measure(
+    bench: Bench, tokenizer: ModularTokenizer, index: int, order: Sequence[str]
+) -> list[Row]:
+    rows = []
+    full = tokenizer.full()
+    for name, of in (("T", None), ("extracted", tokenizer)):
+        for language in bench.languages:
+            used = full if of is None else of.subset([language])
+            rows.append(_row(bench, name, language, used.size, bench.tokens(used, language)))
+    return [{"order": index, "languages": list(order), **row} for row in rows]
+
+
+def _joint(bench: Bench, size: int, progress: Progress) -> list[Row]:
+    words = merge_counts([bench.counts[language] for language in bench.languages])
+    learned = learn_bpe(words, size, bench.specials, languages=bench.languages, progress=progress)
+    tokenizer = ModularTokenizer.from_learned(learned, algorithm="bpe", k=size).full()
+    return [
+        {"order": None, **_row(bench, "joint", language, tokenizer.size, tokens)}
+        for language in bench.languages
+        for tokens in [bench.tokens(tokenizer, language)]
+    ]
+
+
+def _row(bench: Bench, name: str, language: str, size: int, tokens: int) -> dict[str, Any]:
+    return {
+        "tokenizer": name,
+        "language": language,
+        "size": size,
+        "tokens": tokens,
+        "reference_tokens": bench.reference_tokens[language],
+        "nsl": bench.nsl(language, tokens),
+    }

@@ -1,0 +1,339 @@
+"""The page of `modtok explore`: its program gives our ids, in Node; what it refuses."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from helpers.external_tokenizers import external_tokenizer
+from helpers.sample import SAMPLE
+from helpers.toy_tokenizers import ALPHABET, LANGUAGES, NASTY, toy
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.core import backend
+from modtok_cli.learn.pieces import make_pieces
+from modtok_cli.learn.prune import LanguageTokens
+from modtok_cli.learn.unite import unite
+from modtok_cli.modular.adopted.adopt import adopt_counts
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
+from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS, RankTokenizer
+from modtok_cli.modular.segmenters.merges import Merges
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.reports.explore.page import explore, samples
+from modtok_cli.text.corpus import count_languages
+from modtok_cli.text.language_names import language_name
+from modtok_cli.text.pretokenizer import BPE, PHRASES, find_pretokenizer, pretokenizers
+from modtok_cli.text.workspace import language_files
+
+NODE = shutil.which("node")
+BUILT = (backend.CORE / backend.WASM).exists()
+built = pytest.mark.skipif(not BUILT, reason="needs the core compiled to WebAssembly")
+in_node = pytest.mark.skipif(not (NODE and BUILT), reason="needs modtok.wasm, and Node to run it")
+PROGRAM = Path(__file__).parents[1] / "helpers" / "run_page.mjs"
+TEXTS = [
+    *(text for text in NASTY if text),
+    *samples().values(),
+    "I'LL don'T 12345 x\u017f's\r\n\r\n  \tend  ",
+    "a\ufeffb\u0085c\u180ed\u2028e\u00a0f",
+    *("".join(random.Random(i).choices(ALPHABET.decode(), k=12 * i)) for i in range(15)),
+]
+
+
+def answers(page: Path, requests: list[Any]) -> list[list[int]]:
+    """Ids that the program of a page gives, run by Node."""
+    assert NODE is not None
+    done = subprocess.run(
+        [NODE, str(PROGRAM), str(page)],
+        input="\n".join(map(json.dumps, requests)),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@in_node
+def test_program_gives_the_ids_of_every_subset(tmp_path: Path) -> None:
+    modular = toy(5, merges_each=80)
+    plain = toy(6).subset(["fi"])
+    explore([modular, plain], tmp_path / "page.html")
+    requests, expected = [], []
+    for columns in ([0], [1, 3], [0, 1, 2, 3], None):
+        names = [LANGUAGES[column] for column in columns or range(4)]
+        subset = modular.full() if columns is None else modular.subset(names)
+        for text in TEXTS:
+            requests.append([0, columns, text])
+            expected.append(subset.global_ids[subset.encode(text)].tolist())
+    for text in TEXTS:
+        requests.append([1, None, text])
+        expected.append(plain.encode(text).tolist())
+    assert answers(tmp_path / "page.html", requests) == expected
+
+
+def scored(seed: int) -> list[ModularTokenizer]:
+    """Fewest tokens with very different counts, and Unigram pieces with ties of scores.
+
+    With seed 2, tokens of several words.
+    """
+    rng = random.Random(seed)
+    first = 2 + 256
+    splitter = PHRASES if seed == 2 else BPE
+    pool = sorted({bytes(rng.choices(ALPHABET, k=rng.randint(2, 5))) for _ in range(150)})
+    parts = {}
+    for language in LANGUAGES:
+        tokens = sorted(rng.sample(pool, 60), key=lambda token: (len(token), token))
+        counts = rng.choices([0, 1, 2, 50, 51, 10**6, 2**45], k=first + len(tokens))
+        counts[:2] = [0, 0]
+        parts[language] = LanguageTokens(tuple(tokens), np.array(counts, dtype=np.int64))
+    learned, counts = unite(parts, ("<s>", "</s>"), None)
+    fewest = ModularTokenizer.from_learned(
+        learned, algorithm="bpe-merge", k=300, token_counts=counts, pretokenizer=splitter
+    )
+    pieces = sorted({"".join(rng.choices("abcdeé क😀▁", k=rng.randint(1, 4))) for _ in range(150)})
+    pieces = [text for text in pieces if " " not in text[1:]]
+    members = np.array([[rng.random() < 0.5 for _ in LANGUAGES] for _ in pieces])
+    members[0] = True
+    unigram = ModularTokenizer.from_pieces(
+        make_pieces(
+            list(LANGUAGES),
+            ("<unk>", "</s>"),
+            [text.encode() for text in pieces],
+            [rng.choice([-1.0, -2.5, -np.pi, -7.1]) for _ in pieces],
+            np.hstack([members[:, :3] | ~members.any(axis=1, keepdims=True), members[:, 3:]]),
+        ),
+        algorithm="unigram-merge",
+        k=300,
+    )
+    return [fewest, unigram]
+
+
+@in_node
+@pytest.mark.parametrize("seed", range(3))
+def test_program_gives_the_ids_of_searches(tmp_path: Path, seed: int) -> None:
+    found = scored(seed)
+    alone = [each.subset(["fi", "el"]) for each in found]
+    explore([*found, *alone], tmp_path / "page.html")
+    # Ways of as few tokens, between which the counts of the languages decide.
+    tokens = [token.decode(errors="ignore") for token in found[0].vocabulary.tokens()[258:]]
+    ties = ["".join(random.Random(i).choices(tokens, k=40)) for i in range(5)]
+    requests, expected = [], []
+    for columns in ([0], [1, 3], [0, 1, 2, 3], None):
+        names = [LANGUAGES[column] for column in columns or range(4)]
+        for number, modular in enumerate(found):
+            subset = modular.full() if columns is None else modular.subset(names)
+            for text in [*TEXTS, *ties, "abc deé😀 dcab  cब", "e" * 300]:
+                requests.append([number, columns, text])
+                expected.append(subset.global_ids[subset.encode(text)].tolist())
+    for number, tokenizer in enumerate(alone, len(found)):
+        for text in TEXTS:
+            requests.append([number, None, text])
+            expected.append(tokenizer.encode(text).tolist())
+    assert answers(tmp_path / "page.html", requests) == expected
+
+
+NFC = {"type": "NFC"}
+PREFIX = {
+    "type": "Sequence",
+    "normalizers": [
+        {"type": "Prepend", "prepend": "▁"},
+        {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+    ],
+}
+CHANGED = [
+    *("e\u0301te\u0301 \u1100\u1161\u11a8", "a<think>b <think><|im_end|> ka</think>", "<thin"),
+    *("a▁b ▁", "  two  spaces ", "한글 кот 😀"),
+    *("a<unk>b <unk>한<unk> 한<unk>", "<0x41>б <unk><unk>", "", " "),
+]
+
+
+def published(kind: str, normalizer: object, *added: str) -> bytes:
+    """A file like those of models, with its own normalizer and ordinary added tokens."""
+    kind, _, variant = kind.partition("-") if kind.startswith("unigram") else (kind, "", "")
+    document = orjson.loads(external_tokenizer(kind))
+    if variant == "never":
+        document["pre_tokenizer"]["prepend_scheme"] = "never"
+    if variant == "bytes":
+        document["model"]["byte_fallback"] = True
+        document["model"]["vocab"] += [[f"<0x{byte:02X}>", -20.0] for byte in range(256)]
+        for token in document["added_tokens"]:
+            token["id"] += 256 * (token["id"] >= 599)
+        document["post_processor"] = None
+    if normalizer:
+        document["normalizer"] = normalizer
+    first = max(token["id"] for token in document["added_tokens"]) + 1
+    flags = {"special": False, "normalized": False, "lstrip": False, "rstrip": False}
+    document["added_tokens"] += [
+        {"id": first + number, "content": text, "single_word": False, **flags}
+        for number, text in enumerate(added)
+    ]
+    return orjson.dumps(document)
+
+
+@in_node
+@pytest.mark.parametrize(
+    ("kind", "normalizer", "added"),
+    [
+        ("byte-level", None, ()),
+        ("byte-level", NFC, ("<think>", "</think>")),
+        ("characters", None, ("<think>", "  ")),
+        ("characters", PREFIX, ()),
+        ("unigram", None, ()),
+        ("unigram-never", None, ()),
+        ("unigram-bytes", None, ()),
+    ],
+)
+def test_program_gives_the_ids_of_published_files(
+    tmp_path: Path, kind: str, normalizer: object, added: tuple[str, ...]
+) -> None:
+    """Adopted, a subset of it, and as the library runs it."""
+    data = published(kind, normalizer, *added)
+    file = TokenizerFile(orjson.loads(data), "t")
+    files = language_files(SAMPLE / "parallel", ("en", "fi"))
+    modular = adopt_counts(file, count_languages(files, pretokenizer=file.pretokenizer))
+    plain = LibraryTokenizer("plain", data, "plain")
+    explore([modular, modular.subset(["fi"]), plain], tmp_path / "page.html")
+    fi, whole = modular.subset(["fi"]), modular.full()
+    texts = [*TEXTS, *CHANGED]
+    cases = ((0, [1]), (0, None), (1, None), (2, None))
+    requests = [[number, columns, text] for text in texts for number, columns in cases]
+    expected = [
+        ids.tolist()
+        for text in texts
+        for ids in (
+            *(fi.global_ids[fi.encode(text)], whole.encode(text), fi.encode(text)),
+            plain.encode(text),
+        )
+    ]
+    assert answers(tmp_path / "page.html", requests) == expected
+
+
+@in_node
+def test_program_leaves_out_bytes_without_a_token(tmp_path: Path) -> None:
+    """As the library does, also with a gap in the ids."""
+    document = orjson.loads(published("byte-level", None))
+    document["post_processor"], document["added_tokens"] = None, document["added_tokens"][:4]
+    model = document["model"]
+    names = sorted(model["vocab"], key=model["vocab"].get)
+    kept = [name for name in names if not {"ĉ", "e", "Ã"} & set(name)]
+    model["vocab"] = {name: index + 9 * (index > 300) for index, name in enumerate(kept)}
+    model["merges"] = [pair for pair in model["merges"] if "".join(pair) in model["vocab"]]
+    lacking = LibraryTokenizer("lacking", orjson.dumps(document), "lacking")
+    explore([lacking], tmp_path / "page.html")
+    expected = [lacking.encode(text).tolist() for text in TEXTS]
+    assert answers(tmp_path / "page.html", [[0, None, text] for text in TEXTS]) == expected
+
+
+def test_files_that_the_page_does_not_run_are_refused(tmp_path: Path) -> None:
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    for odd in (
+        LibraryTokenizer("odd", published("characters", PREFIX, "<think>"), "odd"),
+        LibraryTokenizer("odd", published("unigram", NFC), "odd"),
+        RankTokenizer("odd", b"", "odd", ranks=ranks, pattern=r"\S+|\s+"),
+    ):
+        with pytest.raises(UsageError, match="odd: the page does not run this kind"):
+            explore([odd], tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+@in_node
+def test_program_splits_as_every_pretokenizer(tmp_path: Path) -> None:
+    base = toy(6, merges_each=80).full()
+    found = [
+        Subtokenizer(
+            Merges(base.vocabulary, each, base.merges),
+            languages=[],
+            parent_signature=None,
+            name=each.name,
+            provenance={},
+        )
+        for each in pretokenizers().values()
+    ]
+    explore(found, tmp_path / "page.html")
+    requests = [[i, None, text] for i in range(len(found)) for text in TEXTS]
+    expected = [tokenizer.encode(text).tolist() for tokenizer in found for text in TEXTS]
+    assert answers(tmp_path / "page.html", requests) == expected
+
+
+@in_node
+def test_program_gives_the_ids_of_rank_files(tmp_path: Path) -> None:
+    pytest.importorskip("tiktoken")
+    rng = random.Random(1)
+    words = ["th", "the", " t", " the", "in", "ing", "12", "\r\n", "  ", "ка", "ко"]
+    # Merges of one rank that overlap, and tokens that no merge makes.
+    words += sorted({"".join(rng.choices("aab\n ", k=rng.randint(2, 6))) for _ in range(150)})
+    rng.shuffle(words)
+    tokens = [bytes([byte]) for byte in range(256)]
+    tokens += dict.fromkeys(word.encode() for word in words)
+    ranks = {token: rank for rank, token in enumerate(tokens)}
+    found = [
+        RankTokenizer(name, b"", name, ranks=ranks, pattern=pattern, first=3)
+        for name, pattern in [
+            *RANK_PATTERNS.items(),
+            ("tekken", find_pretokenizer("tekken").pattern),
+        ]
+    ]
+    explore(found, tmp_path / "page.html")
+    texts = [*TEXTS, "the thing, 12 in the\r\n кака ко", "!\n\n \n ", " \n \t", "а \u3000\n"]
+    texts += ["".join(rng.choices("aab\n ", k=40)) for _ in range(30)]
+    requests = [[i, None, text] for i in range(len(found)) for text in texts]
+    expected = [tokenizer.encode(text).tolist() for tokenizer in found for text in texts]
+    assert answers(tmp_path / "page.html", requests) == expected
+
+
+@built
+def test_page_is_self_contained_and_safe(tmp_path: Path) -> None:
+    tokenizer = toy(2, specials=("</script><script>alert(1)</script>",))
+    row = explore([tokenizer], tmp_path / "page.html", languages=["fi"])
+    html = (tmp_path / "page.html").read_text("utf-8")
+    assert row["bytes"] == len(html.encode())
+    assert "alert(1)" not in html
+    assert "://" not in html
+    assert "src=" not in html
+    assert '"chosen":["fi"]' in html
+    assert samples()["fi"] in html
+
+
+@built
+def test_requests_that_are_refused(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    with pytest.raises(UsageError, match="no language 'xx'"):
+        explore([toy(2)], page, languages=["xx"])
+    with pytest.raises(UsageError, match="requires a modular directory"):
+        explore([toy(2).subset(["en"])], page, languages=["en"])
+    assert not page.exists()
+    explore([toy(2)], page)
+    with pytest.raises(UsageError, match="already exists"):
+        explore([toy(2)], page)
+
+
+def test_every_sample_has_a_name() -> None:
+    assert all(language_name(code) != code for code in samples())
+    assert list(samples()) == sorted(samples())
+    assert {path.stem for path in (SAMPLE / "data").glob("*.jsonl")} <= set(samples())
+
+
+def test_a_core_that_was_not_compiled_for_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(backend, "CORE", tmp_path)
+    monkeypatch.setattr(backend, "_zig", lambda: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    (tmp_path / backend.WASM).write_bytes(b"old")
+    backend.compile_wasm()
+    said = capsys.readouterr().err
+    assert said.startswith("modtok: without modtok.wasm, which modtok explore needs; pip install")
+    assert said.count("\n") == 1
+    assert not (tmp_path / backend.WASM).exists()
+    with pytest.raises(ModtokError, match=r"modtok\.wasm: .* for the page; pip install ziglang"):
+        explore([toy(2)], tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()

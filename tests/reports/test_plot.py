@@ -1,0 +1,237 @@
+"""Pictures: everything inside its frame, nothing on top of each other, the same each time."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Mark, Spread, is_empty
+from modtok_cli.reports.kinds import kinds
+from modtok_cli.reports.kinds.tokenizers import nsl_charts
+from modtok_cli.reports.plot.layout import cell_text, density, draw, scene_of, shade, write_plot
+from modtok_cli.reports.plot.scene import (
+    COLOURS,
+    Area,
+    Disc,
+    Label,
+    Line,
+    marker,
+    text_width,
+    tick_text,
+    ticks,
+)
+from modtok_cli.reports.plot.svg import to_svg
+from modtok_cli.reports.plot.terminal import to_text
+from modtok_cli.reports.present import presented
+from modtok_cli.reports.tables import short_names
+
+_MAIN = ["bg", "cs", "da", "de", "el", "en", "es", "et", "fi", "fr", "hr", "hu", "it", "lt"]
+LANGUAGES = [*_MAIN, "lv", "ne", "nl", "pl", "pt", "ro", "si", "sk", "sl", "so", "sv", "sw", "te"]
+DOTS = Dots(
+    "Tokens & <others>",
+    "NSL",
+    LANGUAGES,
+    {
+        f"tokenizer {i}": {name: Mark(1 + 0.01 * i * j) for j, name in enumerate(LANGUAGES)}
+        for i in range(6)
+    },
+    reference=1.0,
+    note="A note that says what is missing.",
+)
+CHART_KINDS: dict[str, Chart] = {
+    "dots": DOTS,
+    "ranges": Dots("Ranges", "NSL", LANGUAGES, {"T": {"fi": Mark(1.0, 0.9, 1.2)}}),
+    "spread": Spread(
+        "Spread",
+        "NSL",
+        LANGUAGES,
+        {"concatenated": {name: [1.0, 1.2, 1.5, 1.1] for name in LANGUAGES}, "one": {"fi": [1.0]}},
+        reference=1.0,
+    ),
+    "curves": Curves("Size", "languages", "tokens", {"a": [(1, 24000), (27, 430000)]}, True),
+    "heat": Heat(
+        "Whose",
+        "% of the tokens of the source that belong to the added language alone and to no other",
+        "source",
+        "added",
+        LANGUAGES,
+        LANGUAGES,
+        {(a, b): 0.1 * i for i, a in enumerate(LANGUAGES) for b in LANGUAGES if a != b},
+    ),
+}
+BY_KIND = pytest.mark.parametrize("chart", CHART_KINDS.values(), ids=CHART_KINDS)
+BY_WIDTH = pytest.mark.parametrize("width", [344.0, 760.0])
+
+
+def box(label: Label) -> tuple[float, float, float, float]:
+    """Left, top, right, bottom of a text."""
+    width, (x, y) = text_width(label.text, label.size, label.bold), label.at
+    if label.vertical:
+        return x - label.size, y - width / 2, x, y + width / 2
+    left = {"start": x, "middle": x - width / 2, "end": x - width}[label.anchor]
+    return left, y - 0.75 * label.size, left + width, y + 0.2 * label.size
+
+
+@BY_KIND
+@BY_WIDTH
+def test_everything_is_inside_the_frame(chart: Chart, width: float) -> None:
+    scene = scene_of(chart, width)
+    assert scene.width == width
+    for shape in scene.shapes:
+        if isinstance(shape, (Line, Area)):
+            points = shape.points
+        elif isinstance(shape, Disc):
+            points = [shape.centre]
+        else:
+            left, top, right, bottom = box(shape)
+            points = [(left, top), (right, bottom)]
+        for x, y in points:
+            assert -0.5 <= x <= width + 0.5, shape
+            assert -0.5 <= y <= scene.height + 0.5, shape
+
+
+@BY_KIND
+@BY_WIDTH
+def test_row_names_do_not_overlap_and_are_legible(chart: Chart, width: float) -> None:
+    scene = scene_of(chart, width)
+    labels = [s for s in scene.shapes if isinstance(s, Label) and s.text in LANGUAGES]
+    if not isinstance(chart, Curves):
+        assert {label.text for label in labels} == set(LANGUAGES)
+    assert all(label.size >= 8 for label in labels)
+    rows = sorted(label.at[1] for label in labels if label.anchor == "end")
+    assert all(b - a >= 8 for a, b in pairwise(rows))
+    columns = sorted((label.at[0], label.size) for label in labels if label.anchor == "middle")
+    assert all(b[0] - a[0] >= 1.2 * a[1] for a, b in pairwise(columns))
+
+
+@BY_KIND
+def test_svg_is_xml_with_its_text_and_without_requests(chart: Chart) -> None:
+    svg = to_svg(scene_of(chart))
+    root = ET.fromstring(svg)
+    assert root.attrib["role"] == "img"
+    texts = {node.text for node in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert chart.title in texts
+    assert "href" not in svg
+    assert set(re.findall(r"https?://[^\"]+", svg)) == {"http://www.w3.org/2000/svg"}
+    assert to_svg(scene_of(chart)) == svg
+
+
+@BY_KIND
+def test_png(chart: Chart, tmp_path: Path) -> None:
+    write_plot([chart], tmp_path / "a.png")
+    data = (tmp_path / "a.png").read_bytes()
+    assert data.startswith(b"\x89PNG")
+    assert int.from_bytes(data[16:20], "big") == 1520
+    if chart is CHART_KINDS["ranges"]:
+        write_plot([chart], tmp_path / "b.png")
+        assert data == (tmp_path / "b.png").read_bytes()
+
+
+@BY_KIND
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_text_fits_the_terminal(chart: Chart, width: int) -> None:
+    lines = to_text(chart, width)
+    body = [line for line in lines if line not in (chart.title, chart.note)]
+    if not isinstance(chart, Heat):  # a matrix takes the room that it needs
+        assert max(map(len, body)) <= width
+    if not isinstance(chart, Curves):
+        shown = {line.split()[0] for line in lines if line.strip()}
+        assert set(LANGUAGES) <= shown or isinstance(chart, Spread)
+
+
+def test_long_titles_of_axes_are_folded_for_the_terminal() -> None:
+    axis = "estimate (1: as many tokens as a tokenizer made for the language; lower is better)"
+    lines = to_text(Dots("Tokens " * 8, axis, ["fi"], {"a": {"fi": Mark(1.0)}}), 44)
+    assert max(map(len, lines)) <= 44
+    assert axis in " ".join(line.strip() for line in lines)
+
+
+def test_terminal_plot_positions() -> None:
+    chart = Dots("t", "NSL", ["fi"], {"a": {"fi": Mark(1.0)}, "b": {"fi": Mark(2.0)}}, 1.5)
+    line = next(line for line in to_text(chart, 44) if line.startswith("fi"))
+    cells = line[4:]
+    assert (cells[0], cells[-1]) == ("●", "■")
+    assert cells[len(cells) // 2 - 1 : len(cells) // 2 + 1].count("│") == 1
+
+
+def test_every_series_has_its_own_marker() -> None:
+    signs = set()
+    for index in range(49):
+        shape = marker(index, (0.0, 0.0), 4.0)
+        fill = shape.fill if isinstance(shape, (Area, Disc)) else ""
+        outline = tuple(shape.points) if isinstance(shape, Area) else "disc"
+        signs.add((fill, outline))
+    assert len(signs) == 49
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_shades_darken_steadily_and_markers_stand_out_on_paper() -> None:
+    shades = [luminance(shade(i / 20)) for i in range(21)]
+    assert all(a > b for a, b in pairwise(shades))
+    assert all(1.05 / (luminance(colour) + 0.05) > 1.9 for colour in COLOURS)
+
+
+def test_numbers() -> None:
+    assert ticks(0.93, 1.31) == [0.9, 1.0, 1.1, 1.2, 1.3, 1.4]
+    assert ticks(1.0, 1.0)[0] <= 1.0 < ticks(1.0, 1.0)[-1]
+    assert [ticks(1, 1 + size)[1] % 1 for size in (10, 13, 17, 22, 25)] == [0] * 5  # whole steps
+    assert tick_text(340000, 20000) == "340k"
+    assert (cell_text(48.46, 48.46), cell_text(0.28, 2.95)) == ("48", ".28")
+    assert short_names(["a/x", "b/x"]) == {"a/x": "a/x", "b/x": "b/x"}
+    heights = density([1.0, 1.0, 2.0], 0.0, 3.0)
+    assert heights.max() == 1.0
+    assert heights[53] > heights[107] > heights[80]
+
+
+def test_names_are_escaped() -> None:
+    chart = Dots("t", "a", ["fi"], {"<script>&\x07": {"fi": Mark(1.0)}})
+    svg = to_svg(scene_of(chart))
+    assert "<script>" not in svg
+    ET.fromstring(svg)
+
+
+def test_two_texts_of_a_language_give_two_charts() -> None:
+    row = {"tokenizer": "t", "language": "en", "tokens_per_character": 0.3}
+    rows = [{**row, "text": "a.txt", "nsl": 1.0}, {**row, "text": "b.txt", "nsl": 1.2}]
+    charts = nsl_charts(rows)
+    assert [chart.title for chart in charts] == [
+        "Tokens relative to a monolingual tokenizer, on a.txt",
+        "Tokens relative to a monolingual tokenizer, on b.txt",
+    ]
+    assert [chart.series["t"]["en"].value for chart in charts] == [1.0, 1.2]
+    (chart,) = nsl_charts([rows[0], {**rows[1], "language": "fi"}])
+    assert chart.title == "Tokens relative to a monolingual tokenizer"
+
+
+def test_nothing_to_plot_is_an_error() -> None:
+    assert is_empty(Dots("t", "a", [], {}))
+    with pytest.raises(UsageError, match="nothing to plot"):
+        draw([Dots("t", "a", [], {})], ".svg")
+    assert set(kinds()) >= {"nsl", "fairness", "origin", "orders", "combos", "scaling", "budget"}
+
+
+def test_names_without_room_in_a_matrix_become_codes_with_a_key() -> None:
+    values = {(a, b): 1.0 for a in LANGUAGES for b in LANGUAGES if a != b}
+    heat = Heat("Shared", "%", "language", "shared with", LANGUAGES, LANGUAGES, values)
+    chart = presented(heat)
+    wide, narrow = (
+        [part.text for part in scene_of(chart, width).shapes if isinstance(part, Label)]
+        for width in (760.0, 344.0)
+    )
+    assert "Bulgarian" in wide
+    assert "bg" not in wide
+    assert narrow.count("bg") == 2
+    assert "Bulgarian" not in narrow
+    key = " ".join(narrow[narrow.index("%") + 1 :])
+    assert key.startswith("bg Bulgarian, cs Czech, da Danish")
+    assert key.endswith("sw Swahili, te Telugu")

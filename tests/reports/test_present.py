@@ -1,0 +1,172 @@
+"""Charts as people read them: names, order, colors, logarithmic axes, panels, coincident marks."""
+
+from __future__ import annotations
+
+import pytest
+
+from modtok_cli.reports.charts import Curves, Dots, Heat, Mark, Spread, styles_of
+from modtok_cli.reports.kinds import kinds
+from modtok_cli.reports.kinds.evaluation import EVALUATION, evaluation_charts, evaluation_tables
+from modtok_cli.reports.plot.layout import MOST_TOGETHER, scene_of
+from modtok_cli.reports.plot.scene import COLOURS, Area, Disc, Label, Line, log_ticks
+from modtok_cli.reports.plot.terminal import SEVERAL, to_text
+from modtok_cli.reports.present import is_squeezed, named, presented
+from modtok_cli.reports.tables import Table
+
+
+def dots(values: dict[str, dict[str, float]]) -> Dots:
+    rows = sorted({code for marks in values.values() for code in marks})
+    series = {
+        name: {code: Mark(value) for code, value in marks.items()} for name, marks in values.items()
+    }
+    return Dots("t", "NSL", rows, series)
+
+
+def test_languages_have_names_and_the_largest_comes_first() -> None:
+    chart = dots({"a": {"en": 1.0, "fi": 1.2, "te": 1.1}, "b": {"en": 1.3}})
+    shown = presented(chart)
+    assert isinstance(shown, Dots)
+    assert list(shown.rows) == ["Finnish", "English", "Telugu"]
+    assert shown.series["a"]["Telugu"] == Mark(1.1)
+    spread = presented(Spread("t", "x", ["en", "fi"], {"a": {"en": [1, 2], "fi": [3]}}))
+    assert list(spread.rows) == ["Finnish", "English"]  # type: ignore[union-attr]
+    scales = presented(dots({"a": {"0.5b": 1.0, "1b": 2.0}}))
+    assert list(scales.rows) == ["0.5b", "1b"]  # type: ignore[union-attr]
+    heat = presented(Heat("t", "x", "r", "c", ["fi"], ["en"], {("fi", "en"): 2.0}))
+    assert heat.values == {("Finnish", "English"): 2.0}  # type: ignore[union-attr]
+
+
+def test_a_series_keeps_its_color_and_others_get_free_ones() -> None:
+    styles = {"b": 0, "a": 4}
+    shown = presented(dots({"new": {"en": 1.0}, "a": {"en": 1.0}, "b": {"en": 2.0}}), styles)
+    assert isinstance(shown, Dots)
+    assert styles_of(shown) == {"new": 1, "a": 4, "b": 0}
+    marks = [shape for shape in scene_of(shown).shapes if getattr(shape, "tip", "")]
+    fills = {shape.tip.split(", ")[1][:1]: shape.fill for shape in marks}  # type: ignore[union-attr]
+    assert fills == {"n": COLOURS[1], "a": COLOURS[4], "b": COLOURS[0]}
+
+
+@pytest.mark.parametrize(
+    ("values", "squeezed"),
+    [
+        ([1.0, 1.1, 1.2, 1.3, 1.1, 1.0, 1.2, 10.0], True),
+        ([1.0, 1.1, 1.2, 1.3, 1.1, 1.0, 1.2, 2.0], False),  # the ends differ by less than 3
+        ([0.0, 1.1, 1.2, 1.3, 1.1, 1.0, 1.2, 50.0], False),  # zero has no logarithm
+        ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], False),
+        ([1.0, 9.0], False),
+    ],
+)
+def test_a_few_large_values_take_a_logarithmic_axis(values: list[float], squeezed: bool) -> None:
+    assert is_squeezed(values) is squeezed
+
+
+def test_equal_ratios_are_equal_distances_on_a_logarithmic_axis() -> None:
+    codes = ["en", "fi", "fr", "sv", "da", "te"]
+    values = dict(zip(codes, [1.0, 2.0, 1.0, 1.0, 1.0, 4.0], strict=True))
+    shown = presented(dots({"a": {**values, "el": 16.0}}))
+    assert isinstance(shown, Dots)
+    assert shown.log
+    scene = scene_of(shown)
+    at = {s.tip.split(",")[0]: s.centre[0] for s in scene.shapes if isinstance(s, Disc) and s.tip}
+    step = at["Finnish"] - at["English"]
+    assert at["Telugu"] - at["Finnish"] == pytest.approx(step)
+    assert at["Greek"] - at["Telugu"] == pytest.approx(2 * step)
+    assert any("logarithmic" in s.text for s in scene.shapes if isinstance(s, Label))
+    lines = to_text(shown, 80)
+    place = {line.split()[0]: line.index("●") for line in lines if "●" in line and "┄" in line}
+    assert place["Telugu"] - place["Finnish"] == pytest.approx(
+        place["Finnish"] - place["English"], abs=1
+    )
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.9, 11.0), (1.0, 1.5), (0.02, 0.03), (1, 1e9), (2, 2)])
+@pytest.mark.parametrize("most", [2, 4, 8])
+def test_logarithmic_ticks_cover_the_values(low: float, high: float, most: int) -> None:
+    found = log_ticks(low, high, most)
+    assert found[0] <= low <= high <= found[-1]
+    assert found == sorted(set(found))
+    assert 2 <= len(found) <= most + 2
+
+
+def test_many_curves_have_a_panel_each() -> None:
+    codes = ["en", "fi", "fr", "el", "sv", "da", "de", "te"]
+    curves = {code: [(0.0, 2.0), (10.0, 1.0 + i)] for i, code in enumerate(codes)}
+    assert len(curves) > MOST_TOGETHER
+    chart = presented(Curves("t", "step", "bits per byte", curves))
+    for width in (344.0, 760.0):
+        scene = scene_of(chart, width)
+        names = [s.text for s in scene.shapes if isinstance(s, Label) and s.bold][1:]
+        assert names == [
+            "Telugu",
+            "German",
+            "Danish",
+            "Swedish",
+            "Greek",
+            "French",
+            "Finnish",
+            "English",
+        ]
+        tips = [s.tip for s in scene.shapes if isinstance(s, (Area, Disc)) and s.tip]
+        assert len(tips) == 2 * len(codes)
+        for shape in scene.shapes:
+            if isinstance(shape, Line):
+                assert all(0 <= x <= width and 0 <= y <= scene.height for x, y in shape.points)
+
+
+def test_coincident_series_are_seen_in_the_terminal() -> None:
+    lines = to_text(dots({"a": {"en": 1.0, "fi": 2.0}, "b": {"en": 1.0, "fi": 1.5}}), 60)
+    rows = {line.split()[0]: line for line in lines if "┄" in line}
+    assert SEVERAL in rows["en"]
+    assert {"●", "■"} <= set(rows["fi"])
+    assert SEVERAL not in rows["fi"]
+    assert f"  {SEVERAL} several of them" in lines
+    curves = {"a": [(0.0, 1.0), (1.0, 2.0)], "b": [(0.0, 1.0), (1.0, 3.0)]}
+    assert SEVERAL in "".join(to_text(Curves("t", "x", "y", curves), 60)[4:])
+
+
+def test_evaluations_show_chance_and_the_number_of_examples() -> None:
+    row = {
+        "task": "arc", "metric": "acc", "language": "fi", "value": 30.0, "low": 26.0, "high": 34.0,
+        "n": 500, "shots": 0, "infer": "lang", "chance": 25.0,
+    }  # fmt: skip
+    rows = [row, {**row, "language": "en", "n": 480}]
+    (chart,) = evaluation_charts(rows)
+    assert isinstance(chart, Dots)
+    assert chart.reference == 25.0
+    assert "dashed: chance" in chart.axis
+    assert chart.note == "n = 480 to 500 examples; bars: 95% intervals"
+    (table,) = evaluation_tables(rows)
+    assert [list(line) for line in table.rows[-2:]] == [["chance", "25.0"], ["n", "–"]]
+    assert EVALUATION.finding([*rows, {**row, "infer": "full", "value": 10.0}]) == (
+        "Evaluation: arc acc 30.0 (--infer lang; lowest in Finnish: 30.0, chance 25.0)."
+    )
+    mixed = [row, {**row, "language": "en", "chance": 50.0}]
+    assert evaluation_charts(mixed)[0].reference is None  # type: ignore[union-attr]
+
+
+def test_findings_count_languages_of_every_tokenizer() -> None:
+    measured = {"a": {"fi": 1.1, "en": 1.0, "te": 9.0}, "b": {"fi": 1.4, "en": 1.2}}
+    rows = [
+        {"tokenizer": name, "language": language, "nsl": value}
+        for name, values in measured.items()
+        for language, value in values.items()
+    ]
+    found = kinds()["nsl"].finding(rows)
+    assert found is not None
+    assert found.endswith(
+        "a has the lowest mean NSL, 1.050 over 2 languages; its worst is Finnish with 1.100."
+    )
+
+
+def test_tables_name_languages_in_the_order_of_names() -> None:
+    table = named(
+        Table("t", ["language", "x"], [["de", "1"], ["el", "2"], ["en", "3"], ["mean", "4"]])
+    )
+    assert [row[0] for row in table.rows] == ["English", "German", "Greek", "mean"]
+    given = [["fi", "1"], ["en", "2"]]
+    assert [row[0] for row in named(Table("t", ["language", "x"], given)).rows] == [
+        "Finnish",
+        "English",
+    ]
+    other = Table("t", ["name", "x"], [["fi", "1"]])
+    assert named(other) is other

@@ -1,0 +1,487 @@
+"""The report: every section there, nothing fetched, nothing wider than its window."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from helpers.sample import SAMPLE
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.construct.bpe import bpe
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.measure.check import check
+from modtok_cli.measure.fairness import fairness
+from modtok_cli.measure.nsl import nsl
+from modtok_cli.measure.origin import origin
+from modtok_cli.reports.charts import Dots
+from modtok_cli.reports.kinds import kinds
+from modtok_cli.reports.page import Section
+from modtok_cli.reports.page import page as html_page
+from modtok_cli.reports.page import page as page_of
+from modtok_cli.reports.report import report
+from modtok_cli.reports.runs import TrainingRun
+from modtok_cli.reports.tables import Table
+from modtok_cli.studies.budget import study_budget
+from modtok_cli.studies.combos import study_combos
+from modtok_cli.studies.cost import study_cost
+from modtok_cli.studies.orders import study_orders
+from modtok_cli.studies.scaling import study_scaling
+from modtok_cli.text.language_names import language_name
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+DATA, PARALLEL = SAMPLE / "data", SAMPLE / "parallel"
+TEXTS = [PARALLEL / f"{language}.txt" for language in ("el", "en", "fi", "fr", "ne", "sw")]
+
+
+def save(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with a tokenizer, a joint one, and rows of every kind."""
+    place = tmp_path_factory.mktemp("ws & <co>")
+    bpe_seq(data=DATA, output=place / "tokenizer", k=600)
+    bpe(data=DATA, output=place / "bpe-joint", k=1500, joint=True)
+    specs = [f"{place}/tokenizer", f"{place}/tokenizer@each", f"{place}/bpe-joint"]
+    save(place / "results" / "nsl.jsonl", nsl(specs, TEXTS))
+    save(place / "results" / "check.jsonl", check(specs, TEXTS))
+    save(place / "results" / "fairness.jsonl", fairness(specs, TEXTS))
+    save(place / "results" / "origin.jsonl", origin(specs[0], TEXTS))
+    save(place / "results" / "cost.jsonl", study_cost(TEXTS, specs))
+    common: dict[str, Any] = {"data": DATA, "k": 600}
+    studies = place / "studies"
+    study_orders(TEXTS, output=studies / "orders.jsonl", orders=2, **common)
+    study_combos(TEXTS, output=studies / "combos.jsonl", orders=2, sets=4, **common)
+    study_scaling(output=studies / "scaling.jsonl", orders=2, **common)
+    study_budget(TEXTS, output=studies / "budget.jsonl", budgets=[400, 600], **common)
+    return place
+
+
+@pytest.fixture(scope="module")
+def page(workspace: Path) -> Path:
+    path = workspace / "report.html"
+    report(workspace, path, force=True)
+    return path
+
+
+class Reader(HTMLParser):
+    """Counts elements, checks that they close in order, and collects what a test looks at."""
+
+    VOID = frozenset({"meta", "link", "wbr"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.count: dict[str, int] = {}
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.text: dict[str, list[str]] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.count[tag] = self.count.get(tag, 0) + 1
+        given = dict(attrs)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag == "section":
+            self.ids.append(given["id"] or "")
+        for name in ("href", "src"):
+            if given.get(name):
+                self.links.append(given[name] or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.count[tag] = self.count.get(tag, 0) + 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.text.setdefault(self.open[-1], []).append(data)
+
+
+def read(page: Path) -> Reader:
+    reader = Reader()
+    reader.feed(page.read_text(encoding="utf-8"))
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def test_structure(page: Path) -> None:
+    found = read(page)
+    assert found.count["h1"] == 1
+    headings = found.text["h2"]
+    assert headings[:2] == ["Tokenizers", "Shared tokens of tokenizer"]  # the joint one shares all
+    titles = {name: kind.title for name, kind in kinds().items()}
+    models = ("sampling", "evaluation", "generation", "bpb", "grid-means", "grid-tests")
+    later = {titles[name] for name in models}
+    assert set(titles.values()) - later <= set(headings)
+    assert headings[-1] == "Not measured yet"
+    assert len(found.ids) == len(set(found.ids)) == found.count["section"]
+    inner = [link[1:] for link in found.links if link.startswith("#")]
+    assert inner == found.ids
+    # check 1, nsl 1, fairness 2, origin 2, orders 1, combos 3, scaling 1, budget 2, cost 1,
+    # shared 1
+    assert found.count["figure"] == 15
+    assert found.count["svg"] == 2 * 15
+    assert found.count["table"] == found.count["caption"] >= 13
+
+
+def test_page_loads_nothing(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    found = read(page)
+    assert {link for link in found.links if not link.startswith("#")} == {"data:,"}
+    assert set(re.findall(r"(?:https?:)?//[\w.]+", text)) <= {"http://www.w3.org"}
+    assert "<script" not in text
+    assert "url(" not in text
+    assert "Content-Security-Policy" in text
+
+
+def test_report_has_commands_and_signatures(page: Path, workspace: Path) -> None:
+    found = read(page)
+    codes = "\n".join(found.text["code"])
+    for kind in ("nsl|tok:", "fairness|tok:", "origin|tok:", "study-combos|key:", "cost|scale:"):
+        assert kind in codes
+    assert "modtok study scaling" in codes
+    assert "--pivot en" in codes
+    assert "ws & <co>" in found.text["h1"][0] or "ws & " in found.text["title"][0]
+
+
+def test_tables_contain_the_numbers_of_the_rows(page: Path, workspace: Path) -> None:
+    cells = set(read(page).text["td"])
+    for row in map(orjson.loads, (workspace / "results" / "nsl.jsonl").read_bytes().splitlines()):
+        assert f"{row['nsl']:.3f}" in cells
+
+
+def test_summary_names_the_best_tokenizer_and_its_worst_language(page: Path) -> None:
+    first = page.read_text("utf-8").split("<nav")[0]
+    rows = [orjson.loads(line) for line in (page.parent / "results" / "nsl.jsonl").open("rb")]
+    means: dict[str, float] = {}
+    for row in rows:
+        means[row["tokenizer"]] = means.get(row["tokenizer"], 0.0) + row["nsl"] / len(TEXTS)
+    best = min(means, key=means.__getitem__)
+    worst = max((r for r in rows if r["tokenizer"] == best), key=lambda row: row["nsl"])
+    assert f"{Path(best).name} has the lowest mean NSL, {means[best]:.3f} over 6 lang" in first
+    assert f"its worst is {language_name(worst['language'])} with {worst['nsl']:.3f}." in first
+
+
+def test_tables_open_below_their_charts_and_colors_follow_the_system(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert "<details><summary>Table: NSL on" in text
+    assert "details.signatures { display: none; }" in text  # in print
+    assert '<details class="signatures"><summary>' in text
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_a_tokenizer_has_one_color_on_the_page(page: Path) -> None:
+    text = page.read_text("utf-8")
+    fills: dict[str, set[str]] = {}
+    # tips are "Finnish, tokenizer@each: 1.023"
+    for fill, tip in re.findall(r'fill="(#\w+)"><title>([^<]*)</title>', text):
+        name = tip.partition(", ")[2].partition(":")[0]
+        fills.setdefault(name, set()).add(fill)
+    names = ["tokenizer", "tokenizer@each", "bpe-joint"]
+    assert [len(fills[name]) for name in names] == [1, 1, 1]
+    assert len(set.union(*(fills[name] for name in names))) == 3
+
+
+def test_languages_are_named_and_wide_tables_have_labels_for_phones(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert ">Finnish</text>" in text
+    assert ">fi</text>" not in text
+    assert re.search(r'<td data-of="algorithm"|data-of="algorithm"', text)
+    assert re.search(r"\d+ tokenizers and \d+ measurements; the newest is of \d+ \w+ \d{4}\.", text)
+
+
+def test_report_is_deterministic(page: Path, workspace: Path, tmp_path: Path) -> None:
+    report(workspace, tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
+    with pytest.raises(UsageError, match="already exists"):
+        report(workspace, page)
+
+
+def test_small_and_unusual_workspaces(tmp_path: Path) -> None:
+    with pytest.raises(ModtokError, match="nothing to report"):
+        report(tmp_path, tmp_path / "r.html")
+    with pytest.raises(ModtokError, match="directory does not exist"):
+        report(tmp_path / "none", tmp_path / "r.html")
+    study_scaling(["en", "fi"], data=DATA, k=400, output=tmp_path / "studies" / "s.jsonl")
+    (tmp_path / "notes.jsonl").write_text('{"hello": 1}\n')
+    (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "cut.jsonl").write_text('{"signature": "nsl|x"}\n{"sig')
+    (tmp_path / "old.jsonl").write_text('{"signature": "nsl|x"}\n')
+    said = Silent()
+    report(tmp_path, tmp_path / "r.html", progress=said)
+    found = read(tmp_path / "r.html")
+    assert found.text["h2"] == ["Size of the vocabulary", "Not measured yet"]
+    assert len(said.warnings) == 2  # cut.jsonl and old.jsonl look like ours and are not whole
+    assert any("cut.jsonl:2" in line for line in said.warnings)
+
+
+def test_table_headings() -> None:
+    """They may break at signs of file names, but not within what stands for another sign."""
+    table = Table("Caption", ["the prompt's #1 & <b>/a_b.json"], [["it's #1"]])
+    reader = Reader()
+    reader.feed(page_of("Title", [], [Section("s", "Section", [], [], [table])]))
+    assert "".join(reader.text["th"]) == table.headings[0]
+    assert reader.count["wbr"] > 3
+    assert reader.text["td"] == ["it's #1"]
+
+
+def test_sections_of_one_kind_have_distinct_titles(workspace: Path, tmp_path: Path) -> None:
+    for name, text in (("first", "en"), ("second", "fi")):
+        rows = nsl([f"{workspace}/tokenizer"], [PARALLEL / f"{text}.txt"])
+        save(tmp_path / "results" / f"{name}.jsonl", rows)
+    report(tmp_path, tmp_path / "r.html")
+    assert read(tmp_path / "r.html").text["h2"][:2] == [
+        "Tokens relative to monolingual tokenizers (first)",
+        "Tokens relative to monolingual tokenizers (second)",
+    ]
+
+
+_PROBE = """
+<script>
+addEventListener('load', () => {
+  const wide = [...document.querySelectorAll('body *')].filter(e =>
+    !e.closest('.table') && !e.closest('svg') &&
+    e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5);
+  const shown = [...document.querySelectorAll('figure')].filter(f =>
+    [...f.querySelectorAll('svg')].filter(s => s.getBoundingClientRect().height > 20).length !== 1);
+  const clipped = [...document.querySelectorAll('svg text')].filter(t => {
+    const box = t.getBoundingClientRect(), frame = t.closest('svg').getBoundingClientRect();
+    return box.width > 0 && (box.right > frame.right + 1 || box.left < frame.left - 1);
+  });
+  document.title = JSON.stringify({
+    overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    wide: wide.length, figures: shown.length, clipped: clipped.map(t => t.textContent),
+    sections: document.querySelectorAll('section h2').length,
+    requests: performance.getEntriesByType('resource').filter(
+      r => !r.name.startsWith('data:')).length});
+});
+</script></body>
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
+@pytest.mark.parametrize("width", [360, 760, 1280])
+def test_in_a_browser(page: Path, tmp_path: Path, width: int) -> None:
+    """No overflow, one picture per figure, no text cut off, no request, no console message."""
+    # A frame gives the page its width: headless windows have a least width of their own.
+    text = page.read_text(encoding="utf-8")
+    text = re.sub(r"<meta http-equiv=.*?>", "", text).replace("</body>", _PROBE)
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    frame = (
+        f'<!DOCTYPE html><iframe id="f" src="page.html" style="width:{width}px;height:2000px;'
+        'border:0"></iframe><pre id="out"></pre><script>setInterval(() => {'
+        "const t = document.getElementById('f').contentDocument.title;"
+        "if (t[0] === '{') document.getElementById('out').textContent = t;}, 50)</script>"
+    )
+    (tmp_path / "frame.html").write_text(frame, encoding="utf-8")
+    done = subprocess.run(
+        [
+            str(BROWSER),
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--allow-file-access-from-files",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--enable-logging=stderr",
+            "--virtual-time-budget=4000",
+            "--dump-dom",
+            (tmp_path / "frame.html").as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=True,
+    )
+    match = re.search(r'<pre id="out">(.*?)</pre>', done.stdout)
+    assert match, done.stdout[-500:]
+    found = orjson.loads(match[1].replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
+    assert found["overflow"] <= 0
+    assert (found["wide"], found["figures"], found["clipped"], found["requests"]) == (0, 0, [], 0)
+    assert found["sections"] == read(page).count["section"]
+    assert "CONSOLE" not in done.stderr
+
+
+RUN_CONFIG = {
+    "command": "modtok pretrain --model tiny --sampling sub:2 --langs fi,sw",
+    "config": {
+        "sampling": "sub:2", "model": "tiny", "steps": 20, "p": 0.5, "seed": 3,
+        "batch_size": 8, "seq_length": 256,
+    },
+    "tokenizer": {"signature": "ab12"},
+    "versions": {"torch": "2"},
+}  # fmt: skip
+
+
+def write_run(place: Path) -> None:
+    """A run as pretrain leaves it, half a line at the end."""
+    place.mkdir(parents=True)
+    command = f"{RUN_CONFIG['command']} --name {shlex.quote(place.name)}"
+    (place / "config.json").write_bytes(orjson.dumps({**RUN_CONFIG, "command": command}))
+    lines: list[dict[str, Any]] = []
+    for step in (10, 20):
+        figures = {"bits_per_byte": 4 - step / 10, "bytes": 1000}
+        lines.append({"step": step, "loss": 5.0, "languages": {"fi": figures}})
+        news = {"news": {"sw": {"bits_per_byte": 8 - step / 10, "bytes": 10}}}
+        lines.append({"step": step, "held_out": {"fi": figures}, "valid": news})
+        lines.append({"step": step, "tasks": {"fi": {"arc_easy": {"value": 20.0 + step}}}})
+    (place / "metrics.jsonl").write_bytes(b"".join(orjson.dumps(x) + b"\n" for x in lines) + b'{"')
+
+
+def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "first")
+    (tmp_path / "runs" / "latest").symlink_to("first")
+    (tmp_path / "runs" / "broken").mkdir()
+    (tmp_path / "runs" / "broken" / "config.json").write_text("{}")
+    (tmp_path / "runs" / "young").mkdir()
+    (tmp_path / "runs" / "young" / "config.json").write_bytes(orjson.dumps(RUN_CONFIG))
+    (tmp_path / "runs" / "young" / "metrics.jsonl").write_text("")
+    common = {"low": 10.0, "high": 60.0, "n": 20, "shots": 5, "normalization": "none"}
+    scores = [
+        {
+            "task": task, "language": language, "metric": "acc", "value": value, "infer": infer,
+            "signature": f"{task}|lang:{language}", **common,
+        }
+        for task in ("arc", "hellaswag")
+        for infer in ("lang", "full")
+        for language, value in (("fi", 41.25), ("fr", 37.5))
+    ]  # fmt: skip
+    save(tmp_path / "results" / "mcq.jsonl", scores)
+    told = {"bits_per_byte": 2.125, "in_language": None, "texts": 0, "vocabulary": 9}
+    study = [
+        {"sampling": s, "inference": i, "language": "fi", "step": 20, **told}
+        for s in ("none", "sub:2")
+        for i in ("lang", "full")
+    ]
+    save(tmp_path / "studies" / "sampling.jsonl", study)
+    text = {"prompt": "Olipa <kerran>", "text": " talo", "langs": ["fi"], "prompt_tokens": 4}
+    save(tmp_path / "results" / "said.jsonl", [{**text, "tokens": 1, "reason": "end"}])
+    said = Silent()
+    report(tmp_path, tmp_path / "r.html", progress=said)
+    assert [line.split(":")[0] for line in said.warnings] == [str(tmp_path / "runs" / "broken")]
+    found = read(tmp_path / "r.html")
+    headings = ["Run first", "Sampling regimes at inference", "Evaluation", "Generated text"]
+    assert found.text["h2"] == [*headings, "Not measured yet"]
+    # curves of two texts and a task, two inference vocabularies of the study, two tasks
+    assert found.count["figure"] == 3 + 2 + 2
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "Bits per byte of news" in page
+    assert "Accuracy of arc_easy" in page
+    cells = found.text["td"]
+    assert {
+        "3.000",
+        "2.000",
+        "2,000",
+        "41.2 (10.0–60.0)",
+        "37.5 (10.0–60.0)",
+        "2.125",
+        "Olipa <kerran>",
+    } <= set(cells)
+    codes = "\n".join(found.text["code"])
+    assert f"{RUN_CONFIG['command']} --name first" in codes
+    assert "modtok eval mcq --tasks arc,hellaswag --langs fi,fr --infer full" in codes
+    assert "modtok study sampling --regimes none,sub:2" in codes
+    assert "pretrain|tok:ab12|torch:2" in codes
+
+
+def test_commands_name_translation_pairs() -> None:
+    rows = [
+        {"task": "mean", "language": "fi", "infer": "src|tgt"},
+        {"task": "mt", "language": "en-fi", "infer": "src|tgt"},
+        {"task": "sum", "language": "fi", "infer": "src|tgt"},
+    ]
+    assert kinds()["evaluation"].command(rows) == (
+        "modtok eval mt --pairs en-fi --infer 'src|tgt'\n"
+        "modtok eval sum --langs fi --infer 'src|tgt'"
+    )
+    rows = [
+        {"task": "arc", "language": "fi", "infer": "slice"},
+        {"task": "mt", "language": "en-fi", "infer": "full"},
+    ]
+    assert kinds()["evaluation"].command(rows) == (
+        "modtok eval mt --pairs en-fi --infer full\nmodtok eval mcq --tasks arc --langs fi"
+    )
+
+
+def test_two_runs_in_one_file_have_two_columns() -> None:
+    """Rows of one mode are of one column only if they are of one checkpoint."""
+    rows = [
+        {
+            "task": "arc", "language": "fi", "metric": "acc", "value": value, "infer": "lang",
+            "low": 0.0, "high": 99.0, "n": 5, "shots": 0, "checkpoint": checkpoint,
+            "signature": f"arc|lang:fi|checkpoint:{checkpoint}|modtok:0",
+        }
+        for checkpoint, value in (("a@9/11", 10.0), ("b@9/22", 20.0))
+    ]  # fmt: skip
+    kind = kinds()["evaluation"]
+    tables = kind.tables(rows)
+    assert [(table.caption, table.rows[0][1]) for table in tables] == [
+        ("Scores, a@9 --infer lang (95% interval)", "10.0 (0.0–99.0)"),
+        ("Scores, b@9 --infer lang (95% interval)", "20.0 (0.0–99.0)"),
+    ]
+    (chart,) = kind.charts(rows)
+    assert isinstance(chart, Dots)
+    assert list(chart.series) == ["a@9 --infer lang", "b@9 --infer lang"]
+    same = [{**rows[0]}, {**rows[1], "checkpoint": "a@9/22"}]
+    assert [table.caption for table in kind.tables(same)] == [
+        "Scores, a@9/11 --infer lang (95% interval)",
+        "Scores, a@9/22 --infer lang (95% interval)",
+    ]
+    before = [{key: row[key] for key in row if key != "checkpoint"} for row in rows]
+    assert len(kind.tables(before)) == 2  # rows of older files: from the signature
+
+
+HOSTILE = "$(touch ran); 'x' <script>alert(1)</script>"
+
+
+def test_names_are_quoted_in_commands_and_escaped_in_the_page(tmp_path: Path) -> None:
+    bpe_seq(["en", "fi"], data=DATA, output=tmp_path / HOSTILE.replace("/", "|"), k=300)
+    row = {
+        "tokenizer": HOSTILE, "language": "fi", "text": HOSTILE, "nsl": 1.0,
+        "tokens_per_character": 0.3, "signature": "nsl|x",
+    }  # fmt: skip
+    save(tmp_path / "results" / "nsl.jsonl", [row])
+    scores = {
+        "task": HOSTILE, "language": HOSTILE, "metric": "acc", "value": 1.0, "infer": HOSTILE,
+        "low": 0.0, "high": 9.0, "n": 5, "shots": 0, "signature": "x",
+    }  # fmt: skip
+    save(tmp_path / "results" / "mcq.jsonl", [scores])
+    write_run(tmp_path / "runs" / HOSTILE.replace("/", "|"))
+    report(tmp_path, tmp_path / "r.html")
+    assert "<script" not in (tmp_path / "r.html").read_text()
+    commands = [
+        line for text in read(tmp_path / "r.html").text["code"] for line in text.split("\n")
+    ]
+    commands = [line for line in commands if "touch" in line and line.startswith("modtok ")]
+    assert len(commands) == 4  # inspect, pretrain, nsl, eval
+    for line in commands:
+        words = [word for word in shlex.split(line) if "touch" in word]
+        assert words
+        assert all(HOSTILE[:20] in word for word in words)  # one word, nothing to expand
+        subprocess.run(["sh", "-c", f"true {line}"], cwd=tmp_path, check=True)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_stored_command_expands_to_nothing() -> None:
+    run = TrainingRun("x", {"command": "modtok pretrain $(touch ran); x"}, [], [])
+    assert run.command == "modtok pretrain '$(touch' 'ran);' x"
+
+
+def test_control_characters_of_names_are_not_in_the_page() -> None:
+    document = html_page("a\x1b]52;c;\x07\x9b", ["b\x1b[1m"], [])
+    assert not {"\x1b", "\x07", "\x9b"} & set(document)
+    assert "a�]52;c;��" in document
