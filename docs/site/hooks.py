@@ -26,16 +26,16 @@ SOURCES = {site: source for source, site in PAGES.items()}
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 CODE = re.compile(r"`[^`]+`")
 TASKS = {  # page of the Python reference → its title, and the modules with its names
-    "corpora": ("Build corpora and count words", "api.corpora corpus text world"),
-    "learners": ("Learn tokenizers", "api.learners construct learn"),
+    "corpora": ("Read text, build corpora, count words", "api.corpora corpus text"),
+    "learners": ("Learn tokenizers", "construct learn"),
     "tokenizers": ("Open, extract and check tokenizers", "api.tokenizers modular"),
-    "measures": ("Measure and report", "api.measures measure report"),
+    "measures": ("Measure and report", "api.measures measure reports"),
     "models": (
         "Train, slice and generate",
         "architectures training inference",
     ),
     "evaluations": ("Evaluate and study", "api.evaluations evaluate studies"),
-    "errors": ("Errors and warnings", ""),  # and all that no other page has
+    "errors": ("Errors, warnings and installation", ""),  # and all that no other page has
 }
 
 

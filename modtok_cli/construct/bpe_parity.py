@@ -27,9 +27,8 @@ from modtok_cli.base.parameters import (
 )
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.construct.existing_output import check_absent
-from modtok_cli.construct.request import BuildReport, Request
-from modtok_cli.construct.specials import check_specials
+from modtok_cli.construct.outputs import check_absent
+from modtok_cli.construct.request import BuildReport, Request, check_specials
 from modtok_cli.learn.merges import check_budget
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.text.pretokenizer import BPE, PretokenizerName, find_pretokenizer

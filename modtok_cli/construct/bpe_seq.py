@@ -29,13 +29,13 @@ from modtok_cli.base.parameters import (
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
-from modtok_cli.construct.existing_output import check_modular
 from modtok_cli.construct.journal import Kept
 from modtok_cli.construct.learner import Learner
-from modtok_cli.construct.merges_state import merges_from_arrays, merges_to_arrays
+from modtok_cli.construct.outputs import check_modular
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import reference_json, reference_of
 from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.construct.states import merges_from_arrays, merges_to_arrays
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.learn.merges import GlobalMerges

@@ -144,7 +144,7 @@ def _ids(path: Path) -> None:
 
 def _journal(path: Path) -> None:
     from modtok_cli.construct.journal import JournalDir
-    from modtok_cli.construct.merges_state import merges_from_arrays
+    from modtok_cli.construct.states import merges_from_arrays
     from modtok_cli.learn.sequential import SequentialLearner
 
     name = path.parent.name.removeprefix(".").removesuffix(".resume")

@@ -286,7 +286,7 @@ def _external_tokenizers(root: Path) -> None:
 def _journal(root: Path) -> None:
     from modtok_cli.base.progress import SILENT
     from modtok_cli.construct.journal import JournalDir, Kept
-    from modtok_cli.construct.merges_state import merges_to_arrays
+    from modtok_cli.construct.states import merges_to_arrays
     from modtok_cli.modular.tokenizer import ModularTokenizer
     from modtok_cli.studies.rows import StudyFile
 
