@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from modtok_cli.api.measures import fairness as fairness
     from modtok_cli.api.measures import origin as origin
     from modtok_cli.api.measures import report as report
-    from modtok_cli.api.tokenizers import adopt as adopt
-    from modtok_cli.api.tokenizers import check_subsets as check_subsets
-    from modtok_cli.api.tokenizers import compare_tokenizers as compare_tokenizers
-    from modtok_cli.api.tokenizers import encode_files as encode_files
-    from modtok_cli.api.tokenizers import extract as extract
-    from modtok_cli.api.tokenizers import extract_frequent as extract_frequent
-    from modtok_cli.api.tokenizers import inspect as inspect
-    from modtok_cli.api.tokenizers import load as load
-    from modtok_cli.api.tokenizers import open_tokenizer as open_tokenizer
     from modtok_cli.base.errors import ModtokError as ModtokError
     from modtok_cli.base.errors import UsageError as UsageError
     from modtok_cli.base.public import ModtokWarning as ModtokWarning
@@ -51,7 +42,17 @@ if TYPE_CHECKING:
     from modtok_cli.inference.run.generate import load_generator as load_generator
     from modtok_cli.inference.slice.slice import slice as slice
     from modtok_cli.measure.nsl import nsl as nsl
+    from modtok_cli.modular.adopted.adopt import adopt as adopt
+    from modtok_cli.modular.comparison import compare_tokenizers as compare_tokenizers
+    from modtok_cli.modular.encoding.files import encode_files as encode_files
+    from modtok_cli.modular.encoding.lines import decode as decode
+    from modtok_cli.modular.encoding.lines import encode as encode
+    from modtok_cli.modular.extract import extract as extract
+    from modtok_cli.modular.inspect import check_subsets as check_subsets
+    from modtok_cli.modular.inspect import inspect as inspect
     from modtok_cli.modular.open import Tokenizer as Tokenizer
+    from modtok_cli.modular.open import load as load
+    from modtok_cli.modular.open import open_tokenizer as open_tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
     from modtok_cli.studies.sampling import study_sampling as study_sampling
@@ -68,8 +69,6 @@ _NAMES = {
     "api.evaluations": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt evaluate_sum "
     "write_examples",
     "api.measures": "check explore fairness origin report",
-    "api.tokenizers": "adopt check_subsets compare_tokenizers encode_files extract "
-    "extract_frequent inspect load open_tokenizer",
     "base.errors": "ModtokError UsageError",
     "cli.doctor": "doctor",
     "construct.bpe": "bpe",
@@ -87,7 +86,13 @@ _NAMES = {
     "inference.run.generate": "generate load_generator",
     "inference.slice.slice": "slice",
     "measure.nsl": "nsl",
-    "modular.open": "Tokenizer",
+    "modular.adopted.adopt": "adopt",
+    "modular.comparison": "compare_tokenizers",
+    "modular.encoding.files": "encode_files",
+    "modular.encoding.lines": "decode encode",
+    "modular.extract": "extract",
+    "modular.inspect": "check_subsets inspect",
+    "modular.open": "Tokenizer load open_tokenizer",
     "modular.subtokenizer": "Subtokenizer",
     "modular.tokenizer": "ModularTokenizer",
     "studies.sampling": "study_sampling",

@@ -28,7 +28,7 @@ CODE = re.compile(r"`[^`]+`")
 TASKS = {  # page of the Python reference → its title, and the modules with its names
     "corpora": ("Read text, build corpora, count words", "api.corpora corpus text"),
     "learners": ("Learn tokenizers", "construct learn"),
-    "tokenizers": ("Open, extract and check tokenizers", "api.tokenizers modular"),
+    "tokenizers": ("Open, extract and check tokenizers", "modular"),
     "measures": ("Measure and report", "api.measures measure reports"),
     "models": (
         "Train, slice and generate",

@@ -20,7 +20,7 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
-    from modtok_cli.api.tokenizers import Errors
+    from modtok_cli.api.arguments import Errors
     from modtok_cli.corpus.report import CorpusReport
 
 Executor = Literal["local", "slurm", "ray"]

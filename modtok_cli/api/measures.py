@@ -20,7 +20,7 @@ from modtok_cli.text.languages import language_list
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
-    from modtok_cli.api.tokenizers import Errors
+    from modtok_cli.api.arguments import Errors
     from modtok_cli.modular.open import Tokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer
 

@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from modtok_cli.base.arrays import BoolArray
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.parameters import AnyTokenizer, is_path
+from modtok_cli.base.public import public
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.open import Tokenizer, open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -50,6 +52,32 @@ class Comparison:
         """The relation, then one row for each difference, see `difference_rows`."""
         yield self.verdict
         yield from difference_rows(self.difference)
+
+
+@public
+def compare_tokenizers(first: AnyTokenizer, second: AnyTokenizer) -> Comparison:
+    """Compare two tokenizers: every difference, and whether one contains the other.
+
+    Both are modular tokenizers or subtokenizers, or name such ones.
+
+    Returns:
+        `relation` of the second to the first ("equal", "contains": models of the first can use the
+        second; "contained", "different"), `reason` in a sentence, and `rows()`, one for each
+        language, token, merge and membership that only one of both has.
+
+    Examples:
+        >>> modtok.compare_tokenizers("tokenizer@fi", "tokenizer@en,fi").relation
+        'different'
+
+    Raises:
+        UsageError: a tokenizer does not exist.
+        ModtokError: it is damaged, or of a kind whose merges or scores are unknown.
+    """
+    names = [
+        str(each) if is_path(each) else name
+        for each, name in ((first, "the first"), (second, "the second"))
+    ]
+    return compare(open_comparable(first), open_comparable(second), (names[0], names[1]))
 
 
 def compare(a: Comparable, b: Comparable, names: tuple[str, str]) -> Comparison:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import AnyTokenizer, Langs, Languages
+from modtok_cli.base.public import public
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.open import Tokenizer, open_tokenizer, split_spec
+from modtok_cli.modular.open import ModularSource, Tokenizer, load, open_tokenizer, split_spec
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer, places
+from modtok_cli.text.languages import language_list
 
 
 def describe(
@@ -55,6 +60,44 @@ def open_whole(spec: str) -> tuple[ModularTokenizer | Tokenizer, str | None]:
     if is_modular(Path(directory)):
         return ModularTokenizer.load(Path(directory)), languages
     return open_tokenizer(spec), None
+
+
+@public
+def inspect(tokenizer: AnyTokenizer = "tokenizer", languages: Langs = None) -> list[dict[str, Any]]:
+    """Show the contents of a tokenizer, check it, or compare two.
+
+    Prints one row per language: number of tokens, tokens of this language only, and tokens
+    shared with others; a tokenizer of another program has its format and size, and modtok
+    check measures it. With `languages` or DIR@fr,en, only these languages and their union, and
+    what is shared among them.
+
+    Returns:
+        One row per language: `tokens`, of which `own` belong to no other shown language and
+        `shared` do, `superwords`, `merges`, and the size of the training text. The last row is the
+        "union" of the languages. A tokenizer without languages has one row.
+
+    Examples:
+        >>> rows = modtok.inspect("tokenizer@en,fi")
+        >>> [row["language"] for row in rows]
+        ['en', 'fi', 'union']
+        >>> rows[0]["own"] + rows[0]["shared"] == rows[0]["tokens"]
+        True
+
+    Raises:
+        UsageError: an unknown language, or languages of a tokenizer that has none.
+        ModtokError: the file or directory is damaged.
+    """
+    named: str | None = None
+    whole: ModularTokenizer | Tokenizer
+    if isinstance(tokenizer, str | os.PathLike):
+        whole, named = open_whole(str(tokenizer))
+    else:
+        whole = tokenizer
+    if languages is not None and (named or not isinstance(whole, ModularTokenizer)):
+        where = getattr(whole, "name", str(tokenizer))
+        what = f"already selects {named}" if named else "is no modular tokenizer"
+        raise UsageError(what, where=where, remedy="omit languages")
+    return contents(whole, named if languages is None else languages)
 
 
 def contents(
@@ -125,6 +168,33 @@ class Report:
     def sound(self) -> bool:
         """Whether every subset is sound."""
         return all(subset.sound for subset in self.subsets)
+
+
+@public
+def check_subsets(
+    tokenizer: ModularSource,
+    subsets: Annotated[
+        Iterable[Languages], Option("Sets of languages, besides all and each single one.")
+    ] = (),
+    *,
+    samples: Annotated[int, Option("Number of random sets to check too.", low=0)] = 0,
+) -> Report:
+    """Check that subsets are proper and that every token is reachable.
+
+    Returns:
+        `sound`, and one entry per set in `subsets`, with the ranks of improper merges and the ids
+        of unreachable tokens.
+
+    Examples:
+        >>> modtok.check_subsets("tokenizer", ["en,fi"]).sound
+        True
+
+    Raises:
+        UsageError: an unknown language.
+        ModtokError: the directory is damaged.
+    """
+    modular = tokenizer if isinstance(tokenizer, ModularTokenizer) else load(tokenizer)
+    return check(modular, [language_list(each) for each in subsets], samples=samples)
 
 
 def check(

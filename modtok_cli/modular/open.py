@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Annotated, Any, BinaryIO, Protocol
 
 import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import standard_input
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import FilePath, Languages, is_path
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file, read_stream
 from modtok_cli.modular import directory as directories
 from modtok_cli.modular.directory import is_modular
@@ -20,8 +24,9 @@ from modtok_cli.modular.manifest import MISSING
 from modtok_cli.modular.segmenters import segmentation
 from modtok_cli.modular.segmenters.interface import union
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import places
+from modtok_cli.modular.tokenizer import ModularTokenizer, places
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 KINDS = (
@@ -72,20 +77,71 @@ class Tokenizer(Protocol):
         """
 
 
+ModularSource = Annotated[
+    "FilePath | ModularTokenizer",
+    Option(
+        "A modular tokenizer or its directory.",
+        flags="-t --tokenizer",
+        kind=str,
+        accepts=(
+            lambda value: is_path(value) or hasattr(type(value), "subset"),
+            "a path or a modular tokenizer",
+        ),
+    ),
+]
+
+
+@public
+def load(
+    directory: Annotated[
+        FilePath,
+        Option("A directory that one of the learners wrote.", accepts=(is_path, "a path")),
+    ],
+) -> ModularTokenizer:
+    """Load and validate a modular tokenizer.
+
+    Examples:
+        >>> tokenizer = modtok.load("tokenizer")
+        >>> tokenizer.languages
+        ('en', 'fi', 'fr')
+
+    Raises:
+        ModtokError: the directory is damaged; the message names the file and the field.
+        UsageError: it is not a tokenizer directory.
+    """
+    return ModularTokenizer.load(Path(directory))
+
+
+@public
 def open_tokenizer(
-    spec: str, *, stdin: BinaryIO | None = None, progress: Progress = SILENT
+    spec: Annotated[
+        FilePath, Option("What to open, as listed above.", accepts=(is_path, "a path"))
+    ],
+    *,
+    stdin: BinaryIO | None = None,
+    progress: Progress = SILENT,
 ) -> Tokenizer:
-    """The tokenizer that `spec` names.
+    """Open any tokenizer that modtok reads.
 
     - `DIR`: a modular directory, all its languages; `DIR@fr,en`: those languages of it;
     - a `tokenizer.json`: by modtok's encoder if the ids are the same, else by the library;
     - a SentencePiece `.model`, Mistral's tekken JSON;
     - a tiktoken rank file; `FILE#o200k` names its pre-tokenizer (cl100k, o200k, r50k);
-    - `-`: any of these files on standard input.
+    - `-`: any of these files on standard input, `stdin`.
 
     The content decides the format, not the name. A special token that is written in a text is
     plain text to all of them: user input must not end a document.
+
+    Examples:
+        >>> tokenizer = modtok.open_tokenizer("tokenizer@fi")
+        >>> tokenizer.decode(tokenizer.encode("Hyvää päivää"))
+        'Hyvää päivää'
+
+    Raises:
+        UsageError: the file does not exist, or the directory lacks the language.
+        ModtokError: it is damaged, or of an unknown kind.
     """
+    spec = str(spec)
     if spec == "-":
         data = read_stream(stdin or standard_input(), "stdin")
         if not data:
@@ -120,6 +176,38 @@ def split_spec(spec: str) -> tuple[str, str | None]:
     """
     head, at, tail = spec.rpartition("@")
     return (head, tail) if at and not Path(spec).exists() else (spec, None)
+
+
+def opened(
+    tokenizer: FilePath | Tokenizer | ModularTokenizer,
+    languages: Languages | None = None,
+    *,
+    progress: Progress = SILENT,
+) -> Tokenizer:
+    """The tokenizer of some languages of what `tokenizer` is or names."""
+    if isinstance(tokenizer, str | os.PathLike):
+        return open_tokenizer(subset_spec(tokenizer, languages), progress=progress)
+    if isinstance(tokenizer, ModularTokenizer):
+        return tokenizer.full() if languages is None else tokenizer.subset(languages)
+    if languages is not None:
+        raise UsageError("is not a modular tokenizer", where=tokenizer.name, remedy="omit --langs")
+    return tokenizer
+
+
+def subset_spec(tokenizer: FilePath, langs: Languages | None) -> str:
+    """The tokenizer specification equivalent to `-t TOKENIZER --langs LANGS`.
+
+    >>> subset_spec("tokenizer", "fr,en")
+    'tokenizer@fr,en'
+    """
+    languages = optional_languages(langs)
+    if languages is None:
+        return str(tokenizer)
+    if "@" in str(tokenizer) and not Path(tokenizer).exists():
+        raise UsageError(
+            f"-t {tokenizer} already selects languages", remedy="omit --langs or the @ suffix"
+        )
+    return f"{tokenizer}@{','.join(languages)}"
 
 
 def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
@@ -193,12 +281,3 @@ def open_subset(
         parent_signature=manifest["signature"],
         name=name,
     )
-
-
-def extract(directory: Path, languages: Iterable[str], *, suffix: str = ".json") -> bytes:
-    """Content of a file with the tokenizer of a set of languages, in any order and spelling.
-
-    `suffix` selects the format: ".model" for SentencePiece, by default `tokenizer.json`. The
-    bytes depend only on the tokenizer and the set.
-    """
-    return open_subset(directory, languages).to_bytes(suffix)

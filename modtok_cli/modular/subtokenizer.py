@@ -52,6 +52,7 @@ class Subtokenizer:
         name: str | None = None,
         provenance: Mapping[str, Any] | None = None,
         ignored: tuple[str, ...] = (),
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
         self.segmenter = segmenter
         self.languages = tuple(languages)
@@ -59,6 +60,7 @@ class Subtokenizer:
         self.parent_signature = parent_signature
         self.provenance: Mapping[str, Any] = provenance or {}
         self.ignored = ignored
+        self._extra = extra or {}
 
     @classmethod
     def of_file(
@@ -258,8 +260,10 @@ class Subtokenizer:
                 remedy="count the text again with that pre-tokenizer",
             )
 
-    def restricted(self, mask: BoolArray) -> Subtokenizer:
+    def restricted(self, mask: BoolArray, extra: Mapping[str, Any] | None = None) -> Subtokenizer:
         """The same tokenizer with the tokens of `mask` (n,) bool only.
+
+        `extra` is added to the provenance in its files.
 
         Raises:
             UsageError: a tokenizer by merges, or `mask` lacks a special token or a byte.
@@ -272,6 +276,7 @@ class Subtokenizer:
             languages=self.languages,
             parent_signature=self.parent_signature or self.signature,
             name=self.name,
+            extra=extra,
         )
 
     def save(self, path: str | Path) -> None:
@@ -324,6 +329,7 @@ class Subtokenizer:
             "parent": self.parent_signature,
             "pretokenizer": self.pretokenizer.name,
             "segmentation": self.segmentation,
+            **self._extra,
             **(extra or {}),
         }
         return format_of(suffix).write(self.segmenter, provenance)

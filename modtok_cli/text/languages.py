@@ -202,16 +202,6 @@ def label_of_path(path: str | Path) -> str | None:
     return None
 
 
-def language_of_path(path: str | Path) -> str | None:
-    """The language a file is named after, or its nearest directory; None if none is.
-
-    >>> [language_of_path(p) for p in ("fr.txt", "fra_Latn.devtest", "data/fi/part-0.jsonl.zst")]
-    ['fr', 'fr', 'fi']
-    """
-    label = label_of_path(path)
-    return label and normalize(label)
-
-
 def code_of_name(name: str) -> str | None:
     """The label in a file name as it is spelled there; None without one.
 

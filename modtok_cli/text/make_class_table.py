@@ -14,7 +14,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import UInt8Array
 from modtok_cli.base.files import write_bytes
-from modtok_cli.text.code_points import CODE_POINTS, LETTER, LOWER, MARK, NUMBER, SPACE, UPPER
+from modtok_cli.core.text import CODE_POINTS, LETTER, LOWER, MARK, NUMBER, SPACE, UPPER
 
 _CLASSES = {LETTER: r"\p{L}", NUMBER: r"\p{N}", SPACE: r"\s", MARK: r"\p{M}"}
 CASES = {UPPER: r"[\p{Lu}\p{Lt}]", LOWER: r"\p{Ll}"}

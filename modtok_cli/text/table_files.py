@@ -192,7 +192,7 @@ def open_counts(path: Path) -> tuple[Header, dict[str, Place]]:
 def _header(path: Path, text: str) -> Header:
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise damaged(path, "field 'modtok' is not JSON") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise damaged(path, "field 'format' is not that of word counts")

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import orjson
 
 from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import (
+    Data,
+    FilePath,
+    Force,
+    Langs,
+    ModularOutput,
+    Threads,
+    optional_path,
+)
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
@@ -21,6 +33,7 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus, count_languages
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import language_files
 
@@ -116,38 +129,96 @@ def members(
     return pruned
 
 
+Coverage = Annotated[
+    float | None,
+    Option(
+        "Drop rare tokens while texts grow by at most 1 − SHARE.", metavar="SHARE", low=0, high=1
+    ),
+]
+
+
+@public
 def adopt(
-    tokenizer: Path,
-    languages: Sequence[str] | None = None,
+    tokenizer: Annotated[
+        FilePath,
+        Option(
+            "A tokenizer.json, or the directory of a Hugging Face model.",
+            argument=True,
+            metavar="TOKENIZER",
+        ),
+    ],
+    languages: Langs = None,
     *,
-    data: Path,
-    k: int | None = None,
-    coverage: float | None = None,
-    end_of_text: str | None = None,
+    data: Data = Path("data"),
+    k: Annotated[
+        int | None,
+        Option(
+            "Keep the N most used tokens of each language; all used tokens by default.",
+            flags="-k --budget",
+            key="k",
+            metavar="N",
+            low=257,
+        ),
+    ] = None,
+    coverage: Coverage = None,
+    end_of_text: Annotated[
+        str | None,
+        Option(
+            "Token between documents, for pretrain. Default: eos_token of the files beside the "
+            "tokenizer.",
+            metavar="TOKEN",
+        ),
+    ] = None,
+    output: ModularOutput = None,
     reading: Reading = Reading(),
-    threads: int | None = None,
+    threads: Threads = None,
+    force: Force = False,
     progress: Progress = SILENT,
 ) -> ModularTokenizer:
-    """Measure which tokens each language uses; see `members`.
+    """Make an existing tokenizer modular.
 
-    `end_of_text` is the token between documents in training; by default that of
-    `find_end_of_text`.
+    The vocabulary and its ids stay as they are. A language gets the tokens that its text in
+    data/ uses, with all tokens that the merges build them from. Then extract, slice, nsl,
+    fairness and inspect work for any set of the languages, and pretrain --init-from continues
+    the model with it.
+
+    TOKENIZER is a byte-level BPE, a SentencePiece BPE or a Unigram tokenizer.json. Text in other
+    languages stays lossless if the tokenizer has bytes.
+
+    Returns:
+        The tokenizer, which is written only if `output` is given.
+
+    Examples:
+        >>> adopted = modtok.adopt("bpe/fi.json", "en,fi", data="data")
+        >>> adopted.subset("fi").size <= adopted.size
+        True
+
+    Raises:
+        UsageError: another type of tokenizer, an unknown language or token, an invalid budget, or
+            `output` exists.
+        ModtokError: the file is damaged, or there is no text.
     """
-    file = read_tokenizer_file(tokenizer)
+    source, place = Path(tokenizer), optional_path(output)
+    if place is not None:
+        check_output(place, force=force)
+    file = read_tokenizer_file(source)
     if end_of_text is not None and end_of_text not in file.ids:
         raise UsageError(
             f"the tokenizer has no token '{end_of_text}'",
             where="--end-of-text",
             remedy="name a special token, as tokenizer.json spells it",
         )
-    end_of_text = end_of_text or find_end_of_text(tokenizer, file)
-    files = language_files(data, languages, reading, progress=progress)
+    end_of_text = end_of_text or find_end_of_text(source, file)
+    files = language_files(Path(data), optional_languages(languages), reading, progress=progress)
     counted = count_languages(
         files, pretokenizer=file.pretokenizer, reading=reading, progress=progress, threads=threads
     )
-    return adopt_counts(
+    adopted = adopt_counts(
         file, counted, k=k, coverage=coverage, end_of_text=end_of_text, progress=progress
     )
+    if place is not None:
+        adopted.save(place)
+    return adopted
 
 
 def adopt_counts(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def indispensable(document: Mapping[str, Any], where: str) -> Int32Array:
     needed = {ids[name] for name in names}
     if type(model.get("unk_id")) is int:
         needed.add(model["unk_id"])
-    needed.update(_ids_of(document.get("post_processor")))
+    needed.update((ids[at] for ids, at in _id_places(document.get("post_processor"))))
     needed |= {index for name, index in ids.items() if name in BYTE_TOKENS}
     if is_byte_level(document):
         alphabet = set(spell(bytes(range(256))))
@@ -167,39 +168,27 @@ def _restrict_unigram(model: dict[str, Any], new_of: IdMap) -> None:
 
 
 def _renumbered(part: Any, new_of: IdMap) -> Any:
-    """A post-processor with new ids: `special_tokens` of templates, `cls` and `sep` of others."""
-    if isinstance(part, list):
-        return [_renumbered(one, new_of) for one in part]
-    if not isinstance(part, Mapping):
-        return part
-    result = {key: _renumbered(value, new_of) for key, value in part.items()}
-    if isinstance(part.get("special_tokens"), Mapping):
-        result["special_tokens"] = {
-            name: {**token, "ids": [new_of[index] for index in token["ids"]]}
-            for name, token in part["special_tokens"].items()
-        }
-    for key in ("cls", "sep"):
-        pair = part.get(key)
-        if isinstance(pair, list) and len(pair) == 2 and type(pair[1]) is int:
-            result[key] = [pair[0], new_of[pair[1]]]
-    return result
+    """A post-processor with new ids."""
+    part = deepcopy(part)
+    for holder, key in _id_places(part):
+        holder[key] = new_of[holder[key]]
+    return part
 
 
-def _ids_of(part: Any) -> Iterator[int]:
-    """Token ids in a post-processor."""
+def _id_places(part: Any) -> Iterator[tuple[Any, int]]:
+    """Lists with ids, and where: `special_tokens` of templates, `cls` and `sep` of others."""
     if isinstance(part, list):
         for one in part:
-            yield from _ids_of(one)
+            yield from _id_places(one)
     elif isinstance(part, Mapping):
         for value in part.values():
-            yield from _ids_of(value)
-        if isinstance(part.get("special_tokens"), Mapping):
-            for token in part["special_tokens"].values():
-                yield from token["ids"]
-        for key in ("cls", "sep"):
-            pair = part.get(key)
+            yield from _id_places(value)
+        tokens = part.get("special_tokens")
+        for token in tokens.values() if isinstance(tokens, Mapping) else ():
+            yield from ((token["ids"], place) for place in range(len(token["ids"])))
+        for pair in (part.get("cls"), part.get("sep")):
             if isinstance(pair, list) and len(pair) == 2 and type(pair[1]) is int:
-                yield pair[1]
+                yield pair, 1
 
 
 def is_byte_level(document: Mapping[str, Any]) -> bool:

@@ -23,7 +23,7 @@ from modtok_cli.modular.adopted.restrict import (
     vocabulary_of,
 )
 from modtok_cli.modular.adopted.text_form import OTHER, SPACE, TextForm, text_form
-from modtok_cli.modular.segmenters.json_frame import PROVENANCE, check_distinct
+from modtok_cli.modular.segmenters.json_frame import PROVENANCE, read_merges
 from modtok_cli.modular.vocabulary import Vocabulary, spell, unspell
 from modtok_cli.text.pretokenizer import PreTokenizer
 
@@ -61,7 +61,8 @@ class TokenizerFile:
                     remedy="adopt a byte-level or SentencePiece tokenizer",
                 )
 
-        self.merges = self._merges()
+        rows = self._model.get("merges") or [] if self.is_bpe else []
+        self.merges = read_merges(rows, self.ids, where)
 
     @property
     def is_bpe(self) -> bool:
@@ -112,22 +113,6 @@ class TokenizerFile:
                 plain = name if level or added else name.replace("▁", " ")
                 tokens.append(plain.encode("utf-8", "surrogatepass"))
         return Vocabulary.from_tokens((), tokens)
-
-    def _merges(self) -> Int32Array:
-        rows = (self._model.get("merges") or []) if self.is_bpe else []
-        merges = np.empty((len(rows), 3), dtype=np.int32)
-        ids = self.ids
-        for rank, row in enumerate(rows):
-            try:
-                left, right = row.split(" ") if isinstance(row, str) else row
-                merges[rank] = ids[left], ids[right], ids[left + right]
-            except (KeyError, TypeError, ValueError) as error:
-                raise ModtokError(
-                    f"field 'model.merges[{rank}]': {row!r} is not a pair of tokens that make one",
-                    where=self.where,
-                ) from error
-        check_distinct(merges, rows, self.where)
-        return merges
 
     @cached_property
     def scores(self) -> Float64Array | None:

@@ -28,9 +28,11 @@ class External(ABC):
 
     Attributes:
         ignored: settings of the file that are not applied.
+        content: the file, if it was made here.
     """
 
     pretokenizer: PreTokenizer | None = None
+    content = b""
 
     def __init__(self, name: str, data: bytes, *settings: str) -> None:
         self.name = name

@@ -10,10 +10,10 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import orjson
@@ -21,8 +21,11 @@ import orjson
 from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import AnyTokenizer, FilePath, Force, Texts, Threads, text_paths
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.modular.open import Tokenizer
+from modtok_cli.base.public import public
+from modtok_cli.modular.open import Tokenizer, opened
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.parallel import cores, total_bytes
 from modtok_cli.text.readers import read_spans, text_files
@@ -147,41 +150,63 @@ FORMS: dict[str, type[TokenFiles]] = {"npy": NpyFiles, "bin": BinFiles}
 _OURS = {FACTS, *(name for form in FORMS.values() for name in form.names)}
 
 
+GlobalIds = Annotated[
+    bool, Option("Use ids of the full vocabulary instead of the subset's local ids.")
+]
+
+
+@public
 def encode_files(
-    tokenizer: Tokenizer,
-    texts: Sequence[str | Path],
-    output: Path,
-    form: str = "npy",
+    tokenizer: AnyTokenizer,
+    texts: Texts,
+    output: Annotated[
+        FilePath,
+        Option(
+            "Directory to write: `tokens.npy` and `offsets.npy`, or `tokens.bin` and `tokens.idx`, "
+            "and `tokens.json` with what is returned."
+        ),
+    ],
+    format: Annotated[
+        Literal["npy", "bin"], Option('"npy", or "bin" for Megatron and nanoGPT.')
+    ] = "npy",
     *,
-    end_of_text: str | None = None,
-    global_ids: bool = False,
+    end_of_text: Annotated[
+        str | None, Option("Token to append to every document.", metavar="TOKEN")
+    ] = None,
+    global_ids: GlobalIds = False,
     reading: Reading = Reading(),
-    threads: int | None = None,
-    force: bool = False,
+    threads: Threads = None,
+    force: Force = False,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Write the token ids of all documents of `texts`, in order, to the directory `output`.
+    """Write the token ids of a corpus to flat files, in bounded memory.
 
-    Blocks of about a megabyte are read in this thread and encoded in `threads` others.
-
-    Args:
-        form: a key of `token_files.FORMS`.
-        end_of_text: token to append to every document.
-        global_ids: ids of the modular tokenizer that `tokenizer` is a subset of.
+    Texts follow one after the other. Blocks of about a megabyte are read in this thread and encoded
+    in `threads` others.
 
     Returns:
-        What `tokens.json` holds: form, type, tokens, documents, bytes of text, the tokenizer's
-        signature and size, the id at the end of a document or None.
+        What `tokens.json` holds: format, type of the ids, number of tokens, documents and bytes of
+        text, the tokenizer's signature and size, the id at the end of a document or None.
+
+    Examples:
+        >>> facts = modtok.encode_files("tokenizer@fi", "data/fi.jsonl", "ids")
+        >>> import numpy
+        >>> ids = numpy.load("ids/tokens.npy", mmap_mode="r")
+        >>> offsets = numpy.load("ids/offsets.npy", mmap_mode="r")
+        >>> len(ids) == int(offsets[-1]) == facts["tokens"]
+        True
+
+    Raises:
+        UsageError: `output` exists, or the tokenizer lacks the token or global ids.
+        ModtokError: unreadable text, or the output cannot be written.
     """
-    if form not in FORMS:
-        raise UsageError(
-            f"unknown format '{form}'", where="--format", remedy=f"choose from: {', '.join(FORMS)}"
-        )
+    texts, output = text_paths(texts), Path(output)
     refuse_others(output, _OURS.__contains__)
     if output.exists() and not force:
         raise UsageError(
             "already exists", where=str(output), remedy="choose another -o, or use --force"
         )
+    tokenizer = opened(tokenizer, progress=progress)
     ours = tokenizer if isinstance(tokenizer, Subtokenizer) else None
     if global_ids and ours is None:
         raise UsageError(
@@ -205,7 +230,7 @@ def encode_files(
         atomic_directory(output) as directory,
         progress.task("encoding", total_bytes(files), "B") as task,
     ):
-        written: TokenFiles = FORMS[form](directory, size)
+        written: TokenFiles = FORMS[format](directory, size)
         blocks = (
             spans
             for text in texts
@@ -216,7 +241,7 @@ def encode_files(
             count += taken
         written.close()
         facts = {
-            "format": form,
+            "format": format,
             "dtype": written.dtype.name,
             "tokens": written.tokens,
             "documents": written.documents,

@@ -10,14 +10,12 @@ import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
 from modtok_cli.core.library import PADDING
-from modtok_cli.core.text import chunk_splitter, split
+from modtok_cli.core.text import LETTER, MARK, NUMBER, OTHER, SPACE, chunk_splitter, classes, split
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.code_points import class_table
 from modtok_cli.text.pretokenizer import BPE
 
 # Most tokens at once: one class of ASCII, after at most one space.
 _PLAIN = re.compile(rb" ?(?:[A-Za-z]+|[0-9]+|[!-/:-@\[-`{-~]+)")
-_OTHER, _LETTER, _NUMBER, _SPACE, _MARK = range(5)
 # The end of a word is looked up by six keys: by chance one end in 43 is found, up to 65,536 keys.
 # As in `chunks.c`: bytes before the end of a word that the filter looks at, at most; as many last
 # bytes of a word stand for tokens that may begin inside it.
@@ -29,11 +27,11 @@ _SEPARATOR = b"1"
 """Between tokens: a word of its own, as a space before it and after it belongs to a token."""
 # First class of a word of `bpe` -> the classes that continue it.
 _RUNS = {
-    _OTHER: {_OTHER, _MARK},
-    _LETTER: {_LETTER, _MARK},
-    _NUMBER: {_NUMBER},
-    _SPACE: {_SPACE},
-    _MARK: {_LETTER, _MARK},
+    OTHER: {OTHER, MARK},
+    LETTER: {LETTER, MARK},
+    NUMBER: {NUMBER},
+    SPACE: {SPACE},
+    MARK: {LETTER, MARK},
 }
 
 
@@ -76,7 +74,7 @@ def _has_certain_words(token: bytes) -> bool:
     if (token[0] | token[-1] | token[:2][-1]) < 0x80:  # the second as well, if a space is first
         return True
     try:
-        return _kinds(token.decode())[:1] != [_MARK]
+        return _kinds(token.decode())[:1] != [MARK]
     except UnicodeDecodeError:
         return False
 
@@ -164,7 +162,7 @@ def has_several_words(token: bytes) -> bool:
 
 @cache
 def _classes() -> bytes:
-    return class_table().tobytes()
+    return classes().tobytes()
 
 
 def _kinds(text: str) -> list[int]:
@@ -195,4 +193,4 @@ def may_span_words(token: bytes) -> bool:
     except UnicodeDecodeError:
         return True
     kinds = _kinds(text)
-    return not _is_one_run(kinds) or (kinds[:1] == [_MARK] and len(kinds) > 1)
+    return not _is_one_run(kinds) or (kinds[:1] == [MARK] and len(kinds) > 1)

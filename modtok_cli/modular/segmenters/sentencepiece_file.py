@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.vocabulary import byte_piece
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 UNIGRAM = 1
@@ -222,13 +221,3 @@ def _int(value: int | bytes) -> int:
 def kind_name(number: int) -> str:
     """What a model type is called: `kind_name(2)` is "bpe"."""
     return KINDS.get(number, f"type {number}")
-
-
-def names_of_bytes(pieces: Sequence[str]) -> dict[int, int]:
-    """Byte → id of its piece, for those that exist.
-
-    >>> names_of_bytes(["a", "<0x0A>"])
-    {10: 1}
-    """
-    ids = {piece: index for index, piece in enumerate(pieces)}
-    return {byte: ids[byte_piece(byte)] for byte in range(256) if byte_piece(byte) in ids}
