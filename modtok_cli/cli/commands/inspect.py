@@ -129,7 +129,8 @@ def show(
         )
     if other is not None:
         names = (tokenizer, other)
-        comparison = compare(*(open_comparable(subset_spec(x, langs)) for x in names), names)
+        first, second = (open_comparable(subset_spec(name, langs)) for name in names)
+        comparison = compare(first, second, names)
         if json:
             emit_each(comparison.rows())
         else:
