@@ -23,6 +23,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import AnyTokenizers, FilePath, Lang, References, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.inference.cost import CONTEXT
 from modtok_cli.inference.cost.memory import (
     Scales,
     settings_of_run,
@@ -46,8 +47,6 @@ from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
     from modtok_cli.inference.cost.random_model import RandomModel
-
-CONTEXT = 4096
 
 
 @dataclass(frozen=True, eq=False)

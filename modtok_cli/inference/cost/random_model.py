@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from modtok_cli.architectures.shape import Shape
-from modtok_cli.inference.cost.latency import CONTEXT
+from modtok_cli.inference.cost import CONTEXT
 from modtok_cli.inference.run.backbone import backbone_config, empty_backbone
 from modtok_cli.inference.run.model import check_device_memory
 
