@@ -10,13 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from modtok_cli.api.corpora import corpus_build as corpus_build
     from modtok_cli.api.corpora import corpus_count as corpus_count
-    from modtok_cli.api.evaluations import compare as compare
-    from modtok_cli.api.evaluations import evaluate_bpb as evaluate_bpb
-    from modtok_cli.api.evaluations import evaluate_grid as evaluate_grid
-    from modtok_cli.api.evaluations import evaluate_mcq as evaluate_mcq
-    from modtok_cli.api.evaluations import evaluate_mt as evaluate_mt
-    from modtok_cli.api.evaluations import evaluate_sum as evaluate_sum
-    from modtok_cli.api.evaluations import write_examples as write_examples
     from modtok_cli.api.measures import check as check
     from modtok_cli.api.measures import explore as explore
     from modtok_cli.api.measures import fairness as fairness
@@ -33,6 +26,14 @@ if TYPE_CHECKING:
     from modtok_cli.construct.bpe_seq import bpe_seq as bpe_seq
     from modtok_cli.construct.unigram import unigram as unigram
     from modtok_cli.construct.unigram_merge import unigram_merge as unigram_merge
+    from modtok_cli.evaluate.evaluate import compare as compare
+    from modtok_cli.evaluate.evaluate import evaluate_bpb as evaluate_bpb
+    from modtok_cli.evaluate.evaluate import evaluate_grid as evaluate_grid
+    from modtok_cli.evaluate.evaluate import evaluate_mcq as evaluate_mcq
+    from modtok_cli.evaluate.evaluate import evaluate_mt as evaluate_mt
+    from modtok_cli.evaluate.evaluate import evaluate_sum as evaluate_sum
+    from modtok_cli.evaluate.evaluate import fetch_tasks as fetch_tasks
+    from modtok_cli.evaluate.evaluate import write_examples as write_examples
     from modtok_cli.inference.cost.latency import latency as latency
     from modtok_cli.inference.cost.memory import memory as memory
     from modtok_cli.inference.export.export import export as export
@@ -66,8 +67,6 @@ __version__ = "0.1.0"
 _NAMES = {
     "base.public": "ModtokWarning",
     "api.corpora": "corpus_build corpus_count",
-    "api.evaluations": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt evaluate_sum "
-    "write_examples",
     "api.measures": "check explore fairness origin report",
     "base.errors": "ModtokError UsageError",
     "cli.doctor": "doctor",
@@ -78,6 +77,8 @@ _NAMES = {
     "construct.bpe_seq": "bpe_seq",
     "construct.unigram": "unigram",
     "construct.unigram_merge": "unigram_merge",
+    "evaluate.evaluate": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt evaluate_sum "
+    "fetch_tasks write_examples",
     "inference.cost.latency": "latency",
     "inference.cost.memory": "memory",
     "inference.export.export": "export",

@@ -44,13 +44,13 @@ def _are_codes(value: object) -> bool:
     return isinstance(value, Iterable)
 
 
-def are_paths(value: object) -> bool:
-    """Whether a value is a path or several."""
+def _are_paths(value: object) -> bool:
     items = [value] if is_path(value) else value
     return isinstance(items, Iterable) and all(map(is_path, items))
 
 
 CODES = (_are_codes, "codes, a string or list")
+PATHS = (_are_paths, "a path or a list of paths")
 _TEXT = (
     "Text file (.txt, .jsonl, .parquet, .csv, .arrow; may be compressed), directory, or - (stdin)."
 )
@@ -139,7 +139,7 @@ Texts = Annotated[
         argument=True,
         kind=list[str],
         metavar="TEXT",
-        accepts=(are_paths, "a path or a list of paths"),
+        accepts=PATHS,
     ),
 ]
 References = Annotated[

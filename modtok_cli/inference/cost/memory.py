@@ -17,7 +17,7 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import PAPER, sizes
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import AnyTokenizers, FilePath, Lang, are_paths, is_path
+from modtok_cli.base.parameters import PATHS, AnyTokenizers, FilePath, Lang, is_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_bounded
@@ -51,7 +51,7 @@ def sources_option(help: str) -> Option:
         kind=list[str],
         metavar="MODEL_OR_TEXT",
         complete="tokenizers",
-        accepts=(are_paths, "a path or a list of paths"),
+        accepts=PATHS,
     )
 
 

@@ -30,11 +30,11 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
+    PATHS,
     FilePath,
     Force,
     HfModel,
     Output,
-    are_paths,
     is_path,
     text_paths,
 )
@@ -117,7 +117,7 @@ def transplant(
             "Repeatable.",
             kind=list[str],
             metavar="TEXT",
-            accepts=(are_paths, "a path or a list of paths"),
+            accepts=PATHS,
         ),
     ] = (),
     untie: Annotated[

@@ -10,6 +10,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
     LATEST,
+    PATHS,
     Coverage,
     Data,
     Dtype,
@@ -24,7 +25,6 @@ from modtok_cli.base.parameters import (
     RunTokenizer,
     Step,
     TokensPerLanguage,
-    are_paths,
     is_path,
     languages_option,
     optional_path,
@@ -76,7 +76,7 @@ def slice(
             flags="--text",
             kind=list[str],
             metavar="TEXT",
-            accepts=(are_paths, "a path or a list of paths"),
+            accepts=PATHS,
         ),
     ] = (),
     token_ids: Annotated[
