@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from modtok_cli.api.measures import fairness as fairness
     from modtok_cli.api.measures import origin as origin
     from modtok_cli.api.measures import report as report
-    from modtok_cli.api.models import export as export
-    from modtok_cli.api.models import generate as generate
-    from modtok_cli.api.models import load_generator as load_generator
-    from modtok_cli.api.models import slice as slice
-    from modtok_cli.api.models import tokens as tokens
-    from modtok_cli.api.models import transplant as transplant
     from modtok_cli.base.errors import ModtokError as ModtokError
     from modtok_cli.base.errors import UsageError as UsageError
     from modtok_cli.base.public import ModtokWarning as ModtokWarning
@@ -40,6 +34,14 @@ if TYPE_CHECKING:
     from modtok_cli.evaluate.evaluate import evaluate_sum as evaluate_sum
     from modtok_cli.evaluate.evaluate import fetch_tasks as fetch_tasks
     from modtok_cli.evaluate.evaluate import write_examples as write_examples
+    from modtok_cli.inference.cost.latency import latency as latency
+    from modtok_cli.inference.cost.memory import memory as memory
+    from modtok_cli.inference.export.export import export as export
+    from modtok_cli.inference.hf.token_lists import tokens as tokens
+    from modtok_cli.inference.hf.transplant import transplant as transplant
+    from modtok_cli.inference.run.generate import generate as generate
+    from modtok_cli.inference.run.generate import load_generator as load_generator
+    from modtok_cli.inference.slice.slice import slice as slice
     from modtok_cli.measure.nsl import nsl as nsl
     from modtok_cli.modular.adopted.adopt import adopt as adopt
     from modtok_cli.modular.comparison import compare_tokenizers as compare_tokenizers
@@ -69,7 +71,6 @@ _NAMES = {
     "base.public": "ModtokWarning",
     "api.corpora": "corpus_build corpus_count",
     "api.measures": "check explore fairness origin report",
-    "api.models": "export generate load_generator slice tokens transplant",
     "base.errors": "ModtokError UsageError",
     "cli.doctor": "doctor",
     "construct.bpe": "bpe",
@@ -81,6 +82,13 @@ _NAMES = {
     "construct.unigram_merge": "unigram_merge",
     "evaluate.evaluate": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt evaluate_sum "
     "fetch_tasks write_examples",
+    "inference.cost.latency": "latency",
+    "inference.cost.memory": "memory",
+    "inference.export.export": "export",
+    "inference.hf.token_lists": "tokens",
+    "inference.hf.transplant": "transplant",
+    "inference.run.generate": "generate load_generator",
+    "inference.slice.slice": "slice",
     "measure.nsl": "nsl",
     "modular.adopted.adopt": "adopt",
     "modular.comparison": "compare_tokenizers",
