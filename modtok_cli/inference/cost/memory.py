@@ -109,11 +109,7 @@ def memory(
 def split_sources(
     sources: FilePath | Sequence[FilePath],
 ) -> tuple[Path | None, list[str], list[str]]:
-    """The run, slice or model among arguments, if there is one, the tokenizers, and the texts.
-
-    Raises:
-        UsageError: two models.
-    """
+    """The run, slice or model among arguments, if there is one, the tokenizers, and the texts."""
     names = [str(sources)] if is_path(sources) else [str(each) for each in sources]  # type: ignore[union-attr]
     models = [name for name in names if is_run(Path(name)) or is_hf_directory(Path(name))]
     if len(models) > 1:
@@ -123,11 +119,7 @@ def split_sources(
 
 
 def shapes(names: Sequence[str]) -> dict[str, Shape]:
-    """Shapes by name; the paper's sizes without names.
-
-    Raises:
-        UsageError: a name is unknown.
-    """
+    """Shapes by name; the paper's sizes without names."""
     return sizes(names or PAPER)
 
 
@@ -194,10 +186,6 @@ def settings_of_run(run: Path, *, named: bool) -> tuple[dict[str, Shape], bool, 
     """(size by name, tied, tokenizer arguments) of a run or model, without torch.
 
     The run's own tokenizer is not searched if others are `named`.
-
-    Raises:
-        UsageError: it is neither, or of an architecture that is not supported.
-        ModtokError: it is damaged.
     """
     if is_hf_directory(run):
         shape = open_hf_directory(run).shape
