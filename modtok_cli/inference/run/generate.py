@@ -355,12 +355,14 @@ def generate(
         generator, codes = model, optional_languages(languages)
         langs = None if codes is None else tuple(codes)
     else:
-        generator = Generator(
-            Path(model),
-            *sides(languages, inputs, outputs),
-            tokenizer=optional_path(tokenizer),
+        generator = load_generator(
+            model,
+            languages,
+            inputs=inputs,
+            outputs=outputs,
+            tokenizer=tokenizer,
             step=step,
-            references=optional_path(references),
+            references=references,
             progress=progress,
         )
     texts = [prompts] if isinstance(prompts, str) else prompts
