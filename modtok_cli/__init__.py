@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from modtok_cli.base.errors import ModtokError as ModtokError
     from modtok_cli.base.errors import UsageError as UsageError
     from modtok_cli.base.public import ModtokWarning as ModtokWarning
+    from modtok_cli.cli.doctor import doctor as doctor
     from modtok_cli.construct.bpe import bpe as bpe
     from modtok_cli.construct.bpe_concat import bpe_concat as bpe_concat
     from modtok_cli.construct.bpe_merge import bpe_merge as bpe_merge
@@ -69,6 +70,7 @@ _NAMES = {
     "api.tokenizers": "adopt check_subsets compare_tokenizers encode_files extract "
     "extract_frequent inspect load open_tokenizer",
     "base.errors": "ModtokError UsageError",
+    "cli.doctor": "doctor",
     "construct.bpe": "bpe",
     "construct.bpe_concat": "bpe_concat",
     "construct.bpe_merge": "bpe_merge",
@@ -90,9 +92,13 @@ __all__ = sorted(_MODULES)
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    module = f"{__name__}.{_MODULES.get(name, f'cli.commands.{name}')}"
+    try:
+        value = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from error
     globals()[name] = value
     return value
 

@@ -1,31 +1,38 @@
-"""Architectures by name, found among the modules of `families` and imported when needed."""
+"""Architectures by name: the modules of `families`, and entry points of other packages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
-from modtok_cli.architectures import families
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.plugins import Plugins
 from modtok_cli.base.records import from_json
+
+_FAMILIES = Plugins("modtok.architectures", "modtok_cli.architectures.families", "ARCHITECTURE")
 
 BY_SWITCHES = ("llama", "qwen2", "qwen3")
 """Architectures that switches such as `--qk-norm` choose: at most one for each set of switches."""
 
 
-@cache
 def architectures() -> tuple[str, ...]:
     """Names of all architectures, ascending.
 
     >>> "llama" in architectures()
     True
     """
-    return tuple(sorted(module.name for module in iter_modules(families.__path__)))
+    return _FAMILIES.names()
+
+
+def _family(name: object) -> type[Shape] | None:
+    """The `Shape` of that name; other packages are searched if this one does not have it."""
+    try:
+        family: type[Shape] | None = _FAMILIES.load(name) if isinstance(name, str) else None
+    except KeyError:
+        return None
+    return family
 
 
 def architecture(name: str) -> type[Shape]:
@@ -37,13 +44,13 @@ def architecture(name: str) -> type[Shape]:
     Raises:
         UsageError: the name is unknown.
     """
-    if name not in architectures():
+    family = _family(name)
+    if family is None:
         raise UsageError(
             f"architecture '{name}' is not supported",
             remedy=f"choose from {', '.join(architectures())}",
         )
-    found: type[Shape] = import_module(f"{families.__name__}.{name}").ARCHITECTURE
-    return found
+    return family
 
 
 def with_switches(shape: Shape) -> Shape:
@@ -71,13 +78,14 @@ def read_shape(data: object, where: str, prefix: str = "shape.") -> Shape:
             `where` and the field.
     """
     name = data.get("architecture") if isinstance(data, Mapping) else None
-    if not isinstance(data, Mapping) or name not in architectures():
+    family = _family(name)
+    if not isinstance(data, Mapping) or family is None:
         known = ", ".join(architectures())
         raise ModtokError(
             f"field '{prefix}architecture' is {name!r}, expected one of {known}", where=where
         )
     rest = {key: value for key, value in data.items() if key != "architecture"}
-    shape = from_json(architecture(name), rest, where, prefix)
+    shape = from_json(family, rest, where, prefix)
     invalid = shape.invalid_field()
     if invalid:
         raise ModtokError(f"field '{prefix}{invalid}' is out of range", where=where)
@@ -91,10 +99,10 @@ def shape_of_hf(config: Mapping[str, Any], where: str) -> Shape:
         UsageError: a model of another architecture.
         ModtokError: a field is missing, out of range, or not supported.
     """
-    name = config.get("model_type")
-    if name not in architectures():
+    family = _family(config.get("model_type"))
+    if family is None:
         raise UsageError(
-            f"architecture '{name}' is not supported",
+            f"architecture '{config.get('model_type')}' is not supported",
             where=where,
             remedy=f"choose a model of {', '.join(architectures())}",
         )
@@ -103,6 +111,6 @@ def shape_of_hf(config: Mapping[str, Any], where: str) -> Shape:
             "the weights are quantized", where=where, remedy="choose a model in bfloat16"
         )
     try:
-        return architecture(name).of_hf(config)
+        return family.of_hf(config)
     except ModtokError as error:
         raise ModtokError(error.what, where=where) from error

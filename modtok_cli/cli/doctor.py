@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 
 from modtok_cli import __version__
 from modtok_cli.base.memory import available
+from modtok_cli.base.public import public
 
 State = Literal["ok", "missing", "old", "none", "invalid"]
 
@@ -59,10 +60,19 @@ class Finding:
     extra: str = ""
 
 
+@public
 def doctor(settings_error: str = "") -> list[Finding]:
-    """Check machine, packages and the core; problems are findings, not exceptions.
+    """Check the installation and show how to fix problems.
 
-    `settings_error` is what is wrong with the settings file.
+    Lists packages by extra, with the commands that need them; processor, memory and GPUs;
+    and what the native core was compiled for.
+
+    Returns:
+        A `Finding` per line, `settings_error` among them: what is wrong with modtok.toml.
+
+    Examples:
+        >>> {finding.part for finding in modtok.doctor()} >= {"machine", "core"}
+        True
     """
     settings = []
     if settings_error:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from modtok_cli.base.allocator import return_large_blocks
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.locks import locked
+from modtok_cli.base.memory import return_large_blocks
 from modtok_cli.base.option import Option, options_of
 from modtok_cli.construct.corpora import file_stamps
 from modtok_cli.construct.existing_output import report_of

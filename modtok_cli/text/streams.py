@@ -16,7 +16,7 @@ from modtok_cli.base.files import standard_input
 
 STDIN = "-"
 CHUNK = 1 << 19
-"""Approximate number of bytes per piece of text: its arrays stay in the heap (`base.allocator`)."""
+"""Approximate number of bytes per piece of text: its arrays stay in the heap (`base.memory`)."""
 
 SUFFIXES = {
     ".zst": b"\x28\xb5\x2f\xfd",

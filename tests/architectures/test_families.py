@@ -1,16 +1,14 @@
 """Every architecture: names, layouts and numbers agree with Megatron, transformers and GGUF."""
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
+from importlib.metadata import EntryPoint
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from modtok_cli.architectures import families
-from modtok_cli.architectures.families.llama import llama
+from modtok_cli.architectures.families.llama import Llama, llama
 from modtok_cli.architectures.registry import (
     BY_SWITCHES,
     architecture,
@@ -20,22 +18,30 @@ from modtok_cli.architectures.registry import (
 )
 from modtok_cli.architectures.rope import RopeScaling, rope_frequencies
 from modtok_cli.architectures.shape import Shape
+from modtok_cli.base import plugins
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.inference.run.backbone import backbone_config, build_backbone
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model import megatron
 
 CPU = torch.device("cpu")
-OPTIONS: dict[str, dict[str, Any]] = {"qwen2": {"qkv_bias": True}, "qwen3": {"qk_norm": True}}
+OTHER = EntryPoint("olmo2", "helpers.olmo2:ARCHITECTURE", "modtok.architectures")
 SCALED = RopeScaling("llama3", 8.0, original_context=16)
 
 
 def small(name: str) -> Shape:
     """Three query heads per key-value head, heads wider than the hidden size asks for."""
-    return architecture(name)(2, 48, 80, 6, 2, 16, **OPTIONS.get(name, {}))
+    kind = architecture(name)
+    return kind(2, 48, 80, 6, 2, 16, **kind.options)
 
 
-@pytest.fixture(params=architectures())
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another package, with an architecture that has norms in other places."""
+    monkeypatch.setattr(plugins, "_entry_points", lambda group: {OTHER.name: OTHER})
+
+
+@pytest.fixture(params=[*architectures(), OTHER.name])
 def shape(request: pytest.FixtureRequest) -> Shape:
     return small(request.param)
 
@@ -144,33 +150,31 @@ def test_frequencies_of_rotary_embeddings() -> None:
     assert np.isclose(found[-1], plain[-1] / 4)  # slow: divided
 
 
-def test_a_new_architecture_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "aformer.py").write_text(
-        "from dataclasses import dataclass\n"
-        "from modtok_cli.architectures.families.llama import Llama\n"
-        "@dataclass(frozen=True)\n"
-        "class Toyformer(Llama):\n"
-        "    window: int = 7\n"
-        "    options = {'qk_norm': True}\n"
-        "    architecture = 'aformer'\n"
-        "ARCHITECTURE = Toyformer\n"
+def test_an_architecture_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One file; `test_transformers_computes_what_megatron_does` and the others are about it too."""
+    shape = small("olmo2")
+    assert read_shape(shape.as_json(), "here") == shape
+    assert architectures() == ("llama", "mistral", "olmo2", "qwen2", "qwen3")
+    # Options choose it only where it is listed for that.
+    assert with_switches(replace(llama(2, 64, 8, 96), qk_norm=True)).architecture == "qwen3"
+    monkeypatch.setattr(plugins, "_entry_points", lambda group: {})
+    with pytest.raises(ModtokError, match=r"field 'shape\.architecture' is 'olmo2', expected"):
+        read_shape(shape.as_json(), "here")
+
+
+def test_a_shape_with_a_field_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True)
+    class Toyformer(Llama):
+        window: int = 7
+        architecture = "toy"
+
+    monkeypatch.setattr(
+        plugins.EntryPoint, "load", lambda entry: Toyformer if entry.name == "toy" else None
     )
-    monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path)])
-    architectures.cache_clear()
-    try:
-        found = read_shape(
-            llama(2, 64, 8, 96).as_json()
-            | {"architecture": "aformer", "window": 9, "qk_norm": True},
-            "here",
-        )
-        # Options choose it only where it is listed for that.
-        normed = with_switches(replace(llama(2, 64, 8, 96), qk_norm=True))
-    finally:
-        monkeypatch.undo()
-        architectures.cache_clear()
-    assert found.as_json()["window"] == 9
-    assert normed.architecture == "qwen3"
-    assert found.parameters == normed.parameters
+    toy = EntryPoint("toy", "nowhere", "modtok.architectures")
+    monkeypatch.setattr(plugins, "_entry_points", lambda group: {toy.name: toy})
+    stored = llama(2, 64, 8, 96).as_json() | {"architecture": "toy", "window": 9}
+    assert read_shape(stored, "here").as_json() == stored
 
 
 def test_switches_choose_one_architecture() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.cli.command import command
+from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.doctor import doctor, healthy
 from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.session import Session
@@ -20,6 +23,7 @@ COLUMNS = (
 
 @command(
     "doctor",
+    doctor,
     examples="""
     # after an installation, or if a command reports a missing package
     modtok doctor
@@ -27,17 +31,11 @@ COLUMNS = (
     modtok doctor --json > doctor.jsonl
     """,
 )
-def doctor(session: Session, json: Json = False) -> None:
-    """Check the installation and show how to fix problems.
-
-    Lists packages by extra, with the commands that need them; processor, memory and GPUs;
-    and what the native core was compiled for. The exit status is 1 if a package is missing that
-    every command needs, or if modtok.toml is invalid.
+def show(session: Session, call: Call, json: Json = False) -> None:
+    """The exit status is 1 if a package is missing that every command needs, or if modtok.toml
+    is invalid.
     """
-    from modtok_cli.base.errors import ModtokError
-    from modtok_cli.cli.doctor import doctor, healthy
-
-    findings = doctor(session.settings_error)
+    findings = call(settings_error=session.settings_error)
     emit_rows(map(asdict, findings), COLUMNS, title="Installation", json=json)
     if session.settings_error:
         raise ModtokError("modtok.toml is invalid", remedy="see the settings row")

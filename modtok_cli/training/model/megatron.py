@@ -90,14 +90,16 @@ def layer_spec(
     *,
     sequence_parallel: bool = False,
     layers: int = 1,
+    change: Callable[[Any], None] | None = None,
 ) -> Any:
     """Transformer Engine's layers if they are installed, else local ones; SDPA on a CPU.
 
-    `masked` layers take a mask of documents; then attention is torch's on a GPU too.
+    `masked` layers take a mask of documents; then attention is torch's on a GPU too. `change`
+    changes the submodules of the local layer, which is used then.
     """
     specs = core().models.gpt.gpt_layer_specs
     options = {"qk_layernorm": True} if qk_norm else {}
-    with_engine = device.type == "cuda" and has_transformer_engine()
+    with_engine = device.type == "cuda" and change is None and has_transformer_engine()
     if with_engine:
         spec = specs.get_gpt_layer_with_transformer_engine_spec(**options)
         if not masked:
@@ -110,6 +112,9 @@ def layer_spec(
         spec.submodules.input_layernorm = spec.submodules.pre_mlp_layernorm = _Norm
         if qk_norm:
             attention.q_layernorm = attention.k_layernorm = _Norm
+    if change is not None:
+        change(spec.submodules)
+    if sequence_parallel and not with_engine:
         block = core().transformer.transformer_block.TransformerBlockSubmodules
         return block(layer_specs=[spec] * layers, layer_norm=_Norm)
     return spec
@@ -168,7 +173,12 @@ def build_backbone(
     config = _config(shape, shards, dtype, init or InitStd(), execution)
     parallel = execution.sequence_parallel
     spec = layer_spec(
-        device, masked, shape.qk_norm, sequence_parallel=parallel, layers=shape.layers
+        device,
+        masked,
+        shape.qk_norm,
+        sequence_parallel=parallel,
+        layers=shape.layers,
+        change=shape.megatron_layer if shape.own_layer else None,
     )
 
     Module: Any = parts.transformer.module.MegatronModule

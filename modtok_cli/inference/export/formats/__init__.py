@@ -1,26 +1,26 @@
-"""Export formats, one module each: a new format is one file here that defines `FORMAT`."""
+"""Export formats, one module each that defines `FORMAT`; entry points of other packages."""
 
 from __future__ import annotations
 
-from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.plugins import Plugins
 
 if TYPE_CHECKING:
     from modtok_cli.inference.export.export import ExportFormat
 
 
-@cache
+_FORMATS = Plugins("modtok.export_formats", __name__, "FORMAT")
+
+
 def export_formats() -> tuple[str, ...]:
-    """Names of all formats, ascending; nothing is imported.
+    """Names of the formats of this package, ascending; none is imported.
 
     >>> export_formats()
     ('gguf',)
     """
-    return tuple(sorted(module.name for module in iter_modules(__path__)))
+    return _FORMATS.own()
 
 
 def export_format(name: str) -> ExportFormat:
@@ -29,11 +29,12 @@ def export_format(name: str) -> ExportFormat:
     Raises:
         UsageError: the name is unknown.
     """
-    if name not in export_formats():
+    try:
+        format: ExportFormat = _FORMATS.load(name)
+    except KeyError:
         raise UsageError(
             f"format '{name}' is not supported",
             where="--format",
-            remedy=f"choose from {', '.join(export_formats())}",
-        )
-    found: ExportFormat = import_module(f"{__name__}.{name}").FORMAT
-    return found
+            remedy=f"choose from {', '.join(_FORMATS.names())}",
+        ) from None
+    return format
