@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from modtok_cli.api.evaluations import evaluate_mt as evaluate_mt
     from modtok_cli.api.evaluations import evaluate_sum as evaluate_sum
     from modtok_cli.api.evaluations import write_examples as write_examples
-    from modtok_cli.api.measures import check as check
-    from modtok_cli.api.measures import explore as explore
-    from modtok_cli.api.measures import fairness as fairness
-    from modtok_cli.api.measures import origin as origin
-    from modtok_cli.api.measures import report as report
     from modtok_cli.api.models import export as export
     from modtok_cli.api.models import generate as generate
     from modtok_cli.api.models import load_generator as load_generator
@@ -49,10 +44,20 @@ if TYPE_CHECKING:
     from modtok_cli.construct.bpe_seq import bpe_seq as bpe_seq
     from modtok_cli.construct.unigram import unigram as unigram
     from modtok_cli.construct.unigram_merge import unigram_merge as unigram_merge
+    from modtok_cli.measure.check import check as check
+    from modtok_cli.measure.fairness import fairness as fairness
     from modtok_cli.measure.nsl import nsl as nsl
+    from modtok_cli.measure.origin import origin as origin
     from modtok_cli.modular.protocol import Tokenizer as Tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
+    from modtok_cli.reports.explore.page import explore as explore
+    from modtok_cli.reports.report import report as report
+    from modtok_cli.studies.budget import study_budget as study_budget
+    from modtok_cli.studies.combos import study_combos as study_combos
+    from modtok_cli.studies.cost import study_cost as study_cost
+    from modtok_cli.studies.orders import study_orders as study_orders
+    from modtok_cli.studies.scaling import study_scaling as study_scaling
     from modtok_cli.text.reading import Reading as Reading
     from modtok_cli.training.pretrain import pretrain as pretrain
 
@@ -60,16 +65,15 @@ __version__ = "0.1.0"
 
 # What the imports above say to type checkers and editors, at run time; a test compares both.
 _NAMES = {
-    "base.public": "ModtokWarning",
     "api.corpora": "corpus_build corpus_count",
     "api.evaluations": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt evaluate_sum "
     "write_examples",
-    "api.measures": "check explore fairness origin report",
     "api.models": "export generate load_generator slice tokens transplant",
     "api.settings": "TrainingSettings",
     "api.tokenizers": "adopt check_subsets compare_tokenizers encode_files extract "
     "extract_frequent inspect load open_tokenizer",
     "base.errors": "ModtokError UsageError",
+    "base.public": "ModtokWarning",
     "cli.doctor": "doctor",
     "construct.bpe": "bpe",
     "construct.bpe_concat": "bpe_concat",
@@ -78,10 +82,20 @@ _NAMES = {
     "construct.bpe_seq": "bpe_seq",
     "construct.unigram": "unigram",
     "construct.unigram_merge": "unigram_merge",
+    "measure.check": "check",
+    "measure.fairness": "fairness",
     "measure.nsl": "nsl",
+    "measure.origin": "origin",
     "modular.protocol": "Tokenizer",
     "modular.subtokenizer": "Subtokenizer",
     "modular.tokenizer": "ModularTokenizer",
+    "reports.explore.page": "explore",
+    "reports.report": "report",
+    "studies.budget": "study_budget",
+    "studies.combos": "study_combos",
+    "studies.cost": "study_cost",
+    "studies.orders": "study_orders",
+    "studies.scaling": "study_scaling",
     "text.reading": "Reading",
     "training.pretrain": "pretrain",
 }

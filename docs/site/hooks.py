@@ -29,12 +29,12 @@ TASKS = {  # page of the Python reference → its title, and the modules with it
     "corpora": ("Build corpora and count words", "api.corpora corpus text world"),
     "learners": ("Learn tokenizers", "api.learners construct learn"),
     "tokenizers": ("Open, extract and check tokenizers", "api.tokenizers modular"),
-    "measures": ("Measure and report", "api.measures measure report"),
+    "measures": ("Measure, study and report", "measure reports studies"),
     "models": (
         "Train, slice and generate",
         "api.models api.settings architectures training inference",
     ),
-    "evaluations": ("Evaluate and study", "api.evaluations evaluate studies"),
+    "evaluations": ("Evaluate", "api.evaluations evaluate"),
     "errors": ("Errors and warnings", ""),  # and all that no other page has
 }
 

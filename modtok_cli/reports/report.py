@@ -11,7 +11,7 @@ from typing import Annotated
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import FilePath, Force, Output
+from modtok_cli.base.parameters import FilePath, Force, OutputFile
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.modular.manifest import NAME as MANIFEST
@@ -33,7 +33,7 @@ def report(
             "Directory with tokenizers, results/ and studies/.", argument=True, metavar="WORKSPACE"
         ),
     ] = ".",
-    output: Output = "report.html",
+    output: OutputFile = "report.html",
     *,
     force: Force = False,
     progress: Progress = SILENT,

@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import Data, Force, Langs, Output, Texts, Threads
+from modtok_cli.base.parameters import Data, Force, Langs, OutputFile, Texts, Threads
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.learn.state import check_budget
@@ -58,7 +58,7 @@ def study_budget(
     ] = "8000,16000,24000,32000",
     k: K = 24000,
     data: Data = "data",
-    output: Output = "studies/budget.jsonl",
+    output: OutputFile = "studies/budget.jsonl",
     reading: Reading = Reading(),
     threads: Threads = None,
     force: Force = False,

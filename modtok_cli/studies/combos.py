@@ -17,7 +17,7 @@ from typing import Annotated
 import numpy as np
 
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import Data, Force, Langs, Output, Texts, Threads
+from modtok_cli.base.parameters import Data, Force, Langs, OutputFile, Texts, Threads
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.bpe_concat import merges_of
@@ -46,7 +46,7 @@ def study_combos(
     ] = 60,
     seed: Seed = 0,
     data: Data = "data",
-    output: Output = "studies/combos.jsonl",
+    output: OutputFile = "studies/combos.jsonl",
     reading: Reading = Reading(),
     threads: Threads = None,
     force: Force = False,

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import Data, Force, Langs, Output, Texts, Threads
+from modtok_cli.base.parameters import Data, Force, Langs, OutputFile, Texts, Threads
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.learn.bpe import learn_bpe
@@ -31,7 +31,7 @@ def study_orders(
     ] = True,
     seed: Seed = 0,
     data: Data = "data",
-    output: Output = "studies/orders.jsonl",
+    output: OutputFile = "studies/orders.jsonl",
     reading: Reading = Reading(),
     threads: Threads = None,
     force: Force = False,

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import Data, FilePath, Force, Langs, Output, Threads
+from modtok_cli.base.parameters import Data, FilePath, Force, Langs, OutputFile, Threads
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file
@@ -39,7 +39,7 @@ def study_scaling(
         Option("Learn a T for each family of a file with lines tr<tab>Turkic.", metavar="FILE"),
     ] = None,
     data: Data = "data",
-    output: Output = "studies/scaling.jsonl",
+    output: OutputFile = "studies/scaling.jsonl",
     reading: Reading = Reading(),
     threads: Threads = None,
     force: Force = False,

@@ -17,7 +17,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
-from modtok_cli.base.parameters import AnyTokenizers, Force, Langs, Output
+from modtok_cli.base.parameters import AnyTokenizers, Force, Langs, OutputFile
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.core import backend
@@ -35,7 +35,7 @@ TITLE = "Explore tokenizers"
 @public
 def explore(
     tokenizers: AnyTokenizers,
-    output: Output = "explore.html",
+    output: OutputFile = "explore.html",
     *,
     languages: Langs = None,
     force: Force = False,
