@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import shlex
 from typing import Any
 
@@ -36,7 +35,7 @@ def emit_study(
     from modtok_cli.reports.kinds import kinds
 
     check_plot(plot)
-    if "command" in inspect.signature(call.declaration.function).parameters:
+    if "command" in call.declaration.declared:
         others["command"] = command_line(session)
     rows = call(**others)
     emit_tables(rows, kinds()[kind].summary(rows), json=json)

@@ -33,6 +33,7 @@ Orders = Annotated[
     int,
     Option("Number of language orders: the alphabetical one and random ones.", metavar="N", low=1),
 ]
+Command = Annotated[str, Option("Command line to store with the rows.", python_only=True)]
 Seed = Annotated[int, Option("Seed of random orders and samples.", metavar="N")]
 
 
@@ -192,13 +193,7 @@ def _references(
 
 
 def language_orders(languages: Sequence[str], number: int, seed: int) -> list[list[str]]:
-    """The alphabetical order and `number` - 1 shuffled ones, reproducible by the seed.
-
-    Raises:
-        UsageError: `number` is less than one.
-    """
-    if number < 1:
-        raise UsageError(f"expected 1 or more, got {number}", where="--orders")
+    """The alphabetical order and `number` - 1 shuffled ones, reproducible by the seed."""
     alphabetical = sorted(languages)
     shuffler = random.Random(seed)
     orders = [list(alphabetical) for _ in range(number)]

@@ -16,7 +16,7 @@ from modtok_cli.base.public import public
 from modtok_cli.learn.state import check_budget
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.studies.bench import Bench, K, load_bench
+from modtok_cli.studies.bench import Bench, Command, K, load_bench
 from modtok_cli.studies.orders import learn_order
 from modtok_cli.studies.rows import Row, StudyFile
 from modtok_cli.text.reading import Reading
@@ -62,7 +62,7 @@ def study_budget(
     reading: Reading = Reading(),
     threads: Threads = None,
     force: Force = False,
-    command: str = "modtok study budget",
+    command: Command = "modtok study budget",
     progress: Progress = SILENT,
 ) -> list[Row]:
     """Compare vocabulary sizes per language for sequential BPE.
@@ -73,6 +73,11 @@ def study_budget(
     Returns:
         One row per budget, tokenizer ("T", "extracted", and "monolingual" up to `k`) and language:
         size, tokens, NSL.
+
+    Examples:
+        >>> rows = modtok.study_budget("parallel", "en,fi", budgets=[400, 600], k=600)
+        >>> sorted({row["k"] for row in rows})
+        [400, 600]
 
     Raises:
         ModtokError, UsageError: texts, settings or output are invalid.

@@ -25,7 +25,7 @@ from modtok_cli.learn.concatenation import MergePool
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.studies.bench import Bench, K, Orders, Seed, language_orders, load_bench
+from modtok_cli.studies.bench import Bench, Command, K, Orders, Seed, language_orders, load_bench
 from modtok_cli.studies.orders import learn_order
 from modtok_cli.studies.rows import Row, StudyFile
 from modtok_cli.text.pretokenizer import BPE
@@ -50,7 +50,7 @@ def study_combos(
     reading: Reading = Reading(),
     threads: Threads = None,
     force: Force = False,
-    command: str = "modtok study combos",
+    command: Command = "modtok study combos",
     progress: Progress = SILENT,
 ) -> list[Row]:
     """Compare unions of 1 to 4 languages, extracted and concatenated.
@@ -63,6 +63,11 @@ def study_combos(
         One row per set, method ("sequential", "concatenated"), order and language: size, tokens
         and NSL. `order` is the index of the sequential tokenizer, or the languages in
         concatenation order.
+
+    Examples:
+        >>> rows = modtok.study_combos("parallel", "en,fi", k=600, orders=1)
+        >>> max(row["n"] for row in rows)
+        2
 
     Raises:
         ModtokError, UsageError: texts, settings or output are invalid.

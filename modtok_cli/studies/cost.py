@@ -54,6 +54,10 @@ def study_cost(
         One row per text, language, tokenizer and scale: size, NSL, `step` (cost of a token) and
         `cost` (of the text), both relative to the language's monolingual reference.
 
+    Examples:
+        >>> len(modtok.study_cost("parallel/fi.txt", "tokenizer@each"))  # one per model size
+        6
+
     Raises:
         ModtokError: a file is missing or damaged, or no language has a reference.
     """

@@ -13,7 +13,7 @@ from modtok_cli.base.public import public
 from modtok_cli.learn.bpe import learn_bpe
 from modtok_cli.learn.sequential import SequentialLearner
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.studies.bench import Bench, K, Orders, Seed, language_orders, load_bench
+from modtok_cli.studies.bench import Bench, Command, K, Orders, Seed, language_orders, load_bench
 from modtok_cli.studies.rows import Row, StudyFile
 from modtok_cli.text.counts import merge_counts
 from modtok_cli.text.reading import Reading
@@ -35,7 +35,7 @@ def study_orders(
     reading: Reading = Reading(),
     threads: Threads = None,
     force: Force = False,
-    command: str = "modtok study orders",
+    command: Command = "modtok study orders",
     progress: Progress = SILENT,
 ) -> list[Row]:
     """Compare language orders for sequential BPE.
@@ -47,6 +47,11 @@ def study_orders(
     Returns:
         One row per order, tokenizer ("T", "extracted", "joint") and language: size, tokens and NSL.
         `output` contains the same rows after a header line.
+
+    Examples:
+        >>> rows = modtok.study_orders("parallel", "en,fi", k=600, orders=2)
+        >>> sorted({row["tokenizer"] for row in rows})
+        ['T', 'extracted', 'joint']
 
     Raises:
         ModtokError, UsageError: texts, settings or output are invalid.

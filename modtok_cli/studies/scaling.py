@@ -18,7 +18,7 @@ from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file
 from modtok_cli.construct.request import DEFAULT_SPECIALS
 from modtok_cli.learn.sequential import SequentialLearner
-from modtok_cli.studies.bench import K, Orders, Seed, language_orders, load_counts
+from modtok_cli.studies.bench import Command, K, Orders, Seed, language_orders, load_counts
 from modtok_cli.studies.rows import Row, StudyFile
 from modtok_cli.text.languages import canonical, is_language, subtags
 from modtok_cli.text.reading import Reading
@@ -43,7 +43,7 @@ def study_scaling(
     reading: Reading = Reading(),
     threads: Threads = None,
     force: Force = False,
-    command: str = "modtok study scaling",
+    command: Command = "modtok study scaling",
     progress: Progress = SILENT,
 ) -> list[Row]:
     """Measure the size of the whole tokenizer as languages are added.
@@ -57,6 +57,10 @@ def study_scaling(
     Returns:
         One row per order and language: `n` languages so far, `total` tokens of T, and how many of
         the language's tokens were `adopted` or `new`; `family` if there are several T.
+
+    Examples:
+        >>> [row["n"] for row in modtok.study_scaling("en,fi", k=600, orders=1)]
+        [1, 2]
 
     Raises:
         ModtokError, UsageError: texts, settings or output are invalid.

@@ -79,7 +79,7 @@ _BYTES: object = _Bytes()
 
 def test_boundaries_of_unigram_tokenizers(tmp_path: Path) -> None:
     """Their tokens begin with a mark for the space, which decoding may drop."""
-    unigram_merge(["fi"], data=SAMPLE / "data", output=tmp_path / "t", k=400, references="none")
+    unigram_merge(["fi"], data=SAMPLE / "data", output=tmp_path / "t", k=400, references=False)
     tokenizer = ModularTokenizer.load(tmp_path / "t").subset(["fi"])
     word = Segmented("talossa", ("talo", "ssa"))
     ids = tokenizer.encode(" talossa")
