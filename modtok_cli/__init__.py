@@ -8,8 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from modtok_cli.api.corpora import corpus_build as corpus_build
-    from modtok_cli.api.corpora import corpus_count as corpus_count
     from modtok_cli.api.evaluations import compare as compare
     from modtok_cli.api.evaluations import evaluate_bpb as evaluate_bpb
     from modtok_cli.api.evaluations import evaluate_grid as evaluate_grid
@@ -44,7 +42,11 @@ if TYPE_CHECKING:
     from modtok_cli.construct.bpe_seq import bpe_seq as bpe_seq
     from modtok_cli.construct.unigram import unigram as unigram
     from modtok_cli.construct.unigram_merge import unigram_merge as unigram_merge
+    from modtok_cli.corpus.build import corpus_build as corpus_build
+    from modtok_cli.corpus.corpus_count import corpus_count as corpus_count
+    from modtok_cli.corpus.quality import corpus_train_quality as corpus_train_quality
     from modtok_cli.measure.check import check as check
+    from modtok_cli.measure.corpus_stats import corpus_stats as corpus_stats
     from modtok_cli.measure.fairness import fairness as fairness
     from modtok_cli.measure.nsl import nsl as nsl
     from modtok_cli.measure.origin import origin as origin
@@ -65,7 +67,6 @@ __version__ = "0.1.0"
 
 # What the imports above say to type checkers and editors, at run time; a test compares both.
 _NAMES = {
-    "api.corpora": "corpus_build corpus_count",
     "api.evaluations": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt evaluate_sum "
     "write_examples",
     "api.models": "export generate load_generator slice tokens transplant",
@@ -82,7 +83,11 @@ _NAMES = {
     "construct.bpe_seq": "bpe_seq",
     "construct.unigram": "unigram",
     "construct.unigram_merge": "unigram_merge",
+    "corpus.build": "corpus_build",
+    "corpus.corpus_count": "corpus_count",
+    "corpus.quality": "corpus_train_quality",
     "measure.check": "check",
+    "measure.corpus_stats": "corpus_stats",
     "measure.fairness": "fairness",
     "measure.nsl": "nsl",
     "measure.origin": "origin",

@@ -26,7 +26,7 @@ SOURCES = {site: source for source, site in PAGES.items()}
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 CODE = re.compile(r"`[^`]+`")
 TASKS = {  # page of the Python reference → its title, and the modules with its names
-    "corpora": ("Build corpora and count words", "api.corpora corpus text world"),
+    "corpora": ("Build corpora and count words", "corpus text"),
     "learners": ("Learn tokenizers", "api.learners construct learn"),
     "tokenizers": ("Open, extract and check tokenizers", "api.tokenizers modular"),
     "measures": ("Measure, study and report", "measure reports studies"),

@@ -49,6 +49,7 @@ def _are_paths(value: object) -> bool:
     return isinstance(items, Iterable) and all(map(is_path, items))
 
 
+PATHS = (_are_paths, "a path or a list of paths")
 CODES = (_are_codes, "codes, a string or list")
 _TEXT = (
     "Text file (.txt, .jsonl, .parquet, .csv, .arrow; may be compressed), directory, or - (stdin)."
@@ -148,7 +149,7 @@ Texts = Annotated[
         argument=True,
         kind=list[str],
         metavar="TEXT",
-        accepts=(_are_paths, "a path or a list of paths"),
+        accepts=PATHS,
     ),
 ]
 References = Annotated[

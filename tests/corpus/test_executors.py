@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from modtok_cli.api.learners import bpe_seq
 
 from benchmarks.robustness.engine.crawl import DATA, records_of
 from helpers.killed_stages import Deadly
 from helpers.python_processes import write_command
-from modtok_cli.api.corpora import corpus_count
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
+from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.corpus import count
 from modtok_cli.corpus.build import corpus_build
+from modtok_cli.corpus.corpus_count import corpus_count
 from modtok_cli.corpus.count import count_shards, tasks_of
 from modtok_cli.corpus.executors import Stage
 from modtok_cli.corpus.report import load_report
