@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from modtok_cli.api.models import slice as slice
     from modtok_cli.api.models import tokens as tokens
     from modtok_cli.api.models import transplant as transplant
-    from modtok_cli.api.settings import TrainingSettings as TrainingSettings
-    from modtok_cli.api.tokenizers import adopt as adopt
-    from modtok_cli.api.tokenizers import check_subsets as check_subsets
-    from modtok_cli.api.tokenizers import compare_tokenizers as compare_tokenizers
-    from modtok_cli.api.tokenizers import encode_files as encode_files
-    from modtok_cli.api.tokenizers import extract as extract
-    from modtok_cli.api.tokenizers import extract_frequent as extract_frequent
-    from modtok_cli.api.tokenizers import inspect as inspect
-    from modtok_cli.api.tokenizers import load as load
-    from modtok_cli.api.tokenizers import open_tokenizer as open_tokenizer
     from modtok_cli.base.errors import ModtokError as ModtokError
     from modtok_cli.base.errors import UsageError as UsageError
     from modtok_cli.base.public import ModtokWarning as ModtokWarning
@@ -50,7 +40,17 @@ if TYPE_CHECKING:
     from modtok_cli.measure.fairness import fairness as fairness
     from modtok_cli.measure.nsl import nsl as nsl
     from modtok_cli.measure.origin import origin as origin
-    from modtok_cli.modular.protocol import Tokenizer as Tokenizer
+    from modtok_cli.modular.adopted.adopt import adopt as adopt
+    from modtok_cli.modular.comparison import compare_tokenizers as compare_tokenizers
+    from modtok_cli.modular.encoding.files import encode_files as encode_files
+    from modtok_cli.modular.encoding.lines import decode as decode
+    from modtok_cli.modular.encoding.lines import encode as encode
+    from modtok_cli.modular.extract import extract as extract
+    from modtok_cli.modular.inspect import check_subsets as check_subsets
+    from modtok_cli.modular.inspect import inspect as inspect
+    from modtok_cli.modular.open import Tokenizer as Tokenizer
+    from modtok_cli.modular.open import load as load
+    from modtok_cli.modular.open import open_tokenizer as open_tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
     from modtok_cli.reports.explore.page import explore as explore
@@ -59,9 +59,11 @@ if TYPE_CHECKING:
     from modtok_cli.studies.combos import study_combos as study_combos
     from modtok_cli.studies.cost import study_cost as study_cost
     from modtok_cli.studies.orders import study_orders as study_orders
+    from modtok_cli.studies.sampling import study_sampling as study_sampling
     from modtok_cli.studies.scaling import study_scaling as study_scaling
     from modtok_cli.text.reading import Reading as Reading
     from modtok_cli.training.pretrain import pretrain as pretrain
+    from modtok_cli.training.settings import RunSettings as RunSettings
 
 __version__ = "0.1.0"
 
@@ -70,9 +72,6 @@ _NAMES = {
     "api.evaluations": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt evaluate_sum "
     "write_examples",
     "api.models": "export generate load_generator slice tokens transplant",
-    "api.settings": "TrainingSettings",
-    "api.tokenizers": "adopt check_subsets compare_tokenizers encode_files extract "
-    "extract_frequent inspect load open_tokenizer",
     "base.errors": "ModtokError UsageError",
     "base.public": "ModtokWarning",
     "cli.doctor": "doctor",
@@ -91,7 +90,13 @@ _NAMES = {
     "measure.fairness": "fairness",
     "measure.nsl": "nsl",
     "measure.origin": "origin",
-    "modular.protocol": "Tokenizer",
+    "modular.adopted.adopt": "adopt",
+    "modular.comparison": "compare_tokenizers",
+    "modular.encoding.files": "encode_files",
+    "modular.encoding.lines": "decode encode",
+    "modular.extract": "extract",
+    "modular.inspect": "check_subsets inspect",
+    "modular.open": "Tokenizer load open_tokenizer",
     "modular.subtokenizer": "Subtokenizer",
     "modular.tokenizer": "ModularTokenizer",
     "reports.explore.page": "explore",
@@ -100,9 +105,11 @@ _NAMES = {
     "studies.combos": "study_combos",
     "studies.cost": "study_cost",
     "studies.orders": "study_orders",
+    "studies.sampling": "study_sampling",
     "studies.scaling": "study_scaling",
     "text.reading": "Reading",
     "training.pretrain": "pretrain",
+    "training.settings": "RunSettings",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

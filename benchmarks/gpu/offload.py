@@ -26,22 +26,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.common.machine import describe
-from benchmarks.common.rows import emit
+from benchmarks.common import describe, emit
 from benchmarks.gpu.training_step import backbone_of, micro_of
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.text.parallel import cores
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.rows.copies import copies_for
-from modtok_cli.training.rows.host_memory import HostMemory
-from modtok_cli.training.rows.host_tables import Offload
+from modtok_cli.training.rows.host_tables import HostMemory, Offload
 from modtok_cli.training.rows.microbatch import MicroBatch, active_ids
 from modtok_cli.training.rows.offload import OffloadedRows
-from modtok_cli.training.rows.table import AdamW, RowTable
-from modtok_cli.training.rows.thread_team import ThreadTeam
+from modtok_cli.training.rows.table import AdamW, RowTable, ThreadTeam
+from modtok_cli.training.step import optimizer_step
 
 WIDTHS = {"1b": 2048, "2.5b": 3072, "7b": 4096}
 T, INPUT_ROWS, OUTPUT_ROWS = 366_208, 24_000, {1: 24_000, 6: 110_000}
@@ -280,7 +278,9 @@ def step(options: argparse.Namespace) -> None:
             work = {}
             for name, one in models.items():
                 begin_weights(one, batch)
-                work[name] = lambda one=one, batch=batch: one.step(batch, 1e-4, upcoming=batch)
+                work[name] = lambda one=one, batch=batch: optimizer_step(
+                    one, batch, 1e-4, upcoming=batch
+                )
             before = {name: one.host_seconds for name, one in models.items()}
             found = turns(work, options.turns, device)
             for name, one in models.items():
@@ -325,7 +325,9 @@ def languages(options: argparse.Namespace) -> None:
     for count, one in models.items():
         batch = [micro_of(count * each, 3 * each, options.rows, options.length, device)]
         begin_weights(one, batch)
-        work[str(count)] = lambda one=one, batch=batch: one.step(batch, 1e-4, upcoming=batch)
+        work[str(count)] = lambda one=one, batch=batch: optimizer_step(
+            one, batch, 1e-4, upcoming=batch
+        )
     found = turns(work, options.turns, device)
     for count, one in models.items():
         ratio = [a / b for a, b in zip(found[str(count)], found["21"], strict=True)]
@@ -363,12 +365,12 @@ def trace(options: argparse.Namespace) -> None:
         batch = [microbatch(size, 6, options.scale, device, sizes)] * options.microbatches
         begin_weights(one, batch)
         for _ in range(3):
-            one.step(batch, 1e-4, upcoming=batch)
+            optimizer_step(one, batch, 1e-4, upcoming=batch)
         torch.cuda.synchronize()
         before = one.host_seconds
         with profile(activities=[ProfilerActivity.CUDA]) as seen:
             for _ in range(options.turns):
-                one.step(batch, 1e-4, upcoming=batch)
+                optimizer_step(one, batch, 1e-4, upcoming=batch)
             torch.cuda.synchronize()
         spent = {k: round(v - before[k], 4) for k, v in one.host_seconds.items()}
         large = 1 << 20  # copies of rows; ids and scalars are smaller

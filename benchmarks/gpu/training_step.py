@@ -21,15 +21,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from benchmarks.common.machine import describe
-from benchmarks.common.rows import emit
+from benchmarks.common import describe, emit
 from benchmarks.gpu.masked_model import MaskedModel
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model import model as model_module
 from modtok_cli.training.model.model import MicroBatch, Model
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.rows.table import RowTable
+from modtok_cli.training.step import optimizer_step
 
 LANGUAGES = (21, 100, 250)
 ROWS_A_LANGUAGE = 16_000
@@ -99,6 +99,13 @@ def backbone_of(first: Any) -> Iterator[None]:
         megatron.build_backbone, model_module.backbone_optimizer = made, optimizer
 
 
+def take_step(model: Any, microbatches: list[MicroBatch]) -> None:
+    if isinstance(model, MaskedModel):
+        model.step(microbatches, 1e-4)
+    else:
+        optimizer_step(model, microbatches, 1e-4)
+
+
 def peak_of_a_step(model: Any, microbatches: list[MicroBatch], device: torch.device) -> int | None:
     """What a step takes at its highest, over what lies on the GPU before it."""
     if device.type != "cuda":
@@ -106,7 +113,7 @@ def peak_of_a_step(model: Any, microbatches: list[MicroBatch], device: torch.dev
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    model.step(microbatches, 1e-4)
+    take_step(model, microbatches)
     return torch.cuda.max_memory_allocated() - before
 
 
@@ -142,11 +149,11 @@ def main() -> None:
     for turn in range(options.steps + 2):
         for name, model in models.items():
             with clock(times[name] if turn >= 2 else [], device):
-                model.step(microbatches[name], 1e-4)
+                take_step(model, microbatches[name])
     first = statistics.median(times[next(iter(models))])
     for name, model in models.items():
         with Fresh() as fresh:
-            model.step(microbatches[name], 1e-4)
+            take_step(model, microbatches[name])
         peak = peak_of_a_step(model, microbatches[name], device)
         seconds = statistics.median(times[name])
         row = {

@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.common.rows import emit
-from modtok_cli.modular.adopt import members, read_tokenizer_file, token_counts
-from modtok_cli.modular.derivation import closed
-from modtok_cli.modular.segmenters.adopted import Library
+from benchmarks.common import emit
+from modtok_cli.modular.adopted.adopt import members, read_tokenizer_file, token_counts
+from modtok_cli.modular.adopted.derivation import closed
+from modtok_cli.modular.adopted.segmenter import Library
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer_file import TokenizerFile
 from modtok_cli.text.corpus import count_corpus
 
 Mask = npt.NDArray[np.bool_]

@@ -25,13 +25,13 @@ from typing import Any
 
 import torch
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.base.progress import SILENT
 from modtok_cli.training import loop
-from modtok_cli.training.config import Settings
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.prepare import Run, prepare
 from modtok_cli.training.rows.microbatch import active_ids
+from modtok_cli.training.settings import RunSettings
 
 LENGTH, SEQUENCES, HIDDEN = 128, 16, 96
 # Name and micro-batch of `--draw micro` that gives the number of draws; None: one per step.
@@ -39,10 +39,10 @@ DRAWS = {"step": None, "rank of 4": 4, "micro of 2": 2}
 BATCHES = 24
 
 
-def settings(options: argparse.Namespace, kind: str, seed: int) -> Settings:
+def settings(options: argparse.Namespace, kind: str, seed: int) -> RunSettings:
     """The run of one kind of draw."""
     group = DRAWS[kind]
-    return Settings(
+    return RunSettings(
         sampling=options.sampling,
         draw="step" if group is None else "micro",
         micro_batch=4 if group is None else group,

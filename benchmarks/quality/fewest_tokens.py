@@ -22,9 +22,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from benchmarks.common.corpora import LANGUAGES
-from benchmarks.common.machine import describe
-from benchmarks.common.rows import emit
+from benchmarks.common import LANGUAGES, describe, emit
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq

@@ -21,18 +21,18 @@ from typing import Any
 
 import torch
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.evaluate.bits import BitsSettings, evaluate_bpb
 from modtok_cli.reports.charts import Curves
 from modtok_cli.reports.plot.layout import write_plot
 from modtok_cli.training import loop
-from modtok_cli.training.config import Settings
+from modtok_cli.training.settings import RunSettings
 
 OLD, ADDED = ("el", "en", "fi"), "fr"
 ALL = (*OLD, ADDED)
 
 
-def settings(options: argparse.Namespace, name: str, **changes: Any) -> Settings:
+def settings(options: argparse.Namespace, name: str, **changes: Any) -> RunSettings:
     """The small model that all runs share, with `changes`."""
     shared: dict[str, Any] = {
         "sampling": "sub:1",
@@ -59,10 +59,10 @@ def settings(options: argparse.Namespace, name: str, **changes: Any) -> Settings
         "workers": 0,
     }
     steps = changes["steps"]
-    return Settings(**{**shared, "warmup": steps // 20, **changes})
+    return RunSettings(**{**shared, "warmup": steps // 20, **changes})
 
 
-def models(options: argparse.Namespace) -> dict[str, Settings]:
+def models(options: argparse.Namespace) -> dict[str, RunSettings]:
     """Name → run, in the order of training."""
     base, more = options.steps, options.more
     start = {"init_from": options.work / "base", "steps": more}
@@ -92,7 +92,7 @@ def models(options: argparse.Namespace) -> dict[str, Settings]:
     }
 
 
-def measure(options: argparse.Namespace, name: str, asked: Settings) -> dict[str, Any]:
+def measure(options: argparse.Namespace, name: str, asked: RunSettings) -> dict[str, Any]:
     """Train (or open) a run; its French curve, and bits per byte of each language."""
     path = options.work / str(asked.name)
     if not (path / "checkpoints" / f"step-{asked.steps}").is_dir():

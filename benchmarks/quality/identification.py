@@ -26,11 +26,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.inference.run.route import routing_references
 from modtok_cli.measure.references import code_lengths
+from modtok_cli.modular.encoding.encoder import utf8
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.unicode import utf8
 from modtok_cli.text.languages import normalize
 from modtok_cli.text.readers import read_documents
 

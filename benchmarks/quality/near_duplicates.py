@@ -22,7 +22,7 @@ from pathlib import Path
 import orjson
 from datatrove.utils.text import ngrams, simplify_text
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.near import WORD, Words
 from modtok_cli.corpus.parts import read_part

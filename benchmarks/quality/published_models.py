@@ -31,12 +31,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.export.export import export
 from modtok_cli.inference.hf.directory import ModelDirectory
 from modtok_cli.inference.hf.slice import Selection, slice_directory
-from modtok_cli.modular.segmenters.adopted import Library
+from modtok_cli.modular.adopted.segmenter import Library
 
 Ids = npt.NDArray[np.int32]
 

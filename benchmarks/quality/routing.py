@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.inference.run.route import MARGIN, Route, route, routing_references
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer

@@ -23,7 +23,7 @@ from pathlib import Path
 import orjson
 import zstandard
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from benchmarks.speed import library_bpe
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_languages

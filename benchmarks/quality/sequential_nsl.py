@@ -17,8 +17,7 @@ from pathlib import Path
 
 import orjson
 
-from benchmarks.common.corpora import LANGUAGES
-from benchmarks.common.machine import describe
+from benchmarks.common import LANGUAGES, describe
 
 # Table "BPE NSL" of the paper: extracted 24k, and the sequential tokenizer of 24k a language.
 PAPER_EXTRACTED = (

@@ -32,7 +32,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.text.workspace import language_files

@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.modular.chunks import superwords
+from modtok_cli.modular.segmenters.chunks import superwords
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.workspace import language_files
 

@@ -18,9 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common.corpora import LANGUAGES
-from benchmarks.common.machine import describe
-from benchmarks.common.rows import emit
+from benchmarks.common import LANGUAGES, describe, emit
 from benchmarks.quality.fewest_tokens import Measure, build
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.modular.tokenizer import ModularTokenizer

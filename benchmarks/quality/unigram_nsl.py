@@ -1,4 +1,4 @@
-"""NSL of Unigram tokenizers of 21 languages: the tables of docs/results.md.
+"""NSL of Unigram tokenizers of 21 languages: the tables of docs/unigram.md.
 
     python -m benchmarks unigram_nsl CORPUS TEXTS WORK
 
@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.corpora import LANGUAGES
+from benchmarks.common import LANGUAGES
 from modtok_cli.construct.unigram import unigram
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.measure.references import References
-from modtok_cli.modular.frequent import most_frequent
+from modtok_cli.modular.extract import frequent_mask
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_languages
@@ -114,7 +114,7 @@ def frequency_based(
     for k in TOPS:
 
         def cut(language: str, k: int = k) -> Subtokenizer:
-            return whole.restricted(most_frequent(used[language], scores, always, k))
+            return whole.restricted(frequent_mask(used[language], scores, always, k))
 
         rows.append((f"{label}, top {k // 1000}k", k, measure.nsl(cut)))
     rows.append((f"{label}, full", whole.size, measure.nsl(lambda _: whole)))

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.common.rows import emit
-from modtok_cli.learn.bpe import learn_bpe
+from benchmarks.common import emit
+from modtok_cli.learn.sequential import learn_bpe
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.counts import WordCounts

@@ -36,7 +36,7 @@ from pathlib import Path
 import numpy as np
 import zstandard
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.text.labels import fits
 from modtok_cli.text.languages import canonical, is_language, normalize
 from modtok_cli.text.readers import read_documents

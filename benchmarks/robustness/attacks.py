@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from benchmarks.robustness.engine import (
     attacks_by_input,
     attacks_by_limits,

@@ -19,8 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.common.machine import ROOT
-from benchmarks.common.rows import emit
+from benchmarks.common import ROOT, emit
 
 STEPS = 30
 OPTIONS = (

@@ -14,7 +14,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from benchmarks.robustness.engine import damage, samples
 from benchmarks.robustness.engine.formats import FORMATS
 

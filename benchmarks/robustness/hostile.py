@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from benchmarks.robustness.engine import jobs, kills
 from benchmarks.robustness.engine.jobs import JOBS, Job
 from benchmarks.robustness.engine.launcher import Launcher

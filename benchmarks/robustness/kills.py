@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from benchmarks.robustness.engine import jobs, kills
 from benchmarks.robustness.engine.launcher import Launcher
 

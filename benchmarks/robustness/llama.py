@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.inference.export.export import export
 from modtok_cli.inference.export.gguf_tokenizer import candidates
 from modtok_cli.inference.load import load

@@ -19,11 +19,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.modular.adopt import read_tokenizer_file
+from modtok_cli.modular.adopted.adopt import read_tokenizer_file
+from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.segmenters.adopted import Library
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 

@@ -32,9 +32,7 @@ from typing import Any
 import numpy as np
 import zstandard
 
-from benchmarks.common.machine import ROOT
-from benchmarks.common.processes import alive_in_session
-from benchmarks.common.rows import emit
+from benchmarks.common import ROOT, alive_in_session, emit
 
 LANGUAGES = ("en", "fi")
 SHARD = 250_000_000

@@ -29,13 +29,13 @@ import numpy as np
 import orjson
 import torch
 
-from benchmarks.common.machine import ROOT
-from benchmarks.common.rows import emit
+from benchmarks.common import ROOT, emit
 from benchmarks.robustness.engine.plain_training import PlainTraining, Rates, Sequences
-from modtok_cli.training.config import Config, Settings
+from modtok_cli.training.config import Config
 from modtok_cli.training.data.sampling import Draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.rundir import RunDirectory
+from modtok_cli.training.settings import RunSettings
 
 SAMPLE = ROOT / "examples" / "sample" / "data"
 LANGUAGES = ("el", "en", "fi", "fr")
@@ -64,9 +64,9 @@ class Case:
         words += [f"tp{self.tp}", f"dp{self.world // self.tp}", *["tied"] * self.tied]
         return "-".join(words)
 
-    def settings(self, place: Path, steps: int, seed: int) -> Settings:
+    def settings(self, place: Path, steps: int, seed: int) -> RunSettings:
         """A decoder of 2 layers and width 32; 8 sequences of 24 tokens, 2 in a microbatch."""
-        return Settings(
+        return RunSettings(
             sampling=self.sampling, draw=self.draw, update=self.update, tied=self.tied,
             tp=self.tp, gpus=self.world, model="tiny", layers=2, hidden_size=32, ffn=88, heads=4,
             kv_heads=2, head_width=8, batch_size=8, micro_batch=2, seq_length=24, steps=steps,

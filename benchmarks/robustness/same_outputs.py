@@ -35,8 +35,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.common.machine import SAMPLE
-from benchmarks.common.rows import emit
+from benchmarks.common import SAMPLE, emit
 
 # Options with another spelling since; a checkout gets the one that its tests/cli/flags.txt lists.
 OPTIONS = {

@@ -25,8 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.machine import ROOT
-from benchmarks.common.rows import emit
+from benchmarks.common import ROOT, emit
 from benchmarks.robustness.engine import jobs, kills
 from benchmarks.robustness.engine.arena import shell_status
 from benchmarks.robustness.engine.launcher import Launcher

@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.data.sampling import Mixture, draw
-from modtok_cli.training.device_memory import StepRows, memory_parts
-from modtok_cli.training.settings import Settings
+from modtok_cli.training.memory import StepRows, memory_parts
+from modtok_cli.training.settings import RunSettings
 
 RECIPES = ("0.5b", "1b", "2.5b", "7b-32")
 SAMPLINGS = ("none", "sub:1", "sub:2", "sub:5", "full")
@@ -107,7 +107,9 @@ def main() -> int:
     facts = {"vocabulary": rows.size, "text_languages": len(sizes), "steps": options.steps}
     for sampling, chosen in product(SAMPLINGS, DRAWS):
         configs = {
-            name: resolve(Settings(model=name, sampling=sampling, draw=chosen, gpus=GPUS), gpu=True)
+            name: resolve(
+                RunSettings(model=name, sampling=sampling, draw=chosen, gpus=GPUS), gpu=True
+            )
             for name in RECIPES
         }
         found, row = measure(configs[RECIPES[0]], mixture, rows, options.steps)

@@ -25,7 +25,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from benchmarks.speed.sharded_rows import SLOTS, batches
 from benchmarks.speed.step_memory import ALLOCATOR
 
@@ -69,10 +69,11 @@ def losses(model: Any, steps: range, size: int) -> list[float]:
     import torch
 
     from modtok_cli.training.distributed.ranks import summed
+    from modtok_cli.training.step import optimizer_step
 
     found = []
     for step in steps:
-        nll, _ = model.step(batches(torch, model.ranks, step, size=size), 3e-3)
+        nll, _ = optimizer_step(model, batches(torch, model.ranks, step, size=size), 3e-3)
         total = torch.stack([one.mean() for one in nll]).sum().double()
         found.append(float(summed(total, model.ranks.replica_group)) / SLOTS)
     return found

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.text.languages import is_language, normalize
 
 if TYPE_CHECKING:

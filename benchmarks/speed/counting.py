@@ -16,8 +16,7 @@ from pathlib import Path
 import tokenizers
 from tokenizers import Regex, pre_tokenizers
 
-from benchmarks.common.rows import emit
-from benchmarks.common.timing import best_seconds
+from benchmarks.common import best_seconds, emit
 from modtok_cli import __version__
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counter import WordCounter

@@ -18,8 +18,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from benchmarks.common.rows import emit
-from benchmarks.common.timing import best, first_call
+from benchmarks.common import best, emit, first_call
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.readers import read_documents

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.readers import read_documents
 

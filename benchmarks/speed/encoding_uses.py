@@ -23,7 +23,7 @@ from pathlib import Path
 
 import orjson
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import SlotPacker

@@ -20,8 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.common.machine import SAMPLE
-from benchmarks.common.rows import emit
+from benchmarks.common import SAMPLE, emit
 
 
 def questions(language: str, count: int) -> tuple[list[Any], list[Any]]:
@@ -43,13 +42,13 @@ def questions(language: str, count: int) -> tuple[list[Any], list[Any]]:
 def prepare(options: argparse.Namespace, work: Path) -> Path:
     """A run, one step old."""
     from modtok_cli.construct.bpe_seq import bpe_seq
-    from modtok_cli.training.config import Settings
     from modtok_cli.training.loop import pretrain
+    from modtok_cli.training.settings import RunSettings
 
     languages = options.langs.split(",")
     bpe_seq(languages, data=options.corpus, output=work / "tokenizer", k=options.k)
     pretrain(
-        Settings(
+        RunSettings(
             model=options.model, sampling="none", langs=(options.language,),
             data=SAMPLE / "data", tokenizer=work / "tokenizer", runs=work / "runs",
             workers=0, steps=1, batch_size=1, micro_batch=1, seq_length=512, name="it",

@@ -15,9 +15,9 @@ from statistics import median
 
 import torch
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.inference.cost.latency import RandomModel
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
 
 
 @torch.inference_mode()

@@ -20,9 +20,7 @@ from pathlib import Path
 import orjson
 import zstandard
 
-from benchmarks.common.corpora import LANGUAGES, texts
-from benchmarks.common.machine import Run, describe, timed
-from benchmarks.common.rows import emit
+from benchmarks.common import LANGUAGES, Run, describe, emit, texts, timed
 
 ALL = ",".join(LANGUAGES)
 

@@ -30,8 +30,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.common.machine import describe, peak_of_self
-from benchmarks.common.rows import emit
+from benchmarks.common import describe, emit, peak_of_self
 from modtok_cli import __version__
 from modtok_cli.text.pretokenizer import find_pretokenizer
 from modtok_cli.text.readers import read_documents
@@ -43,7 +42,7 @@ Learn = Callable[[int], list[bytes]]
 
 
 def ours(documents: Sequence[bytes], file: Path) -> Learn:
-    from modtok_cli.learn.bpe import learn_bpe
+    from modtok_cli.learn.sequential import learn_bpe
     from modtok_cli.text.counter import WordCounter
 
     def learn(k: int) -> list[bytes]:

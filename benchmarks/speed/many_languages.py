@@ -32,8 +32,7 @@ from pathlib import Path
 
 import zstandard
 
-from benchmarks.common.corpora import texts
-from benchmarks.common.rows import emit
+from benchmarks.common import emit, texts
 from modtok_cli.inference.run.route import route, routing_references
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer

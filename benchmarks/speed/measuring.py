@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modtok_cli.training.config import Config, resolve
-from modtok_cli.training.device_memory import StepRows, memory_parts, total
+from modtok_cli.training.memory import StepRows, memory_parts, total
 from modtok_cli.training.rows.exchange import sent_bytes
-from modtok_cli.training.settings import Settings
+from modtok_cli.training.settings import RunSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
 BEGIN, END = "<!-- tables: python -m benchmarks scale --write -->\n", "<!-- end of tables -->\n"
@@ -70,7 +70,7 @@ def run_of(model: str, gpus: int, languages: int, *, offload: bool = False) -> R
     rows = StepRows(ACTIVE, ACTIVE, ACTIVE)
     for tp in (1, 2, 4, 8):
         replicas = gpus // tp
-        settings = Settings(
+        settings = RunSettings(
             model=model, gpus=gpus, tp=tp, draw="step", batch_size=max(64, replicas), micro_batch=1,
             offload=offload, distributed_optimizer=replicas > 1,
         )  # fmt: skip

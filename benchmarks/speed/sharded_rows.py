@@ -24,7 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from benchmarks.speed.step_memory import ALLOCATOR, status
 
 # name → (tensor-parallel size, tied, dense, offload delay or None, dtype)
@@ -92,6 +92,7 @@ def train(name: str) -> dict[str, Any]:
     from modtok_cli.training.rows.exchange import sent_bytes
     from modtok_cli.training.rows.host_tables import Offload
     from modtok_cli.training.rows.microbatch import active_ids
+    from modtok_cli.training.step import optimizer_step
 
     shards, tied, dense, delay, dtype = WAYS[name]
     ranks = start_ranks(shards)
@@ -114,7 +115,7 @@ def train(name: str) -> dict[str, Any]:
     steps = [batches(torch, ranks, step) for step in range(1, STEPS + 1)]
     for step, batch in enumerate(steps):
         upcoming = steps[step + 1] if delay and step + 1 < STEPS else None
-        nll, _ = model.step(batch, 3e-3, dense=dense, upcoming=upcoming)
+        nll, _ = optimizer_step(model, batch, 3e-3, dense=dense, upcoming=upcoming)
         total = summed(torch.stack([one.mean() for one in nll]).sum().double(), ranks.replica_group)
         losses.append(float(total) / SLOTS)
     sent = model.exchange.sent
@@ -149,16 +150,17 @@ def memory() -> dict[str, Any]:
 
     from modtok_cli.architectures.families.llama import llama
     from modtok_cli.training.config import resolve
-    from modtok_cli.training.device_memory import StepRows, memory_parts
     from modtok_cli.training.distributed.ranks import start_ranks
+    from modtok_cli.training.memory import StepRows, memory_parts
     from modtok_cli.training.model.model import Model
     from modtok_cli.training.rows.microbatch import active_ids
-    from modtok_cli.training.settings import Settings
+    from modtok_cli.training.settings import RunSettings
+    from modtok_cli.training.step import optimizer_step
 
     ranks, size, length = start_ranks(), 120_000, 256
     shape = llama(2, WIDE, 64, 704)
     small = Model(shape, 64, ranks)  # libraries
-    small.step(batches(torch, ranks, 1, 16, 64), 1e-4)
+    optimizer_step(small, batches(torch, ranks, 1, 16, 64), 1e-4)
     del small
     began = status("VmRSS")
     model = Model(shape, size, ranks)
@@ -166,14 +168,14 @@ def memory() -> dict[str, Any]:
         for part in (table.moment1, table.moment2):
             part.fill_(0)  # committed
     held = status("VmRSS") - began
-    model.step(batches(torch, ranks, 1, 16, 640), 1e-4)
+    optimizer_step(model, batches(torch, ranks, 1, 16, 640), 1e-4)
     batch = batches(torch, ranks, 2, length, size)
     before = status("VmRSS")
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
-    model.step(batch, 1e-4)
+    optimizer_step(model, batch, 1e-4)
     peak = status("VmHWM") - before
-    options = Settings(model="tiny", seq_length=length, batch_size=2 * SLOTS, micro_batch=2)
+    options = RunSettings(model="tiny", seq_length=length, batch_size=2 * SLOTS, micro_batch=2)
     config = replace(resolve(options, gpu=False), shape=shape)
     plans = model.exchange.plan(active_ids(model.tables, batch, ranks)).values()
     rows = StepRows(

@@ -24,8 +24,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.common.corpora import LANGUAGES
-from benchmarks.common.machine import describe
+from benchmarks.common import LANGUAGES, describe
 
 Row = dict[str, Any]
 Line = tuple[str, str, str, str, int]

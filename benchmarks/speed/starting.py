@@ -23,8 +23,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.common.machine import ROOT, SAMPLE, describe
-from benchmarks.common.rows import emit
+from benchmarks.common import ROOT, SAMPLE, describe, emit
 
 MODTOK = [sys.executable, "-m", "modtok_cli"]
 LINE = "Un très long mot, and a short one\n"

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from typing import Any
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 
 # layers, hidden size, ffn, heads, kv heads, head width, sequences, length, output rows, dtype,
 # recompute
@@ -48,10 +48,11 @@ def measure(case: list[Any]) -> dict[str, Any]:
 
     from modtok_cli.architectures.families.llama import Llama
     from modtok_cli.training.config import resolve
-    from modtok_cli.training.device_memory import StepRows, memory_parts
     from modtok_cli.training.distributed.ranks import start_ranks
+    from modtok_cli.training.memory import StepRows, memory_parts
     from modtok_cli.training.model.model import MicroBatch, Model
-    from modtok_cli.training.settings import Settings
+    from modtok_cli.training.settings import RunSettings
+    from modtok_cli.training.step import optimizer_step
 
     torch.set_num_threads(1)
     layers, hidden, ffn, heads, kv_heads, width, sequences, length, rows, dtype, recompute = case
@@ -66,14 +67,14 @@ def measure(case: list[Any]) -> dict[str, Any]:
         weights = torch.full((count,), 1 / count)
         return MicroBatch(ids, torch.randint(0, rows, (count,)), torch.arange(rows), weights)
 
-    model.step([batch(1, 16, 64)], 1e-4)  # optimizer state and libraries
+    optimizer_step(model, [batch(1, 16, 64)], 1e-4)  # optimizer state and libraries
     full = batch(sequences, length, rows)
     before = status("VmRSS")
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # the high-water mark starts again
-    model.step([full], 1e-4)
+    optimizer_step(model, [full], 1e-4)
     peak = status("VmHWM") - before
-    options = Settings(
+    options = RunSettings(
         model="tiny", seq_length=length, batch_size=sequences, micro_batch=sequences, dtype=dtype,
         recompute=recompute,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.text.counts import WordCounts, merge_counts, size_of
 from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.table_files import load_counts, save_counts

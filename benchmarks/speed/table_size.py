@@ -14,7 +14,7 @@ import statistics
 import time
 from typing import Any
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 
 ROWS, WIDTH, ACTIVE, LENGTH = 8000, 64, 4000, 128
 LANGUAGES, TURNS = (4, 250), 150
@@ -44,6 +44,7 @@ def main() -> int:
     from modtok_cli.architectures.families.llama import llama
     from modtok_cli.training.distributed.ranks import start_ranks
     from modtok_cli.training.model.model import Model
+    from modtok_cli.training.step import optimizer_step
 
     torch.set_num_threads(1)
     ranks = start_ranks()
@@ -56,7 +57,7 @@ def main() -> int:
     changed: dict[int, list[int]] = {}
     for count, model in models.items():
         before = {name: table.weight.clone() for name, table in model.tables.items()}
-        model.step([batch(torch, count, 0, True)], 1e-3)
+        optimizer_step(model, [batch(torch, count, 0, True)], 1e-3)
         changed[count] = [
             int((table.weight != before[name]).any(1).sum()) for name, table in model.tables.items()
         ]
@@ -77,12 +78,14 @@ def main() -> int:
 
 def compare(torch: Any, models: dict[int, Any], together: bool) -> None:
     """Steps of both models in turns; prints seconds and ratios."""
+    from modtok_cli.training.step import optimizer_step
+
     seconds: dict[int, list[tuple[float, float]]] = {count: [] for count in LANGUAGES}
     for turn in range(1, TURNS + 1):
         for count in LANGUAGES if turn % 2 else LANGUAGES[::-1]:
             one = batch(torch, count, turn, together)
             clock, processor = time.perf_counter(), time.process_time()
-            models[count].step([one], 1e-3)
+            optimizer_step(models[count], [one], 1e-3)
             seconds[count].append((time.process_time() - processor, time.perf_counter() - clock))
     few, many = LANGUAGES
     for place, what in enumerate(("processor", "clock")):

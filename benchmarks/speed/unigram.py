@@ -16,8 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common.corpora import LANGUAGES
-from benchmarks.common.machine import describe, peak_of_self
+from benchmarks.common import LANGUAGES, describe, peak_of_self
 from modtok_cli.construct.unigram_models import read_language_model
 from modtok_cli.learn.em import FLOOR_COUNT, Expectation, maximize, uniform_start
 from modtok_cli.learn.pieces import LearnedPieces, unite

@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from benchmarks.speed.sharded_rows import SLOTS, acknowledged, batches
 
 LAYERS, WIDTH, LENGTH, SIZE = 4, 256, 64, 2000

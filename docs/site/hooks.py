@@ -26,16 +26,16 @@ SOURCES = {site: source for source, site in PAGES.items()}
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 CODE = re.compile(r"`[^`]+`")
 TASKS = {  # page of the Python reference → its title, and the modules with its names
-    "corpora": ("Build corpora and count words", "corpus text"),
-    "learners": ("Learn tokenizers", "api.learners construct learn"),
-    "tokenizers": ("Open, extract and check tokenizers", "api.tokenizers modular"),
+    "corpora": ("Read text, build corpora, count words", "corpus text"),
+    "learners": ("Learn tokenizers", "construct learn"),
+    "tokenizers": ("Open, extract and check tokenizers", "modular"),
     "measures": ("Measure, study and report", "measure reports studies"),
     "models": (
         "Train, slice and generate",
-        "api.models api.settings architectures training inference",
+        "api.models architectures training inference",
     ),
     "evaluations": ("Evaluate", "api.evaluations evaluate"),
-    "errors": ("Errors and warnings", ""),  # and all that no other page has
+    "errors": ("Errors, warnings and installation", ""),  # and all that no other page has
 }
 
 

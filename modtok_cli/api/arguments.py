@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Progress
@@ -16,6 +16,7 @@ from modtok_cli.text.languages import language_list
 
 FilePath = str | os.PathLike[str]
 Languages = str | Iterable[str]
+Errors = Literal["strict", "replace", "skip"]
 
 
 P = ParamSpec("P")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from modtok_cli.base.option import Option
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.protocol import Tokenizer
+    from modtok_cli.modular.open import Tokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
 FilePath = str | os.PathLike[str]
@@ -84,15 +84,6 @@ Budget = Annotated[
         metavar="N",
         default=24000,
         high=MAX_BUDGET,
-    ),
-]
-Pretokenizer = Annotated[
-    str | None,
-    Option(
-        "How text is split into words: bpe, gpt2, llama3, qwen2, o200k, smollm or tekken.",
-        metavar="NAME",
-        complete="pretokenizers",
-        default="bpe",
     ),
 ]
 Data = Annotated[

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from modtok_cli.base.errors import ModtokError
 
@@ -28,8 +28,8 @@ _WORDS = {
 def from_json(kind: type[Record], data: object, where: str, prefix: str = "") -> Record:
     """Convert parsed JSON to the dataclass `kind`.
 
-    Fields are of int, float, str, bool, Path, tuples and dicts of these, or further dataclasses;
-    `X | None` as well. Numbers are finite, and whole ones fit 64 bits.
+    Fields are of int, float, str, bool, Path, Any, tuples and dicts of these, or further
+    dataclasses; `X | None` as well. Numbers are finite, and whole ones fit 64 bits.
 
     Raises:
         ModtokError: `data` is no object, or lacks a field, has one too many or of another
@@ -54,12 +54,18 @@ def from_json(kind: type[Record], data: object, where: str, prefix: str = "") ->
 
 
 def _value(kind: Any, value: Any, where: str, path: str) -> Any:
+    if kind is Any:
+        return value
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         if value is None and NoneType in parts:
             return None
         (kind,) = (part for part in parts if part is not NoneType)
         return _value(kind, value, where, path)
+    if origin is Literal:
+        if value not in parts:
+            raise _invalid(where, path, f"is not one of {', '.join(map(str, parts))}")
+        return value
     if kind is Path and isinstance(value, str):
         return Path(value)
     if dataclasses.is_dataclass(kind):

@@ -94,9 +94,10 @@ def appended(ctx: Context, incomplete: str) -> list[str]:
 
 
 def pretokenizers(incomplete: str) -> list[str]:
-    """Names of the pre-tokenizers that a learner takes."""
-    names = ("bpe", "gpt2", "llama3", "o200k", "qwen2", "smollm")
-    return [name for name in names if name.startswith(incomplete)]
+    """Names of pre-tokenizers, those of other packages too."""
+    from modtok_cli.text.pretokenizer import pretokenizers
+
+    return [name for name in sorted(pretokenizers()) if name.startswith(incomplete)]
 
 
 def chat_templates(incomplete: str) -> list[str]:
@@ -119,7 +120,7 @@ def tokenizers(incomplete: str) -> list[str]:
 
 def presets(incomplete: str) -> list[str]:
     """Names of model sizes."""
-    from modtok_cli.training.presets import PRESETS
+    from modtok_cli.training.recipe import PRESETS
 
     return sorted(name for name in PRESETS if name.startswith(incomplete))
 

@@ -22,6 +22,26 @@ Step = Annotated[
     int | None,
     Option("--step", metavar="N", min=0, help="Step of the checkpoint; the last one by default."),
 ]
+TokensPerLanguage = Annotated[
+    int | None,
+    Option(
+        "-k",
+        "--budget",
+        metavar="N",
+        min=257,
+        help="Keep the N most used tokens of each language; all used tokens by default.",
+    ),
+]
+Coverage = Annotated[
+    float | None,
+    Option(
+        "--coverage",
+        metavar="SHARE",
+        min=0,
+        max=1,
+        help="Drop rare tokens while texts grow by at most 1 − SHARE.",
+    ),
+]
 Gpus = Annotated[
     int,
     Option(

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from modtok_cli.base.errors import UsageError
 from modtok_cli.cli import completion
-from modtok_cli.text.languages import optional_languages
 
 STDOUT = "stdout"  # mark of an output option that accepts - for standard output
 MAX_BUDGET = 2**31 - 1  # token ids are int32
@@ -47,15 +45,6 @@ Budget = Annotated[
         metavar="N",
         max=MAX_BUDGET,
         help="Vocabulary size per language, including the 256 bytes and the special tokens.",
-    ),
-]
-Pretokenizer = Annotated[
-    str,
-    Option(
-        "--pretokenizer",
-        metavar="NAME",
-        autocompletion=completion.pretokenizers,
-        help="How text is split into words: bpe, gpt2, llama3, qwen2, o200k, smollm or tekken.",
     ),
 ]
 Data = Annotated[
@@ -108,12 +97,6 @@ Special = Annotated[
         help="Special token to add to <|endoftext|> and <|pad|>. Repeatable.",
     ),
 ]
-GlobalIds = Annotated[
-    bool,
-    Option(
-        "--global-ids", help="Use ids of the full vocabulary instead of the subset's local ids."
-    ),
-]
 Force = Annotated[bool, Option("--force", help="Overwrite an existing output.")]
 Json = Annotated[bool, Option("--json", help="Write JSON lines to stdout, even on a terminal.")]
 NoKeep = Annotated[
@@ -157,22 +140,3 @@ Verbose = Annotated[
     bool, Option("-v", "--verbose", help="Print the effective settings, run time and peak memory.")
 ]
 Debug = Annotated[bool, Option("--debug", help="Print the traceback of an error.")]
-
-
-def subset_spec(tokenizer: str, langs: str | None) -> str:
-    """The tokenizer specification equivalent to `-t TOKENIZER --langs LANGS`.
-
-    >>> subset_spec("tokenizer", "fr,en")
-    'tokenizer@fr,en'
-
-    Raises:
-        UsageError: an empty or repeated language, or languages given twice.
-    """
-    languages = optional_languages(langs)
-    if languages is None:
-        return tokenizer
-    if "@" in tokenizer and not Path(tokenizer).exists():
-        raise UsageError(
-            f"-t {tokenizer} already selects languages", remedy="omit --langs or the @ suffix"
-        )
-    return f"{tokenizer}@{','.join(languages)}"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.parameters import (
     Budget,
     Data,
@@ -16,26 +19,29 @@ from modtok_cli.base.parameters import (
     Joint,
     Langs,
     Output,
-    Pretokenizer,
     Specials,
     Threads,
 )
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.base.signature import digest
 from modtok_cli.construct.cancellable import results_of
-from modtok_cli.construct.existing_output import check_absent, check_files
 from modtok_cli.construct.learner import Learner
+from modtok_cli.construct.outputs import check_absent, check_files
 from modtok_cli.construct.pipeline import construct
-from modtok_cli.construct.plain_files import PlainFiles
 from modtok_cli.construct.references import reference_json
 from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.work import Work
-from modtok_cli.learn.bpe import learn_bpe
 from modtok_cli.learn.merges import LearnedMerges
+from modtok_cli.learn.sequential import learn_bpe
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import merge_counts
+from modtok_cli.text.pretokenizer import PretokenizerName
 from modtok_cli.text.reading import Reading
+
+if TYPE_CHECKING:
+    from modtok_cli.construct.work import References
 
 
 class SeparateBpe(Learner):
@@ -121,7 +127,7 @@ def bpe(
     *,
     k: Budget = None,
     joint: Joint = False,
-    pretokenizer: Pretokenizer = None,
+    pretokenizer: PretokenizerName = None,
     specials: Specials = (),
     default_specials: DefaultSpecials = True,
     data: Data = "data",
@@ -150,3 +156,29 @@ def bpe(
     """
     kind = JointBpe if joint else SeparateBpe
     return construct(kind, bpe, locals(), "bpe-joint" if joint else "bpe")
+
+
+@dataclass(frozen=True)
+class PlainFiles:
+    """File names and contents of a directory, and the number of tokens per language.
+
+    The signature covers the files that end in `.json`; all others follow from them.
+    """
+
+    files: Mapping[str, bytes]
+    sizes: Mapping[str, int]
+
+    @property
+    def signature(self) -> str:
+        """Hash of the `tokenizer.json` files."""
+        return digest(*(data for name, data in self.files.items() if name.endswith(".json")))
+
+    def save(self, directory: Path, references: References) -> None:
+        """Write the directory, complete or not at all; there are no references."""
+        with atomic_directory(directory) as beside:
+            for name, data in self.files.items():
+                (beside / name).write_bytes(data)
+
+    def rows(self) -> list[dict[str, object]]:
+        """A row per language."""
+        return [{"language": language, "tokens": size} for language, size in self.sizes.items()]

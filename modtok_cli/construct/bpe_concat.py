@@ -10,7 +10,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.public import public
 from modtok_cli.learn.concatenation import concatenate
-from modtok_cli.learn.state import GlobalMerges
+from modtok_cli.learn.merges import GlobalMerges
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer

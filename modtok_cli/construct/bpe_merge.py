@@ -23,7 +23,6 @@ from modtok_cli.base.parameters import (
     Languages,
     LearnReferences,
     ModularOutput,
-    Pretokenizer,
     Specials,
     Threads,
     languages_option,
@@ -33,21 +32,26 @@ from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
 from modtok_cli.construct.journal import Kept
 from modtok_cli.construct.learner import Learner
-from modtok_cli.construct.merges_state import merges_from_arrays, merges_to_arrays
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import reference_of
 from modtok_cli.construct.request import BuildReport
+from modtok_cli.construct.states import merges_from_arrays, merges_to_arrays
 from modtok_cli.construct.work import Work
-from modtok_cli.learn.bpe import learn_plain
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
-from modtok_cli.learn.prune import OVERTRAIN, LanguageTokens, choose_tokens
-from modtok_cli.learn.state import GlobalMerges
-from modtok_cli.learn.superwords import SAMPLE, choose_with_superwords
+from modtok_cli.learn.merges import GlobalMerges
+from modtok_cli.learn.prune import (
+    OVERTRAIN,
+    SAMPLE,
+    LanguageTokens,
+    choose_tokens,
+    choose_with_superwords,
+)
+from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counter import count_documents
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizer import BPE, PHRASES
+from modtok_cli.text.pretokenizer import BPE, PHRASES, PretokenizerName
 from modtok_cli.text.reading import Reading
 
 
@@ -277,7 +281,7 @@ def bpe_merge(
             low=0,
         ),
     ] = None,
-    pretokenizer: Pretokenizer = None,
+    pretokenizer: PretokenizerName = None,
     append: Annotated[
         Languages | None,
         languages_option(

@@ -23,17 +23,15 @@ from modtok_cli.base.parameters import (
     FilePath,
     Force,
     Langs,
-    Pretokenizer,
     Specials,
 )
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.construct.existing_output import check_absent
-from modtok_cli.construct.request import BuildReport, Request
-from modtok_cli.construct.specials import check_specials
-from modtok_cli.learn.state import check_budget
+from modtok_cli.construct.outputs import check_absent
+from modtok_cli.construct.request import BuildReport, Request, check_specials
+from modtok_cli.learn.merges import check_budget
 from modtok_cli.modular.open import open_bytes
-from modtok_cli.text.pretokenizer import BPE, find_pretokenizer
+from modtok_cli.text.pretokenizer import BPE, PretokenizerName, find_pretokenizer
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import is_table
@@ -69,7 +67,7 @@ def bpe_parity(
             high=MAX_BUDGET,
         ),
     ] = 128000,
-    pretokenizer: Pretokenizer = None,
+    pretokenizer: PretokenizerName = None,
     specials: Specials = (),
     default_specials: DefaultSpecials = True,
     data: Data = "data",

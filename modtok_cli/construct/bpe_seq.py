@@ -22,7 +22,6 @@ from modtok_cli.base.parameters import (
     Languages,
     LearnReferences,
     ModularOutput,
-    Pretokenizer,
     Specials,
     Threads,
     languages_option,
@@ -30,22 +29,23 @@ from modtok_cli.base.parameters import (
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
-from modtok_cli.construct.existing_output import check_modular
 from modtok_cli.construct.journal import Kept
 from modtok_cli.construct.learner import Learner
-from modtok_cli.construct.merges_state import merges_from_arrays, merges_to_arrays
+from modtok_cli.construct.outputs import check_modular
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import reference_json, reference_of
 from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.construct.states import merges_from_arrays, merges_to_arrays
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
+from modtok_cli.learn.merges import GlobalMerges
 from modtok_cli.learn.prune import count_tokens
 from modtok_cli.learn.sequential import SequentialLearner
-from modtok_cli.learn.state import GlobalMerges
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.labels import matching
+from modtok_cli.text.pretokenizer import PretokenizerName
 from modtok_cli.text.reading import Reading
 
 # Languages counted before the first is learned: enough that learning never waits for text.
@@ -232,7 +232,7 @@ def bpe_seq(
         Literal["merges", "fewest-tokens"] | None,
         Option("Segment words by merges, or into the fewest tokens.", default="merges"),
     ] = None,
-    pretokenizer: Pretokenizer = None,
+    pretokenizer: PretokenizerName = None,
     append: Annotated[
         Languages | None,
         languages_option(

@@ -15,11 +15,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.construct.existing_output import check_modular
 from modtok_cli.construct.journal import INTERVAL_SECONDS, Kept
-from modtok_cli.construct.request import BuildReport, Request
-from modtok_cli.construct.specials import check_specials
-from modtok_cli.learn.state import check_budget
+from modtok_cli.construct.outputs import check_modular
+from modtok_cli.construct.request import BuildReport, Request, check_specials
+from modtok_cli.learn.merges import check_budget
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer, find_pretokenizer
 

@@ -16,10 +16,14 @@ from modtok_cli.base.locks import locked
 from modtok_cli.base.memory import return_large_blocks
 from modtok_cli.base.option import Option, options_of
 from modtok_cli.construct.corpora import file_stamps
-from modtok_cli.construct.existing_output import report_of
-from modtok_cli.construct.extend import previous_version, prove_unchanged, refuse_disagreement
 from modtok_cli.construct.journal import JournalDir, clear_finished
 from modtok_cli.construct.learner import Learner, Output
+from modtok_cli.construct.outputs import (
+    previous_version,
+    prove_unchanged,
+    refuse_disagreement,
+    report_of,
+)
 from modtok_cli.construct.request import (
     DEFAULT_K,
     BuildReport,
@@ -56,11 +60,17 @@ def construct(
         for name, option in options_of(function).items()
         if name not in shared
     }
-    chosen = (request.languages, request.append, request.remove)
-    if sum(names is not None for names in chosen) > 1:
-        raise UsageError("--langs, --append and --remove exclude each other")
+    lists = {
+        "--langs": request.languages,
+        "--append": request.append,
+        "--remove": request.remove,
+    }
+    flags = [flag for flag, names in lists.items() if names is not None]
+    if len(flags) > 1:
+        raise UsageError(f"{' and '.join(flags)} exclude each other")
     if request.tokenizer is not None and not (request.append or request.remove):
-        raise UsageError("--tokenizer requires --append or --remove", where=str(request.tokenizer))
+        change = "--append or --remove" if "remove" in arguments else "--append"
+        raise UsageError(f"--tokenizer requires {change}", where=str(request.tokenizer))
     return_large_blocks()
     with locked(request.output):
         return _construct(kind, request, settings)

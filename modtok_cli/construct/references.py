@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.learn.bpe import learn_plain
-from modtok_cli.learn.state import GlobalMerges
+from modtok_cli.learn.merges import GlobalMerges
+from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts

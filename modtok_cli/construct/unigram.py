@@ -22,15 +22,15 @@ from modtok_cli.base.parameters import (
 )
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.construct.bpe import PlainFiles
 from modtok_cli.construct.cancellable import results_of
-from modtok_cli.construct.existing_output import check_absent, check_files
 from modtok_cli.construct.journal import Kept
 from modtok_cli.construct.learner import Learner
+from modtok_cli.construct.outputs import check_absent, check_files
 from modtok_cli.construct.pipeline import construct
-from modtok_cli.construct.plain_files import PlainFiles
 from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.construct.states import UnigramState
 from modtok_cli.construct.unigram_models import model_json, tokenizer_of
-from modtok_cli.construct.unigram_state import UnigramState
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces
 from modtok_cli.learn.unigram import check_unigram_budget, learn_unigram

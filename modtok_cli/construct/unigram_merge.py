@@ -29,6 +29,7 @@ from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.construct.states import em_mark
 from modtok_cli.construct.unigram import UnigramLearner
 from modtok_cli.construct.unigram_models import (
     find_model,
@@ -36,7 +37,6 @@ from modtok_cli.construct.unigram_models import (
     parse_weights,
     read_language_model,
 )
-from modtok_cli.construct.unigram_state import em_mark
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.em import (
     FLOOR_COUNT,

@@ -12,16 +12,17 @@ from modtok_cli.base.reading import read_file
 from modtok_cli.learn.pieces import LearnedPieces, make_pieces
 from modtok_cli.learn.unigram import SPACE
 from modtok_cli.modular.open import open_bytes
-from modtok_cli.modular.piece_vocabulary import PieceVocabulary, check_pieces
-from modtok_cli.modular.segmenters.unigram import Unigram
-from modtok_cli.modular.sentencepiece_file import (
+from modtok_cli.modular.segmenters.sentencepiece_file import (
     NORMAL,
     UNIGRAM,
     USER_DEFINED,
     kind_name,
     read_model,
 )
+from modtok_cli.modular.segmenters.unigram import Unigram
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.validate import check_pieces
+from modtok_cli.modular.vocabulary import PieceVocabulary
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM as PRETOKENIZER
 

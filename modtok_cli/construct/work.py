@@ -19,10 +19,10 @@ from modtok_cli.construct.corpora import corpus_of, count_language
 from modtok_cli.construct.journal import JournalDir
 from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.request import Request
-from modtok_cli.modular.corpora import Corpus
+from modtok_cli.modular.manifest import Corpus
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.sample import sample_documents
+from modtok_cli.text.sequences import sample_documents
 from modtok_cli.text.table_files import is_table
 
 P = ParamSpec("P")

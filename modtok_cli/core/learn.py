@@ -20,7 +20,7 @@ class Learned:
     Shapes: token_data (B,) uint8; token_offsets (V + 1,) int64; merges (M, 3) int32; member (V,)
     and merge_member (M,) uint8, what the language has; frequency (V,) int64, how often each token
     occurs in the final segmentation; slots (2^n,) int32, an index of T's strings. adopted: number
-    of tokens taken from T. work: steps, see `learn.state.Spent`.
+    of tokens taken from T. work: steps, see `learn.merges.Spent`.
     """
 
     token_data: UInt8Array

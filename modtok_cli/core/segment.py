@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
+from modtok_cli.base.arrays import (
+    Float64Array,
+    Int32Array,
+    Int64Array,
+    UInt8Array,
+    UInt64Array,
+    flatten,
+)
 from modtok_cli.core.library import (
     PADDING,
     EncoderWork,
@@ -68,9 +75,7 @@ def build_trie(
 
 def trie_of(pieces: list[bytes]) -> UInt64Array:
     """The double array of a list of pieces; piece i is found as i."""
-    offsets = np.zeros(len(pieces) + 1, dtype=np.int64)
-    np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
-    return build_trie(np.frombuffer(b"".join(pieces), dtype=np.uint8), offsets)
+    return build_trie(*flatten(pieces))
 
 
 def prefixes(units: UInt64Array, text: bytes) -> list[tuple[int, int]]:

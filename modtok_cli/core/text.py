@@ -12,6 +12,10 @@ from modtok_cli.base.arrays import Int64Array, UInt8Array, UInt64Array
 from modtok_cli.core.library import PADDING, Splitter, address, array_at, check, native
 
 CODE_POINTS = 0x110000
+OTHER, LETTER, NUMBER, SPACE, MARK = 0, 1, 2, 3, 4
+r"""Classes of code points: `\p{L}` 1, `\p{N}` 2, `\s` 3, `\p{M}` 4, all else 0."""
+UPPER, LOWER = 5, 6
+r"""Letters by case: `[\p{Lu}\p{Lt}]` 5, `\p{Ll}` 6; others are `LETTER`."""
 
 
 class NativePreTokenizer(ctypes.Structure):
@@ -42,7 +46,15 @@ def native_pretokenizers() -> list[NativePreTokenizer]:
 
 @cache
 def classes(cases: bool = False) -> UInt8Array:
-    """Class of every code point, (0x110000,) uint8, read-only: see `text.code_points`."""
+    r"""Class of every code point, (0x110000,) uint8, read-only; `cases` with `UPPER` and `LOWER`.
+
+    As the regular-expression engine of the `tokenizers` library has them (`text.make_class_table`),
+    not Python's `unicodedata`: the two use different versions of Unicode, and the engine's `\s` has
+    U+0085 but not U+001C to U+001F. Surrogates are `OTHER`.
+
+    >>> [int(classes()[ord(c)]) for c in ("a", "7", "\n", "\u0301", "!")]
+    [1, 2, 3, 4, 0]
+    """
     return array_at(native.mt_classes(cases), CODE_POINTS, np.uint8)
 
 

@@ -75,8 +75,7 @@ def corpus_count(
         ModtokError, UsageError: the text or the output are not usable, options of tasks are there
             without an executor, or the extra `[corpus]` is missing for one.
     """
-    from modtok_cli.text.bounded_count import checked_memory
-    from modtok_cli.text.corpus import write_counts
+    from modtok_cli.text.corpus import checked_memory, write_counts
 
     shared: dict[str, Any] = {
         "languages": optional_languages(languages),

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.text.code_points import class_table
+from modtok_cli.core.text import classes
 
 _LETTER, _SPACE, _MARK = 1, 3, 4  # of the character class table
 MIN_CHARACTERS = 200
@@ -54,7 +54,7 @@ def letter_shares(text: str) -> npt.NDArray[np.float64]:
     [0.5, 1.0]
     """
     points = np.frombuffer((text + "\n").encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    kinds = class_table()[points]
+    kinds = classes()[points]
     ends = np.flatnonzero(points == 10)
     starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1] + 1])
     letters = np.add.reduceat((kinds == _LETTER) | (kinds == _MARK), starts, dtype=np.int64)

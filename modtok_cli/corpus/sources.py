@@ -13,8 +13,8 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus.members import Advance
 from modtok_cli.corpus.parts import is_part
 from modtok_cli.corpus.warc import MAX_BYTES, Bad, Page, Record, read_warc
-from modtok_cli.text.lines import BOM
 from modtok_cli.text.streams import Broken, is_pipe, read_chunks
+from modtok_cli.text.text_format import BOM
 
 # File name suffix (without `.gz` or `.zst`) -> format.
 FORMATS = {

@@ -14,7 +14,8 @@ from modtok_cli.base.progress import Progress
 if TYPE_CHECKING:
     import torch
 
-    from modtok_cli.training.tasks import TaskPlan
+    from modtok_cli.evaluate.mcq import McqSettings
+    from modtok_cli.training.config import Config
 
 _FLAG = "--eval-tasks"
 
@@ -22,7 +23,7 @@ _FLAG = "--eval-tasks"
 class TrainingTasks:
     """A `TaskEvaluator` for tasks in local files, with the scores of `modtok eval mcq`."""
 
-    def check(self, plan: TaskPlan, languages: Sequence[str]) -> list[str]:
+    def check(self, config: Config, languages: Sequence[str]) -> list[str]:
         """Check that there are questions; returns what is missing, in sentences.
 
         Raises:
@@ -35,13 +36,13 @@ class TrainingTasks:
             )
         for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):  # all data is local
             os.environ.setdefault(name, "1")
-        from modtok_cli.evaluate.mcq import McqSettings, check_local
+        from modtok_cli.evaluate.mcq import check_local
 
-        return check_local(plan.data, languages, McqSettings(tasks=plan.tasks, limit=plan.limit))
+        return check_local(config.eval_tasks_data, languages, _settings(config))
 
     def evaluate(
         self,
-        plan: TaskPlan,
+        config: Config,
         run: Path,
         step: int,
         languages: Sequence[str],
@@ -54,19 +55,26 @@ class TrainingTasks:
         Raises:
             ModtokError: a choice exceeds the context.
         """
-        from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq, languages_with_questions
+        from modtok_cli.evaluate.mcq import evaluate_mcq, languages_with_questions
 
-        settings = McqSettings(tasks=plan.tasks, limit=plan.limit)
-        chosen = languages_with_questions(plan.data, languages, settings)
+        data, settings = config.eval_tasks_data, _settings(config)
+        chosen = languages_with_questions(data, languages, settings)
         if not chosen:
             return []
         found = evaluate_mcq(
             run,
             chosen,
-            data=plan.data,
+            data=data,
             settings=settings,
             step=step,
             device=device,
             progress=progress,
         )
         return [result.as_row() for result in found.results]
+
+
+def _settings(config: Config) -> McqSettings:
+    from modtok_cli.evaluate.mcq import McqSettings
+
+    tasks = None if config.eval_tasks == ("all",) else config.eval_tasks
+    return McqSettings(tasks=tasks, limit=config.eval_tasks_limit)

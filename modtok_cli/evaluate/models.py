@@ -33,7 +33,7 @@ from modtok_cli.inference.run.route import routing_references
 from modtok_cli.inference.slice.directory import SliceSource
 from modtok_cli.inference.slice.run import RunSource
 from modtok_cli.measure.references import Reference, identify
-from modtok_cli.modular.unicode import utf8
+from modtok_cli.modular.encoding.encoder import utf8
 
 FULL = "full"
 LANG = "lang"

@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int32Array
+from modtok_cli.base.arrays import Int32Array, flatten, unflatten
 from modtok_cli.base.errors import UsageError
-from modtok_cli.learn.state import GlobalMerges
+from modtok_cli.learn.merges import GlobalMerges
 
 
 class MergePool:
@@ -47,9 +47,8 @@ class MergePool:
         """The pool's id of each of a tokenizer's tokens; (V,) int32."""
         specials = len(self.specials)
         numbers = np.arange(part.tokens, dtype=np.int32)
-        flat, cuts = part.token_data.tobytes(), part.token_offsets.tolist()
-        for index in range(specials, part.tokens):
-            token = flat[cuts[index] : cuts[index + 1]]
+        tokens = unflatten(part.token_data, part.token_offsets)
+        for index, token in enumerate(tokens[specials:], specials):
             numbers[index] = self._ids.setdefault(token, specials + len(self._ids))
         return numbers
 
@@ -57,10 +56,7 @@ class MergePool:
     def everything(self) -> GlobalMerges:
         """All tokens of the pool without merges, for `byte_ids` and lengths."""
         tokens = [text.encode() for text in self.specials] + list(self._ids)
-        offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
-        np.cumsum([len(token) for token in tokens], out=offsets[1:])
-        data = np.frombuffer(b"".join(tokens), dtype=np.uint8)
-        return GlobalMerges(self.specials, data, offsets, np.empty((0, 3), dtype=np.int32))
+        return GlobalMerges(self.specials, *flatten(tokens), np.empty((0, 3), dtype=np.int32))
 
     def merges(self, order: Sequence[int]) -> Int32Array:
         """Merges of the concatenation of the tokenizers `order`, in the pool's ids; (M, 3).
@@ -82,9 +78,6 @@ def concatenate(parts: Sequence[GlobalMerges]) -> GlobalMerges:
 
     With a+b → ab in the first, and b+c → bc, a+bc → abc in the second, "abc" becomes
     [ab, c]: the token abc exists but cannot be formed.
-
-    Raises:
-        UsageError: no tokenizer was given, or their special tokens differ.
     """
     pool = MergePool(parts)
     whole = pool.everything

@@ -15,9 +15,8 @@ from itertools import pairwise
 from math import log
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import Float64Array
+from modtok_cli.base.arrays import Float64Array, Int64Array
 from modtok_cli.core.learn import expect
 from modtok_cli.core.segment import build_trie
 from modtok_cli.learn.pieces import LearnedPieces, on_grid
@@ -157,15 +156,7 @@ class Expectation:
             data, offsets, counts, _ = self._tables[number]
             own = table.copy()
             likelihood = expect(
-                data,
-                offsets,
-                counts,
-                low,
-                high,
-                self._units,
-                own,
-                self._byte_entries,
-                scale,
+                data, offsets, counts, low, high, self._units, own, self._byte_entries, scale
             )
             return own[1:, 1], likelihood
 
@@ -189,7 +180,7 @@ class Expectation:
             self._log_scale = min(max(-likelihood / self.bytes, 0.0), 20.0)
 
 
-def _chunks(offsets: npt.NDArray[np.int64]) -> list[int]:
+def _chunks(offsets: Int64Array) -> list[int]:
     """Word indices that split the words into `CHUNKS` chunks of about equal bytes."""
     marks = np.linspace(0, int(offsets[-1]), CHUNKS + 1)
     cuts: list[int] = np.searchsorted(offsets, marks).tolist()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import Float64Array, Int64Array, UInt64Array
+from modtok_cli.base.arrays import Float64Array, Int32Array, Int64Array, UInt64Array
 from modtok_cli.core.segment import Segmenter, likelihood_steps
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ SHORT_WORD = 1 << 7
 ROUNDS = 3
 
 
-def likelihoods(token_counts: Int64Array) -> npt.NDArray[np.int32]:
+def likelihoods(token_counts: Int64Array) -> Int32Array:
     """⌊16 · log2(1 + 2 · token_counts)⌋: the log-probability of each token, up to a constant.
 
     The log-probabilities of a language set are log2((token_counts + ½) / total). Total and
@@ -92,13 +92,13 @@ def file_scores(
     return scores
 
 
-def likelihood_of_scores(scores: Float64Array, specials: int) -> npt.NDArray[np.int32] | None:
+def likelihood_of_scores(scores: Float64Array, specials: int) -> Int32Array | None:
     """The likelihoods in scores of `file_scores`; None for other scores."""
-    found = scores[specials:] + EACH
+    steps = scores[specials:] + EACH
     if (scores[:specials] != SPECIAL_SCORE).any():
         return None
-    if (found != np.floor(found)).any() or (found < 0).any() or (found >= LEVELS).any():
+    if (steps != np.floor(steps)).any() or (steps < 0).any() or (steps >= LEVELS).any():
         return None
     whole = np.zeros(len(scores), dtype=np.int32)
-    whole[specials:] = found
+    whole[specials:] = steps
     return whole

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import Float64Array
-from modtok_cli.learn.merges import byte_order
+from modtok_cli.base.arrays import (
+    BoolArray,
+    Float64Array,
+    Int32Array,
+    Int64Array,
+    UInt8Array,
+    flatten,
+    unflatten,
+)
+from modtok_cli.learn.merges import byte_ids, byte_order
 
 UNKNOWN = "<unk>"
 """First special token of every Unigram vocabulary: both libraries require an unknown piece.
@@ -47,10 +54,10 @@ class LearnedPieces:
 
     languages: tuple[str, ...]
     specials: tuple[str, ...]
-    token_data: npt.NDArray[np.uint8]
-    token_offsets: npt.NDArray[np.int64]
+    token_data: UInt8Array
+    token_offsets: Int64Array
     scores: Float64Array
-    token_membership: npt.NDArray[np.bool_]
+    token_membership: BoolArray
 
     @property
     def size(self) -> int:
@@ -63,21 +70,13 @@ class LearnedPieces:
         return len(self.specials) + 256
 
     @property
-    def byte_ids(self) -> npt.NDArray[np.int32]:
+    def byte_ids(self) -> Int32Array:
         """Id of each byte; shape (256,) int32."""
         return byte_ids(len(self.specials))
 
     def pieces(self) -> list[bytes]:
         """The pieces, without special tokens and bytes, in id order."""
-        data, cuts = self.token_data.tobytes(), self.token_offsets[self.first :].tolist()
-        return [data[start:stop] for start, stop in pairwise(cuts)]
-
-
-def byte_ids(specials: int) -> npt.NDArray[np.int32]:
-    """Id of each byte after `specials` special tokens; shape (256,) int32."""
-    ids = np.empty(256, dtype=np.int32)
-    ids[byte_order()] = np.arange(specials, specials + 256)
-    return ids
+        return unflatten(self.token_data, self.token_offsets[self.first :])
 
 
 def make_pieces(
@@ -85,7 +84,7 @@ def make_pieces(
     specials: Sequence[str],
     pieces: Sequence[bytes],
     scores: npt.ArrayLike,
-    membership: npt.NDArray[np.bool_],
+    membership: BoolArray,
     byte_scores: npt.ArrayLike | None = None,
 ) -> LearnedPieces:
     """A vocabulary of special tokens, bytes and pieces.
@@ -96,8 +95,7 @@ def make_pieces(
     tokens = [text.encode() for text in specials]
     tokens += [bytes([byte]) for byte in byte_order()]
     tokens += pieces
-    offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
-    np.cumsum([len(token) for token in tokens], out=offsets[1:])
+    data, offsets = flatten(tokens)
     own = np.asarray(scores, dtype=np.float64)
     if byte_scores is None:
         byte_scores = np.full(256, own.min() if len(own) else 0.0)
@@ -105,7 +103,7 @@ def make_pieces(
     return LearnedPieces(
         tuple(languages),
         tuple(specials),
-        np.frombuffer(b"".join(tokens), dtype=np.uint8).copy(),
+        data.copy(),
         offsets,
         on_grid(np.concatenate([np.zeros(len(specials)), np.asarray(byte_scores), own])),
         np.concatenate([every, np.asarray(membership, dtype=np.bool_)]),
@@ -127,7 +125,7 @@ def unite(models: Mapping[str, LearnedPieces]) -> LearnedPieces:
         raise ValueError("the models have different special tokens, or no model was given")
     specials = models[languages[0]].specials
     place: dict[bytes, int] = {}
-    columns: list[npt.NDArray[np.int64]] = []
+    columns: list[Int64Array] = []
     for model in models.values():
         columns.append(
             np.array(

@@ -9,18 +9,17 @@ tokens that BPE did not propose because it had merged their parts otherwise.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import Int64Array, UInt8Array
+from modtok_cli.base.arrays import Int64Array, UInt8Array, UInt64Array, flatten, unflatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.core.learn import removal_losses
 from modtok_cli.core.segment import build_trie
 from modtok_cli.learn.fewest_tokens import estimate_token_counts, fewest_tokens, likelihoods
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.sequences import frequent_sequences
 
 OVERTRAIN = 1.25
 """Number of BPE candidates, as a multiple of k."""
@@ -65,12 +64,8 @@ def choose_tokens(
         k: number of tokens to keep; fewer if there are fewer candidates.
         whole_characters: keep only tokens of whole characters, and with a token each of
             its characters, so that SentencePiece can express the vocabulary.
-
-    Raises:
-        UsageError: with `whole_characters`, k is smaller than the number of single characters.
     """
-    flat, cuts = data.tobytes(), offsets.tolist()
-    tokens = [flat[start:stop] for start, stop in pairwise(cuts)]
+    tokens = unflatten(data, offsets)
     base = specials + 256
     chooser = _Chooser(counts, tokens[:base], specials, k, whole_characters)
     with progress.task(label, total=1 + JOINS, unit="rounds") as task:
@@ -161,8 +156,8 @@ class _Chooser:
             order = np.lexsort((-candidates, token_counts[candidates], losses[candidates]))
             active[candidates[order[:going]]] = 0
             surplus -= going
-        kept = np.flatnonzero(active[len(self.base) :])
-        return [pool[i] for i in kept.tolist()]
+        rows = np.flatnonzero(active[len(self.base) :])
+        return [pool[i] for i in rows.tolist()]
 
     def with_joins(self, pool: list[bytes]) -> list[bytes]:
         """`pool` and the k / 8 most frequent joins of two adjacent tokens."""
@@ -175,12 +170,12 @@ class _Chooser:
         word = np.repeat(np.arange(len(self.counts)), np.diff(ends))
         left = np.flatnonzero(word[1:] == word[:-1])
         pairs = ids[left].astype(np.int64) << 32 | ids[left + 1]
-        found, which = np.unique(pairs, return_inverse=True)
-        weights = np.zeros(len(found), dtype=np.int64)
+        unique, which = np.unique(pairs, return_inverse=True)
+        weights = np.zeros(len(unique), dtype=np.int64)
         np.add.at(weights, which, self.weights[word[left]])
         there = set(pool)
         joins: list[bytes] = []
-        for pair in found[np.argsort(-weights, kind="stable")].tolist():
+        for pair in unique[np.argsort(-weights, kind="stable")].tolist():
             if len(joins) >= self.k // JOINED:
                 break
             token = tokens[pair >> 32] + tokens[pair & 0xFFFFFFFF]
@@ -190,10 +185,8 @@ class _Chooser:
         return pool + joins
 
 
-def _trie(tokens: list[bytes], specials: int) -> npt.NDArray[np.uint64]:
-    offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
-    np.cumsum([len(token) for token in tokens], out=offsets[1:])
-    data = np.frombuffer(b"".join(tokens), dtype=np.uint8)
+def _trie(tokens: list[bytes], specials: int) -> UInt64Array:
+    data, offsets = flatten(tokens)
     return build_trie(data, offsets[specials:], np.arange(specials, len(tokens)))
 
 
@@ -220,3 +213,48 @@ def whole_tokens(tokens: list[bytes]) -> list[bytes]:
         for token in whole
         if all(ord(char) < 128 or char.encode() in single for char in set(token.decode()))
     ]
+
+
+SAMPLE = 1 << 23
+"""Bytes of the text of a language from which superwords are chosen."""
+CANDIDATES = 2
+"""Number of sequences among which superwords are chosen, as a multiple of the most."""
+
+
+def choose_with_superwords(
+    words: WordCounts,
+    phrases: WordCounts,
+    data: UInt8Array,
+    offsets: Int64Array,
+    specials: int,
+    k: int,
+    most: int,
+    *,
+    label: str = "pruning",
+    progress: Progress = SILENT,
+) -> LanguageTokens:
+    """The k tokens (special tokens and bytes included), of which up to `most` are superwords.
+
+    Args:
+        words: the words of the language.
+        phrases: the phrases of a sample of its text.
+        data, offsets: candidates for the other tokens: special tokens, the 256 bytes, then others.
+        specials: number of special tokens, which come first.
+        k: number of tokens to keep; fewer if there are fewer candidates.
+        most: greatest number of superwords.
+    """
+    tokens = unflatten(data, offsets)
+    base = tokens[: specials + 256]
+    sequences = frequent_sequences(phrases, CANDIDATES * most)
+    known = set(sequences)
+    pool = [token for token in tokens[len(base) :] if token not in known]
+    pruned = prune(phrases, base, [*pool, *sequences], specials, k, rounds=LATER_ROUNDS)
+    number = min(most, sum(token in known for token in pruned))
+    others = choose_tokens(
+        words, data, offsets, specials, k - number, label=label, progress=progress
+    ).tokens
+    there = set(others)
+    sequences = [sequence for sequence in sequences if sequence not in there]
+    superwords = prune(phrases, [*base, *others], sequences, specials, k, rounds=LATER_ROUNDS)
+    chosen = sorted([*others, *superwords], key=lambda token: (len(token), token))
+    return LanguageTokens(tuple(chosen), count_tokens(phrases, base + chosen, specials))

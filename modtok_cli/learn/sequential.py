@@ -11,14 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.core.segment import Pairs, Segmenter, Symbols
-from modtok_cli.learn.merges import LearnedMerges
-from modtok_cli.learn.state import GlobalMerges, Grown, as_learned, check_budget, empty_merges, grow
+from modtok_cli.learn.merges import (
+    GlobalMerges,
+    Grown,
+    LearnedMerges,
+    check_budget,
+    empty_merges,
+    grow,
+)
 from modtok_cli.text.counts import WordCounts
 
 UNIT_COUNTS = ("all", "word")
@@ -95,11 +100,7 @@ class SequentialLearner:
     def add(
         self, language: str, counts: WordCounts, *, progress: Progress = SILENT
     ) -> LanguageReport:
-        """Learn one more language from its word counts.
-
-        Raises:
-            UsageError: the tokenizer already has the language.
-        """
+        """Learn one more language from its word counts."""
         if language in self.languages:
             raise UsageError(f"the tokenizer already has language '{language}'")
         before = self.merges
@@ -162,8 +163,7 @@ class SequentialLearner:
 
     def result(self) -> LearnedMerges:
         """The tokenizer after the last language that was added."""
-        return as_learned(
-            self.merges,
+        return self.merges.with_members(
             self.languages,
             _membership(self.token_members, self.merges.tokens),
             _membership(self.merge_members, len(self.merges.merges)),
@@ -172,7 +172,7 @@ class SequentialLearner:
 
 def segment(
     merges: GlobalMerges, counts: WordCounts, pairs: Pairs | None = None
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+) -> tuple[Int32Array, Int64Array]:
     """The unique words as token ids by T: (N,) int32 and their offsets (W + 1,) int64.
 
     `pairs`: the merges of T to use; by default all.
@@ -181,3 +181,45 @@ def segment(
         return merges.byte_ids()[counts.data], counts.offsets
     segmenter = Segmenter.by_merges(pairs or Pairs(merges.merges), Symbols(merges.byte_ids()))
     return segmenter.segment(counts.data, counts.offsets[:-1], counts.offsets[1:])
+
+
+def learn_plain(
+    counts: WordCounts,
+    k: int,
+    specials: Sequence[str] = (),
+    *,
+    label: str = "BPE",
+    progress: Progress = SILENT,
+) -> Grown:
+    """Merge the most frequent pair until the vocabulary has k tokens; ties: smaller ids."""
+    check_budget(k, specials)
+    start: GlobalMerges = empty_merges(specials)
+    symbols = start.byte_ids()[counts.data]
+    return grow(start, symbols, counts.offsets, counts, k, label=label, progress=progress)
+
+
+def learn_bpe(
+    counts: WordCounts,
+    k: int,
+    specials: Sequence[str] = (),
+    *,
+    languages: Sequence[str] = ("und",),
+    progress: Progress = SILENT,
+) -> LearnedMerges:
+    """Learn one BPE vocabulary of at most `k` tokens, special tokens and bytes included.
+
+    Each step merges the most frequent adjacent pair; ties go to the smaller left id, then the
+    smaller right id. The result has fewer than k tokens if no word has two symbols left.
+    Every token belongs to all of `languages`.
+
+    >>> table = WordCounts.from_pairs([(b"aab", 5), (b"ab", 3)], "bpe")
+    >>> [learn_bpe(table, 258).token(i) for i in (256, 257)]
+    [b'ab', b'aab']
+    """
+    grown = learn_plain(counts, k, specials, progress=progress)
+    columns = len(languages)
+    return grown.merges.with_members(
+        languages,
+        np.ones((grown.merges.tokens, columns), dtype=np.bool_),
+        np.ones((len(grown.merges.merges), columns), dtype=np.bool_),
+    )

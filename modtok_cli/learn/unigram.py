@@ -21,8 +21,8 @@ import numpy as np
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import scratch_directory
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.learn.merges import check_id_range
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
-from modtok_cli.learn.state import check_id_range
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM
 
@@ -73,10 +73,6 @@ def learn_unigram(
 
     The paper's settings: no normalization, white space kept, digits split, pieces of white
     space allowed, byte fallback. The text may give fewer than k tokens.
-
-    Raises:
-        UsageError: k is too small for any piece, or the counts are of another pre-tokenizer.
-        ModtokError: the trainer failed on this text; states the reason.
     """
     check_unigram_budget(k, specials)
     if counts.pretokenizer is not UNIGRAM:
@@ -87,27 +83,22 @@ def learn_unigram(
     if not lines:
         raise ModtokError(f"the text of language '{language}' has no words")
     with scratch_directory() as scratch:
-        words, found = scratch / "words.tsv", scratch / "pieces"
+        words, pieces_file = scratch / "words.tsv", scratch / "pieces"
         words.write_bytes(lines)
         # The trainer's unknown piece corresponds to ours among the special tokens.
         size = k - len(specials) + 1
-        _train(language, words, found, size, coverage, progress)
-        rows = [line.rsplit("\t", 1) for line in found.read_text("utf-8").split("\n") if line]
+        _train(language, words, pieces_file, size, coverage, progress)
+        rows = [line.rsplit("\t", 1) for line in pieces_file.read_text("utf-8").split("\n") if line]
     # A text may contain a special token's name, but a vocabulary has each string once.
     spelled = [(text.replace(SPACE, " "), float.fromhex(score)) for text, score in rows]
-    kept = [row for row in spelled if row[0] not in specials]
-    pieces, scores = [text.encode() for text, _ in kept], [score for _, score in kept]
+    own = [row for row in spelled if row[0] not in specials]
+    pieces, scores = [text.encode() for text, _ in own], [score for _, score in own]
     membership = np.ones((len(pieces), 1), dtype=np.bool_)
     return make_pieces([language], specials, pieces, scores, membership)
 
 
 def check_unigram_budget(k: int, specials: Sequence[str]) -> None:
-    """Check the budget and the special tokens of a Unigram vocabulary.
-
-    Raises:
-        UsageError: the budget is too small for any piece, the first special token is not
-            `UNKNOWN`, or a special token is empty, repeated, or the name of a byte.
-    """
+    """Check the budget and the special tokens of a Unigram vocabulary."""
     if not specials or specials[0] != UNKNOWN:
         raise UsageError(f"the first special token of a Unigram vocabulary must be {UNKNOWN}")
     for special in specials:
@@ -127,11 +118,11 @@ def check_unigram_budget(k: int, specials: Sequence[str]) -> None:
 
 
 def _train(
-    language: str, words: Path, found: Path, size: int, coverage: float, progress: Progress
+    language: str, words: Path, pieces: Path, size: int, coverage: float, progress: Progress
 ) -> None:
     """Run the trainer on a file; kill it if the progress raises (the build was cancelled)."""
     command = [sys.executable, "-m", "modtok_cli.learn.unigram_trainer"]
-    command += [str(words), str(found), str(size), str(coverage), str(TRAINER_THREADS)]
+    command += [str(words), str(pieces), str(size), str(coverage), str(TRAINER_THREADS)]
     with (
         progress.task(f"{language}: Unigram", total=100, unit="%") as task,
         subprocess.Popen(

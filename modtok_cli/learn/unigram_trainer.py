@@ -14,7 +14,7 @@ from pathlib import Path
 from modtok_cli.base.processes import die_with_parent
 
 
-def train(words: Path, found: Path, size: int, coverage: float, threads: int) -> None:
+def train(words: Path, pieces: Path, size: int, coverage: float, threads: int) -> None:
     """Train a model of `size` pieces on a file of word counts and list its pieces."""
     from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
@@ -51,7 +51,7 @@ def train(words: Path, found: Path, size: int, coverage: float, threads: int) ->
         for index in range(processor.get_piece_size())
         if not (processor.is_unknown(index) or processor.is_byte(index))
     ]
-    found.write_text("".join(lines), encoding="utf-8", newline="\n")
+    pieces.write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

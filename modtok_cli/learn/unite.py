@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import Int64Array
+from modtok_cli.base.arrays import BoolArray, Int64Array, flatten
 from modtok_cli.learn.merges import LearnedMerges, byte_order
 from modtok_cli.learn.prune import LanguageTokens
 
@@ -87,28 +86,22 @@ def without(
     learned, token_counts = base
     columns = [i for i, language in enumerate(learned.languages) if language not in gone]
     members = learned.token_membership[:, columns]
-    kept = np.flatnonzero(members.any(axis=1))
-    tokens = [learned.token(i) for i in kept.tolist()]
+    rows = np.flatnonzero(members.any(axis=1))
+    tokens = [learned.token(i) for i in rows.tolist()]
     languages = [learned.languages[i] for i in columns]
     return (
-        _learned(languages, learned.specials, tokens, members[kept]),
+        _learned(languages, learned.specials, tokens, members[rows]),
         tuple(token_counts[i] for i in columns),
     )
 
 
 def _learned(
-    languages: Sequence[str],
-    specials: Sequence[str],
-    tokens: Sequence[bytes],
-    members: npt.NDArray[np.bool_],
+    languages: Sequence[str], specials: Sequence[str], tokens: Sequence[bytes], members: BoolArray
 ) -> LearnedMerges:
-    offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
-    np.cumsum([len(token) for token in tokens], out=offsets[1:])
     return LearnedMerges(
         tuple(languages),
         tuple(specials),
-        np.frombuffer(b"".join(tokens), dtype=np.uint8),
-        offsets,
+        *flatten(tokens),
         np.zeros((0, 3), dtype=np.int32),
         members,
         np.zeros((0, len(languages)), dtype=np.bool_),

@@ -12,8 +12,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.parameters import AnyTokenizers
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.modular.manifest import read_manifest
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.open import Tokenizer, open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.labels import the_one
 from modtok_cli.text.pretokenizer import PreTokenizer

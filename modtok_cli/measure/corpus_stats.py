@@ -22,8 +22,8 @@ from modtok_cli.base.parameters import (
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.measure.candidates import is_each, open_each, open_named
-from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.text.count_files import count_files
+from modtok_cli.modular.open import Tokenizer
+from modtok_cli.text.corpus import count_files
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.pretokenizer import BPE

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.arrays import BoolArray, Int64Array
-from modtok_cli.text.code_points import LETTER, MARK, NUMBER, class_table
+from modtok_cli.core.text import LETTER, MARK, NUMBER, classes
 from modtok_cli.text.counts import WordCounts
 
 # Scripts without spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, Tai, Han, kana.
@@ -58,7 +58,7 @@ def scripts_of(counts: WordCounts) -> Scripts:
     """
     points, words = _characters(counts)
     occurrences = counts.counts[words]
-    kinds = class_table()[points]
+    kinds = classes()[points]
     letters = int(occurrences[(kinds == LETTER) | (kinds == MARK)].sum())
     total = int(occurrences.sum())
     unspaced = int(occurrences[_within(points, _UNSPACED)].sum())
@@ -75,7 +75,7 @@ def word_total(counts: WordCounts) -> int:
     exactly from word counts, and a dash between spaces is not a word.
     """
     points, words = _characters(counts)
-    kinds = class_table()[points]
+    kinds = classes()[points]
     wordlike = np.zeros(len(counts), dtype=np.bool_)
     wordlike[words[(kinds == LETTER) | (kinds == NUMBER) | (kinds == MARK)]] = True
     return int(counts.counts[wordlike].sum())

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.arrays import BoolArray
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.containment import containment
-from modtok_cli.modular.difference import Comparable, Difference, diff
+from modtok_cli.base.parameters import AnyTokenizer, is_path
+from modtok_cli.base.public import public
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.open import Tokenizer, open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.vocabulary import PieceVocabulary
 
 SIDES = ("first", "second")
 
@@ -50,6 +54,32 @@ class Comparison:
         yield from difference_rows(self.difference)
 
 
+@public
+def compare_tokenizers(first: AnyTokenizer, second: AnyTokenizer) -> Comparison:
+    """Compare two tokenizers: every difference, and whether one contains the other.
+
+    Both are modular tokenizers or subtokenizers, or name such ones.
+
+    Returns:
+        `relation` of the second to the first ("equal", "contains": models of the first can use the
+        second; "contained", "different"), `reason` in a sentence, and `rows()`, one for each
+        language, token, merge and membership that only one of both has.
+
+    Examples:
+        >>> modtok.compare_tokenizers("tokenizer@fi", "tokenizer@en,fi").relation
+        'different'
+
+    Raises:
+        UsageError: a tokenizer does not exist.
+        ModtokError: it is damaged, or of a kind whose merges or scores are unknown.
+    """
+    names = [
+        str(each) if is_path(each) else name
+        for each, name in ((first, "the first"), (second, "the second"))
+    ]
+    return compare(open_comparable(first), open_comparable(second), (names[0], names[1]))
+
+
 def compare(a: Comparable, b: Comparable, names: tuple[str, str]) -> Comparison:
     """Compare `b`, the second tokenizer, with `a`; `names` are those of both in the reason."""
     difference = diff(a, b)
@@ -72,12 +102,7 @@ def compare(a: Comparable, b: Comparable, names: tuple[str, str]) -> Comparison:
 
 
 def open_comparable(tokenizer: str | os.PathLike[str] | Comparable | Tokenizer) -> Comparable:
-    """A modular tokenizer, or a single one with known merges or scores; opened unless it is.
-
-    Raises:
-        UsageError: it does not exist.
-        ModtokError: a tokenizer of another kind.
-    """
+    """A modular tokenizer, or a single one with known merges or scores; opened unless it is."""
     if isinstance(tokenizer, str | os.PathLike):
         if is_modular(Path(tokenizer)):
             return ModularTokenizer.load(Path(tokenizer))
@@ -131,3 +156,279 @@ def difference_rows(difference: Difference) -> Iterator[dict[str, Any]]:
 def text_of(token: bytes) -> str:
     """Bytes of a token as text; invalid UTF-8 as `\\xNN`."""
     return token.decode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How tokenizer b differs from a; empty everywhere if it does not.
+
+    Attributes:
+        only_a, only_b: tokens that one has and the other lacks, in id order.
+        merges_only_a, merges_only_b: likewise merges, as pairs of byte strings, by rank.
+        rescored: how many tokens of both have another score.
+        parts_at: first rank at which the lists of merges differ; None if they are equal.
+        languages_only_a, languages_only_b: in training order.
+        segmentations: that of a and that of b, if they are not the same.
+        joined, left: language → tokens (in both) that b counts to it and a does not, and
+            the other way round; only for modular tokenizers, over the languages of both.
+    """
+
+    only_a: tuple[bytes, ...] = ()
+    only_b: tuple[bytes, ...] = ()
+    merges_only_a: tuple[tuple[bytes, bytes], ...] = ()
+    merges_only_b: tuple[tuple[bytes, bytes], ...] = ()
+    parts_at: int | None = None
+    languages_only_a: tuple[str, ...] = ()
+    languages_only_b: tuple[str, ...] = ()
+    segmentations: tuple[str, str] | None = None
+    rescored: int = 0
+    joined: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
+    left: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        """No difference at all."""
+        return self == Difference()
+
+    def lines(self, limit: int = 10) -> list[str]:
+        """For people: one finding a line, with at most `limit` examples each."""
+        if self.empty:
+            return ["no difference"]
+        lines: list[str] = []
+        if self.segmentations is not None:
+            lines.append("segmentation: {} → {}".format(*self.segmentations))
+        for sign, names in (("-", self.languages_only_a), ("+", self.languages_only_b)):
+            if names:
+                lines.append(f"{sign} languages: {', '.join(names)}")
+        for sign, tokens in (("-", self.only_a), ("+", self.only_b)):
+            if tokens:
+                lines.append(f"{sign} {len(tokens):,} tokens: {_examples(tokens, limit)}")
+        for sign, pairs in (("-", self.merges_only_a), ("+", self.merges_only_b)):
+            if pairs:
+                shown = [f"{_show(left)} {_show(right)}" for left, right in pairs[:limit]]
+                more = ", …" if len(pairs) > limit else ""
+                lines.append(f"{sign} {len(pairs):,} merges: {', '.join(shown)}{more}")
+        if self.rescored:
+            lines.append(f"{self.rescored:,} tokens have another score")
+        if self.parts_at is not None:
+            lines.append(f"the merges are the same up to rank {self.parts_at:,}")
+        for sign, change in (("-", self.left), ("+", self.joined)):
+            for language, tokens in change.items():
+                count = f"{language}: {len(tokens):,} tokens"
+                lines.append(f"{sign} {count}: {_examples(tokens, limit)}")
+        return lines
+
+
+def _show(token: bytes) -> str:
+    """In quotes; a token that cuts characters by its bytes."""
+    try:
+        return repr(token.decode())
+    except UnicodeDecodeError:
+        return repr(token)[1:]
+
+
+def _examples(tokens: Sequence[bytes], limit: int) -> str:
+    more = ", …" if len(tokens) > limit else ""
+    return ", ".join(map(_show, tokens[:limit])) + more
+
+
+_Item = TypeVar("_Item", bound=Hashable)
+Comparable = ModularTokenizer | Subtokenizer
+
+
+def diff(a: Comparable, b: Comparable) -> Difference:
+    """How `b` differs from `a`, by the bytes of tokens and not by their ids."""
+    tokens_a, tokens_b = _tokens(a), _tokens(b)
+    merges_a, merges_b = _merge_pairs(a, tokens_a), _merge_pairs(b, tokens_b)
+    parts = next(
+        (rank for rank, (x, y) in enumerate(zip(merges_a, merges_b, strict=False)) if x != y),
+        None if len(merges_a) == len(merges_b) else min(len(merges_a), len(merges_b)),
+    )
+    joined: dict[str, tuple[bytes, ...]] = {}
+    left: dict[str, tuple[bytes, ...]] = {}
+    if isinstance(a, ModularTokenizer) and isinstance(b, ModularTokenizer):
+        place = {token: index for index, token in enumerate(tokens_b)}
+        both = [(i, place[token]) for i, token in enumerate(tokens_a) if token in place]
+        rows_a, rows_b = np.array(both, dtype=np.int64).reshape(-1, 2).T
+        for language in a.languages:
+            if language not in b.languages:
+                continue
+            in_a = a.token_membership[rows_a, a.languages.index(language)]
+            in_b = b.token_membership[rows_b, b.languages.index(language)]
+            for change, moved in ((joined, in_b & ~in_a), (left, in_a & ~in_b)):
+                if moved.any():
+                    change[language] = tuple(tokens_a[i] for i in rows_a[moved])
+    return Difference(
+        only_a=_without(tokens_a, tokens_b),
+        only_b=_without(tokens_b, tokens_a),
+        merges_only_a=_without(merges_a, merges_b),
+        merges_only_b=_without(merges_b, merges_a),
+        parts_at=parts,
+        rescored=_rescored(a, b, tokens_a, tokens_b),
+        languages_only_a=_without(a.languages, b.languages),
+        languages_only_b=_without(b.languages, a.languages),
+        segmentations=None
+        if a.segmentation == b.segmentation
+        else (a.segmentation, b.segmentation),
+        joined=joined,
+        left=left,
+    )
+
+
+def _tokens(tokenizer: Comparable) -> list[bytes]:
+    """A byte string for every token, each different: of Unigram the byte tokens' names."""
+    if isinstance(tokenizer.vocabulary, PieceVocabulary):
+        return [name.encode() for name in tokenizer.vocabulary.spellings()]
+    return tokenizer.vocabulary.tokens()
+
+
+def _rescored(a: Comparable, b: Comparable, tokens_a: list[bytes], tokens_b: list[bytes]) -> int:
+    """Tokens of both whose scores differ; 0 unless both have scores.
+
+    For two whole tokenizers of fewest tokens: the token counts of every language.
+    """
+    if (
+        isinstance(a, ModularTokenizer)
+        and isinstance(b, ModularTokenizer)
+        and a.token_counts
+        and b.token_counts
+    ):
+        changed: set[bytes] = set()
+        for language in set(a.languages) & set(b.languages):
+            in_b = dict(_token_counts(b, tokens_b, language))
+            changed.update(
+                t
+                for t, token_counts in _token_counts(a, tokens_a, language)
+                if in_b.get(t, token_counts) != token_counts
+            )
+        return len(changed)
+    if a.scores is None or b.scores is None:
+        return 0
+    of_b = dict(zip(tokens_b, b.scores.tolist(), strict=True))
+    pairs = zip(tokens_a, a.scores.tolist(), strict=True)
+    return sum(of_b.get(token, score) != score for token, score in pairs)
+
+
+def _token_counts(
+    tokenizer: ModularTokenizer, tokens: list[bytes], language: str
+) -> Iterator[tuple[bytes, int]]:
+    """Every token of a language, and how often its text uses it."""
+    column = tokenizer.languages.index(language)
+    members = np.flatnonzero(tokenizer.token_membership[:, column]).tolist()
+    return zip((tokens[i] for i in members), tokenizer.token_counts[column].tolist(), strict=True)
+
+
+def _merge_pairs(tokenizer: Comparable, tokens: list[bytes]) -> list[tuple[bytes, bytes]]:
+    return [(tokens[left], tokens[right]) for left, right, _ in tokenizer.merges.tolist()]
+
+
+def _without(these: Sequence[_Item], those: Sequence[_Item]) -> tuple[_Item, ...]:
+    there = set(those)
+    return tuple(item for item in these if item not in there)
+
+
+@dataclass(frozen=True)
+class Containment:
+    """Result of a comparison of a parent tokenizer with its child.
+
+    Attributes:
+        tokens: number of leading token ids that are the same byte string in both.
+        merges: number of leading merge ranks that are the same merge in both.
+        reason: why the child is not contained; None if it is.
+
+    >>> str(Containment(24000, 23742))
+    'all 24,000 token ids and 23,742 merges unchanged'
+    """
+
+    tokens: int
+    merges: int
+    reason: str | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the parent contains the child."""
+        return self.reason is None
+
+    def __str__(self) -> str:
+        if self.reason is not None:
+            return self.reason
+        return f"all {self.tokens:,} token ids and {self.merges:,} merges unchanged"
+
+
+def containment(parent: ModularTokenizer, child: ModularTokenizer) -> Containment:
+    """Compare `parent`, for example after an append, with `child`, the tokenizer before it.
+
+    The parent contains the child if pre-tokenizer, segmentation and special tokens are equal;
+    every token id, merge rank and score of the child is the same in the parent; and each
+    language of the child has exactly the same tokens, merges and token counts in the parent.
+    The parent may have further languages, tokens and merges after those of the child.
+    """
+    tokens = _equal_tokens(parent, child)
+    merges = _equal_rows(parent.merges, child.merges)
+    return Containment(tokens, merges, _difference(parent, child, tokens, merges))
+
+
+def _difference(
+    parent: ModularTokenizer, child: ModularTokenizer, tokens: int, merges: int
+) -> str | None:
+    """The first condition that does not hold; None if all hold."""
+    if parent.signature == child.signature:
+        return None
+    for name, new, old in (
+        ("pre-tokenizer", parent.pretokenizer.name, child.pretokenizer.name),
+        ("segmentation", parent.segmentation, child.segmentation),
+        ("special tokens", parent.vocabulary.specials, child.vocabulary.specials),
+    ):
+        if new != old:
+            return f"{name} changed from {_shown(old)} to {_shown(new)}"
+    removed = [language for language in child.languages if language not in parent.languages]
+    if removed:
+        return f"languages removed: {', '.join(removed)}"
+    columns = [parent.languages.index(language) for language in child.languages]
+    if columns != sorted(columns):
+        return "the order of the languages changed"
+    if tokens < child.size:
+        return f"token {tokens:,} of {child.size:,} is another one or missing"
+    if merges < len(child.merges):
+        return f"merge {merges:,} of {len(child.merges):,} is another one or missing"
+    for what, wide, narrow in (
+        ("tokens", parent.token_membership, child.token_membership),
+        ("merges", parent.merge_membership, child.merge_membership),
+    ):
+        changed = _changed_column(wide[:, columns], narrow)
+        if changed is not None:
+            return f"'{child.languages[changed]}' has other {what}"
+    return parent.segmenter.difference(child.segmenter, columns, child.languages) or None
+
+
+def _equal_tokens(parent: ModularTokenizer, child: ModularTokenizer) -> int:
+    """Number of leading ids with the same byte string."""
+    new, old = parent.vocabulary, child.vocabulary
+    equal = _equal_rows(new.lengths, old.lengths)
+    size = int(old.offsets[equal])
+    same = _equal_rows(new.data[:size], old.data[:size])
+    if same == size:
+        return equal
+    # The token of the first byte that differs.
+    return int(np.searchsorted(old.offsets, same, side="right")) - 1
+
+
+def _equal_rows(new: npt.NDArray[np.generic], old: npt.NDArray[np.generic]) -> int:
+    """Number of leading rows that are equal; both (N,) or (N, C)."""
+    size = min(len(new), len(old))
+    differ = new[:size] != old[:size]
+    if differ.ndim > 1:
+        differ = differ.any(axis=1)
+    return int(np.argmax(differ)) if differ.any() else size
+
+
+def _changed_column(wide: BoolArray, narrow: BoolArray) -> int | None:
+    """First language (column) with another membership; rows beyond `narrow` must be false."""
+    changed = (wide[: len(narrow)] != narrow).any(axis=0) | wide[len(narrow) :].any(axis=0)
+    return int(np.argmax(changed)) if changed.any() else None
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return f"'{value}'"

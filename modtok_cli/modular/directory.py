@@ -23,27 +23,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray
+from modtok_cli.base.arrays import BoolArray, UInt8Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
 from modtok_cli.base.reading import LARGEST, read_file
+from modtok_cli.base.tensors import ArraysFile
 from modtok_cli.modular import manifest as manifests
-from modtok_cli.modular.arrays_file import ArraysFile
-from modtok_cli.modular.json_frame import REBUILD, parse_document
 from modtok_cli.modular.manifest import ARRAYS, TOKENIZER
+from modtok_cli.modular.segmenters import segmentation
 from modtok_cli.modular.segmenters.interface import ModularSegmenter, Stored
-from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
+from modtok_cli.modular.segmenters.json_frame import REBUILD, parse_document
 
 if TYPE_CHECKING:
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
-_OURS = {
-    manifests.NAME,
-    TOKENIZER,
-    ARRAYS,
-    manifests.REFERENCES,
-    manifests.MODEL,
-}
+_OURS = {manifests.NAME, TOKENIZER, ARRAYS, manifests.REFERENCES, manifests.MODEL}
 
 _SMALL = 1 << 24
 
@@ -60,10 +54,6 @@ def save(tokenizer: ModularTokenizer, directory: Path, references: References) -
 
     `references`: language → content of its plain `tokenizer.json`, or a function that gives
     that, called when everything else is ready.
-
-    Raises:
-        UsageError: `directory` holds other files, or a reference has a language that T lacks.
-        ModtokError: the file system refuses.
     """
     from safetensors.numpy import save as save_tensors
 
@@ -87,7 +77,7 @@ def save(tokenizer: ModularTokenizer, directory: Path, references: References) -
         (beside / manifests.NAME).write_bytes(manifests.write_manifest(tokenizer, files))
 
 
-def pack(membership: BoolArray) -> npt.NDArray[np.uint8]:
+def pack(membership: BoolArray) -> UInt8Array:
     """(N, L) bool to (N, ⌈L / 8⌉) uint8, bit j % 8 of byte j // 8 for column j."""
     # Of a column-major array packbits makes another, whose memory safetensors would write as is.
     return np.ascontiguousarray(np.packbits(membership, axis=1, bitorder="little"))
@@ -102,11 +92,7 @@ def _tensors(tokenizer: ModularTokenizer) -> dict[str, npt.NDArray[Any]]:
 
 
 def check_place(directory: Path) -> None:
-    """Refuse a place for a modular directory that holds anything else.
-
-    Raises:
-        UsageError: it holds other files.
-    """
+    """Refuse a place for a modular directory that holds anything else."""
     refuse_others(directory, _OURS.__contains__)
 
 
@@ -130,30 +116,22 @@ class Contents:
         return str(self.directory / ARRAYS)
 
     def verify_sizes(self) -> None:
-        """Compare the memberships with the sizes in the manifest.
-
-        Raises:
-            ModtokError: a difference; names the file and the field.
-        """
+        """Compare the memberships with the sizes in the manifest."""
         members = {"tokens": self.token_membership, "merges": self.segmenter.merge_membership}
         for place, column in enumerate(self.columns):
             row = self.manifest["languages"][column]
             for name, mask in members.items():
-                found = int(np.count_nonzero(mask[:, place]))
-                if found != row[name]:
+                size = int(np.count_nonzero(mask[:, place]))
+                if size != row[name]:
                     raise ModtokError(
-                        f"field '{name}': '{row['language']}' has {found}, "
+                        f"field '{name}': '{row['language']}' has {size}, "
                         f"the manifest says {row[name]}",
                         where=self.where,
                         remedy=REBUILD,
                     )
 
     def verify(self, tokenizer: ModularTokenizer) -> None:
-        """Compare the tokenizer made of all of it with what the manifest says of all files.
-
-        Raises:
-            ModtokError: a difference; names the file and the field.
-        """
+        """Compare the tokenizer made of all of it with what the manifest says of all files."""
         self.verify_sizes()
         if tokenizer.signature != self.manifest["signature"]:
             raise ModtokError(
@@ -166,21 +144,17 @@ class Contents:
 
 
 def read(
-    directory: Path,
-    choose: Callable[[Mapping[str, Any]], Sequence[int]] | None = None,
+    directory: Path, choose: Callable[[Mapping[str, Any]], Sequence[int]] | None = None
 ) -> Contents:
     """Read a modular directory, all but its references.
 
     `choose`: from the manifest, which languages to read memberships of; all by default.
-
-    Raises:
-        ModtokError: a file is missing, damaged or changed by hand; names it and the field.
     """
     manifest = manifests.read_manifest(directory)
-    modular = SEGMENTATIONS[manifest["segmentation"]]
+    modular = segmentation(manifest["segmentation"])
     languages = len(manifest["languages"])
     columns = range(languages) if choose is None else choose(manifest)
-    arrays = ArraysFile.open(directory / ARRAYS, largest=_largest(manifest, ARRAYS))
+    arrays = ArraysFile.open(directory / ARRAYS, largest=_largest(manifest, ARRAYS), remedy=REBUILD)
     members = {
         name: _members(arrays, name, manifest[name], languages, columns)
         for name in ("tokens", "merges")
@@ -220,19 +194,15 @@ def _largest(manifest: Mapping[str, Any], name: str) -> int:
 
 
 def read_checked(directory: Path, name: str, manifest: Mapping[str, Any]) -> bytes:
-    """A file as it was written.
-
-    Raises:
-        ModtokError: it cannot be read, is too large, or was changed.
-    """
+    """A file as it was written."""
     largest = _largest(manifest, name)
     data = read_file(directory / name, largest=largest, factor=16, remedy=REBUILD)
     _check_digest(hashlib.sha256(data).hexdigest(), directory, name, manifest)
     return data
 
 
-def _check_digest(found: str, directory: Path, name: str, manifest: Mapping[str, Any]) -> None:
-    if found != manifest["files"][name]["sha256"]:
+def _check_digest(sha256: str, directory: Path, name: str, manifest: Mapping[str, Any]) -> None:
+    if sha256 != manifest["files"][name]["sha256"]:
         raise ModtokError(
             "changed after it was written: its SHA-256 is not "
             f"'files.{name}.sha256' of manifest.json",
@@ -248,12 +218,7 @@ def reference_languages(directory: Path) -> list[str]:
 
 
 def read_reference(directory: Path, language: str) -> bytes:
-    """Content of the monolingual `tokenizer.json` of a language.
-
-    Raises:
-        UsageError: there is none.
-        ModtokError: it is changed after it was written.
-    """
+    """Content of the monolingual `tokenizer.json` of a language."""
     directory = Path(directory)
     manifest = manifests.read_manifest(directory)
     for row in manifest["languages"]:

@@ -12,7 +12,7 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
 from modtok_cli.base.reading import read_bounded
-from modtok_cli.modular.json_frame import added_tokens
+from modtok_cli.modular.segmenters.json_frame import added_tokens
 
 FILES = ("tokenizer.json", "tokenizer_config.json")
 END_OF_TEXT, PAD = "<|endoftext|>", "<|pad|>"
@@ -62,10 +62,6 @@ def write_hf_directory(
     Returns:
         `output`, `tokens` (number of ids), `added` (special token to id), `eos`, `pad`,
         `chat_template` (its name, or None).
-
-    Raises:
-        UsageError: `directory` exists; a special token is empty or an ordinary token; a template
-            that does not exist, or whose special tokens the tokenizer lacks.
     """
     if directory.exists() and not force:
         raise UsageError(
@@ -160,11 +156,11 @@ def _config(
         "model_input_names": ["input_ids", "attention_mask"],
         "additional_special_tokens": [name for name in names if name not in (end, pad, "<unk>")],
     }
-    found = {
+    values = {
         "eos_token": end,
         "pad_token": pad,
         "bos_token": END_OF_TEXT if END_OF_TEXT in names else None,
         "unk_token": "<unk>" if "<unk>" in names else None,
         "chat_template": template,
     }
-    return config | {key: value for key, value in found.items() if value is not None}
+    return config | {key: value for key, value in values.items() if value is not None}

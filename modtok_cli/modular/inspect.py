@@ -2,89 +2,102 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import AnyTokenizer, Langs, Languages
+from modtok_cli.base.public import public
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.open import open_tokenizer, split_spec
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.open import ModularSource, Tokenizer, load, open_tokenizer, split_spec
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer, places
-
-
-@dataclass(frozen=True)
-class LanguageRow:
-    """Sizes of a language: tokens, tokens of no other language, shared tokens, merges.
-
-    `shared` counts special tokens and bytes as well, if there are several languages; tokens = own +
-    shared. Sizes and the
-    fingerprint are those of the training text; None if unknown. `superwords`: tokens of several
-    words, among `tokens`.
-    """
-
-    language: str
-    tokens: int
-    own: int
-    shared: int
-    superwords: int
-    merges: int
-    documents: int | None
-    characters: int | None
-    bytes: int | None
-    fingerprint: str | None
+from modtok_cli.text.languages import language_list
 
 
 def describe(
     tokenizer: ModularTokenizer, languages: str | Iterable[str] | None = None
-) -> list[LanguageRow]:
+) -> list[dict[str, Any]]:
     """One row per language, in training order; of `languages` only, as if there were no others.
 
-    Raises:
-        UsageError: an unknown language.
+    Tokens are `own` or `shared`, with special tokens and bytes if there are several languages, and
+    `superwords` of several words. Sizes and the fingerprint are those of the training text; None
+    if unknown.
     """
     columns = places(tokenizer.languages, tokenizer.languages if languages is None else languages)
     members = tokenizer.token_membership[:, columns]
     alone = members.sum(axis=1) == 1
-    several = tokenizer.superwords
     rows = []
-    for i, column in enumerate(columns):
-        language = tokenizer.languages[column]
+    for column, language in ((column, tokenizer.languages[column]) for column in columns):
+        mask = tokenizer.token_membership[:, column]
+        tokens, own = int(mask.sum()), int((mask & alone).sum())
         corpus = tokenizer.corpora.get(language)
-        tokens, own = int(members[:, i].sum()), int((members[:, i] & alone).sum())
+        text = ("documents", "characters", "bytes", "fingerprint")
         rows.append(
-            LanguageRow(
-                language=language,
-                tokens=tokens,
-                own=own,
-                shared=tokens - own,
-                superwords=int((members[:, i] & several).sum()),
-                merges=int(tokenizer.merge_membership[:, column].sum()),
-                documents=corpus.documents if corpus else None,
-                characters=corpus.characters if corpus else None,
-                bytes=corpus.bytes if corpus else None,
-                fingerprint=corpus.fingerprint if corpus else None,
-            )
+            {
+                "language": language,
+                "tokens": tokens,
+                "own": own,
+                "shared": tokens - own,
+                "superwords": int((mask & tokenizer.superwords).sum()),
+                "merges": int(tokenizer.merge_membership[:, column].sum()),
+                **{name: getattr(corpus, name, None) for name in text},
+            }
         )
     return rows
 
 
 def open_whole(spec: str) -> tuple[ModularTokenizer | Tokenizer, str | None]:
-    """The modular tokenizer of `DIR` or `DIR@fr,en`, with its languages; else the one in the file.
-
-    Raises:
-        UsageError: there is no such tokenizer.
-        ModtokError: it is damaged.
-    """
+    """The modular tokenizer of `DIR` or `DIR@fr,en`, with its languages; else that of a file."""
     directory, languages = split_spec(spec)
     if is_modular(Path(directory)):
         return ModularTokenizer.load(Path(directory)), languages
     return open_tokenizer(spec), None
+
+
+@public
+def inspect(tokenizer: AnyTokenizer = "tokenizer", languages: Langs = None) -> list[dict[str, Any]]:
+    """Show the contents of a tokenizer, check it, or compare two.
+
+    Prints one row per language: number of tokens, tokens of this language only, and tokens
+    shared with others; a tokenizer of another program has its format and size, and modtok
+    check measures it. With `languages` or DIR@fr,en, only these languages and their union, and
+    what is shared among them.
+
+    Returns:
+        One row per language: `tokens`, of which `own` belong to no other shown language and
+        `shared` do, `superwords`, `merges`, and the size of the training text. The last row is the
+        "union" of the languages. A tokenizer without languages has one row.
+
+    Examples:
+        >>> rows = modtok.inspect("tokenizer@en,fi")
+        >>> [row["language"] for row in rows]
+        ['en', 'fi', 'union']
+        >>> rows[0]["own"] + rows[0]["shared"] == rows[0]["tokens"]
+        True
+
+    Raises:
+        UsageError: an unknown language, or languages of a tokenizer that has none.
+        ModtokError: the file or directory is damaged.
+    """
+    named: str | None = None
+    whole: ModularTokenizer | Tokenizer
+    if isinstance(tokenizer, str | os.PathLike):
+        whole, named = open_whole(str(tokenizer))
+    else:
+        whole = tokenizer
+    if languages is not None and (named or not isinstance(whole, ModularTokenizer)):
+        where = getattr(whole, "name", str(tokenizer))
+        what = f"already selects {named}" if named else "is no modular tokenizer"
+        raise UsageError(what, where=where, remedy="omit languages")
+    return contents(whole, named if languages is None else languages)
 
 
 def contents(
@@ -93,12 +106,9 @@ def contents(
     """Rows of a modular tokenizer by language, the union of them last; else one row.
 
     `languages` restricts the rows, and what counts as own or shared.
-
-    Raises:
-        UsageError: an unknown language.
     """
     if isinstance(tokenizer, ModularTokenizer):
-        rows = [asdict(row) for row in describe(tokenizer, languages)]
+        rows = describe(tokenizer, languages)
         union = tokenizer.subset([row["language"] for row in rows])
         return [
             *rows,
@@ -160,6 +170,33 @@ class Report:
         return all(subset.sound for subset in self.subsets)
 
 
+@public
+def check_subsets(
+    tokenizer: ModularSource,
+    subsets: Annotated[
+        Iterable[Languages], Option("Sets of languages, besides all and each single one.")
+    ] = (),
+    *,
+    samples: Annotated[int, Option("Number of random sets to check too.", low=0)] = 0,
+) -> Report:
+    """Check that subsets are proper and that every token is reachable.
+
+    Returns:
+        `sound`, and one entry per set in `subsets`, with the ranks of improper merges and the ids
+        of unreachable tokens.
+
+    Examples:
+        >>> modtok.check_subsets("tokenizer", ["en,fi"]).sound
+        True
+
+    Raises:
+        UsageError: an unknown language.
+        ModtokError: the directory is damaged.
+    """
+    modular = tokenizer if isinstance(tokenizer, ModularTokenizer) else load(tokenizer)
+    return check(modular, [language_list(each) for each in subsets], samples=samples)
+
+
 def check(
     tokenizer: ModularTokenizer,
     subsets: Iterable[Sequence[str]] = (),
@@ -179,22 +216,22 @@ def check(
         size = int(random.integers(1, len(tokenizer.languages) + 1))
         chosen = random.choice(len(tokenizer.languages), size=size, replace=False)
         wanted.append(tuple(tokenizer.languages[i] for i in sorted(chosen)))
-    found: dict[tuple[str, ...], SubsetCheck] = {}
+    checks: dict[tuple[str, ...], SubsetCheck] = {}
     for languages in wanted:
         subset = tokenizer.subset(languages)
-        if subset.languages not in found:
-            found[subset.languages] = _check_subset(subset)
-    return Report(tuple(found.values()))
+        if subset.languages not in checks:
+            checks[subset.languages] = _check_subset(subset)
+    return Report(tuple(checks.values()))
 
 
 def _check_subset(subset: Subtokenizer) -> SubsetCheck:
     """As `check_single`, in the ids and ranks of T."""
-    found = check_single(subset)
+    check = check_single(subset)
     return replace(
-        found,
-        improper=tuple(subset.merge_ranks[list(found.improper)].tolist()),
-        unreachable=tuple(subset.global_ids[list(found.unreachable)].tolist()),
-        unused=tuple(subset.global_ids[list(found.unused)].tolist()),
+        check,
+        improper=tuple(subset.merge_ranks[list(check.improper)].tolist()),
+        unreachable=tuple(subset.global_ids[list(check.unreachable)].tolist()),
+        unused=tuple(subset.global_ids[list(check.unused)].tolist()),
     )
 
 
@@ -230,9 +267,6 @@ class TokenOwners:
 
 def token_owners(tokenizer: ModularTokenizer, pattern: str) -> list[TokenOwners]:
     """Tokens that match a regular expression, with their languages, by id.
-
-    Raises:
-        UsageError: `pattern` is not a regular expression.
 
     `token_owners(t, "^ the")` gives " the", " they", … with their languages.
     """

@@ -7,7 +7,8 @@ manual edits.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,15 @@ import orjson
 from modtok_cli import __version__
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.reading import read_file
+from modtok_cli.base.records import from_json
 from modtok_cli.base.signature import digest
-from modtok_cli.modular.corpora import Corpus
-from modtok_cli.modular.json_frame import REBUILD
-from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
+from modtok_cli.modular.segmenters import SEGMENTATIONS
+from modtok_cli.modular.segmenters.json_frame import REBUILD
 from modtok_cli.text.pretokenizer import pretokenizers
 
 if TYPE_CHECKING:
     from modtok_cli.modular.tokenizer import ModularTokenizer
+
 
 FORMAT = 2
 NAME = "manifest.json"
@@ -33,8 +35,53 @@ REFERENCES = "references"
 MODEL = "tokenizer.model"
 BYTE_ORDER = "gpt2"
 LARGEST = 1 << 26
-MISSING = "no tokenizer in {}/: learn one with modtok bpe-seq, or pass -t"
 """Most bytes of a manifest."""
+MISSING = "no tokenizer in {}/: learn one with modtok bpe-seq, or pass -t"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Text of a language: hash of its word counts, and its size."""
+
+    fingerprint: str
+    documents: int
+    characters: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class _Language:
+    language: str
+    tokens: int
+    merges: int
+    corpus: Corpus | None = None
+    reference: str | None = None
+
+
+@dataclass(frozen=True)
+class _File:
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    format: int
+    written_by: str
+    signature: str
+    algorithm: str
+    segmentation: str
+    pretokenizer: str
+    pattern: str
+    byte_order: str
+    k: int
+    tokens: int
+    merges: int
+    specials: tuple[str, ...]
+    settings: dict[str, Any]
+    languages: tuple[_Language, ...]
+    files: dict[str, _File]
+    checksum: str
 
 
 def reference_name(language: str) -> str:
@@ -89,29 +136,29 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """The manifest, every field checked for its type and range.
-
-    Raises:
-        UsageError: no such directory.
-        ModtokError: no such file, not JSON, or an invalid field; names the file and the field.
-    """
+    """The manifest, every field checked for its type and range."""
     path = directory / NAME
     where = str(path)
-    try:
-        if not path.exists():
-            raise FileNotFoundError
-        manifest = orjson.loads(read_file(path, largest=LARGEST))
-    except FileNotFoundError as error:
-        if not directory.exists():
-            raise UsageError(MISSING.format(directory)) from error
+    if not directory.exists():
+        raise UsageError(MISSING.format(directory))
+    if not path.exists():
         raise ModtokError(
             "no such file", where=where, remedy="expected a directory that modtok wrote"
-        ) from error
+        )
+    try:
+        manifest = orjson.loads(read_file(path, largest=LARGEST))
     except orjson.JSONDecodeError as error:
         raise ModtokError(f"not JSON: {error.msg}", where=where, remedy=REBUILD) from error
     if not isinstance(manifest, dict):
         raise ModtokError("not a JSON object", where=where, remedy=REBUILD)
-    _Checker(manifest, where).check()
+    try:
+        if manifest.get("format", FORMAT) != FORMAT:
+            what = f"field 'format': is {manifest['format']}, this modtok reads {FORMAT}"
+            raise ModtokError(what, where=where)
+        for field, what in _faults(from_json(_Manifest, manifest, where)):
+            raise ModtokError(f"field '{field}': {what}", where=where)
+    except ModtokError as error:
+        raise ModtokError(error.what, where=where, remedy=REBUILD) from error
     if manifest["checksum"] != _checksum(manifest):
         raise ModtokError(
             "field 'checksum': the manifest was changed after it was written",
@@ -122,99 +169,52 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def languages_of(directory: Path) -> list[str]:
-    """The languages of a modular directory, in its order, without opening it.
-
-    Raises:
-        ModtokError: see `read_manifest`.
-    """
+    """The languages of a modular directory, in its order, without opening it."""
     return [str(row["language"]) for row in read_manifest(directory)["languages"]]
 
 
-class _Checker:
-    def __init__(self, manifest: dict[str, Any], where: str) -> None:
-        self.manifest = manifest
-        self.where = where
-
-    def fail(self, field: str, what: str) -> ModtokError:
-        return ModtokError(f"field '{field}': {what}", where=self.where, remedy=REBUILD)
-
-    def take(self, node: Mapping[str, Any], prefix: str, name: str, kind: type) -> Any:
-        field = f"{prefix}{name}"
-        if name not in node:
-            raise self.fail(field, "missing")
-        value = node[name]
-        # In Python a bool is an int; in JSON it is not.
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise self.fail(field, f"is {value!r}, expected {_KINDS[kind]}")
-        if isinstance(value, int) and value < 0:
-            raise self.fail(field, f"is {value}, expected 0 or more")
-        return value
-
-    def check(self) -> None:
-        top = self.manifest
-        form = self.take(top, "", "format", int)
-        if form != FORMAT:
-            raise self.fail("format", f"is {form}, this modtok reads {FORMAT}")
-        for name in ("written_by", "signature", "algorithm", "checksum"):
-            self.take(top, "", name, str)
-        if (value := self.take(top, "", "segmentation", str)) not in SEGMENTATIONS:
-            raise self.fail("segmentation", f"'{value}' is not one of {', '.join(SEGMENTATIONS)}")
-        if (value := self.take(top, "", "pretokenizer", str)) not in pretokenizers():
-            raise self.fail("pretokenizer", f"'{value}' is not one of {', '.join(pretokenizers())}")
-        if self.take(top, "", "pattern", str) != pretokenizers()[value].pattern:
-            raise self.fail("pattern", f"is not the pattern of '{value}'")
-        if self.take(top, "", "byte_order", str) != BYTE_ORDER:
-            raise self.fail("byte_order", f"expected '{BYTE_ORDER}'")
-        for name in ("k", "tokens", "merges"):
-            self.take(top, "", name, int)
-        if not all(isinstance(text, str) and text for text in self.take(top, "", "specials", list)):
-            raise self.fail("specials", "contains a value that is not text")
-        self.take(top, "", "settings", dict)
-        self.check_files()
-        self.check_languages()
-
-    def check_files(self) -> None:
-        files = self.take(self.manifest, "", "files", dict)
-        for path, entry in files.items():
-            if not inside(path):
-                raise self.fail("files", f"'{path}' points outside the directory")
-            if not isinstance(entry, dict):
-                raise self.fail(f"files.{path}", "is not an object")
-            self.take(entry, f"files.{path}.", "bytes", int)
-            self.take(entry, f"files.{path}.", "sha256", str)
-        for path in (TOKENIZER, ARRAYS):
-            if path not in files:
-                raise self.fail(f"files.{path}", "missing")
-
-    def check_languages(self) -> None:
-        seen = set()
-        rows = self.take(self.manifest, "", "languages", list)
-        if not rows:
-            raise self.fail("languages", "is empty")
-        for i, row in enumerate(rows):
-            prefix = f"languages[{i}]."
-            if not isinstance(row, dict):
-                raise self.fail(f"languages[{i}]", "is not an object")
-            language = self.take(row, prefix, "language", str)
-            if not language or language in seen:
-                raise self.fail(f"{prefix}language", f"'{language}' is empty or occurs twice")
-            seen.add(language)
-            self.take(row, prefix, "tokens", int)
-            self.take(row, prefix, "merges", int)
-            if row.get("corpus") is not None:
-                corpus = self.take(row, prefix, "corpus", dict)
-                self.take(corpus, f"{prefix}corpus.", "fingerprint", str)
-                for name in ("documents", "characters", "bytes"):
-                    self.take(corpus, f"{prefix}corpus.", name, int)
-            if row.get("reference") is not None:
-                reference = self.take(row, prefix, "reference", str)
-                if not inside(reference):
-                    raise self.fail(f"{prefix}reference", f"'{reference}' points outside")
-                if reference not in self.manifest["files"]:
-                    raise self.fail(f"{prefix}reference", f"'{reference}' is not in 'files'")
-
-
-_KINDS = {str: "text", int: "an integer", list: "a list", dict: "an object"}
+def _faults(manifest: _Manifest) -> Iterator[tuple[str, str]]:
+    """Fields of the right type with a value that is not possible, and what is wrong."""
+    if manifest.segmentation not in SEGMENTATIONS:
+        known = ", ".join(SEGMENTATIONS)
+        yield "segmentation", f"'{manifest.segmentation}' is not one of {known}"
+    if manifest.pretokenizer not in pretokenizers():
+        yield (
+            "pretokenizer",
+            f"'{manifest.pretokenizer}' is not one of {', '.join(pretokenizers())}",
+        )
+    elif manifest.pattern != pretokenizers()[manifest.pretokenizer].pattern:
+        yield "pattern", f"is not the pattern of '{manifest.pretokenizer}'"
+    if manifest.byte_order != BYTE_ORDER:
+        yield "byte_order", f"expected '{BYTE_ORDER}'"
+    if not all(manifest.specials):
+        yield "specials", "contains a value that is not text"
+    sizes = {name: getattr(manifest, name) for name in ("k", "tokens", "merges")}
+    for path, entry in manifest.files.items():
+        if not inside(path):
+            yield "files", f"'{path}' points outside the directory"
+        sizes[f"files.{path}.bytes"] = entry.bytes
+    for path in {TOKENIZER, ARRAYS} - manifest.files.keys():
+        yield f"files.{path}", "missing"
+    if not manifest.languages:
+        yield "languages", "is empty"
+    known_languages = set()
+    for i, row in enumerate(manifest.languages):
+        prefix = f"languages[{i}]."
+        if not row.language or row.language in known_languages:
+            yield f"{prefix}language", f"'{row.language}' is empty or occurs twice"
+        known_languages.add(row.language)
+        sizes |= {f"{prefix}tokens": row.tokens, f"{prefix}merges": row.merges}
+        if row.corpus is not None:
+            numbers = (row.corpus.documents, row.corpus.characters, row.corpus.bytes)
+            sizes[f"{prefix}corpus"] = min(numbers)
+        if row.reference is not None and not inside(row.reference):
+            yield f"{prefix}reference", f"'{row.reference}' points outside"
+        elif row.reference is not None and row.reference not in manifest.files:
+            yield f"{prefix}reference", f"'{row.reference}' is not in 'files'"
+    for field, size in sizes.items():
+        if size < 0:
+            yield field, f"is {size}, expected 0 or more"
 
 
 def inside(path: str) -> bool:
@@ -225,10 +225,5 @@ def inside(path: str) -> bool:
 
 def corpora(manifest: Mapping[str, Any]) -> dict[str, Corpus]:
     """Language → what it was learned from."""
-    return {
-        row["language"]: Corpus(
-            **{name: row["corpus"][name] for name in Corpus.__dataclass_fields__}
-        )
-        for row in manifest["languages"]
-        if row.get("corpus") is not None
-    }
+    rows = {row["language"]: row.get("corpus") for row in manifest["languages"]}
+    return {language: Corpus(**corpus) for language, corpus in rows.items() if corpus is not None}

@@ -1,21 +1,33 @@
-"""Open a tokenizer of any kind: a modular directory, a subset of it, or a file."""
+"""A tokenizer of any kind: a modular directory, a subset of it, or a file."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, Any, BinaryIO, Protocol
 
+import numpy.typing as npt
+
+from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import standard_input
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import FilePath, Languages, is_path
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file, read_stream
+from modtok_cli.modular import directory as directories
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.formats.interface import Own
-from modtok_cli.modular.formats.registry import formats
+from modtok_cli.modular.formats import formats
 from modtok_cli.modular.manifest import MISSING
-from modtok_cli.modular.open_subset import open_subset
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.segmenters import segmentation
+from modtok_cli.modular.segmenters.interface import union
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer, places
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.languages import optional_languages
+from modtok_cli.text.pretokenizer import PreTokenizer
 
 KINDS = (
     "expected a modular directory, DIR@fr,en, a tokenizer.json, a SentencePiece .model, "
@@ -23,24 +35,113 @@ KINDS = (
 )
 
 
+class Tokenizer(Protocol):
+    """The tokenizer interface of measuring and the command line.
+
+    Special tokens are never added, and special tokens written in a text are plain text.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name that the user gave."""
+
+    @property
+    def signature(self) -> str:
+        """Hash of everything that decides its output."""
+
+    @property
+    def size(self) -> int:
+        """Number of tokens, special tokens included; ids are less than this."""
+
+    @property
+    def pretokenizer(self) -> PreTokenizer | None:
+        """Splits text into the words of word counts; None if it splits in another way."""
+
+    def encode(self, text: str) -> Int32Array:
+        """Token ids of a text; shape (N,) int32."""
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
+        """Token ids of each text."""
+
+    def decode(self, ids: npt.ArrayLike) -> str:
+        """Text of token ids; invalid UTF-8 becomes U+FFFD."""
+
+    def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
+        """Bytes of token ids."""
+
+    def token_lengths(self, counts: WordCounts) -> Int64Array:
+        """Number of tokens of each unique word; shape (W,) int64.
+
+        Raises:
+            ModtokError: the counts have another pre-tokenizer, so the answer would not be exact.
+        """
+
+
+ModularSource = Annotated[
+    "FilePath | ModularTokenizer",
+    Option(
+        "A modular tokenizer or its directory.",
+        flags="-t --tokenizer",
+        kind=str,
+        accepts=(
+            lambda value: is_path(value) or hasattr(type(value), "subset"),
+            "a path or a modular tokenizer",
+        ),
+    ),
+]
+
+
+@public
+def load(
+    directory: Annotated[
+        FilePath,
+        Option("A directory that one of the learners wrote.", accepts=(is_path, "a path")),
+    ],
+) -> ModularTokenizer:
+    """Load and validate a modular tokenizer.
+
+    Examples:
+        >>> tokenizer = modtok.load("tokenizer")
+        >>> tokenizer.languages
+        ('en', 'fi', 'fr')
+
+    Raises:
+        ModtokError: the directory is damaged; the message names the file and the field.
+        UsageError: it is not a tokenizer directory.
+    """
+    return ModularTokenizer.load(Path(directory))
+
+
+@public
 def open_tokenizer(
-    spec: str, *, stdin: BinaryIO | None = None, progress: Progress = SILENT
+    spec: Annotated[
+        FilePath, Option("What to open, as listed above.", accepts=(is_path, "a path"))
+    ],
+    *,
+    stdin: BinaryIO | None = None,
+    progress: Progress = SILENT,
 ) -> Tokenizer:
-    """The tokenizer that `spec` names.
+    """Open any tokenizer that modtok reads.
 
     - `DIR`: a modular directory, all its languages; `DIR@fr,en`: those languages of it;
     - a `tokenizer.json`: by modtok's encoder if the ids are the same, else by the library;
     - a SentencePiece `.model`, Mistral's tekken JSON;
     - a tiktoken rank file; `FILE#o200k` names its pre-tokenizer (cl100k, o200k, r50k);
-    - `-`: any of these files on standard input.
+    - `-`: any of these files on standard input, `stdin`.
 
     The content decides the format, not the name. A special token that is written in a text is
     plain text to all of them: user input must not end a document.
 
+    Examples:
+        >>> tokenizer = modtok.open_tokenizer("tokenizer@fi")
+        >>> tokenizer.decode(tokenizer.encode("Hyvää päivää"))
+        'Hyvää päivää'
+
     Raises:
-        UsageError: the file or the language does not exist.
+        UsageError: the file does not exist, or the directory lacks the language.
         ModtokError: it is damaged, or of an unknown kind.
     """
+    spec = str(spec)
     if spec == "-":
         data = read_stream(stdin or standard_input(), "stdin")
         if not data:
@@ -58,9 +159,14 @@ def open_tokenizer(
             return open_subset(path, None, name=spec)
         inner = path / "tokenizer.json"
         if inner.is_file():
-            return open_bytes(_read(inner), spec, str(inner), progress=progress)
+            return _open_file(inner, spec, progress)
         raise UsageError("the directory contains no tokenizer", where=spec, remedy=KINDS)
-    return open_bytes(_read(path), spec, spec, progress=progress)
+    return _open_file(path, spec, progress)
+
+
+def _open_file(path: Path, spec: str, progress: Progress, variant: str | None = None) -> Tokenizer:
+    data = read_file(path, factor=16)  # a JSON object of many short strings
+    return open_bytes(data, spec, str(path), variant=variant, progress=progress)
 
 
 def split_spec(spec: str) -> tuple[str, str | None]:
@@ -72,6 +178,38 @@ def split_spec(spec: str) -> tuple[str, str | None]:
     return (head, tail) if at and not Path(spec).exists() else (spec, None)
 
 
+def opened(
+    tokenizer: FilePath | Tokenizer | ModularTokenizer,
+    languages: Languages | None = None,
+    *,
+    progress: Progress = SILENT,
+) -> Tokenizer:
+    """The tokenizer of some languages of what `tokenizer` is or names."""
+    if isinstance(tokenizer, str | os.PathLike):
+        return open_tokenizer(subset_spec(tokenizer, languages), progress=progress)
+    if isinstance(tokenizer, ModularTokenizer):
+        return tokenizer.full() if languages is None else tokenizer.subset(languages)
+    if languages is not None:
+        raise UsageError("is not a modular tokenizer", where=tokenizer.name, remedy="omit --langs")
+    return tokenizer
+
+
+def subset_spec(tokenizer: FilePath, langs: Languages | None) -> str:
+    """The tokenizer specification equivalent to `-t TOKENIZER --langs LANGS`.
+
+    >>> subset_spec("tokenizer", "fr,en")
+    'tokenizer@fr,en'
+    """
+    languages = optional_languages(langs)
+    if languages is None:
+        return str(tokenizer)
+    if "@" in str(tokenizer) and not Path(tokenizer).exists():
+        raise UsageError(
+            f"-t {tokenizer} already selects languages", remedy="omit --langs or the @ suffix"
+        )
+    return f"{tokenizer}@{','.join(languages)}"
+
+
 def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
     """`DIR@fr,en` and `FILE#pattern`."""
     head, tail = split_spec(spec)
@@ -81,7 +219,7 @@ def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
         raise UsageError("the directory is not a modular tokenizer", where=head, remedy=KINDS)
     file, hash_mark, pattern = spec.rpartition("#")
     if hash_mark and Path(file).is_file():
-        return open_bytes(_read(Path(file)), spec, file, variant=pattern, progress=progress)
+        return _open_file(Path(file), spec, progress, pattern)
     owner, _, rest = spec.partition("/")
     if rest and "/" not in rest and not Path(rest).suffix == ".json" and not Path(owner).exists():
         raise UsageError(
@@ -96,48 +234,50 @@ def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
 
 
 def open_bytes(
-    data: bytes,
-    name: str,
-    where: str,
-    *,
-    variant: str | None = None,
-    progress: Progress = SILENT,
+    data: bytes, name: str, where: str, *, variant: str | None = None, progress: Progress = SILENT
 ) -> Tokenizer:
     """The tokenizer of a file with the content `data`; `where` is for messages.
 
-    `variant`: as in `FILE#variant`, see `formats.interface.Format`. `progress` is warned of
+    `variant`: as in `FILE#variant`, see `formats.Format`. `progress` is warned of
     settings of the file that are not applied.
-
-    Raises:
-        UsageError: the format has no variants.
-        ModtokError: it is damaged, or of an unknown kind.
     """
     if not data:
         raise ModtokError("the file is empty", where=where)
-    found = next((one for one in formats() if one.recognizes(data)), None)
-    if variant is not None and not (found and found.has_variants):
+    format = next((one for one in formats() if one.recognizes(data)), None)
+    if variant is not None and not (format and format.has_variants):
         raise UsageError(f"'#{variant}' is for tiktoken rank files only", where=where)
-    if found is None:
+    if format is None:
         raise ModtokError("unknown kind of tokenizer", where=where, remedy=KINDS)
-    read = found.read(data, name, where, variant)
-    ignored = getattr(read, "ignored", ())
-    if ignored:
+    tokenizer = format.read(data, name, where, variant)
+    if ignored := getattr(tokenizer, "ignored", ()):
         progress.warn(f"{where}: not applied: {', '.join(ignored)}")
-    if not isinstance(read, Own):
-        return read
-    parent = read.provenance.get("parent")
+    return tokenizer
+
+
+def open_subset(
+    directory: Path, languages: str | Iterable[str] | None, name: str | None = None
+) -> Subtokenizer:
+    """The tokenizer of a set of languages of a modular directory; of T with None."""
+
+    def choose(manifest: Mapping[str, Any]) -> Sequence[int]:
+        known = [row["language"] for row in manifest["languages"]]
+        if languages is not None:
+            return places(known, languages)
+        modular = segmentation(manifest["segmentation"])
+        return range(len(known)) if modular.whole_needs_members else ()
+
+    contents = directories.read(directory, choose)
+    manifest, modular, members = contents.manifest, contents.segmenter, contents.token_membership
+    rows, chosen = manifest["languages"], contents.columns
+    contents.verify_sizes()
+    modular.check_part(members, [rows[column]["language"] for column in chosen], contents.where)
+    everything = languages is None or (modular.covers and len(chosen) == len(rows))
+    columns = range(len(chosen))
+    segmenter = modular.subset(members, columns, None if everything else union(members, columns))
+    segmenter.check(contents.where)
     return Subtokenizer(
-        read.segmenter,
-        languages=_texts(read.provenance.get("languages")),
-        parent_signature=parent if isinstance(parent, str) else None,
+        segmenter,
+        languages=[row["language"] for i, row in enumerate(rows) if everything or i in chosen],
+        parent_signature=manifest["signature"],
         name=name,
-        provenance=read.provenance,
     )
-
-
-def _texts(value: object) -> list[str]:
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
-def _read(path: Path) -> bytes:
-    return read_file(path, factor=16)  # a JSON object of many short strings

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int32Array, Int64Array
+from modtok_cli.base.arrays import Int32Array, Int64Array, offsets_of
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.modular.adopted.restrict import is_byte_level
+from modtok_cli.modular.encoding.external import in_library
+from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
+from modtok_cli.modular.segmenters.json_frame import parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary, unspell
+from modtok_cli.modular.vocabulary import spell as visible
 
 
 @dataclass(frozen=True)
@@ -50,12 +58,154 @@ def spell(vocabulary: Vocabulary, old: Subtokenizer, *, encode: bool = True) -> 
 
     lengths = (same >= 0).astype(np.int64)
     lengths[unknown] = np.diff(ends)
-    offsets = np.zeros(len(names) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    offsets = offsets_of(lengths)
     flat = np.empty(int(offsets[-1]), dtype=np.int32)
-    kept = np.flatnonzero(same >= 0)
-    flat[offsets[kept]] = same[kept]
+    known_rows = np.flatnonzero(same >= 0)
+    flat[offsets[known_rows]] = same[known_rows]
     is_spelled = np.ones(len(flat), dtype=np.bool_)
-    is_spelled[offsets[kept]] = False
+    is_spelled[offsets[known_rows]] = False
     flat[is_spelled] = ids
     return Spelling(flat, offsets)
+
+
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+_SPACE = "\u2581"
+
+
+class LibraryVocabulary:
+    """The tokens of a `tokenizer.json` as bytes.
+
+    Byte-level BPE, and SentencePiece models ("▁" is a space, "<0x61>" a byte), of `tokenizers`.
+
+    Attributes:
+        size: number of ids, gaps included.
+        ids: bytes → id; a piece before the byte token of the same byte.
+        contents: id → bytes, of all but special tokens.
+        added_ids: text → id of each added token, the special ones among them.
+
+    Raises:
+        ModtokError: the library does not load it, or it is of another kind.
+    """
+
+    def __init__(self, data: bytes, where: str) -> None:
+        document = parse_document(data, where)
+        self._library = LibraryTokenizer(where, data, where)
+        self._byte_level = is_byte_level(document)
+        model = document["model"]
+        if model.get("type") not in (None, "BPE", "Unigram") or model.get(
+            "continuing_subword_prefix"
+        ):
+            raise ModtokError(
+                f"a tokenizer of type {model.get('type')} is not supported",
+                where=where,
+                remedy="choose a model with a byte-level BPE or a SentencePiece tokenizer",
+            )
+        with in_library("has no vocabulary", where):
+            names: dict[str, int] = self._library.inner.get_vocab(with_added_tokens=True)
+        added = document.get("added_tokens") or []
+        self.added_ids = {str(token["content"]): int(token["id"]) for token in added}
+        special = {str(token["content"]) for token in added if token.get("special")}
+        self.size = max(names.values(), default=-1) + 1
+        self.ids: dict[bytes, int] = {}
+        self.contents: dict[int, bytes] = {}
+        self._byte_tokens: dict[int, int] = {}
+        for name, index in names.items():
+            if name in special:
+                continue
+            byte = None if self._byte_level else _BYTE.fullmatch(name)
+            if byte is not None and name not in self.added_ids:
+                self._byte_tokens[int(byte[1], 16)] = index
+                self.contents[index] = bytes([int(byte[1], 16)])
+                continue
+            content = self._content(name, written=name in self.added_ids)
+            self.contents[index] = content
+            self.ids[content] = index
+        for value, index in self._byte_tokens.items():
+            self.ids.setdefault(bytes([value]), index)
+        self._longest = max(map(len, self.ids), default=0)
+
+    def _content(self, name: str, *, written: bool) -> bytes:
+        """Bytes of a token; tokens added to a vocabulary are `written` as text."""
+        if self._byte_level and not written:
+            spelled = unspell(name)
+            return name.encode() if spelled is None else spelled.tobytes()
+        return (name if self._byte_level else name.replace(_SPACE, " ")).encode()
+
+    def spell(self, vocabulary: Vocabulary, *, encode: bool = True) -> Spelling:
+        """Spell every token of `vocabulary` with these tokens.
+
+        A token with the same bytes, a special token with the same text, is spelled by itself.
+        Other tokens are encoded as text, as the model has seen it; those that are no text, or
+        that its normalizer changes, by the model alone, then by the longest tokens from the
+        left. Without `encode` they have no spelling; special tokens never have.
+        """
+        first = len(vocabulary.specials)
+        tokens = vocabulary.tokens()
+        spelled = [
+            [self.added_ids[text]] if text in self.added_ids else [] for text in vocabulary.specials
+        ]
+        spelled += [
+            self._same(vocabulary, index, tokens[index]) for index in range(first, len(tokens))
+        ]
+        missing = [index for index in range(first, len(tokens)) if not spelled[index]]
+        if encode:
+            encoded = self._encode([tokens[index] for index in missing])
+            for index, ids in zip(missing, encoded, strict=True):
+                spelled[index] = ids
+        offsets = offsets_of(map(len, spelled))
+        flat = np.fromiter((one for ids in spelled for one in ids), np.int32, int(offsets[-1]))
+        return Spelling(flat, offsets)
+
+    def first_token(self) -> tuple[str, int] | None:
+        """Text and id of the special token that it puts before every text, if there is one."""
+        with in_library("cannot encode", self._library.name):
+            encoded = self._library.inner.encode("a", add_special_tokens=True)
+        first = encoded.tokens[0] if encoded.tokens else ""
+        return (first, encoded.ids[0]) if first in self.added_ids else None
+
+    def _same(self, vocabulary: Vocabulary, index: int, token: bytes) -> list[int]:
+        is_byte = isinstance(vocabulary, PieceVocabulary) and index < vocabulary.first
+        if is_byte and token[0] in self._byte_tokens:
+            return [self._byte_tokens[token[0]]]
+        same = self.ids.get(token)
+        return [] if same is None else [same]
+
+    def _encode(self, tokens: Sequence[bytes]) -> list[list[int]]:
+        texts = [_text(token) for token in tokens]
+        batch = iter(self._library.encode_batch([text for text in texts if text is not None]))
+        encoded = []
+        for token, text in zip(tokens, texts, strict=True):
+            ids = [] if text is None else next(batch).tolist()
+            if self._joined(ids) != token:
+                ids = self._by_model(token, text)
+            encoded.append(ids if self._joined(ids) == token else self._longest_first(token))
+        return encoded
+
+    def _joined(self, ids: Sequence[int]) -> bytes | None:
+        parts = [self.contents.get(index) for index in ids]
+        return None if None in parts else b"".join(part for part in parts if part is not None)
+
+    def _by_model(self, token: bytes, text: str | None) -> list[int]:
+        """By merges or scores, without normalizer and pre-tokenizer."""
+        if self._byte_level:
+            return self._library.tokenize(visible(token))
+        return [] if text is None else self._library.tokenize(text.replace(" ", _SPACE))
+
+    def _longest_first(self, token: bytes) -> list[int]:
+        """The longest token at each position from the left; [] where there is none."""
+        ids, at = [], 0
+        while at < len(token):
+            ends = range(min(len(token), at + self._longest), at, -1)
+            stop = next((stop for stop in ends if token[at:stop] in self.ids), None)
+            if stop is None:
+                return []
+            ids.append(self.ids[token[at:stop]])
+            at = stop
+        return ids
+
+
+def _text(token: bytes) -> str | None:
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        return None

@@ -16,19 +16,19 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.signature import digest
-from modtok_cli.modular.formats.registry import format_of
+from modtok_cli.modular.encoding.encoder import in_utf8, strings, utf8
+from modtok_cli.modular.formats import format_of
 from modtok_cli.modular.segmenters.interface import Segmenter
-from modtok_cli.modular.unicode import in_utf8, strings, utf8
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.encoder import Encoder
+    from modtok_cli.modular.encoding.encoder import Encoder
 
 
 class Subtokenizer:
@@ -40,6 +40,7 @@ class Subtokenizer:
         languages: in the parent's order; empty if unknown.
         parent_signature: of the modular tokenizer that it was extracted from, None if from none.
         provenance: what its own file says about its origin; empty if from no file.
+        ignored: settings of its file that are not applied.
     """
 
     def __init__(
@@ -50,12 +51,37 @@ class Subtokenizer:
         parent_signature: str | None = None,
         name: str | None = None,
         provenance: Mapping[str, Any] | None = None,
+        ignored: tuple[str, ...] = (),
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
         self.segmenter = segmenter
         self.languages = tuple(languages)
         self.name = name or ",".join(self.languages) or "tokenizer"
         self.parent_signature = parent_signature
         self.provenance: Mapping[str, Any] = provenance or {}
+        self.ignored = ignored
+        self._extra = extra or {}
+
+    @classmethod
+    def of_file(
+        cls,
+        segmenter: Segmenter,
+        name: str,
+        provenance: Mapping[str, Any],
+        ignored: tuple[str, ...] = (),
+    ) -> Subtokenizer:
+        """The tokenizer of a file that a segmenter of ours runs; see `to_bytes`."""
+        languages, parent = provenance.get("languages"), provenance.get("parent")
+        return cls(
+            segmenter,
+            languages=[each for each in languages if isinstance(each, str)]
+            if isinstance(languages, list)
+            else (),
+            parent_signature=parent if isinstance(parent, str) else None,
+            name=name,
+            provenance=provenance,
+            ignored=ignored,
+        )
 
     def __repr__(self) -> str:
         return (
@@ -104,7 +130,7 @@ class Subtokenizer:
         return self.segmenter.merges
 
     @property
-    def scores(self) -> npt.NDArray[np.float64] | None:
+    def scores(self) -> Float64Array | None:
         """Scores as a file holds them, in local order, (n,) float64; None for merges."""
         return self.segmenter.scores
 
@@ -139,13 +165,13 @@ class Subtokenizer:
         """
         data = utf8(text)
         if not (specials and self.vocabulary.specials):
-            return self.segmenter.encode([data])[0]
+            return self.encoder.texts([data])[0]
         # With a capturing group, re.split puts every special token at an odd index.
         pieces = self._specials_pattern.split(text)
         parts = [
             np.array([self.vocabulary.specials.index(piece)], dtype=np.int32)
             if i % 2
-            else self.segmenter.encode([utf8(piece)])[0]
+            else self.encoder.texts([utf8(piece)])[0]
             for i, piece in enumerate(pieces)
         ]
         return np.concatenate(parts)
@@ -162,7 +188,7 @@ class Subtokenizer:
             UsageError: one text instead of several, or one that is no string.
             ModtokError: a lone surrogate in a text.
         """
-        return self.segmenter.encode(strings(texts), threads)
+        return self.encoder.texts(strings(texts), threads)
 
     def encode_utf8(
         self, texts: Sequence[str | bytes], threads: int | None = None
@@ -172,7 +198,7 @@ class Subtokenizer:
         Raises:
             UsageError, ModtokError: as `encode_batch`.
         """
-        return self.segmenter.encode(in_utf8(texts), threads)
+        return self.encoder.texts(in_utf8(texts), threads)
 
     def encode_flat(
         self, texts: Sequence[str | bytes], threads: int | None = None
@@ -234,20 +260,23 @@ class Subtokenizer:
                 remedy="count the text again with that pre-tokenizer",
             )
 
-    def restricted(self, kept: BoolArray) -> Subtokenizer:
-        """The same tokenizer with the tokens of `kept` (n,) bool only.
+    def restricted(self, mask: BoolArray, extra: Mapping[str, Any] | None = None) -> Subtokenizer:
+        """The same tokenizer with the tokens of `mask` (n,) bool only.
+
+        `extra` is added to the provenance in its files.
 
         Raises:
-            UsageError: a tokenizer by merges, or `kept` lacks a special token or a byte.
+            UsageError: a tokenizer by merges, or `mask` lacks a special token or a byte.
         """
         base = len(self.vocabulary.specials) + 256
-        if not kept[:base].all():
+        if not mask[:base].all():
             raise UsageError(f"tokenizer {self.name} cannot lose special tokens or bytes")
         return Subtokenizer(
-            self.segmenter.restricted(kept),
+            self.segmenter.restricted(mask),
             languages=self.languages,
             parent_signature=self.parent_signature or self.signature,
             name=self.name,
+            extra=extra,
         )
 
     def save(self, path: str | Path) -> None:
@@ -300,6 +329,7 @@ class Subtokenizer:
             "parent": self.parent_signature,
             "pretokenizer": self.pretokenizer.name,
             "segmentation": self.segmentation,
+            **self._extra,
             **(extra or {}),
         }
         return format_of(suffix).write(self.segmenter, provenance)

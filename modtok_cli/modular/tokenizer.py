@@ -15,24 +15,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
-from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.modular import directory as directories
-from modtok_cli.modular.corpora import Corpus
 from modtok_cli.modular.directory import pack
-from modtok_cli.modular.manifest import corpora
+from modtok_cli.modular.manifest import Corpus, corpora
 from modtok_cli.modular.segmenters.fewest_tokens import ModularFewestTokens
 from modtok_cli.modular.segmenters.interface import ModularSegmenter, union
 from modtok_cli.modular.segmenters.merges import ModularMerges
-from modtok_cli.modular.segmenters.unigram import ModularUnigram
+from modtok_cli.modular.segmenters.unigram import ModularUnigram, clamp_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.validate import check_languages
-from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
 from modtok_cli.text.labels import matching
 from modtok_cli.text.languages import language_list, normalize
 from modtok_cli.text.pretokenizer import BPE, PHRASES, UNIGRAM, PreTokenizer
@@ -123,10 +121,8 @@ class ModularTokenizer:
         """From the result of Unigram learning.
 
         Raises:
-            ModtokError: a piece is not valid; see `piece_vocabulary.check_pieces`.
+            ModtokError: a piece is not valid; see `validate.check_pieces`.
         """
-        from modtok_cli.modular.piece_vocabulary import PieceVocabulary, clamp_bytes
-
         vocabulary = PieceVocabulary(learned.specials, learned.token_data, learned.token_offsets)
         scores = clamp_bytes(learned.scores, len(learned.specials))
         return cls(
@@ -166,7 +162,7 @@ class ModularTokenizer:
         return self.segmenter.merge_membership
 
     @property
-    def scores(self) -> npt.NDArray[np.float64] | None:
+    def scores(self) -> Float64Array | None:
         """Log-probabilities of a Unigram tokenizer, (V,) float64; None for others."""
         return self.segmenter.scores
 
@@ -197,7 +193,7 @@ class ModularTokenizer:
         """Which tokens consist of several words, (V,) bool; see `bpe_merge`."""
         if self.pretokenizer is not PHRASES:
             return np.zeros(self.size, dtype=np.bool_)
-        from modtok_cli.modular.chunks import superwords
+        from modtok_cli.modular.segmenters.chunks import superwords
 
         return superwords(self.vocabulary)
 
@@ -288,17 +284,13 @@ class ModularTokenizer:
 
 def places(known: Sequence[str], wanted: str | Iterable[str]) -> list[int]:
     """Where in `known` the languages of `wanted` are, ascending; see `resolve`."""
-    found = resolve(known, wanted)
-    return [i for i, language in enumerate(known) if language in found]
+    chosen = resolve(known, wanted)
+    return [i for i, language in enumerate(known) if language in chosen]
 
 
 def resolve(known: Sequence[str], wanted: str | Iterable[str]) -> set[str]:
-    """The languages of `known` that `wanted` names, as such or by another code of theirs.
-
-    Raises:
-        UsageError: one is not there (names those there are), or `wanted` is empty.
-    """
-    found: set[str] = set()
+    """The languages of `known` that `wanted` names, as such or by another code of theirs."""
+    chosen: set[str] = set()
     for language in language_list(wanted):
         those = matching(language, known)
         if not those:
@@ -308,7 +300,7 @@ def resolve(known: Sequence[str], wanted: str | Iterable[str]) -> set[str]:
                 f"the tokenizer has no language '{language}'",
                 remedy=f"{hint}it has: {', '.join(known)}",
             )
-        found.update(those)
-    if not found:
+        chosen.update(those)
+    if not chosen:
         raise UsageError("no language given", remedy=f"choose from: {', '.join(known)}")
-    return found
+    return chosen

@@ -12,22 +12,27 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray, Int32Array
+from modtok_cli.base.arrays import (
+    BoolArray,
+    Float64Array,
+    Int32Array,
+    Int64Array,
+    UInt8Array,
+    UInt64Array,
+)
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.vocabulary import BYTE_ORDER, Vocabulary, gather
+from modtok_cli.modular.vocabulary import BYTE_ORDER, PieceVocabulary, Vocabulary, gather
 
+# What the pre-tokenizer `unigram` tells apart: 1 space, 2 digit, 3 other ASCII white space.
+_BYTE_KINDS = np.zeros(256, dtype=np.uint8)
+_BYTE_KINDS[0x20], _BYTE_KINDS[0x30:0x3A], _BYTE_KINDS[0x09:0x0E] = 1, 2, 3
 # It becomes a file name, and is written between commas after an "@".
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def check_languages(languages: Sequence[str], where: str) -> None:
-    """At least one language, each once, each a name that a file may have.
-
-    Raises:
-        ModtokError: names `where` and the language.
-    """
+    """At least one language, each once, each a name that a file may have."""
     if not languages or len(set(languages)) != len(languages):
         raise _broken(where, "languages", "is empty or has a language twice")
     for language in languages:
@@ -36,11 +41,7 @@ def check_languages(languages: Sequence[str], where: str) -> None:
 
 
 def check_vocabulary(vocabulary: Vocabulary, where: str) -> None:
-    """Special tokens, then the 256 bytes in order, every spelling different.
-
-    Raises:
-        ModtokError: names `where` and the field.
-    """
+    """Special tokens, then the 256 bytes in order, every spelling different."""
     first = len(vocabulary.specials)
     if len(vocabulary) < first + 256:
         raise _broken(where, "vocabulary", f"{len(vocabulary)} tokens cannot hold the 256 bytes")
@@ -69,7 +70,7 @@ def _check_distinct(vocabulary: Vocabulary, where: str) -> None:
         raise _broken(where, "vocabulary", f"two tokens are spelled '{twice}'")
 
 
-def _hashes(vocabulary: Vocabulary) -> npt.NDArray[np.uint64]:
+def _hashes(vocabulary: Vocabulary) -> UInt64Array:
     """A number for each token, by its bytes: Σ (byte + 1) · cⁱ modulo 2⁶⁴; no token is empty."""
     starts, lengths = vocabulary.offsets[:-1], vocabulary.lengths
     powers = np.multiply.accumulate(np.full(int(lengths.max()), 0x9E3779B97F4A7C15, np.uint64))
@@ -79,11 +80,7 @@ def _hashes(vocabulary: Vocabulary) -> npt.NDArray[np.uint64]:
 
 
 def check_merges(vocabulary: Vocabulary, merges: Int32Array, where: str) -> None:
-    """Ids in range, results the concatenation of their parts, no pair twice, parts first.
-
-    Raises:
-        ModtokError: names `where` and the merge.
-    """
+    """Ids in range, results the concatenation of their parts, no pair twice, parts first."""
     base = len(vocabulary.specials) + 256
     if merges.ndim != 2 or merges.shape[1] != 3:
         raise _broken(where, "merges", f"shape {merges.shape}, expected (M, 3)")
@@ -115,8 +112,8 @@ def check_merges(vocabulary: Vocabulary, merges: Int32Array, where: str) -> None
         raise _broken(
             where, "merges", f"merge {int(again.min())} repeats the pair of an earlier merge"
         )
-    given = np.arange(len(vocabulary)) < base
-    late = improper_merges(merges, np.arange(len(merges)), given)
+    basic = np.arange(len(vocabulary)) < base
+    late = improper_merges(merges, np.arange(len(merges)), basic)
     if len(late):
         raise _broken(where, "merges", f"merge {late[0]} joins a token that is not made before it")
     made = np.zeros(len(vocabulary), dtype=np.bool_)
@@ -126,29 +123,23 @@ def check_merges(vocabulary: Vocabulary, merges: Int32Array, where: str) -> None
         raise _broken(where, "merges", f"none makes token {_first(~made)}")
 
 
-def improper_merges(
-    merges: Int32Array, chosen: npt.NDArray[np.int64], given: BoolArray
-) -> npt.NDArray[np.int64]:
+def improper_merges(merges: Int32Array, chosen: Int64Array, basic: BoolArray) -> Int64Array:
     """Those of the `chosen` merges (ascending ranks) with a part that none before it makes.
 
     given (V,) bool: tokens that no merge has to make, special tokens and bytes.
     """
-    first = np.where(given, -1, len(merges))
+    first = np.where(basic, -1, len(merges))
     # Backwards, so that of several merges to one token the earliest is written last.
     first[merges[chosen[::-1], 2]] = chosen[::-1]
     late = (first[merges[chosen, 0]] >= chosen) | (first[merges[chosen, 1]] >= chosen)
-    found: npt.NDArray[np.int64] = chosen[late]
-    return found
+    ranks: Int64Array = chosen[late]
+    return ranks
 
 
 def check_token_membership(
     vocabulary: Vocabulary, members: BoolArray, languages: Sequence[str], where: str
 ) -> None:
-    """Every token is in a language, special tokens and bytes in all; members (V, L) bool.
-
-    Raises:
-        ModtokError: names `where` and the row.
-    """
+    """Every token is in a language, special tokens and bytes in all; members (V, L) bool."""
     base = len(vocabulary.specials) + 256
     _check_rows(members, (len(vocabulary), len(languages)), "token_membership", where)
     if not members[:base].all():
@@ -167,14 +158,11 @@ def check_merge_membership(
     """Every language has, with a token or a merge, all that it is made of.
 
     Shapes: members (V, L) and merge_members (M, L) bool.
-
-    Raises:
-        ModtokError: names `where`, the language and the token or merge.
     """
     check_token_membership(vocabulary, members, languages, where)
     _check_rows(merge_members, (len(merges), len(languages)), "merge_membership", where)
     size, base = len(vocabulary), len(vocabulary.specials) + 256
-    given = np.arange(size) < base
+    basic = np.arange(size) < base
     for column, language in enumerate(languages):
         chosen = np.flatnonzero(merge_members[:, column])
         outside = ~members[merges[chosen], column]
@@ -183,7 +171,7 @@ def check_merge_membership(
             raise _broken(
                 where, "merge_membership", f"merge {rank} is in '{language}', a token of it is not"
             )
-        late = improper_merges(merges, chosen, given)
+        late = improper_merges(merges, chosen, basic)
         if len(late):
             raise _broken(
                 where,
@@ -200,6 +188,60 @@ def check_merge_membership(
                 "token_membership",
                 f"'{language}' has token {_first(lacking)} but no merge that makes it",
             )
+
+
+def check_pieces(vocabulary: Vocabulary, scores: Float64Array | None, where: str) -> None:
+    """Check a Unigram vocabulary.
+
+    Special tokens, the 256 bytes in order, at least one piece; pieces different, whole
+    characters, none crosses a word boundary of the pre-tokenizer; scores finite.
+    """
+    if not isinstance(vocabulary, PieceVocabulary):
+        raise _broken(where, "vocabulary", "is not a vocabulary of pieces")
+    first = vocabulary.first
+    if len(vocabulary) <= first:
+        raise _broken(where, "vocabulary", "has no pieces")
+    if not vocabulary.specials:
+        raise _broken(where, "specials", "no special token for unknown characters")
+    if (vocabulary.lengths < 1).any():
+        raise _broken(where, "vocabulary", "a token is empty")
+    at = vocabulary.offsets[first - 256]
+    single = (vocabulary.lengths[first - 256 : first] == 1).all()
+    if not single or (vocabulary.data[at : at + 256] != BYTE_ORDER).any():
+        raise _broken(where, "vocabulary", "the 256 bytes do not follow the special tokens")
+    data, starts = vocabulary.data, vocabulary.offsets[first:-1]
+    try:
+        data[vocabulary.offsets[first] :].tobytes().decode()
+    except UnicodeDecodeError as error:
+        raise _broken(where, "vocabulary", "a piece is not UTF-8") from error
+    if ((data[starts] & 0xC0) == 0x80).any():
+        raise _broken(where, "vocabulary", "a piece begins within a character")
+    crossing = _crossing(data, vocabulary.offsets, first)
+    if crossing is not None:
+        text = vocabulary.token_bytes(crossing).decode()
+        raise _broken(where, "vocabulary", f"piece {text!r} crosses a word boundary")
+    names = vocabulary.tokens()[first:]
+    if len(set(names)) != len(names):
+        seen: set[bytes] = set()
+        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise _broken(where, "vocabulary", f"the piece {twice.decode()!r} occurs twice")
+    if scores is None or scores.shape != (len(vocabulary),) or not np.isfinite(scores).all():
+        raise _broken(where, "scores", "not a finite number for every token")
+
+
+def _crossing(data: UInt8Array, offsets: Int64Array, first: int) -> int | None:
+    """The first piece in which a word of the pre-tokenizer `unigram` would end, None if in none."""
+    kinds = _BYTE_KINDS[data]
+    before, after = kinds[:-1], kinds[1:]
+    cut = (before == 2) | (after == 2)
+    cut |= (before != after) & ((after == 1) | (after == 3) | (before == 3))
+    inside = np.zeros(len(data) + 1, dtype=np.bool_)
+    inside[1:-1] = cut
+    inside[offsets] = False
+    inside[: offsets[first]] = False
+    if not inside.any():
+        return None
+    return int(np.searchsorted(offsets, int(np.argmax(inside)), side="right")) - 1
 
 
 def _check_rows(mask: BoolArray, shape: tuple[int, int], name: str, where: str) -> None:

@@ -15,9 +15,17 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import Int32Array, Int64Array, UInt8Array
+from modtok_cli.base.arrays import (
+    BoolArray,
+    Int32Array,
+    Int64Array,
+    UInt8Array,
+    flatten,
+    offsets_of,
+    unflatten,
+)
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.learn.merges import byte_order
+from modtok_cli.learn.merges import byte_ids, byte_order
 
 
 class Unsuited(ModtokError):
@@ -31,6 +39,14 @@ _SPELLING = np.zeros(256, dtype="<u4")
 _SPELLING[BYTE_ORDER] = [*byte_order()[:_PRINTABLE], *range(0x100, 0x100 + 256 - _PRINTABLE)]
 _MEANING = np.full(0x100 + 256 - _PRINTABLE, -1, dtype=np.int16)
 _MEANING[_SPELLING] = np.arange(256)
+
+
+def byte_piece(byte: int) -> str:
+    """The name of a byte's piece: `byte_piece(10)` is "<0x0A>"."""
+    return f"<0x{byte:02X}>"
+
+
+BYTE_NAMES = tuple(map(byte_piece, byte_order()))
 
 
 def spell(data: bytes | UInt8Array) -> str:
@@ -54,8 +70,7 @@ def gather(
     """Concatenate the entries `ids` of a flat table; returns (data, offsets) of the result."""
     starts = offsets[ids]
     lengths = offsets[np.asarray(ids) + 1] - starts
-    ends = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=ends[1:])
+    ends = offsets_of(lengths)
     take = np.repeat(starts - ends[:-1], lengths)
     take += np.arange(len(take))
     return data[take], ends
@@ -83,19 +98,13 @@ class Vocabulary:
     def from_tokens(cls, specials: Sequence[str], tokens: Sequence[bytes]) -> Vocabulary:
         """From special tokens and the byte strings that follow them."""
         entries = [special.encode() for special in specials] + list(tokens)
-        offsets = np.zeros(len(entries) + 1, dtype=np.int64)
-        np.cumsum([len(entry) for entry in entries], out=offsets[1:])
-        return cls(tuple(specials), np.frombuffer(b"".join(entries), dtype=np.uint8), offsets)
+        return cls(tuple(specials), *flatten(entries))
 
     @classmethod
     def from_spellings(
         cls, specials: Sequence[str], spellings: Sequence[str], where: str
     ) -> Vocabulary:
-        """From the strings of a `tokenizer.json`, in id order, special tokens first.
-
-        Raises:
-            Unsuited: a token is empty or does not spell bytes; names `where` and the token.
-        """
+        """From the strings of a `tokenizer.json`, in id order, special tokens first."""
         first = len(specials)
         head = [special.encode() for special in specials]
         lengths = np.fromiter(map(len, spellings), dtype=np.int64, count=len(spellings))
@@ -109,8 +118,7 @@ class Vocabulary:
                 "spelling",
                 where=where,
             )
-        offsets = np.zeros(len(spellings) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
+        offsets = offsets_of(lengths)
         data = np.concatenate([np.frombuffer(b"".join(head), dtype=np.uint8), body])
         return cls(tuple(specials), data, offsets)
 
@@ -128,8 +136,7 @@ class Vocabulary:
 
     def tokens(self) -> list[bytes]:
         """Bytes of every token, in id order."""
-        flat = self.data.tobytes()
-        return [flat[start:stop] for start, stop in pairwise(self.offsets.tolist())]
+        return unflatten(self.data, self.offsets)
 
     def spellings(self) -> list[str]:
         """What a `tokenizer.json` calls each token, in id order; special tokens by their text."""
@@ -162,13 +169,94 @@ class Vocabulary:
         return Vocabulary(self.specials, data, offsets, self.distinct)
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
-        """Concatenated bytes of tokens.
-
-        Raises:
-            ModtokError: an id outside the vocabulary.
-        """
+        """Concatenated bytes of tokens."""
         flat = np.asarray(ids, dtype=np.int64).reshape(-1)
         if len(flat) and (int(flat.min()) < 0 or int(flat.max()) >= len(self)):
             odd = flat[(flat < 0) | (flat >= len(self))][0]
             raise ModtokError(f"token id {odd} is outside the vocabulary of {len(self)} tokens")
         return gather(self.data, self.offsets, flat)[0].tobytes()
+
+
+class PieceVocabulary(Vocabulary):
+    """Special tokens, the 256 byte tokens, then pieces: whole characters in UTF-8.
+
+    A byte-level BPE has one token for the byte 0x61. Here "<0x61>" spells the byte of some
+    character that is no piece, and the piece "a" is another token. A file spells pieces as they
+    are, a space as a space.
+
+    >>> v = PieceVocabulary.from_spellings(("<unk>",), ["<unk>", *BYTE_NAMES, " a"], "")
+    >>> v.spellings()[-2:], v.token_bytes(257), v.first
+    (['<0xAD>', ' a'], b' a', 257)
+    """
+
+    @classmethod
+    def from_spellings(
+        cls, specials: Sequence[str], spellings: Sequence[str], where: str
+    ) -> PieceVocabulary:
+        """From the strings of a file, in id order: special tokens, byte names, pieces."""
+        first = len(specials)
+        if tuple(spellings[first : first + 256]) != BYTE_NAMES:
+            raise Unsuited(
+                f"field 'model.vocab': tokens {first} to {first + 255} are not the 256 bytes "
+                "in order",
+                where=where,
+            )
+        tokens = [text.encode() for text in specials]
+        tokens += [bytes([byte]) for byte in byte_order()]
+        try:
+            tokens += [text.encode() for text in spellings[first + 256 :]]
+        except UnicodeEncodeError as error:
+            raise ModtokError(
+                f"field 'model.vocab': {error.object!r} is not valid Unicode", where=where
+            ) from error
+        return cls(tuple(specials), *flatten(tokens))
+
+    @property
+    def first(self) -> int:
+        """Id of the first piece."""
+        return len(self.specials) + 256
+
+    def spellings(self) -> list[str]:
+        """What a file calls each token, in id order."""
+        pieces = unflatten(self.data, self.offsets[self.first :])
+        return [*self.specials, *BYTE_NAMES, *(piece.decode() for piece in pieces)]
+
+    @cached_property
+    def byte_ids(self) -> Int32Array:
+        """Id of each of the 256 byte tokens; shape (256,) int32."""
+        return byte_ids(len(self.specials))
+
+    def take(self, ids: npt.NDArray[np.integer]) -> PieceVocabulary:
+        """The tokens `ids`, which begin with every special token and byte, renumbered from 0."""
+        data, offsets = gather(self.data, self.offsets, ids)
+        return PieceVocabulary(self.specials, data, offsets)
+
+
+class Selection:
+    """The tokens of a mask; a vocabulary of their own is made when it is asked for.
+
+    Attributes:
+        whole: the vocabulary that they are selected from.
+        mask: (V,) bool, None for all tokens.
+        global_ids: (n,) int32, ascending: the id in `whole` of each local id.
+        local_of_global: (V,) int32: the local id of each id in `whole`, -1 outside.
+    """
+
+    def __init__(self, whole: Vocabulary, mask: BoolArray | None = None) -> None:
+        self.whole = whole
+        self.mask = mask
+        if mask is None:
+            self.global_ids = np.arange(len(whole), dtype=np.int32)
+            self.local_of_global = self.global_ids
+        else:
+            self.global_ids = np.flatnonzero(mask).astype(np.int32)
+            self.local_of_global = np.where(
+                mask, np.cumsum(mask, dtype=np.int32) - np.int32(1), np.int32(-1)
+            )
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens in local order."""
+        if len(self.global_ids) == len(self.whole):
+            return self.whole
+        return self.whole.take(self.global_ids)

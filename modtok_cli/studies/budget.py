@@ -13,7 +13,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Data, Force, Langs, OutputFile, Texts, Threads
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.learn.state import check_budget
+from modtok_cli.learn.merges import check_budget
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.studies.bench import Bench, Command, K, load_bench

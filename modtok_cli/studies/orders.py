@@ -10,8 +10,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Data, Force, Langs, OutputFile, Texts, Threads
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.learn.bpe import learn_bpe
-from modtok_cli.learn.sequential import SequentialLearner
+from modtok_cli.learn.sequential import SequentialLearner, learn_bpe
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.studies.bench import Bench, Command, K, Orders, Seed, language_orders, load_bench
 from modtok_cli.studies.rows import Row, StudyFile

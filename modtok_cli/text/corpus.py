@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import scratch_beside
+from modtok_cli.base.memory import parse_bytes
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.text.bounded_count import count_into
-from modtok_cli.text.count_files import count_files
-from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
+from modtok_cli.text.counter import WordCounter
+from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.parallel import read_each
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
+from modtok_cli.text.readers import read_spans
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance, display
 from modtok_cli.text.table_files import (
     SUFFIX,
     Header,
+    Source,
+    is_table,
+    load_counts,
     read_header,
+    save_counts,
     sources_of,
 )
+from modtok_cli.text.table_merging import MEMORY, merge_files
+from modtok_cli.text.table_tsv import read_tsv
 from modtok_cli.text.workspace import files_in, language_files
 
 
@@ -37,14 +45,10 @@ def count_corpus(
     A path is a text file, a `.counts` or `.tsv` table, a directory of those, or "-". The
     result depends neither on the order of the files nor on `threads`, which share them.
     `reading` is that of `readers.read_documents`; progress is in bytes of the files.
-
-    Raises:
-        ModtokError: a file is missing or damaged, or there is no text; names it, with the line.
-        UsageError: a table was split by another pre-tokenizer.
     """
-    given = list(paths)
-    files = [file for path in given for file in files_in(path)]
-    name = Path(given[0]).name if len(given) == 1 else f"{len(given)} files"
+    sources = list(paths)
+    files = [file for path in sources for file in files_in(path)]
+    name = Path(sources[0]).name if len(sources) == 1 else f"{len(sources)} files"
     # One thread takes all files into one table; more take a file each and merge.
     shares = [[file] for file in files] if threads > 1 else [files]
     tables = read_each(
@@ -60,8 +64,8 @@ def count_corpus(
     table = merge_counts(tables)
     if not len(table) and not table.size.documents:
         raise ModtokError(
-            "holds no text" if len(given) == 1 else "hold no text",
-            where=", ".join(map(display, given)),
+            "holds no text" if len(sources) == 1 else "hold no text",
+            where=", ".join(map(display, sources)),
             remedy="choose the field of the languages with --lang-field"
             if reading.lang_field
             else "expected a file with one document per line",
@@ -77,11 +81,7 @@ def count_languages(
     progress: Progress = SILENT,
     threads: int | None = None,
 ) -> dict[str, WordCounts]:
-    """Word counts of each language, several at a time (`threads`: default one a core).
-
-    Raises:
-        ModtokError: as `count_corpus`; the first error stops the work.
-    """
+    """Word counts of each language, several at a time (`threads`: default one a core)."""
     languages = sorted(files)
     tables = read_each(
         lambda name, advance: count_files(
@@ -113,9 +113,6 @@ def write_counts(
     A table made from the same files (name, size and time) is kept, with a note, unless
     `force`. Each table is written atomically when it is complete, so a stopped run resumes.
     `memory`: bytes of the tables of words of all threads (`bounded_count`).
-
-    Raises:
-        ModtokError: as `count_corpus` and `workspace.language_files`.
     """
     files = language_files(data, languages, reading, progress=progress)
     for language, paths in files.items():
@@ -128,9 +125,9 @@ def write_counts(
     waiting = []
     for language, paths in files.items():
         place = output / f"{language}{SUFFIX}"
-        found = None if force else _finished(place, paths, pretokenizer, reading)
-        if found:
-            rows[language] = _row(language, found.size, found.words, found.unique, place, True)
+        header = None if force else _finished(place, paths, pretokenizer, reading)
+        if header:
+            rows[language] = _row(header, place, unchanged=True)
         else:
             waiting.append(language)
     if rows:
@@ -162,9 +159,7 @@ def write_counts(
                 where=", ".join(map(str, paths)),
                 remedy="add text, or leave the language out",
             )
-        rows[language] = _row(
-            language, header.size, header.words, header.unique, place, unchanged=False
-        )
+        rows[language] = _row(header, place, unchanged=False)
 
     read_each(
         count,
@@ -177,16 +172,12 @@ def write_counts(
     return [rows[language] for language in sorted(rows)]
 
 
-def _row(
-    language: str, size: CorpusSize, words: int, unique: int, place: Path, unchanged: bool
-) -> dict[str, object]:
+def _row(header: Header, place: Path, *, unchanged: bool) -> dict[str, object]:
     return {
-        "language": language,
-        "documents": size.documents,
-        "characters": size.characters,
-        "bytes": size.bytes,
-        "words": words,
-        "unique": unique,
+        "language": header.language,
+        **vars(header.size),
+        "words": header.words,
+        "unique": header.unique,
         "path": str(place),
         "unchanged": unchanged,
     }
@@ -208,3 +199,139 @@ def _finished(
         sources_of(paths),
     )
     return header if same else None
+
+
+def count_files(
+    files: Sequence[Path | str],
+    pretokenizer: PreTokenizer,
+    reading: Reading,
+    progress: Progress,
+    advance: Advance | None,
+    *,
+    may_be_empty: bool | None = None,
+    most: int = 0,
+    spill: Callable[[WordCounts], None] | None = None,
+) -> WordCounts:
+    """Count files, texts and tables, one after the other.
+
+    A text file `may_be_empty`, by default one among others: then the table may be empty too.
+    `most` and `spill` are those of the `WordCounter`.
+    """
+    counter = WordCounter(pretokenizer, most, spill)
+    if may_be_empty is None:
+        may_be_empty = len(files) > 1
+    tables: list[WordCounts] = []
+    for file in files:
+        if not is_table(file):
+            for spans in read_spans(
+                file, reading, progress=progress, advance=advance, may_be_empty=may_be_empty
+            ):
+                counter.add_spans(spans.data, spans.starts, spans.stops)
+        elif Path(file).suffix == SUFFIX:
+            table = load_counts(Path(file))
+            check_pattern(file, table.pretokenizer.name, pretokenizer)
+            tables.append(table)
+            if advance:
+                advance(Path(file).stat().st_size)
+        else:
+            tables.append(read_tsv(file, pretokenizer, reading, progress, advance))
+    if counter.documents or not tables:
+        tables.append(counter.result())
+    return merge_counts(tables)
+
+
+def check_pattern(file: Path | str, name: str, pretokenizer: PreTokenizer) -> None:
+    """Check that the words of a table were split as expected."""
+    if name != pretokenizer.name:
+        raise UsageError(
+            f"counted with pre-tokenizer '{name}', expected '{pretokenizer.name}'",
+            where=str(file),
+            remedy="count the text again",
+        )
+
+
+LEAST_MEMORY = 100_000_000
+"""Bytes below which tables are too small to be worth their files."""
+_COPIES = 4
+"""Times its own size that a table takes at most while it is sorted and written."""
+
+
+def checked_memory(value: str | int | None) -> int | None:
+    """Bytes of a bound such as "4GB"; None if there is none."""
+    if value is None:
+        return None
+    try:
+        memory = parse_bytes(value)
+    except ValueError as error:
+        raise UsageError(str(error), where="--memory") from error
+    if memory < LEAST_MEMORY:
+        raise UsageError(f"expected 100MB or more, got {value}", where="--memory")
+    return memory
+
+
+def count_into(
+    output: Path,
+    language: str,
+    files: Sequence[Path],
+    pretokenizer: PreTokenizer,
+    reading: Reading,
+    sources: Sequence[Source],
+    progress: Progress,
+    advance: Advance | None,
+    *,
+    memory: int | None = None,
+    recorded: Reading | None = None,
+    may_be_empty: bool | None = None,
+) -> Header | None:
+    """Write the table of texts and tables at `output`; None, and no file, if they have no words.
+
+    The file is the same for any `memory`, the bytes that tables of words may take while counting
+    and merging. It does not bound `.tsv` tables, which are read whole, nor the buffers of readers.
+    `recorded` is the reading in the header, if not `reading`.
+    """
+    said = recorded or reading
+    if may_be_empty is None:
+        may_be_empty = len(files) > 1
+    if memory is None:
+        table = count_files(
+            files, pretokenizer, reading, progress, advance, may_be_empty=may_be_empty
+        )
+        if not len(table):
+            return None
+        save_counts(table, output, language, sources, said)
+        return read_header(output)
+    with scratch_beside(output) as scratch:
+        parts = [Path(file) for file in files if Path(file).suffix == SUFFIX]
+        texts = [file for file in files if Path(file).suffix != SUFFIX]
+        for path in parts:
+            check_pattern(path, read_header(path).pretokenizer, pretokenizer)
+            if advance:
+                advance(path.stat().st_size)
+
+        def spill(table: WordCounts) -> None:
+            parts.append(scratch / f"{len(parts):05d}{SUFFIX}")
+            save_counts(table, parts[-1], language)
+
+        if texts:
+            table = count_files(
+                texts,
+                pretokenizer,
+                reading,
+                progress,
+                advance,
+                may_be_empty=may_be_empty,
+                most=memory // _COPIES,
+                spill=spill,
+            )
+            if not parts:
+                if len(table):
+                    save_counts(table, output, language, sources, said)
+                return read_header(output) if len(table) else None
+            spill(table)
+            del table
+        window = min(MEMORY, memory // _COPIES)
+        header = merge_files(parts, output, language, scratch, sources, said, window)
+    if not header.unique:
+        output.unlink()
+        return None
+    return header

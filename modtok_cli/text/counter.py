@@ -127,12 +127,12 @@ class WordCounter:
 
     def _listed(self, documents: int) -> WordCounts:
         data, offsets, counts = self._counter.table()
-        found = size_of(data, offsets, counts, documents)
+        changed = size_of(data, offsets, counts, documents)
         # The size is that of the text, the words are those of the changed one.
         size = CorpusSize(
-            found.documents,
-            found.characters - self._grown.characters,
-            found.bytes - self._grown.bytes,
+            changed.documents,
+            changed.characters - self._grown.characters,
+            changed.bytes - self._grown.bytes,
         )
         return WordCounts(data, offsets, counts, self.pretokenizer, size)
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int64Array, UInt8Array
+from modtok_cli.base.arrays import Int64Array, UInt8Array, flatten, unflatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
@@ -82,16 +81,14 @@ class WordCounts:
                 raise ValueError(f"a word needs bytes and a count of at least 1: {word!r}, {count}")
             total[word] = total.get(word, 0) + count
         words = sorted(total)
-        offsets = np.zeros(len(words) + 1, dtype=np.int64)
-        np.cumsum([len(word) for word in words], out=offsets[1:])
-        data = np.frombuffer(b"".join(words), dtype=np.uint8).copy()
+        data, offsets = flatten(words)
         counts = np.array([total[word] for word in words], dtype=np.int64)
-        return cls(data, offsets, counts, pretokenizer, size or size_of(data, offsets, counts))
+        size = size or size_of(data, offsets, counts)
+        return cls(data.copy(), offsets, counts, pretokenizer, size)
 
     def words(self) -> list[bytes]:
         """The words, ascending."""
-        data, cuts = self.data.tobytes(), self.offsets.tolist()
-        return [data[start:stop] for start, stop in pairwise(cuts)]
+        return unflatten(self.data, self.offsets)
 
     def pairs(self) -> Iterator[tuple[bytes, int]]:
         """(word, count), words ascending."""
@@ -139,9 +136,6 @@ def merge_counts(tables: Sequence[WordCounts]) -> WordCounts:
     """The table of all the texts together: count(a + b) = count(a) + count(b), exactly.
 
     Any order of `tables` gives the same bytes. No table gives the empty one of `bpe`.
-
-    Raises:
-        UsageError: the tables have different pre-tokenizers.
     """
     if not tables:
         return WordCounts.from_pairs([])

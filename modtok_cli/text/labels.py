@@ -59,10 +59,10 @@ def by_label(items: Iterable[tuple[str, Item]]) -> dict[str, list[Item]]:
     """
     of = [(canonical(name), item) for name, item in items]
     short = shortened(name for name, _ in of)
-    found: dict[str, list[Item]] = {}
+    groups: dict[str, list[Item]] = {}
     for name, item in of:
-        found.setdefault(short[name], []).append(item)
-    return found
+        groups.setdefault(short[name], []).append(item)
+    return groups
 
 
 def the_one(name: str, known: Sequence[str]) -> str | None:
@@ -71,8 +71,8 @@ def the_one(name: str, known: Sequence[str]) -> str | None:
     >>> the_one("fra_Latn", ["en", "fr"]), the_one("zh", ["zh-Hans", "zh-Hant"])
     ('fr', None)
     """
-    found = matching(name, known)
-    return found[0] if len(found) == 1 else None
+    labels = matching(name, known)
+    return labels[0] if len(labels) == 1 else None
 
 
 @lru_cache(1 << 16)
@@ -97,8 +97,8 @@ def target_of(pair: str) -> str:
     >>> target_of("en-zh-Hant")
     'zh-Hant'
     """
-    found = split_pair(pair)
-    return pair if found is None else found[1]
+    languages = split_pair(pair)
+    return pair if languages is None else languages[1]
 
 
 def split_pair(pair: str) -> tuple[str, str] | None:

@@ -73,11 +73,11 @@ def language_name(code: str) -> str:
     >>> language_name("fi"), language_name("sr-Latn"), language_name("math"), language_name("xyz")
     ('Finnish', 'Serbian (Latn)', 'Mathematics', 'xyz')
     """
-    found = subtags(code)
-    if found is None or found[0] not in _table():
+    tags = subtags(code)
+    if tags is None or tags[0] not in _table():
         return code
-    more = ", ".join(filter(None, found[1:]))
-    return f"{_table()[found[0]]} ({more})" if more else _table()[found[0]]
+    more = ", ".join(filter(None, tags[1:]))
+    return f"{_table()[tags[0]]} ({more})" if more else _table()[tags[0]]
 
 
 @cache
@@ -93,6 +93,6 @@ def guess_language(name: str) -> str | None:
     """
     words = re.findall(r"[^\W\d_]+", name.split(".")[0].lower())
     for word in (" ".join(words), *words[:1]):
-        if found := _codes().get(word) or code_of_name(word):
-            return normalize(found)
+        if label := _codes().get(word) or code_of_name(word):
+            return normalize(label)
     return None

@@ -102,8 +102,8 @@ def canonical(label: str) -> str:
     >>> [canonical(code) for code in ("fra_Latn", "pt-br", "zho_Hant_TW", "fre", "X-Law")]
     ['fr-Latn', 'pt-BR', 'zh-Hant-TW', 'fr', 'x-law']
     """
-    found = subtags(label)
-    return label if found is None else "-".join(filter(None, found))
+    tags = subtags(label)
+    return label if tags is None else "-".join(filter(None, tags))
 
 
 def normalize(code: str) -> str:
@@ -114,8 +114,8 @@ def normalize(code: str) -> str:
     >>> [normalize(code) for code in ("fra_Latn", "fre", "pt-BR", "zho_Hant", "ceb", "fr-x-law")]
     ['fr', 'fr', 'pt', 'zh', 'ceb', 'fr-x-law']
     """
-    found = subtags(code)
-    return code if found is None else "-".join(filter(None, (found[0], found[3])))
+    tags = subtags(code)
+    return code if tags is None else "-".join(filter(None, (tags[0], tags[3])))
 
 
 def long_code(code: str) -> str:
@@ -176,8 +176,8 @@ def is_language(code: str) -> bool:
     >>> [is_language(code) for code in ("fi", "fra_Latn", "ceb", "code", "x-law", "xx", "part")]
     [True, True, True, True, True, False, False]
     """
-    found = subtags(code)
-    return found is not None and (len(found[0]) > 2 or found[0] in _table())
+    tags = subtags(code)
+    return tags is not None and (len(tags[0]) > 2 or tags[0] in _table())
 
 
 def label_of_path(path: str | Path) -> str | None:
@@ -191,25 +191,15 @@ def label_of_path(path: str | Path) -> str | None:
     parts = PurePath(path).parts
     if not parts:
         return None
-    found = code_of_name(parts[-1])
-    if found:
-        return canonical(found)
+    label = code_of_name(parts[-1])
+    if label:
+        return canonical(label)
     for directory in reversed(parts[:-1]):
         # A directory counts only if all of its name is a code of a language: "data" and "tmp"
         # are not one, and a directory "code" may hold anything.
         if _known(directory):
             return canonical(directory)
     return None
-
-
-def language_of_path(path: str | Path) -> str | None:
-    """The language a file is named after, or its nearest directory; None if none is.
-
-    >>> [language_of_path(p) for p in ("fr.txt", "fra_Latn.devtest", "data/fi/part-0.jsonl.zst")]
-    ['fr', 'fr', 'fi']
-    """
-    found = label_of_path(path)
-    return found and normalize(found)
 
 
 def code_of_name(name: str) -> str | None:

@@ -11,18 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import UInt8Array
 from modtok_cli.base.files import write_bytes
-from modtok_cli.text.code_points import (
-    CODE_POINTS,
-    LETTER,
-    LOWER,
-    MARK,
-    NUMBER,
-    SPACE,
-    UPPER,
-)
+from modtok_cli.core.text import CODE_POINTS, LETTER, LOWER, MARK, NUMBER, SPACE, UPPER
 
 _CLASSES = {LETTER: r"\p{L}", NUMBER: r"\p{N}", SPACE: r"\s", MARK: r"\p{M}"}
 CASES = {UPPER: r"[\p{Lu}\p{Lt}]", LOWER: r"\p{Ll}"}
@@ -33,7 +25,7 @@ _SURROGATES = range(0xD800, 0xE000)
 _CHUNK = 4096  # the library takes time with the square of a text's matches
 
 
-def ask_engine(classes: Mapping[int, str] = _CLASSES) -> npt.NDArray[np.uint8]:
+def ask_engine(classes: Mapping[int, str] = _CLASSES) -> UInt8Array:
     """Class of every code point by the installed `tokenizers`; shape (0x110000,) uint8."""
     from tokenizers import Regex, pre_tokenizers
 
@@ -51,7 +43,7 @@ def ask_engine(classes: Mapping[int, str] = _CLASSES) -> npt.NDArray[np.uint8]:
     return table
 
 
-def render(table: npt.NDArray[np.uint8], library: str, cases: bool = False) -> str:
+def render(table: UInt8Array, library: str, cases: bool = False) -> str:
     """The table as rows of C: first and last code point and class of each run."""
     cuts = np.flatnonzero(np.diff(table)) + 1
     starts = [0, *cuts.tolist()]

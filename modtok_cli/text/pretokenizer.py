@@ -12,9 +12,11 @@ import ctypes
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.plugins import Plugins
 from modtok_cli.core.library import WORD_END, Splitter
 from modtok_cli.core.text import native_pretokenizers
 
@@ -175,32 +177,26 @@ def _native() -> Mapping[str, PreTokenizer]:
     }
 
 
+OTHERS = Plugins("modtok.pretokenizers")
+
+
 @cache
 def pretokenizers() -> Mapping[str, PreTokenizer]:
     """All pre-tokenizers by name, those of other packages too."""
-    from importlib.metadata import entry_points
-
-    others = {
-        entry.name: PatternPreTokenizer(entry.name, entry.load())
-        for entry in entry_points(group="modtok.pretokenizers")
-    }
+    others = {name: PatternPreTokenizer(name, OTHERS.load(name)) for name in OTHERS.names()}
     return {**others, **_native()}
 
 
 def find_pretokenizer(name: str) -> PreTokenizer:
-    """The pre-tokenizer of that name.
-
-    Raises:
-        UsageError: there is none; names those there are.
-    """
+    """The pre-tokenizer of that name."""
     # Looking for entry points takes tens of milliseconds.
-    found = _native().get(name) or pretokenizers().get(name)
-    if found is None:
+    pretokenizer = _native().get(name) or pretokenizers().get(name)
+    if pretokenizer is None:
         raise UsageError(
             f"unknown pre-tokenizer '{name}'",
             remedy=f"choose from: {', '.join(sorted(pretokenizers()))}",
         )
-    return found
+    return pretokenizer
 
 
 def pretokenizer_of_json(node: Any, *, byte_level: bool) -> PreTokenizer | None:
@@ -215,3 +211,16 @@ def pretokenizer_of_json(node: Any, *, byte_level: bool) -> PreTokenizer | None:
 BPE, GEMMA, NONE, PHRASES, UNIGRAM = (
     find_pretokenizer(name) for name in ("bpe", "gemma", "none", "phrases", "unigram")
 )
+
+
+PretokenizerName = Annotated[
+    str | None,
+    Option(
+        f"How text is split into words: {', '.join(_native())}.",
+        flags="--pretokenizer",
+        metavar="NAME",
+        complete="pretokenizers",
+        default=BPE.name,
+    ),
+]
+"""The parameter of learners; other packages may add names."""

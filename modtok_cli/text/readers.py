@@ -21,33 +21,16 @@ from modtok_cli.text.text_format import (
     Document,
     Source,
     Spans,
-    TextFormat,
     TextReader,
     format_of_content,
     format_of_name,
     text_formats,
 )
 
-__all__ = [
-    "Document",
-    "Spans",
-    "has_fields",
-    "is_text",
-    "read_batches",
-    "read_documents",
-    "read_line_batches",
-    "read_spans",
-    "text_files",
-]
-
 
 def is_text(path: Path) -> bool:
     """Whether a file with this name contains documents; a `.tsv` file, whether it has a header."""
-    return (_named(path) is not None or _is_only_packed(path)) and not is_table(path)
-
-
-def _named(path: Path) -> TextFormat | None:
-    return format_of_name(path)
+    return (format_of_name(path) is not None or _is_only_packed(path)) and not is_table(path)
 
 
 def _is_only_packed(path: Path) -> bool:
@@ -57,39 +40,36 @@ def _is_only_packed(path: Path) -> bool:
 
 def has_fields(path: Path) -> bool:
     """Whether the documents of a file have fields, such as that of their language."""
-    found = _named(path)
-    if found is None:
-        found = format_of_content(next(read_chunks(path), b""))
-    return found.fields
+    format = format_of_name(path)
+    if format is None:
+        format = format_of_content(next(read_chunks(path), b""))
+    return format.fields
 
 
 def text_files(path: str | Path) -> list[str | Path]:
     """The files to read for `path`: itself, or for a directory those below it, sorted.
 
     Hidden files and other formats in a directory are skipped.
-
-    Raises:
-        ModtokError: no such file; a directory without text; an unknown format.
     """
     if is_pipe(path):
         return [path]
     path = Path(path)
     names = f"{', '.join(text_formats())} (text also {', '.join(SUFFIXES)})"
     if path.is_dir():
-        found = sorted(
+        files = sorted(
             file
             for file in path.rglob("*")
             if is_text(file)
             and file.is_file()
             and not any(part.startswith(".") for part in file.relative_to(path).parts)
         )
-        if not found:
+        if not files:
             raise ModtokError(
                 "no text in this directory",
                 where=str(path),
                 remedy=f"put files there named {names}",
             )
-        return list(found)
+        return list(files)
     if not path.exists():
         raise ModtokError(
             "no such file or directory",
@@ -118,9 +98,6 @@ def read_documents(
     Documents without text, or that `reading` leaves out or changes, give a warning with their
     number. `advance` receives the number of (compressed) bytes read. A file without text is an
     error unless it `may_be_empty`, as one of several in a directory may.
-
-    Raises:
-        ModtokError: the file is invalid, as `file:line`.
     """
     return chain.from_iterable(
         read_batches(path, reading, progress=progress, advance=advance, may_be_empty=may_be_empty)
@@ -196,10 +173,10 @@ def _blocks(
 
 def _open(source: Source, reading: Reading) -> TextReader:
     """The reader of a file: by its name, or by its first bytes."""
-    found = None if is_pipe(source.path) else _named(Path(source.path))
-    if found is None:
+    format = None if is_pipe(source.path) else format_of_name(Path(source.path))
+    if format is None:
         chunks = source.chunks()
         first = next(chunks, b"")
         source = Source(source.path, source.advance, chain([first] if first else [], chunks))
-        found = format_of_content(first)
-    return found.reader(source, reading)
+        format = format_of_content(first)
+    return format.reader(source, reading)

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import UInt8Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
 
@@ -37,12 +37,7 @@ class Rewriting(PreTokenizer):
         parts = [base.name, *filter(None, [how])]
         if whole:
             parts.append(json.dumps(whole, ensure_ascii=False, separators=(",", ":")))
-        super().__init__(
-            _MARK.join(parts),
-            base.pattern,
-            base.splitter,
-            base.llama_cpp,
-        )
+        super().__init__(_MARK.join(parts), base.pattern, base.splitter, base.llama_cpp)
         self._found = re.compile(b"|".join(re.escape(text.encode()) for text in whole))
         if how:
             self.rewrite = REWRITES[how]
@@ -77,11 +72,7 @@ def _rewriting(base: PreTokenizer, how: str, whole: tuple[str, ...]) -> PreToken
 
 
 def restore_pretokenizer(name: str) -> PreTokenizer:
-    """The pre-tokenizer of that name, one that looks at documents too.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The pre-tokenizer of that name, one that looks at documents too."""
     base, mark, rest = name.partition(_MARK)
     how, _, texts = ("", "", rest) if rest.startswith("[") else rest.partition(_MARK)
     try:
@@ -127,7 +118,7 @@ def composed(document: bytes) -> bytes:
 
 
 @cache
-def _kinds() -> npt.NDArray[np.uint8]:
+def _kinds() -> UInt8Array:
     """What a code point means for form C: 0 nothing, 1 it may change something, 2 unknown.
 
     1 are those that change alone, that combine, or that compose with the one before. All from the

@@ -5,6 +5,9 @@ A phrase is a word of the pre-tokenizer `phrases`; its words are those of `bpe`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 
 from modtok_cli.base.arrays import Int64Array, UInt8Array
@@ -12,6 +15,9 @@ from modtok_cli.core.library import PADDING
 from modtok_cli.core.text import hash_spans, split
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import BPE
+from modtok_cli.text.readers import read_spans
+from modtok_cli.text.reading import Reading
+from modtok_cli.text.text_format import Spans
 
 LONGEST = 4
 """Words of the longest sequences."""
@@ -46,7 +52,7 @@ def frequent_sequences(
     begins_of_phrases = phrases.offsets[:-1] + np.arange(len(phrases))
     weights = phrases.counts[np.searchsorted(begins_of_phrases, starts, side="right") - 1]
     hashes = hash_spans(data, starts, stops)
-    found, ids = np.unique(hashes, return_inverse=True)
+    unique, ids = np.unique(hashes, return_inverse=True)
     # The sequence of `words` words that begins at word i is number `sequence[i]`, if frequent.
     sequence = np.where(separates, -1, ids).astype(np.int64)
     savings: list[Int64Array] = []
@@ -55,7 +61,7 @@ def frequent_sequences(
         at = np.flatnonzero((sequence[:-1] >= 0) & (sequence[1:] >= 0))
         at = at[at + words <= len(ids)]
         at = at[~separates[at + words - 1]]
-        codes = sequence[at] * len(found) + ids[at + words - 1]
+        codes = sequence[at] * len(unique) + ids[at + words - 1]
         _, first, which = np.unique(codes, return_index=True, return_inverse=True)
         counts = np.zeros(len(first), dtype=np.int64)
         np.add.at(counts, which, weights[at])
@@ -87,3 +93,54 @@ def _words(phrases: WordCounts) -> tuple[UInt8Array, Int64Array, Int64Array]:
     data = np.frombuffer(text + bytes(PADDING), dtype=np.uint8)
     ends = split(data, BPE.splitter)
     return data, np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]]), ends
+
+
+class Sample:
+    """Documents of a stream, evenly spread over it, whatever its length.
+
+    Every document is kept until they have more than `limit` bytes together; then every second one
+    of all documents so far and to come, and so on. One document is always kept.
+
+    >>> sample = Sample(limit=5)
+    >>> sample.add(join([b"ab", b"cd", b"ef", b"gh"]))
+    >>> sample.documents
+    [b'ab', b'ef']
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._stride = 1
+        self._seen = 0
+        self._size = 0
+        self._kept: list[bytes] = []
+
+    def add(self, spans: Spans) -> None:
+        """Go on to the next documents, and keep those that belong to the sample."""
+        for start, stop in zip(spans.starts.tolist(), spans.stops.tolist(), strict=True):
+            if self._seen % self._stride == 0:
+                self._kept.append(spans.data[start:stop].tobytes())
+                self._size += stop - start
+            self._seen += 1
+            while self._size > self._limit and len(self._kept) > 1:
+                self._stride *= 2
+                self._kept = self._kept[::2]
+                self._size = sum(map(len, self._kept))
+
+    @property
+    def documents(self) -> list[bytes]:
+        """The documents of the sample, in order."""
+        return list(self._kept)
+
+
+def sample_documents(
+    files: Sequence[Path | str], limit: int, *, reading: Reading = Reading()
+) -> list[bytes]:
+    """Up to `limit` bytes of documents of text files, evenly spread over all of them.
+
+    Warns of nothing: the files are read to count their words as well.
+    """
+    sample = Sample(limit)
+    for file in files:
+        for spans in read_spans(file, reading, may_be_empty=True):
+            sample.add(spans)
+    return sample.documents

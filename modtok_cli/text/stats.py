@@ -12,15 +12,16 @@ import numpy as np
 from modtok_cli.base.arrays import UInt64Array
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.core.text import hash_spans
-from modtok_cli.text.count_files import count_files
+from modtok_cli.text.corpus import count_files
 from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.parallel import read_each
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
-from modtok_cli.text.readers import Spans, read_spans
+from modtok_cli.text.readers import read_spans
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance
 from modtok_cli.text.table_files import is_table
+from modtok_cli.text.text_format import Spans
 
 Counted = Callable[[str, WordCounts], None]
 
@@ -91,15 +92,15 @@ def language_stats(
 
 
 def _smallest(spans: Spans, hashes: UInt64Array, samples: int) -> list[tuple[int, str]]:
-    found = []
+    smallest = []
     filled = np.flatnonzero(spans.stops > spans.starts)
     different, first = np.unique(hashes[filled], return_index=True)
     for value, document in zip(different[:samples], filled[first[:samples]], strict=True):
         start, stop = int(spans.starts[document]), int(spans.stops[document])
         # A code point has four bytes at most; an incomplete one is not shown.
         raw = spans.data[start : min(stop, start + 4 * SAMPLE_CHARACTERS)].tobytes()
-        found.append((int(value), raw.decode(errors="ignore")[:SAMPLE_CHARACTERS]))
-    return found
+        smallest.append((int(value), raw.decode(errors="ignore")[:SAMPLE_CHARACTERS]))
+    return smallest
 
 
 def corpus_stats(
@@ -118,9 +119,6 @@ def corpus_stats(
     is the number of documents to show per language, up to 200 characters each. Duplicates
     are found by a 64-bit hash of the document; empty ones do not count. `counted` receives
     the word counts of each language, from any thread.
-
-    Raises:
-        ModtokError: a file is missing, damaged or empty.
     """
     return read_each(
         lambda language, advance: language_stats(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import bz2
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,12 +20,7 @@ STDIN = "-"
 CHUNK = 1 << 19
 """Approximate number of bytes per piece of text: its arrays stay in the heap (`base.memory`)."""
 
-SUFFIXES = {
-    ".zst": b"\x28\xb5\x2f\xfd",
-    ".gz": b"\x1f\x8b",
-    ".bz2": b"BZh",
-    ".xz": b"\xfd7zXZ\0",
-}
+SUFFIXES = {".zst": b"\x28\xb5\x2f\xfd", ".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0"}
 """Suffixes of compressed files, and how their content begins."""
 
 _READ = 1 << 18
@@ -50,26 +47,14 @@ def read_chunks(path: str | Path, advance: Advance | None = None) -> Iterator[by
 
     Files of `SUFFIXES` are decompressed, pipes and standard input by their first bytes.
     `advance` receives the number of compressed bytes read.
-
-    Raises:
-        ModtokError: no such file, or it cannot be read.
-        Broken: compressed data that is damaged or ends early. Everything before it has
-            been yielded by then.
     """
     pieces = _raw(path, advance)
     first = next(pieces, b"")
     suffix = "" if is_pipe(path) else Path(path).suffix
     if not suffix:
         suffix = next((s for s, magic in SUFFIXES.items() if first.startswith(magic)), "")
-    if suffix == ".zst":
-        return _gather(_zstd(first, pieces))
-    if suffix == ".gz":
-        return _gather(_gzip(first, pieces))
-    if suffix == ".bz2":
-        return _gather(_limited(first, pieces, bz2.BZ2Decompressor, "bzip2"))
-    if suffix == ".xz":
-        return _gather(_limited(first, pieces, _xz, "xz"))
-    return _gather(_chain(first, pieces))
+    pieces = chain([first], pieces)
+    return _gather(_decompressed(pieces, _CODECS[suffix]) if suffix in _CODECS else pieces)
 
 
 def is_pipe(path: str | Path) -> bool:
@@ -110,12 +95,7 @@ def _pieces(handle: BinaryIO, advance: Advance | None) -> Iterator[bytes]:
         yield piece
 
 
-def _chain(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from pieces
-
-
-def _gather(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _gather(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Join small pieces to chunks; on damage yield what precedes it before the error."""
     held: list[bytes] = []
     size = 0
@@ -134,72 +114,58 @@ def _gather(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-def _zstd(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
-    frame = None  # a file may hold several frames, one after the other
-    for piece in _chain(first, pieces):
-        for at in range(0, len(piece), _ZSTD_SLICE):
-            rest = piece[at : at + _ZSTD_SLICE]
-            while rest:
-                if frame is None:
-                    frame = decompressor.decompressobj()
-                try:
-                    yield frame.decompress(rest)
-                except zstandard.ZstdError as error:
-                    raise Broken(f"damaged zstd data ({error})") from error
-                rest = frame.unused_data if frame.eof else b""
-                if frame.eof:
-                    frame = None
+@dataclass(frozen=True)
+class _Codec:
+    """A compressed format: its decompressors, which give at most `CHUNK` bytes if `limited`."""
+
+    name: str
+    new: Callable[[], Any]
+    errors: tuple[type[Exception], ...]
+    limited: bool = True
+    padding: bytes = b"\0"
+    """Allowed between frames."""
+    slice: int = _READ
+
+
+_CODECS = {
+    ".zst": _Codec(
+        "zstd",
+        zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj,
+        (zstandard.ZstdError,),
+        limited=False,
+        padding=b"",
+        slice=_ZSTD_SLICE,
+    ),
+    ".gz": _Codec("gzip", lambda: zlib.decompressobj(wbits=31), (zlib.error,)),
+    ".bz2": _Codec("bzip2", bz2.BZ2Decompressor, (OSError, ValueError)),
+    ".xz": _Codec(
+        "xz",
+        lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY),
+        (lzma.LZMAError, ValueError),
+    ),
+}
+
+
+def _decompressed(pieces: Iterable[bytes], codec: _Codec) -> Iterator[bytes]:
+    """The content of a file, which may hold several frames, one after the other."""
+    frame = None
+    slices = (
+        piece[at : at + codec.slice] for piece in pieces for at in range(0, len(piece), codec.slice)
+    )
+    for rest in slices:
+        while rest or (frame is not None and not getattr(frame, "needs_input", True)):
+            if frame is None:
+                rest = rest.lstrip(codec.padding)
+                if not rest:
+                    break
+                frame = codec.new()
+            try:
+                yield frame.decompress(rest, CHUNK) if codec.limited else frame.decompress(rest)
+            except codec.errors as error:
+                raise Broken(f"damaged {codec.name} data ({error})") from error
+            if frame.eof:
+                rest, frame = frame.unused_data, None
+            else:
+                rest = getattr(frame, "unconsumed_tail", b"")
     if frame is not None:
-        raise Broken("zstd data ends in the middle of a frame: the file is truncated")
-
-
-def _gzip(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    member = None
-    for piece in _chain(first, pieces):
-        rest = piece
-        while rest:
-            if member is None:
-                rest = rest.lstrip(b"\0")  # padding between members is allowed
-                if not rest:
-                    break
-                member = zlib.decompressobj(wbits=31)
-            try:
-                yield member.decompress(rest, CHUNK)
-            except zlib.error as error:
-                raise Broken(f"damaged gzip data ({error})") from error
-            rest = member.unused_data if member.eof else member.unconsumed_tail
-            if member.eof:
-                member = None
-    if member is not None:
-        raise Broken("gzip data ends in the middle: the file is truncated")
-
-
-def _xz() -> lzma.LZMADecompressor:
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
-
-
-def _limited(
-    first: bytes, pieces: Iterator[bytes], new: Callable[[], Any], name: str
-) -> Iterator[bytes]:
-    """Streams of the standard library's decompressors, a megabyte of output at a time."""
-    stream = None
-    for piece in _chain(first, pieces):
-        rest = piece
-        while True:
-            if stream is None:
-                rest = rest.lstrip(b"\0")  # padding between streams is allowed
-                if not rest:
-                    break
-                stream = new()
-            try:
-                yield stream.decompress(rest, CHUNK)
-            except (OSError, lzma.LZMAError, ValueError) as error:
-                raise Broken(f"damaged {name} data ({error})") from error
-            rest = b""
-            if stream.eof:
-                rest, stream = stream.unused_data, None
-            elif stream.needs_input:
-                break
-    if stream is not None:
-        raise Broken(f"{name} data ends in the middle: the file is truncated")
+        raise Broken(f"{codec.name} data ends in the middle: the file is truncated")

@@ -8,6 +8,7 @@ because the library does not keep the order of several, and equal tables give eq
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ import numpy as np
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.memory import check_memory
+from modtok_cli.base.records import from_json
+from modtok_cli.base.tensors import HEAD, INVALID, Place, header_length, parse_header, write_header
 from modtok_cli.text.counts import CorpusSize, WordCounts
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.rewriting import restore_pretokenizer
@@ -28,7 +31,8 @@ FORMAT = "modtok word counts"
 VERSION = 2
 ARRAYS = {"data": np.uint8, "offsets": np.int64, "counts": np.int64}
 """The arrays of a table, in the order of its fingerprint."""
-_WRONG = (KeyError, TypeError, ValueError, OverflowError, AttributeError, UsageError)
+ORDER = ("counts", "offsets", "data")
+"""The arrays in the order of the file."""
 _REMEDY = "count the text again with `modtok corpus count --force`"
 
 
@@ -43,11 +47,11 @@ class Source:
 
 def sources_of(paths: Sequence[Path]) -> tuple[Source, ...]:
     """The files in their current state, by name."""
-    found = []
+    sources = []
     for path in sorted(paths):
         status = path.stat()
-        found.append(Source(path.name, status.st_size, status.st_mtime_ns))
-    return tuple(found)
+        sources.append(Source(path.name, status.st_size, status.st_mtime_ns))
+    return tuple(sources)
 
 
 @dataclass(frozen=True)
@@ -97,8 +101,6 @@ def save_counts(
 
     `sources` and `reading`: what was counted, and how; `corpus count` compares them.
     """
-    from safetensors.numpy import save
-
     header = Header(
         language,
         table.pretokenizer.name,
@@ -110,89 +112,37 @@ def save_counts(
         tuple(sources),
         reading,
     )
-    arrays = {name: np.ascontiguousarray(getattr(table, name)) for name in ARRAYS}
-    # `save_file` of the library would make a file that only its owner can read.
-    write_bytes(path, save(arrays, metadata={"modtok": _metadata(header)}))
+    parts = (np.ascontiguousarray(getattr(table, name), ARRAYS[name]).data for name in ORDER)
+    write_bytes(path, b"".join([header_bytes(header, len(table.data)), *parts]))
 
 
-def _metadata(header: Header) -> str:
+def header_bytes(header: Header, data: int) -> bytes:
+    """How the file of a table of `data` bytes of words begins; arrays follow in their `ORDER`."""
     content = {"format": FORMAT, "version": VERSION, **asdict(header)}
     content["reading"] = header.reading.as_json()
-    return json.dumps(content, sort_keys=True)
-
-
-def header_bytes(header: Header, data: int) -> tuple[bytes, list[str]]:
-    """How the file of a table of `data` bytes of words begins, and the order of its arrays.
-
-    For tables that are written in pieces; the library that writes the others takes arrays only.
-    """
     lengths = {"counts": header.unique, "offsets": header.unique + 1, "data": data}
-    content: dict[str, Any] = {"__metadata__": {"modtok": _metadata(header)}}
-    end = 0
-    for name, length in lengths.items():
-        kind = np.dtype(ARRAYS[name])
-        begin, end = end, end + length * kind.itemsize
-        code = "U8" if kind.itemsize == 1 else "I64"
-        content[name] = {"dtype": code, "shape": [length], "data_offsets": [begin, end]}
-    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text, list(lengths)
+    arrays = {name: (ARRAYS[name], lengths[name]) for name in ORDER}
+    return write_header(arrays, json.dumps(content, sort_keys=True))
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where an array is in its file: entries of `kind` from byte `start`."""
-
-    kind: np.dtype[Any]
-    start: int
-    length: int
-
-
-def places_of(path: Path) -> dict[str, Place]:
-    """Places of the arrays of a table whose header is valid.
-
-    Raises:
-        ModtokError: an array is missing, or of another type or shape.
-    """
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        content = json.loads(file.read(size))
-    places = {}
-    for name, kind in ARRAYS.items():
-        entry = content.get(name)
-        if entry is None:
-            raise damaged(path, f"field '{name}' is missing")
-        shape = entry["shape"]
-        if len(shape) != 1 or entry["dtype"] != ("U8" if kind is np.uint8 else "I64"):
-            raise damaged(path, f"field '{name}' is {entry['dtype']} of {shape}")
-        places[name] = Place(np.dtype(kind), 8 + size + entry["data_offsets"][0], shape[0])
-    return places
-
-
-def read_array(path: Path, place: Place, start: int, stop: int) -> Any:
+def read_array(path: Path, place: Place, start: int = 0, stop: int | None = None) -> Any:
     """Entries [start, stop) of an array, as far as it has them."""
-    number = max(0, min(stop, place.length) - start)
-    offset = place.start + start * place.kind.itemsize
-    return np.fromfile(path, place.kind, number, offset=offset)
+    length = place.shape[0]
+    number = max(0, min(length if stop is None else stop, length) - start)
+    return np.fromfile(path, place.kind, number, offset=place.start + start * place.kind.itemsize)
 
 
 def read_header(path: Path) -> Header:
-    """Header of the table at `path`; its words are not read.
-
-    Raises:
-        ModtokError: no such file, or not a count table of this version.
-    """
-    header, _ = _open(path, ())
-    return header
+    """Header of the table at `path`; its words are not read."""
+    return open_counts(path)[0]
 
 
 def load_counts(path: Path) -> WordCounts:
-    """A saved table, validated.
-
-    Raises:
-        ModtokError: no such file, damaged, or of another pattern; names the field.
-    """
-    header, arrays = _open(path, tuple(ARRAYS))
+    """A saved table, validated."""
+    if path.exists():  # what is read, and what validation needs
+        check_memory(3 * path.stat().st_size, f"reading {path.name}", "use fewer or smaller tables")
+    header, places = open_counts(path)
+    arrays = {name: read_array(path, places[name]) for name in ARRAYS}
     table = WordCounts(
         **arrays, pretokenizer=restore_pretokenizer(header.pretokenizer), size=header.size
     )
@@ -213,40 +163,36 @@ def damaged(path: Path | str, what: str) -> ModtokError:
     return ModtokError(f"damaged count table: {what}", where=str(path), remedy=_REMEDY)
 
 
-def _open(path: Path, names: tuple[str, ...]) -> tuple[Header, dict[str, Any]]:
-    from safetensors import SafetensorError, safe_open
-
+def open_counts(path: Path) -> tuple[Header, dict[str, Place]]:
+    """The header of a table, and the places of its arrays."""
     if not path.exists():
         raise ModtokError("no such file", where=str(path), remedy="check the name")
-    arrays: dict[str, Any] = {}
-    if names:
-        # The mapped file, a writable copy, and what validation needs.
-        check_memory(3 * path.stat().st_size, f"reading {path.name}", "use fewer or smaller tables")
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            if "modtok" not in metadata:
-                raise ModtokError("not a count table of modtok", where=str(path), remedy=_REMEDY)
-            header = _header(path, metadata["modtok"])
-            for name in names:
-                if name not in file.keys():  # noqa: SIM118 (the file is not a dict)
-                    raise damaged(path, f"field '{name}' is missing")
-                array = file.get_tensor(name)
-                if array.dtype != ARRAYS[name] or array.ndim != 1:
-                    raise damaged(path, f"field '{name}' is {array.dtype} of {array.shape}")
-                # A copy: the file may be closed.
-                arrays[name] = np.array(array)
-    except SafetensorError as error:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            length = header_length(file.read(HEAD), size)
+            metadata, places = parse_header(file.read(length), size)
+            text = metadata.get("modtok")
+    except INVALID as error:
         raise damaged(path, f"header ({error})") from error
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror or error}", where=str(path)) from error
-    return header, arrays
+    if text is None:
+        raise ModtokError("not a count table of modtok", where=str(path), remedy=_REMEDY)
+    header = _header(path, text)
+    for name, kind in ARRAYS.items():
+        place = places.get(name)
+        if place is None:
+            raise damaged(path, f"field '{name}' is missing")
+        if place.kind != kind or len(place.shape) != 1:
+            raise damaged(path, f"field '{name}' is {place.kind} of {place.shape}")
+    return header, places
 
 
 def _header(path: Path, text: str) -> Header:
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise damaged(path, "field 'modtok' is not JSON") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise damaged(path, "field 'format' is not that of word counts")
@@ -256,24 +202,11 @@ def _header(path: Path, text: str) -> Header:
             where=str(path),
             remedy=_REMEDY,
         )
-    field = ""
+    fields = {name: content[name] for name in content if name not in ("format", "version")}
     try:
-        kinds: dict[str, type] = dict.fromkeys(("language", "pretokenizer", "pattern"), str)
-        kinds |= {"fingerprint": str, "words": int, "unique": int}
-        values: dict[str, Any] = {}
-        for field, kind in kinds.items():
-            values[field] = content[field]
-            if type(values[field]) is not kind:
-                raise TypeError
-        field = "size"
-        values["size"] = CorpusSize(**{key: int(n) for key, n in content["size"].items()})
-        field = "reading"
-        values["reading"] = Reading(**content["reading"])
-        field = "sources"
-        values["sources"] = tuple(Source(**source) for source in content["sources"])
-    except _WRONG as error:
-        raise damaged(path, f"field '{field}' is missing or not what it should be") from error
-    header = Header(**values)
+        header = from_json(Header, fields, str(path))
+    except ModtokError as error:
+        raise damaged(path, error.what) from error
     try:
         pattern = restore_pretokenizer(header.pretokenizer).pattern
     except UsageError:
@@ -289,11 +222,7 @@ def _header(path: Path, text: str) -> Header:
 
 
 def check_counts(table: WordCounts, where: str) -> None:
-    """Validate a table that was read from a file.
-
-    Raises:
-        ModtokError: a field is invalid; names `where` and the field.
-    """
+    """Validate a table that was read from a file."""
     from modtok_cli.core.counts import first_disorder
 
     words = len(table.counts)

@@ -10,26 +10,25 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_file
 from modtok_cli.base.signature import digest_chunks
+from modtok_cli.base.tensors import Place
 from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.rewriting import restore_pretokenizer
 from modtok_cli.text.table_files import (
     ARRAYS,
+    ORDER,
     Header,
-    Place,
     Source,
     damaged,
     header_bytes,
-    places_of,
+    open_counts,
     read_array,
-    read_header,
 )
 
 MEMORY = 64 << 20
@@ -56,7 +55,7 @@ class TableReader:
     @property
     def is_last(self) -> bool:
         """Whether the file has no words after the window."""
-        return self._next == self._places["counts"].length
+        return self._next == self._places["counts"].shape[0]
 
     def fill(self, size: int) -> None:
         """Read the next window, of about `size` bytes, if all words of this one are taken."""
@@ -110,14 +109,10 @@ def _part(table: WordCounts, start: int, stop: int) -> WordCounts:
 
 
 def open_table(path: Path) -> TableReader:
-    """Open a table, verified by its fingerprint.
-
-    Raises:
-        ModtokError: no such file, damaged, or of another pattern; names the field.
-    """
-    header, places = read_header(path), places_of(path)
+    """Open a table, verified by its fingerprint."""
+    header, places = open_counts(path)
     chunks = {name: _chunks(path, places[name]) for name in ARRAYS}
-    sizes = {name: place.length * place.kind.itemsize for name, place in places.items()}
+    sizes = {name: place.shape[0] * place.kind.itemsize for name, place in places.items()}
     if fingerprint(header.pretokenizer, sizes, chunks) != header.fingerprint:
         raise damaged(path, "field 'fingerprint' does not fit the words and counts")
     return TableReader(path, header, places)
@@ -157,10 +152,6 @@ def merge_files(
 
     Takes about 4 × `memory` bytes, and the size of `output` twice on the disk of `scratch`, a
     directory for intermediate files.
-
-    Raises:
-        ModtokError: a table is missing or damaged; names it.
-        UsageError: the tables have different pre-tokenizers.
     """
     tables = [open_table(path) for path in paths]
     names = sorted({table.header.pretokenizer for table in tables})
@@ -199,10 +190,10 @@ def merge_files(
         reading,
     )
     with atomic_file(output) as beside, beside.open("wb") as file:
-        begin, order = header_bytes(header, filled)
-        file.write(begin)
-        for name in order:
-            _copy(parts[name], file)
+        file.write(header_bytes(header, filled))
+        for name in ORDER:
+            for chunk in _read(parts[name]):
+                file.write(chunk)
     for path in parts.values():
         path.unlink()
     return header
@@ -210,7 +201,7 @@ def merge_files(
 
 def _chunks(path: Path, place: Place) -> Iterator[bytes]:
     step = _COPY // place.kind.itemsize
-    for at in range(0, place.length, step):
+    for at in range(0, place.shape[0], step):
         yield read_array(path, place, at, at + step).tobytes()
 
 
@@ -218,8 +209,3 @@ def _read(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while chunk := file.read(_COPY):
             yield chunk
-
-
-def _copy(path: Path, file: IO[bytes]) -> None:
-    for chunk in _read(path):
-        file.write(chunk)

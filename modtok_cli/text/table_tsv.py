@@ -15,6 +15,7 @@ import numpy as np
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, size_of
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.readers import read_line_batches
@@ -29,7 +30,6 @@ _LARGEST = 1 << 53
 
 def read_tsv(
     path: str | Path,
-    *,
     pretokenizer: PreTokenizer = BPE,
     reading: Reading = Reading(),
     progress: Progress = SILENT,
@@ -38,12 +38,7 @@ def read_tsv(
     """The table in a `.tsv` file (or .zst, .gz). Lines of one word add up.
 
     Documents are 0, unknown; characters and bytes are those of the words.
-
-    Raises:
-        ModtokError: a line without a tab or with a count below 1, as `file:line`.
     """
-    from modtok_cli.text.counter import WordCounter
-
     counter = WordCounter(pretokenizer)
     for documents in read_line_batches(path, reading, progress=progress, advance=advance):
         words, weights = [], []
@@ -68,4 +63,4 @@ def _line(line: bytes, where: str) -> tuple[bytes, int]:
     if not re.fullmatch(rb"[0-9]{1,16}", number) or not 1 <= int(number) <= _LARGEST:
         shown = number[:20].decode(errors="replace")
         raise ModtokError(f"'{shown}' is not a count", where=where, remedy=remedy)
-    return _UNESCAPE.sub(lambda found: _PLAIN[found[0]], word), int(number)
+    return _UNESCAPE.sub(lambda match: _PLAIN[match[0]], word), int(number)

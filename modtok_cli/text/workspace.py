@@ -38,11 +38,6 @@ def language_files(
     With `reading.lang_field`, files with fields that are not named after a language belong to
     every language; `reading.of(language)` reads its documents. Without `languages`, these files
     are read for the languages that they hold. `progress` is warned of text that is then left out.
-
-    Raises:
-        ModtokError: no such directory; nothing in it; a language without text.
-        UsageError: an invalid or missing language, or two entries that spell one language
-            differently.
     """
     single = data.is_file()
     if single:
@@ -52,25 +47,7 @@ def language_files(
     wanted = None if languages is None else [_checked(name) for name in languages]
     if wanted and known:  # zh of this tokenizer are its zh-Hans and zh-Hant
         wanted = [label for name in wanted for label in matching(name, known) or [name]]
-    entries: dict[str, list[Path]] = {}
-    mixed: list[Path] = []
-    nameless: list[Path] = []
-    for entry in [data] if single else sorted(data.iterdir()):
-        if entry.name.startswith(".") or not (entry.is_dir() or is_text(entry) or is_table(entry)):
-            continue
-        label = label_of_path(entry if single else entry.name)
-        if label is None and single and reading.lang_field is None and wanted and not wanted[1:]:
-            label = wanted[0]
-        elif label is None and wanted:
-            # A rare code counts only on request: "abc.txt" may be anything.
-            first = canonical(entry.name.split(".")[0])
-            label = first if any(fits(first, name) for name in wanted) else None
-        if label is not None:
-            entries.setdefault(label, []).append(entry)
-        elif reading.lang_field is not None and (with_fields := _mixed(entry)):
-            mixed += with_fields
-        elif entry.is_file() or _files_below(entry):
-            nameless.append(entry)
+    entries, mixed, nameless = _entries(data, wanted, reading)
     if mixed:
         for label in wanted or _languages_in(mixed, reading):
             entries.setdefault(label, []).extend(mixed)
@@ -97,25 +74,50 @@ def language_files(
     names = {label: the_one(label, known) or short[label] for label in entries}
     chosen = set(names.values()) if wanted is None else set()
     for name in wanted or ():
-        found = {name} & set(names.values()) or {
-            names[label] for label in matching(name, list(names))
-        }
-        if not found:
+        those = {name} & set(names.values()) or {names[x] for x in matching(name, list(names))}
+        if not those:
             has = _remedy_of(nameless) if nameless else _LAYOUT
-            has = f"there are {there}" if there else has
             raise UsageError(
                 f"no text of language '{name}'",
                 where=str(data),
-                remedy=suggest(name, sorted(set(names.values()))) + has,
+                remedy=suggest(name, sorted(set(names.values())))
+                + (f"there are {there}" if there else has),
             )
-        chosen |= found
+        chosen |= those
     of: dict[str, list[Path]] = {name: [] for name in sorted(chosen)}
     for label in sorted(entries):
         if names[label] in of:
             of[names[label]] += entries[label]
-    for name, those in of.items():
-        _check_spelling(name, those)
-    return {name: _files_of(name, those) for name, those in of.items()}
+    for name, those_entries in of.items():
+        _check_spelling(name, those_entries)
+    return {name: _files_of(name, those_entries) for name, those_entries in of.items()}
+
+
+def _entries(
+    data: Path, wanted: Sequence[str] | None, reading: Reading
+) -> tuple[dict[str, list[Path]], list[Path], list[Path]]:
+    """What is in `data`: entries by label, files of several languages, entries without label."""
+    entries: dict[str, list[Path]] = {}
+    mixed: list[Path] = []
+    nameless: list[Path] = []
+    single = data.is_file()
+    for entry in [data] if single else sorted(data.iterdir()):
+        if entry.name.startswith(".") or not (entry.is_dir() or is_text(entry) or is_table(entry)):
+            continue
+        label = label_of_path(entry if single else entry.name)
+        if label is None and single and reading.lang_field is None and wanted and not wanted[1:]:
+            label = wanted[0]
+        elif label is None and wanted:
+            # A rare code counts only on request: "abc.txt" may be anything.
+            first = canonical(entry.name.split(".")[0])
+            label = first if any(fits(first, name) for name in wanted) else None
+        if label is not None:
+            entries.setdefault(label, []).append(entry)
+        elif reading.lang_field is not None and (with_fields := _mixed(entry)):
+            mixed += with_fields
+        elif entry.is_file() or _files_below(entry):
+            nameless.append(entry)
+    return entries, mixed, nameless
 
 
 def _shown(entries: Sequence[Path]) -> str:
@@ -140,11 +142,11 @@ def _mixed(entry: Path) -> list[Path]:
 
 def _languages_in(files: Sequence[Path], reading: Reading) -> list[str]:
     """Languages of the documents of `files`."""
-    found: set[str] = set()
+    languages: set[str] = set()
     for file in files:
         stat = file.stat()
-        found |= _languages_of(file, stat.st_size, stat.st_mtime_ns, reading)
-    return sorted(found)
+        languages |= _languages_of(file, stat.st_size, stat.st_mtime_ns, reading)
+    return sorted(languages)
 
 
 @cache
@@ -183,16 +185,16 @@ def _checked(name: str) -> str:
 
 
 def _files_of(language: str, entries: list[Path]) -> list[Path]:
-    found: list[Path] = []
+    files: list[Path] = []
     for entry in entries:
-        found += _files_below(entry) if entry.is_dir() else [entry]
-    if not any(file.stat().st_size for file in found):
+        files += _files_below(entry) if entry.is_dir() else [entry]
+    if not any(file.stat().st_size for file in files):
         raise ModtokError(
             f"language '{language}' has no text",
             where=", ".join(str(entry) for entry in entries),
             remedy="add text, or leave the language out",
         )
-    return without_covered_tables(found)
+    return without_covered_tables(files)
 
 
 def _files_below(directory: Path) -> list[Path]:
@@ -206,18 +208,14 @@ def _files_below(directory: Path) -> list[Path]:
 
 
 def files_in(source: Path | str) -> list[Path | str]:
-    """The texts and count tables of one argument: a file, all in a directory, or "-".
-
-    Raises:
-        ModtokError: no such file, or no text in it.
-    """
+    """The texts and count tables of one argument: a file, all in a directory, or "-"."""
     if is_pipe(source):
         return [source]
     path = Path(source)
     if path.is_dir():
-        found = _files_below(path)
-        if found:
-            return list(without_covered_tables(found))
+        files = _files_below(path)
+        if files:
+            return list(without_covered_tables(files))
     elif is_table(path) and path.exists():
         return [path]
     return text_files(path)
@@ -238,13 +236,7 @@ def _source_names(table: Path) -> set[str]:
 
 
 def by_language(paths: Iterable[Path | str], language: str | None = None) -> dict[str, list[Path]]:
-    """Files and those in directories, by the language each is named after, or as `language`.
-
-    Raises:
-        ModtokError: a file is missing, or of an unknown format.
-        UsageError: a file name without a language, or two names that spell one language
-            differently.
-    """
+    """Files and those in directories, by the language each is named after, or as `language`."""
     labels: dict[str, list[Path]] = {}
     for path in (file for source in paths for file in files_in(source)):
         name = canonical(language) if language else label_of_path(path)
@@ -255,10 +247,10 @@ def by_language(paths: Iterable[Path | str], language: str | None = None) -> dic
                 remedy="name the file after it (fr.txt) or pass --lang",
             )
         labels.setdefault(name, []).append(Path(path))
-    found: dict[str, list[Path]] = {}
+    groups: dict[str, list[Path]] = {}
     for label, short in shortened(labels).items():
-        found.setdefault(short, []).extend(labels[label])
+        groups.setdefault(short, []).extend(labels[label])
     if language is None:
-        for name, files in found.items():
+        for name, files in groups.items():
             _check_spelling(name, files)
-    return {name: sorted(found[name]) for name in sorted(found)}
+    return {name: sorted(groups[name]) for name in sorted(groups)}

@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import gcd
+from math import ceil, gcd
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from modtok_cli.architectures.registry import read_shape
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import shape_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.training.data.sampling import Regime
-from modtok_cli.training.model.initialization import InitStd
-from modtok_cli.training.option_values import SEEDS
-from modtok_cli.training.presets import PRESETS, continued, preset
+from modtok_cli.training.model.execution import Execution, InitStd
+from modtok_cli.training.recipe import PRESETS, continued, preset
 from modtok_cli.training.schedule import Schedule
-from modtok_cli.training.settings import OPTIONS, Settings, plain
+from modtok_cli.training.settings import OPTIONS, RunSettings, plain
 
 if TYPE_CHECKING:
-    from modtok_cli.training.model.execution import Execution
     from modtok_cli.training.rows.table import AdamW
 
-DTYPES: tuple[str, ...] = get_args(get_type_hints(Settings)["dtype"])
+DTYPES = OPTIONS["dtype"].choices
 """Dtypes that a run computes with."""
 
 _RESTORE = "restore the file, or start another run with --name"
+# Evaluation takes at most this share of training's time. It has no backward pass, which is two
+# thirds of training.
+_SHARE, _FORWARD = 0.1, 1 / 3
+# Of text in a language that the tokenizer has; tokenizers of 24,000 tokens take 4 to 6.
+_TOKEN_BYTES = 2
+# Bits per byte of less text say little: rather evaluate less often.
+_LEAST_BYTES = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(Settings):
+class Config(RunSettings):
     """Settings in which every option has its value. `resolve` and `from_json` make them.
 
     `shape` is the model. Options of its fields, such as `tied`, repeat what it holds.
@@ -68,8 +75,6 @@ class Config(Settings):
 
     def execution(self, replicas: int) -> Execution:
         """The switches of the backbone on a number of replicas; those without effect are off."""
-        from modtok_cli.training.model.execution import Execution
-
         several = replicas > 1
         return Execution(
             overlap_grad_reduce=self.overlap_grad_reduce and several,
@@ -91,7 +96,7 @@ class Config(Settings):
     def lr_at(self, step: int) -> float:
         """Learning rate of a step (1 …).
 
-        >>> resolve(Settings(lr=1.0, warmup=10, steps=110), gpu=False).lr_at(5)
+        >>> resolve(RunSettings(lr=1.0, warmup=10, steps=110), gpu=False).lr_at(5)
         0.5
         """
         schedule = Schedule(
@@ -100,11 +105,7 @@ class Config(Settings):
         return schedule.rate(step)
 
     def resumed_after(self, step: int) -> Config:
-        """The configuration of a run that continues after `step`: a new `lr_steps` takes effect.
-
-        Raises:
-            UsageError: the new schedule would have ended before.
-        """
+        """The configuration of a run that continues after `step`: a new `lr_steps` takes effect."""
         if self.lr_ends[-1][1] == self.lr_steps:
             return self
         if self.lr_steps <= step:
@@ -129,7 +130,6 @@ class Config(Settings):
         """
         if not isinstance(data, Mapping):
             raise ModtokError("field 'config' is not an object", where=where, remedy=_RESTORE)
-        check_holds_shape(data, where)
         shape = stored_shape(data, where)
         if "tensorboard" in data:  # the run is older than --log
             data = {**data, "log": ["tensorboard"] if data["tensorboard"] else None}
@@ -156,11 +156,12 @@ class Config(Settings):
         return config
 
 
-def check_holds_shape(data: object, where: str) -> None:
-    """Refuse "config" of a run that does not hold the shape of its model.
+def stored_shape(data: object, where: str) -> Shape:
+    """The model's shape in "config" of a run.
 
     Raises:
-        ModtokError: it was written before shapes were stored.
+        ModtokError: it is missing or damaged.
+        KeyError, TypeError: `data` is not "config" of a run.
     """
     if isinstance(data, Mapping) and "model" in data and "shape" not in data:
         raise ModtokError(
@@ -168,18 +169,8 @@ def check_holds_shape(data: object, where: str) -> None:
             where=where,
             remedy="train the model again with this version",
         )
-
-
-def stored_shape(data: Mapping[str, Any], where: str) -> Shape:
-    """The model's shape in "config" of a run.
-
-    Raises:
-        ModtokError: it is missing or damaged.
-        KeyError, TypeError: `data` is not "config" of a run.
-    """
-    check_holds_shape(data, where)
     try:
-        return read_shape(data["shape"], where, "config.shape.")
+        return read_shape(data["shape"], where, "config.shape.")  # type: ignore[index]
     except ModtokError as error:
         raise ModtokError(error.what, where=where, remedy=_RESTORE) from error
 
@@ -190,11 +181,7 @@ def _of_shape(shape: Shape) -> dict[str, Any]:
 
 
 def _default_of_older(name: str, values: Mapping[str, Any], where: str) -> Any:
-    """The default of an option that the stored options `values` do not include.
-
-    Raises:
-        ModtokError: preset or machine decide it, so that it may have been another.
-    """
+    """The default of an option that the stored options `values` do not include."""
     try:
         return OPTIONS[name].default_for(SimpleNamespace(**values))
     except AttributeError as error:
@@ -209,16 +196,16 @@ def _stored() -> dict[str, Any]:
 def _read_ends(data: object, where: str) -> tuple[tuple[int, int], ...]:
     """The history of the schedule's length; steps ascend from 1."""
     try:
-        found = [(first, last) for first, last in data]  # type: ignore[attr-defined]
+        ends = [(first, last) for first, last in data]  # type: ignore[attr-defined]
     except (TypeError, ValueError):
-        found = []
-    firsts = [first for first, _ in found]
-    steps = [step for pair in found for step in pair]
+        ends = []
+    firsts = [first for first, _ in ends]
+    steps = [step for pair in ends for step in pair]
     if firsts[:1] != [1] or any(type(step) is not int for step in steps):
         raise _invalid("lr_ends", "expected pairs of steps", where)
     if sorted(set(firsts)) != firsts:
         raise _invalid("lr_ends", "expected ascending steps", where)
-    return tuple(found)
+    return tuple(ends)
 
 
 def _invalid(name: str, what: str, where: str) -> ModtokError:
@@ -233,7 +220,7 @@ class Origin:
     shape: Shape
 
 
-def resolve(settings: Settings, *, gpu: bool, source: Origin | None = None) -> Config:
+def resolve(settings: RunSettings, *, gpu: bool, source: Origin | None = None) -> Config:
     """Fill in the options that are not given, and check the combination.
 
     An option has the value of `settings`, else of the preset, else its default. `source` is the
@@ -246,17 +233,17 @@ def resolve(settings: Settings, *, gpu: bool, source: Origin | None = None) -> C
     if source is not None and settings.model is None:
         settings = replace(settings, model=source.name)
     model = settings.model or OPTIONS["model"].default_for(resolved)
-    found = continued(source.shape) if source and model not in PRESETS else preset(model).options
+    usual = continued(source.shape) if source and model not in PRESETS else preset(model).options
     if source is not None:
         _check_origin(settings, source)
-        found = {**found, **_of_shape(source.shape)}
+        usual = {**usual, **_of_shape(source.shape)}
     for name, option in OPTIONS.items():
         value = getattr(settings, name)
         if option.needs and value is not None and not getattr(resolved, option.needs):
             needed = option.needs.replace("_", "-")
             raise UsageError(f"needs --{needed}", where=option.flag, remedy=f"add --{needed}")
-        if value is None and name in found:
-            value = found[name] if option.adapt is None else option.adapt(resolved, found[name])
+        if value is None and name in usual:
+            value = usual[name] if option.adapt is None else option.adapt(resolved, usual[name])
         if value is None:
             value = option.default_for(resolved)
         if value is None and not option.optional:
@@ -274,18 +261,14 @@ def resolve(settings: Settings, *, gpu: bool, source: Origin | None = None) -> C
     return config
 
 
-def _check_origin(settings: Settings, source: Origin) -> None:
-    """Refuse options of the model that differ from those of `--init-from`.
-
-    Raises:
-        UsageError: names the first.
-    """
+def _check_origin(settings: RunSettings, source: Origin) -> None:
+    """Refuse options of the model that differ from those of `--init-from`."""
     fixed = {"model": source.name, **_of_shape(source.shape)}
     for name, value in fixed.items():
-        given = getattr(settings, name)
-        if given is not None and given != value:
+        wanted = getattr(settings, name)
+        if wanted is not None and wanted != value:
             raise UsageError(
-                f"is {plain(given)}, the model of --init-from has {plain(value)}",
+                f"is {plain(wanted)}, the model of --init-from has {plain(value)}",
                 where=OPTIONS[name].flag,
                 remedy="leave it out",
             )
@@ -339,11 +322,7 @@ def run_name(config: Config) -> str:
 
 
 def check_ranks(config: Config, world: int) -> None:
-    """Check that model and step divide evenly over the processes.
-
-    Raises:
-        UsageError: they do not.
-    """
+    """Check that model and step divide evenly over the processes."""
     shape, tp = config.shape, config.tp
     if world % tp:
         raise UsageError(f"--tp {tp} needs a multiple of {tp} processes; this run has {world}")
@@ -362,17 +341,14 @@ def check_ranks(config: Config, world: int) -> None:
         )
 
 
-def resumed(then: Config, settings: Settings, where: str) -> tuple[Config, list[str]]:
+def resumed(then: Config, settings: RunSettings, where: str) -> tuple[Config, list[str]]:
     """The configuration of a resumed run: as stored, except for options given now.
 
     Returns:
         The configuration, and a sentence for every option that changes.
-
-    Raises:
-        UsageError: an option is given that cannot change.
     """
-    given = settings.given()
-    changes = {name: value for name, value in given.items() if value != getattr(then, name)}
+    options = settings.given()
+    changes = {name: value for name, value in options.items() if value != getattr(then, name)}
     fixed = [OPTIONS[n].flag for n in changes if OPTIONS[n].section and not OPTIONS[n].changeable]
     if fixed:
         raise UsageError(
@@ -395,19 +371,81 @@ def resumed(then: Config, settings: Settings, where: str) -> tuple[Config, list[
     return config, notes
 
 
-__all__ = [
-    "DTYPES",
-    "OPTIONS",
-    "PRESETS",
-    "SEEDS",
-    "Config",
-    "Origin",
-    "Settings",
-    "check_holds_shape",
-    "check_ranks",
-    "plain",
-    "resolve",
-    "resumed",
-    "run_name",
-    "stored_shape",
-]
+def fitted(config: Config, settings: RunSettings, languages: int) -> Config:
+    """The configuration of a new run, with what `settings` leave open fitted to its languages.
+
+    A run of 12 steps of 2,048 tokens in 21 languages may evaluate 7,372 tokens: once, 351 tokens
+    of each language. Nothing is measured, so that equal runs evaluate equally.
+    """
+    if settings.sampling is None:
+        config = replace(config, sampling=str(Regime.usual(languages)))
+    trained = config.steps * config.step_tokens
+    most = _SHARE / _FORWARD * trained / _texts(config, languages)  # tokens of one text
+    if settings.eval_every is None:
+        least = settings.eval_bytes or min(config.eval_bytes, _LEAST_BYTES)
+        times = max(1, int(most / _tokens(config, least)))
+        config = replace(config, eval_every=max(config.eval_every, ceil(config.steps / times)))
+    if settings.eval_bytes is None:
+        tokens = max(config.seq_length, int(most / _times(config)))
+        config = replace(config, eval_bytes=min(config.eval_bytes, tokens * _TOKEN_BYTES))
+    return config
+
+
+def evaluation_plan(config: Config, languages: int) -> str:
+    """How often a run evaluates, how much, and what that costs, in words."""
+    texts, times = _texts(config, languages), _times(config)
+    tokens = times * texts * _tokens(config, config.eval_bytes)
+    share = _FORWARD * tokens / (config.steps * config.step_tokens)
+    each = f"up to {config.eval_bytes:,} bytes of each of {texts} texts"
+    return f"{times:,} evaluations of {each}, about {share:.0%} of training's time"
+
+
+def _texts(config: Config, languages: int) -> int:
+    return languages * (1 + len(config.valid or ()))
+
+
+def _times(config: Config) -> int:
+    return ceil(config.steps / config.eval_every)
+
+
+def _tokens(config: Config, size: int) -> float:
+    """Tokens of a text of `size` bytes; a sequence at least."""
+    return max(config.seq_length, size / _TOKEN_BYTES)
+
+
+def command_line(config: Config, name: str, *, gpu: bool) -> str:
+    """`modtok pretrain` with the fewest options that give `config`, and the sampling regime.
+
+    Quoted for a shell. Options may have come from a recipe, modtok.toml or the environment.
+    `name`: that of the run's directory. `gpu`: as in `resolve`.
+    """
+    source = Origin(config.model, config.shape) if config.init_from is not None else None
+    settings = RunSettings(name=name, init_from=config.init_from)
+    chosen = {"init_from": config.init_from} if source else {"model": config.model}
+    if source is None:
+        settings = replace(settings, model=config.model)
+    usual = resolve(settings, gpu=gpu, source=source)
+    for option, value in config.given().items():
+        known = option in ("name", "model", "init_from")
+        if known or (value == getattr(usual, option) and option != "sampling"):
+            continue
+        chosen[option] = value
+        settings = replace(settings, **{option: value})
+        # Other defaults may follow from it; it may conflict with an option that is not set yet.
+        with suppress(UsageError):
+            usual = resolve(settings, gpu=gpu, source=source)
+    words = ["modtok", "pretrain"]
+    for option, value in chosen.items():
+        words += _words(OPTIONS[option].flag, value)
+    return shlex.join([*words, "--name", name])
+
+
+def _words(flag: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [flag if value else f"--no-{flag[2:]}"]
+    value = plain(value)
+    if isinstance(value, Mapping):
+        value = ",".join(f"{key}={each}" for key, each in value.items()) or "none"
+    elif isinstance(value, tuple):
+        value = ",".join(value) or "none"
+    return [flag, str(value)]

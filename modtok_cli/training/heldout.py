@@ -2,21 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from modtok_cli.base.errors import UsageError
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.workspace import language_files
+from modtok_cli.training.config import Config
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import gather_json
-from modtok_cli.training.metrics import LanguageSums
+from modtok_cli.training.metrics import LanguageSums, mean_bits
 from modtok_cli.training.model.model import MicroBatch, Model
+from modtok_cli.training.step import diverged
+
+if TYPE_CHECKING:
+    from modtok_cli.training.prepare import Run
+
+_FLAG = "--valid"
+# Documents of a store, by language.
+Texts = Mapping[str, tuple[TextStore, Sequence[int]]]
 
 
-def held_out_texts(store: TextStore, most: int) -> list[bytes]:
-    """The first held-out documents, up to `most` bytes in total."""
-    return first_texts(store, store.held_out, most)
+def check_validation(
+    config: Config, languages: Sequence[str]
+) -> tuple[dict[str, dict[str, list[Path]]], list[str]]:
+    """Files of --valid by name and language, and notes on languages that the tokenizer lacks."""
+    texts: dict[str, dict[str, list[Path]]] = {}
+    notes = []
+    for name, path in (config.valid or {}).items():
+        files = language_files(path, reading=config.reading, known=languages)
+        if path.samefile(config.data):
+            raise UsageError(
+                f"{path} is the text of the run", where=_FLAG, remedy="use other text, or leave out"
+            )
+        known = {language: paths for language, paths in files.items() if language in languages}
+        if not known:
+            raise UsageError(
+                f"{path} has no language of the tokenizer, but {', '.join(files)}", where=_FLAG
+            )
+        unknown = sorted(set(files) - set(known))
+        if unknown:
+            notes.append(
+                f"{_FLAG} {name}: the tokenizer has no {', '.join(unknown)}; not evaluated"
+            )
+        texts[name] = known
+    return texts, notes
+
+
+def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
+    """Bits per byte of each language on held-out text and on the texts of --valid."""
+    line = evaluate_held_out(run, model, step, run.config.eval_bytes, run.stores)
+    if run.valid:
+        line["valid"] = {
+            name: _bits(
+                run,
+                model,
+                {language: (store, range(len(store))) for language, store in stores.items()},
+                run.config.eval_bytes,
+            )
+            for name, stores in run.valid.items()
+        }
+    return line
+
+
+def evaluate_held_out(
+    run: Run, model: Model, step: int, most: int, languages: Iterable[str]
+) -> dict[str, Any]:
+    """Bits per byte of held-out text, `most` bytes of each language."""
+    texts = {name: (run.stores[name], run.stores[name].held_out) for name in languages}
+    bits = _bits(run, model, texts, most)
+    mean = mean_bits(bits)
+    if mean is not None and not isfinite(mean):
+        wrong = [name for name, figures in bits.items() if not isfinite(figures["bits_per_byte"])]
+        raise diverged(
+            run, f"after step {step} held-out text has no finite loss ({', '.join(wrong)})"
+        )
+    return {"step": step, "held_out": bits, "bits_per_byte": mean}
+
+
+def _bits(run: Run, model: Model, texts: Texts, most: int) -> dict[str, dict[str, float]]:
+    """Bits per byte, nats per token and sizes, of up to `most` bytes of each language.
+
+    Each language is split by its own subtokenizer (T for joint). Languages are divided among
+    replicas.
+    """
+    model.drain()
+    joint = run.config.regime.kind == "joint"
+    languages = sorted(texts)
+    sums = LanguageSums(languages, run.device)
+    parts = [
+        (language, part)
+        for language in languages[run.ranks.replica :: run.ranks.replicas]
+        for part in microbatches(
+            run,
+            first_texts(*texts[language], most),
+            run.subtokenizers.of(None if joint else (language,)),
+        )
+    ]
+    # Replicas measure together: each has rows that the others need.
+    for turn in range(max(gather_json(run.ranks, len(parts)))):
+        if turn >= len(parts):
+            model.measure(None)
+            continue
+        language, (microbatch, counted, size) = parts[turn]
+        sums.add_tokens(language, model.measure(microbatch), counted, size)
+    return sums.over_replicas(run.ranks)[1]
 
 
 def first_texts(store: TextStore, documents: Sequence[int], most: int) -> list[bytes]:
@@ -35,74 +130,14 @@ def first_texts(store: TextStore, documents: Sequence[int], most: int) -> list[b
     return texts
 
 
-def bits_of(
-    model: Model,
-    texts: Mapping[str, tuple[TextStore, Sequence[int]]],
-    subtokenizers: Mapping[str, Subtokenizer],
-    *,
-    end_of_text: int,
-    length: int,
-    rows: int,
-    most: int,
-) -> dict[str, dict[str, float]]:
-    """Bits per byte, nats per token and sizes, by language of `texts` (documents of a store).
-
-    `end_of_text` is an id of T. Each language is evaluated with its subtokenizer on up to `most`
-    bytes. Documents are packed as in training, in sequences of `length` tokens, the last padded.
-    Languages are divided among replicas.
-    """
-    languages = sorted(texts)
-    sums = LanguageSums(languages, model.ranks.device)
-    mine = languages[model.ranks.replica :: model.ranks.replicas]
-    parts = [
-        (language, part)
-        for language in mine
-        for part in _microbatches(
-            model,
-            first_texts(*texts[language], most),
-            subtokenizers[language],
-            end_of_text,
-            length,
-            rows,
-        )
-    ]
-    # Replicas measure together: each has rows that the others need.
-    for turn in range(max(gather_json(model.ranks, len(parts)))):
-        if turn >= len(parts):
-            model.idle()
-            continue
-        language, (microbatch, counted, size) = parts[turn]
-        sums.add_tokens(language, model.measure(microbatch), counted, size)
-    return sums.over_replicas(model.ranks)[1]
-
-
-def add_texts(
-    sums: LanguageSums,
-    model: Model,
-    language: str,
-    texts: Sequence[bytes],
-    subtokenizer: Subtokenizer,
-    end_of_text: int,
-    length: int,
-    rows: int,
-) -> None:
-    """Add documents, split by a subtokenizer, to the sums of their language; on one replica."""
-    for microbatch, counted, size in _microbatches(
-        model, texts, subtokenizer, end_of_text, length, rows
-    ):
-        sums.add_tokens(language, model.measure(microbatch), counted, size)
-
-
-def _microbatches(
-    model: Model,
-    texts: Sequence[bytes],
-    subtokenizer: Subtokenizer,
-    end_of_text: int,
-    length: int,
-    rows: int,
+def microbatches(
+    run: Run, texts: Sequence[bytes], subtokenizer: Subtokenizer
 ) -> Iterator[tuple[MicroBatch, torch.Tensor, int]]:
-    """Documents, split by a subtokenizer: (microbatch, which tokens count, bytes of text)."""
-    local = int(subtokenizer.segmenter.selection.local_of_global[end_of_text])
+    """Documents, split by a subtokenizer: (microbatch, which tokens count, bytes of text).
+
+    They are packed as in training, the last sequence is padded.
+    """
+    local, length = run.subtokenizers.end_in(subtokenizer), run.config.seq_length
     end = np.array([local], dtype=np.int32)
     parts = [end]
     for ids in subtokenizer.encode_utf8(texts, 1):
@@ -114,13 +149,13 @@ def _microbatches(
     targets = inputs.copy()
     inputs.ravel()[:count], targets.ravel()[:count] = stream[:-1], stream[1:]
     size = sum(map(len, texts))
-    for start in range(0, len(inputs), rows):
-        part = slice(start, start + rows)
+    for start in range(0, len(inputs), run.config.micro_batch):
+        part = slice(start, start + run.config.micro_batch)
         microbatch = MicroBatch.of(
             subtokenizer.global_ids[inputs[part]],
             targets[part],
             subtokenizer.global_ids,
-            model.ranks.device,
+            run.device,
         )
-        counted = microbatch.targets != end_of_text
+        counted = microbatch.targets != run.subtokenizers.end_of_text
         yield microbatch, counted, size if start == 0 else 0

@@ -1,22 +1,55 @@
-"""Initial weights from another model (`--init-from`): a run, or a directory of transformers."""
+"""Initial weights from another model (`--init-from`): a run, or a directory of transformers.
+
+The run's tokenizer may be smaller; that of a transformers model may be another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from safetensors import SafetensorError
 
-from modtok_cli.architectures.hf_directory import is_hf_directory, open_hf_directory
-from modtok_cli.base.errors import UsageError
+from modtok_cli.architectures.hf_directory import (
+    TOKENIZER,
+    HfDirectory,
+    is_hf_directory,
+    open_hf_directory,
+)
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Progress
+from modtok_cli.base.reading import read_file
+from modtok_cli.modular.adopted.restrict import vocabulary_of
+from modtok_cli.modular.adopted.segmenter import ModularLibrary
+from modtok_cli.modular.comparison import containment
+from modtok_cli.modular.segmenters.json_frame import parse_document
+from modtok_cli.modular.spelling import LibraryVocabulary, Spelling, spell
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.training.config import Origin, Settings
-from modtok_cli.training.initial_model import InitialModel, stored_rows
-from modtok_cli.training.initial_run import InitialRun, new_rows
-from modtok_cli.training.rundir import METRICS
+from modtok_cli.training import checkpoint
+from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, reshard
+from modtok_cli.training.config import Config, Origin
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.model import megatron
+from modtok_cli.training.model.model import Model
+from modtok_cli.training.rows.growth import grow_rows
+from modtok_cli.training.rundir import CONFIG, METRICS, RunDirectory, find_tokenizer
+from modtok_cli.training.settings import RunSettings
 
-Initial = InitialRun | InitialModel
+# Special tokens that start or end a text, by table: the model reads one and predicts the other.
+_ENDS = {
+    "table": ("bos_token_id", "eos_token_id"),
+    "input": ("bos_token_id", "eos_token_id"),
+    "output": ("eos_token_id", "bos_token_id"),
+}
+_ROWS = "new_rows"
 
 
 def open_initial(path: Path) -> Initial:
@@ -37,21 +70,229 @@ def open_initial(path: Path) -> Initial:
     )
 
 
-def origin_of(settings: Settings) -> Origin | None:
-    """The model of `--init-from`, None without it.
-
-    Raises:
-        UsageError, ModtokError: as `open_initial`.
-    """
+def origin_of(settings: RunSettings) -> Origin | None:
+    """The model of `--init-from`, None without it; raises as `open_initial`."""
     return open_initial(settings.init_from).origin if settings.init_from else None
 
 
 def trained_rows(stored: Mapping[str, Any], tokenizer: ModularTokenizer) -> torch.Tensor:
-    """Rows that `--train rows` trains, (V,) bool; `stored` is "initial" of config.json.
-
-    Raises:
-        ModtokError: the stored rows are damaged.
-    """
+    """Rows that `--train rows` trains, (V,) bool; `stored` is "initial" of config.json."""
     if "languages" in stored:
-        return new_rows(tokenizer, stored["languages"])
-    return stored_rows(stored, tokenizer.size)
+        return _new_rows(tokenizer, stored["languages"])
+    try:
+        packed = np.frombuffer(b64decode(stored[_ROWS], validate=True), np.uint8)
+        if len(packed) != (tokenizer.size + 7) // 8:
+            raise ValueError
+    except (KeyError, TypeError, ValueError, Base64Error) as error:
+        raise ModtokError(f"field 'initial.{_ROWS}' is damaged", where="config.json") from error
+    return torch.from_numpy(np.unpackbits(packed, count=tokenizer.size).astype(np.bool_))
+
+
+def _new_rows(tokenizer: ModularTokenizer, old_languages: Sequence[str]) -> torch.Tensor:
+    """Which tokens no old language has; (V,) bool. Special tokens and bytes are in every one."""
+    columns = [tokenizer.languages.index(language) for language in old_languages]
+    return torch.from_numpy(~tokenizer.token_membership[:, columns].any(axis=1))
+
+
+def _load_backbone(model: Model, name: str, shards: list[torch.Tensor]) -> None:
+    """Set a parameter from the parts of all shards; moments stay zero."""
+    own = reshard(shards, megatron.partition(model.backbone.parameters[name]), model.ranks)
+    zeros = {part: torch.zeros_like(own) for part in BACKBONE_PARTS}
+    model.optimizer.load(name, {**zeros, "weight": own})
+
+
+@dataclass(frozen=True)
+class InitialRun:
+    """A run whose last checkpoint gives the initial weights of another.
+
+    Attributes:
+        directory: the run.
+        facts: the content of its config.json.
+        config: its configuration.
+    """
+
+    directory: RunDirectory
+    facts: Mapping[str, Any]
+    config: Config
+
+    @staticmethod
+    def open(path: Path) -> InitialRun:
+        """Read the configuration of a run."""
+        directory = RunDirectory(path)
+        if not (path / CONFIG).is_file():
+            raise UsageError(
+                "is not a run", where=str(path), remedy="give a directory that pretrain wrote"
+            )
+        facts = directory.read_config()
+        return InitialRun(directory, facts, Config.from_json(facts["config"], str(path / CONFIG)))
+
+    @property
+    def languages(self) -> list[str]:
+        """Languages of its tokenizer."""
+        return [str(language) for language in self.facts["tokenizer"]["languages"]]
+
+    @cached_property
+    def tokenizer(self) -> ModularTokenizer:
+        """The tokenizer that it was trained with."""
+        remedy = "put the tokenizer directory back beside the run"
+        path = find_tokenizer(self.directory.path, self.facts["tokenizer"], remedy=remedy)
+        return ModularTokenizer.load(path)
+
+    @property
+    def origin(self) -> Origin:
+        """Name and shape of the model."""
+        return Origin(self.config.model, self.config.shape)
+
+    def new_rows(self, new: ModularTokenizer) -> torch.Tensor:
+        """Which tokens none of its languages has; (V,) bool."""
+        return _new_rows(new, self.languages)
+
+    def as_json(self, new: ModularTokenizer) -> dict[str, Any]:
+        """What the config.json of the new run stores of it."""
+        return {
+            "run": str(self.directory.path),
+            "signature": self.facts["tokenizer"]["signature"],
+            "languages": self.languages,
+        }
+
+    def check(self, new: ModularTokenizer, *, train: str) -> None:
+        """Check that the new tokenizer can continue this run."""
+        if train == "all":
+            return
+        proof = containment(new, self.tokenizer)
+        if not proof.holds:
+            raise UsageError(
+                f"the tokenizer does not contain the one of {self.directory.path}: {proof.reason}",
+                where="--train rows",
+                remedy="append languages with modtok bpe-seq --append, or use --train all",
+            )
+        if not bool(self.new_rows(new).any()):
+            raise UsageError(
+                "the tokenizer has no token that is new",
+                where="--train rows",
+                remedy="append a language with modtok bpe-seq --append, or use --train all",
+            )
+
+    def initialize(self, model: Model, new: ModularTokenizer, *, rows: str, note: Progress) -> None:
+        """Set the weights of `model`; moments and step counts stay zero. Every rank calls it.
+
+        `rows`: "spelling" or "random", see `--init-rows`.
+        """
+        newest = checkpoint.newest(self.directory.checkpoints, note)
+        if newest is None:
+            raise ModtokError("has no checkpoint yet", where=str(self.directory.path))
+        path, state = newest
+        old = self.tokenizer.full()
+        spelling = spell(new.vocabulary, old, encode=rows == "spelling")
+        try:
+            shards = checkpoint.open_shards(path, state)
+            with torch.no_grad():
+                for name in model.backbone.parameters:
+                    parts = [file.get_tensor(f"backbone.weight/{name}") for file in shards]
+                    _load_backbone(model, name, parts)
+                model.optimizer.set_steps(0)
+            for name, table in model.tables.items():
+                files = checkpoint.row_files(shards)
+                grow_rows(table, [file.get_tensor(f"{name}.weight") for file in files], spelling)
+        except (SafetensorError, RuntimeError) as error:
+            raise ModtokError(f"is of another model ({error})", where=str(path)) from error
+        carried = int((spell(new.vocabulary, old, encode=False).lengths).sum())
+        note.note(
+            f"initial weights from {path}; {carried:,} of {new.size:,} embedding rows carried over"
+        )
+
+
+class InitialModel:
+    """A model of transformers that gives the initial weights of a run.
+
+    Args:
+        directory: its configuration, weights and tokenizer.
+    """
+
+    def __init__(self, directory: HfDirectory) -> None:
+        self.directory = directory
+
+    @property
+    def origin(self) -> Origin:
+        """Name and shape of the model."""
+        name = re.sub(r"[^A-Za-z0-9._+-]+", "-", self.directory.path.resolve().name)[:100]
+        return Origin(name.lstrip("._+-") or "model", self.directory.shape)
+
+    @cached_property
+    def vocabulary(self) -> LibraryVocabulary:
+        """Its tokens."""
+        path = self.directory.path / TOKENIZER
+        return LibraryVocabulary(read_file(path), str(path))
+
+    def check(self, new: ModularTokenizer, *, train: str) -> None:
+        """Check that there is something to train."""
+        if train == "rows" and not bool(self.new_rows(new).any()):
+            raise UsageError(
+                "the tokenizer has no token that is new", where="--train rows",
+                remedy="use --train all",
+            )  # fmt: skip
+
+    def new_rows(self, new: ModularTokenizer) -> torch.Tensor:
+        """Which tokens the model does not have; (V,) bool."""
+        return torch.from_numpy(self._spelling(new, "input", encode=False).lengths == 0)
+
+    def as_json(self, new: ModularTokenizer) -> dict[str, Any]:
+        """What the config.json of the run stores of it; `trained_rows` reads the rows."""
+        packed = np.packbits(self.new_rows(new).numpy())
+        return {
+            "model": str(self.directory.path),
+            "architecture": self.directory.shape.architecture,
+            _ROWS: b64encode(packed.tobytes()).decode(),
+        }
+
+    def initialize(self, model: Model, new: ModularTokenizer, *, rows: str, note: Progress) -> None:
+        """Set the weights of `model`, one tensor at a time. Every rank calls it.
+
+        `rows`: "spelling" or "random", see `--init-rows`.
+        """
+        where = str(self.directory.path)
+        try:
+            with torch.no_grad():
+                for name, whole in self.directory.shape.from_hf(self.directory.backbone):
+                    _load_backbone(model, name, [whole])
+                model.optimizer.set_steps(0)
+        except ModtokError as error:
+            raise ModtokError(error.what, where=error.where or where) from error
+        carried = int((~self.new_rows(new)).sum())
+        for name, table in model.tables.items():
+            old = self.directory.table(name)
+            spelling = self._spelling(new, name, encode=rows == "spelling")
+            if len(spelling.ids) and int(spelling.ids.max()) >= len(old):
+                raise ModtokError(
+                    f"token {spelling.ids.max()} of {TOKENIZER} has no row", where=where
+                )
+            grow_rows(table, [old], spelling, scaled=False)
+        note.note(
+            f"initial weights from {where}; {carried:,} of {new.size:,} embedding rows carried over"
+        )
+
+    def _spelling(self, new: ModularTokenizer, table: str, *, encode: bool) -> Spelling:
+        """Ids of the model for each token, the end of text included.
+
+        A tokenizer that was adopted from the model's has its ids.
+        """
+        if isinstance(new.segmenter, ModularLibrary) and self._is_own(new.segmenter):
+            return Spelling(np.arange(new.size, dtype=np.int32), np.arange(new.size + 1))
+        spelling = self.vocabulary.spell(new.vocabulary, encode=encode)
+        end = SubtokenizerCache(new).end_of_text
+        index = self.directory.token_id(*_ENDS[table])
+        if index is None or spelling.lengths[end]:
+            return spelling
+        at = int(spelling.offsets[end])
+        ids = np.insert(spelling.ids, at, index).astype(np.int32)
+        offsets = spelling.offsets.copy()
+        offsets[end + 1 :] += 1
+        return Spelling(ids, offsets)
+
+    def _is_own(self, segmenter: ModularLibrary) -> bool:
+        path = self.directory.path / TOKENIZER
+        document = parse_document(read_file(path), str(path))
+        return segmenter.file.ids == vocabulary_of(document, str(path))
+
+
+Initial = InitialRun | InitialModel

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import signal
-import threading
-from types import FrameType, TracebackType
-from typing import Any
+from contextlib import ExitStack
+from types import FrameType
 
 import torch
 import torch.distributed as dist
 
 from modtok_cli.base.errors import Stopped
+from modtok_cli.training.distributed.launch import handling
 from modtok_cli.training.distributed.ranks import Ranks
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class StopSignals:
-    """Context in which the first of SIGNALS is only noted; a second one stops at once.
+    """Context in which the first of `launch.SIGNALS` is only noted; a second one stops at once.
 
     Attributes:
         received: the signal that was received, 0 if none.
@@ -25,40 +23,29 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.received = 0
-        self._previous: dict[signal.Signals, Any] = {}
+        self._handling = ExitStack()
 
     def __enter__(self) -> StopSignals:
-        if threading.current_thread() is threading.main_thread():
-            self._previous = {each: signal.signal(each, self._note) for each in SIGNALS}
+        self._handling.enter_context(handling(self._note))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._restore()
-
-    def _restore(self) -> None:
-        for each, handler in self._previous.items():
-            signal.signal(each, handler)
-        self._previous = {}
+    def __exit__(self, *_: object) -> None:
+        self._handling.close()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if not self.received:
             self.received = number
             return
-        self._restore()
+        self._handling.close()
         signal.raise_signal(number)
 
     def agreed(self, ranks: Ranks) -> int:
         """The signal to stop for, the same on all ranks; 0 to continue. A collective."""
         if ranks.world == 1:
             return self.received
-        found = torch.tensor([self.received], device=ranks.device)
-        dist.all_reduce(found, op=dist.ReduceOp.MAX)
-        return int(found)
+        received = torch.tensor([self.received], device=ranks.device)
+        dist.all_reduce(received, op=dist.ReduceOp.MAX)
+        return int(received)
 
 
 def stopped(number: int, step: int, command: str) -> Stopped:

@@ -1,4 +1,4 @@
-"""Metrics of a step: losses by language, speed, device utilization.
+"""Metrics of a step: losses by language, speed, device utilization; loss spikes, the status line.
 
 A line of `metrics.jsonl` repeats bit for bit in a resumed run, except for "time". Bits per
 byte do not depend on the vocabulary: nats of the text tokens / ln 2 / bytes of the text.
@@ -7,16 +7,18 @@ End-of-text tokens count in the loss, not in bits per byte.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from math import log
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import torch
+import torch.distributed as dist
 
 from modtok_cli.training.data.slot_packer import Batch
-from modtok_cli.training.distributed.ranks import Ranks
-from modtok_cli.training.model.optimizer import sum_over_ranks
+from modtok_cli.training.distributed.ranks import Ranks, summed
 
 # Dense bfloat16 FLOP/s by data sheet; the first name that the device's contains counts.
 PEAKS = {
@@ -32,6 +34,16 @@ PEAKS = {
     "MI300X": 1307e12,
     "MI250X": 383e12,
 }
+WINDOW = 500
+"""Number of steps that a loss is compared with."""
+
+_LEAST = 20
+_FACTOR = 6.0
+# A standard deviation is 1.4826 median absolute deviations of a normal distribution.
+_DEVIATION = 1.4826
+_SMALLEST = 0.01
+# Steps that rates of the status are averaged over.
+_RECENT = 100
 
 
 class LanguageSums:
@@ -64,20 +76,21 @@ class LanguageSums:
 
         Every shard of a replica adds the same, so the sums are divided by their number.
         """
-        sums = sum_over_ranks(torch.cat([self._sums.flatten(), self._loss])) / ranks.shards
+        sums = torch.cat([self._sums.flatten(), self._loss])
+        sums = summed(sums, dist.group.WORLD if ranks.world > 1 else None) / ranks.shards
         loss = float(sums[-2] / sums[-1]) if sums[-1] else float("nan")
-        found = {}
+        by_language = {}
         for language, (nats, tokens, size) in zip(
             self.languages, sums[:-2].reshape(-1, 3).tolist(), strict=True
         ):
             if tokens and size:
-                found[language] = {
+                by_language[language] = {
                     "nats_per_token": nats / tokens,
                     "bits_per_byte": nats / log(2) / size,
                     "tokens": int(tokens),
                     "bytes": int(size),
                 }
-        return loss, found
+        return loss, by_language
 
 
 def peak_flops(device: torch.device, dtype: torch.dtype) -> float | None:
@@ -118,3 +131,76 @@ def timing(
         "model_flops_per_second": round(flops / seconds) if seconds else 0,
         "mfu": round(flops / seconds / (peak * world), 4) if peak and seconds else None,
     }
+
+
+class SpikeDetector:
+    """Compares the losses of a step with those of the last `WINDOW` steps, by language.
+
+    The loss of a language, in nats per token, is a spike if it exceeds m + 6 · s, where m is
+    the median of the language's losses in the window, and s the larger of their median absolute
+    deviation · 1.4826 and m / 100. Median and deviation do not move with a few spikes. Languages
+    differ in their losses, so each has its own window; with fewer than 20 losses there is no
+    spike.
+    """
+
+    def __init__(self) -> None:
+        self._losses: dict[str, deque[tuple[int, float]]] = {}
+
+    def add(self, line: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+        """Add a step's line of metrics: its spikes by language, with loss, median and limit."""
+        spikes = {}
+        for language, figures in line["languages"].items():
+            loss = float(figures["nats_per_token"])
+            losses = self._losses.setdefault(language, deque())
+            while losses and losses[0][0] < line["step"] - WINDOW:
+                losses.popleft()
+            if len(losses) >= _LEAST:
+                values = np.array([value for _, value in losses])
+                median = float(np.median(values))
+                spread = _DEVIATION * float(np.median(np.abs(values - median)))
+                limit = median + _FACTOR * max(spread, _SMALLEST * median)
+                if loss > limit:
+                    spikes[language] = {"loss": loss, "median": median, "limit": limit}
+            losses.append((line["step"], loss))
+        return spikes
+
+
+class Status:
+    """Progress, loss, learning rate, throughput and remaining time of a run, in one line.
+
+    Throughput and model FLOP utilization are means over the training time of the last 100 steps;
+    the remaining time includes evaluations and checkpoints.
+    """
+
+    def __init__(self, steps: int, step_tokens: int) -> None:
+        self._steps, self._step_tokens = steps, step_tokens
+        self._recent: deque[tuple[int, float, Mapping[str, Any]]] = deque(maxlen=_RECENT + 1)
+        self._line: Mapping[str, Any] = {}
+
+    def add(self, line: Mapping[str, Any], now: float) -> None:
+        """Add the metrics of a step that ended at `now` (seconds of any clock)."""
+        self._line = line
+        self._recent.append((line["step"], now, line["time"]))
+
+    def __str__(self) -> str:
+        """The line, such as "loss 3.214, lr 2.90e-03, 12,345 tokens/s, MFU 41.2%"."""
+        times = [time for _, _, time in self._recent]
+        seconds = sum(time["step_seconds"] for time in times)
+        parts = [f"loss {self._line['loss']:.3f}", f"lr {self._line['lr']:.2e}"]
+        if seconds:
+            parts.append(f"{len(times) * self._step_tokens / seconds:,.0f} tokens/s")
+        if seconds and all(time["mfu"] is not None for time in times):
+            mfu = sum(time["mfu"] * time["step_seconds"] for time in times) / seconds
+            parts.append(f"MFU {mfu:.1%}")
+        return ", ".join(parts)
+
+    @property
+    def with_progress(self) -> str:
+        """The line with step and remaining time, where no progress bar shows them."""
+        step, now, _ = self._recent[-1]
+        text = f"step {step:,}/{self._steps:,}, {self}"
+        first, then, _ = self._recent[0]
+        if step > first:
+            left = round((now - then) / (step - first) * (self._steps - step))
+            text += f", {left // 3600}:{left // 60 % 60:02}:{left % 60:02} left"
+        return text

@@ -17,16 +17,16 @@ from typing import Any
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, remove_directory
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.modular.containment import containment
+from modtok_cli.modular.comparison import containment
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import languages_of
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training import checkpoint
-from modtok_cli.training.config import OPTIONS, Config, Settings, plain, resolve, resumed, run_name
-from modtok_cli.training.fitting import fitted
+from modtok_cli.training.config import Config, fitted, resolve, resumed, run_name
 from modtok_cli.training.initial import origin_of
 from modtok_cli.training.rundir import CONFIG, LATEST, RunDirectory
+from modtok_cli.training.settings import OPTIONS, RunSettings, plain
 
 TOKENIZER = "tokenizer"
 _TASKS = "tasks"
@@ -36,23 +36,15 @@ def text_files(config: Config, progress: Progress = SILENT) -> dict[str, list[Pa
     """The files of text of a run by language, which has the name that it has in the tokenizer.
 
     The tokenizer need not be there yet: text can be prepared without it.
-
-    Raises:
-        UsageError, ModtokError: see `language_files`.
     """
     known = languages_of(config.tokenizer) if is_modular(config.tokenizer) else ()
     return language_files(config.data, config.langs, config.reading, known, progress)
 
 
 def choose_run(
-    settings: Settings, *, resume: bool, gpu: bool
+    settings: RunSettings, *, resume: bool, gpu: bool
 ) -> tuple[RunDirectory, Config, list[str]]:
-    """The run's directory, its configuration, and what a resumed run changes, in sentences.
-
-    Raises:
-        UsageError: no run to resume, or an option that cannot change.
-        ModtokError: the text is not found.
-    """
+    """The run's directory, its configuration, and what a resumed run changes, in sentences."""
     if not resume:
         config = resolve(settings, gpu=gpu, source=origin_of(settings))
         config = fitted(config, settings, len(text_files(config)))
@@ -72,13 +64,8 @@ def choose_run(
     return directory, config, notes
 
 
-def stored_run(settings: Settings) -> tuple[RunDirectory, Config]:
-    """The run that `--resume` continues: the one of `name`, else `latest`.
-
-    Raises:
-        UsageError: there is no such run.
-        ModtokError: its configuration is not readable.
-    """
+def stored_run(settings: RunSettings) -> tuple[RunDirectory, Config]:
+    """The run that `--resume` continues: the one of `name`, else `latest`."""
     runs = settings.runs or OPTIONS["runs"].default
     path = runs / (settings.name or LATEST)
     if settings.name is None and path.is_symlink():  # the target, which may be a link too
@@ -100,31 +87,27 @@ def places_of(path: Path, run: Path) -> dict[str, str]:
 
 def places_of_texts(config: Config, run: Path) -> dict[str, dict[str, str]]:
     """Where the directories of `--valid` and of the tasks are."""
-    found = {f"valid/{name}": path for name, path in (config.valid or {}).items()}
+    paths = {f"valid/{name}": path for name, path in (config.valid or {}).items()}
     if config.eval_tasks:
-        found[_TASKS] = config.eval_tasks_data
-    return {name: places_of(path, run) for name, path in found.items()}
+        paths[_TASKS] = config.eval_tasks_data
+    return {name: places_of(path, run) for name, path in paths.items()}
 
 
 def _find_data(directory: RunDirectory) -> Path:
     """The directory of the text."""
     places = directory.read_config()["data"]
-    found = _find(directory, places)
-    if found is None:
+    path = _find(directory, places)
+    if path is None:
         raise ModtokError(
             f"the text of the run does not exist in {places['absolute']}",
             where=str(directory.path),
             remedy="give its directory with --data",
         )
-    return found
+    return path
 
 
-def _find_texts(directory: RunDirectory, then: Config, settings: Settings) -> Config:
-    """The configuration with the directories of `--valid` and the tasks where they are now.
-
-    Raises:
-        ModtokError: one does not exist, and `settings` do not replace it.
-    """
+def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) -> Config:
+    """The configuration with the directories of `--valid` and the tasks where they are now."""
     moved: dict[str, Path] = {}
     for name, places in directory.read_places().items():
         tasks = name == _TASKS
@@ -156,11 +139,7 @@ def _find(directory: RunDirectory, places: Mapping[str, str]) -> Path | None:
 
 
 def _check_path(path: Path) -> None:
-    """Refuse paths that are not UTF-8: safetensors writes checkpoints there but cannot read them.
-
-    Raises:
-        UsageError: the path is not UTF-8.
-    """
+    """Refuse paths that are not UTF-8: safetensors writes files there but cannot read them."""
     try:
         str(path.absolute()).encode()
     except UnicodeEncodeError as error:
@@ -171,14 +150,11 @@ def _check_path(path: Path) -> None:
         ) from error
 
 
-def check_tokenizer(directory: RunDirectory, own: ModularTokenizer, given: Path | None) -> str:
+def check_tokenizer(directory: RunDirectory, own: ModularTokenizer, path: Path | None) -> str:
     """Check the tokenizer of a resumed run; returns a note for the user, or "".
 
-    `own` is the run's copy. A tokenizer `given` on the command line must contain it; the run
+    `own` is the run's copy. A tokenizer `path` of the command line must contain it; the run
     continues with its copy.
-
-    Raises:
-        ModtokError: another tokenizer.
     """
     signature = directory.read_config()["tokenizer"]["signature"]
     remedy = "restore the run's tokenizer/, or start another run with --name"
@@ -188,29 +164,25 @@ def check_tokenizer(directory: RunDirectory, own: ModularTokenizer, given: Path 
             where=str(directory.path),
             remedy=remedy,
         )
-    if given is None:
+    if path is None:
         return ""
-    found = ModularTokenizer.load(given)
-    proof = containment(found, own)
+    larger = ModularTokenizer.load(path)
+    proof = containment(larger, own)
     if not proof.holds:
         raise ModtokError(
-            f"was trained with tokenizer {signature}, which {given} does not contain ({proof})",
+            f"was trained with tokenizer {signature}, which {path} does not contain ({proof})",
             where=str(directory.path),
             remedy="leave out -t, or start another run with --name",
         )
-    if found.signature == signature:
+    if larger.signature == signature:
         return ""
-    return f"{given} contains the run's tokenizer ({proof}); the run continues with its own copy"
+    return f"{path} contains the run's tokenizer ({proof}); the run continues with its own copy"
 
 
 def check_text(
     directory: RunDirectory, mixture: Mapping[str, float], texts: Mapping[str, int]
 ) -> None:
-    """Check that a resumed run finds the text that it was started with.
-
-    Raises:
-        ModtokError: the text has changed.
-    """
+    """Check that a resumed run finds the text that it was started with."""
     then = directory.read_config()
     if then["mixture"] != mixture or then["text"] != texts:
         raise ModtokError(
@@ -223,12 +195,7 @@ def check_text(
 def create(
     directory: RunDirectory, content: Mapping[str, Any], tokenizer: Path, *, force: bool
 ) -> None:
-    """Create a run's directory with config.json (`content`) and a copy of the tokenizer.
-
-    Raises:
-        UsageError: it exists, and `force` is not set or it is not a run.
-        ModtokError: another process writes to it, or the file system refuses.
-    """
+    """Create a run's directory with config.json (`content`) and a copy of the tokenizer."""
     path = directory.path
     if _has_content(path):
         if not force:

@@ -33,18 +33,23 @@ def mix(value: str | Mapping[str, float]) -> dict[str, float]:
     return parse_mix(value)
 
 
-def languages(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Sorted codes of `en,fi` or of a list."""
+def _parts(value: str | Sequence[str], expected: str) -> list[str]:
+    """The entries of `a,b` or of a list."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-        raise ValueError(f"expected a list of languages, got {value!r}")
-    names = [part.strip() for part in parts]
-    if not names or not all(names):
+        raise ValueError(f"expected {expected}, got {value!r}")
+    return [part.strip() for part in parts]
+
+
+def languages(value: str | Sequence[str]) -> tuple[str, ...]:
+    """Sorted codes of `en,fi` or of a list."""
+    codes = _parts(value, "a list of languages")
+    if not codes or not all(codes):
         raise ValueError(f"{value!r} has an empty entry; write it as en,fi,fr")
-    repeated = next((name for name in names if names.count(name) > 1), None)
+    repeated = next((code for code in codes if codes.count(code) > 1), None)
     if repeated is not None:
         raise ValueError(f"{repeated!r} is given twice")
-    return tuple(sorted(names))
+    return tuple(sorted(codes))
 
 
 def model(value: str) -> str:
@@ -65,7 +70,7 @@ def run_name(value: str) -> str:
 
 
 LOGGERS = ("tensorboard", "wandb")
-"""Programs that metrics can be logged to, see `loggers`."""
+"""Programs that metrics can be logged to, see `reporting`."""
 
 
 def loggers(value: str | Sequence[str]) -> tuple[str, ...]:
@@ -74,10 +79,7 @@ def loggers(value: str | Sequence[str]) -> tuple[str, ...]:
     >>> loggers("wandb,tensorboard"), loggers("none")
     (('tensorboard', 'wandb'), ())
     """
-    names = value.split(",") if isinstance(value, str) else value
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"expected names such as tensorboard,wandb, got {value!r}")
-    names = [name.strip() for name in names if name.strip() != "none"]
+    names = [n for n in _parts(value, "names such as tensorboard,wandb") if n != "none"]
     unknown = next((name for name in names if name not in LOGGERS), None)
     if unknown is not None:
         raise ValueError(f"expected {', '.join(LOGGERS)} or none, got {unknown!r}")
@@ -86,10 +88,7 @@ def loggers(value: str | Sequence[str]) -> tuple[str, ...]:
 
 def names(value: str | Sequence[str]) -> tuple[str, ...]:
     """Names in `arc_easy,hellaswag` or a list; () for `none`."""
-    names = value.split(",") if isinstance(value, str) else value
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"expected names separated by commas, got {value!r}")
-    names = [name.strip() for name in names]
+    names = _parts(value, "names separated by commas")
     if names == ["none"]:
         return ()
     if not all(names):
@@ -111,20 +110,16 @@ def directories(value: str | Mapping[str, str | Path]) -> dict[str, Path]:
         pairs = []
         for part in parts:
             name, equals, rest = part.partition("=")
-            pairs.append((name, rest) if equals else (name_of(part), part))
-    found: dict[str, Path] = {}
+            own = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(part).absolute().name).strip("-")
+            pairs.append((name, rest) if equals else (own, part))
+    paths: dict[str, Path] = {}
     for name, path in pairs:
         if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_-]+", name) and path):
             raise ValueError(f"expected directories such as news=DIR, got {value!r}")
-        if name in found:
+        if name in paths:
             raise ValueError(f"two directories have the name {name!r}; write them as NAME=DIR")
-        found[name] = Path(path)
-    return found
-
-
-def name_of(path: str) -> str:
-    """A name for the text in a directory, from the last part of its path."""
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", Path(path).absolute().name).strip("-")
+        paths[name] = Path(path)
+    return paths
 
 
 def size(value: str | int) -> int:

@@ -8,21 +8,21 @@ from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.text.readers import is_text
-from modtok_cli.training.config import Config, Settings, check_ranks
+from modtok_cli.training.config import Config, check_ranks, evaluation_plan
 from modtok_cli.training.data.sampling import Draw, Mixture, draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.device_memory import (
+from modtok_cli.training.memory import (
     StepRows,
     capacity,
     check_fits,
+    check_step_memory,
+    host_need,
     memory_parts,
     stored_scores,
     total,
 )
-from modtok_cli.training.fitting import evaluation_plan
 from modtok_cli.training.opening import choose_run, text_files
-from modtok_cli.training.rows.host_need import HostNeed, host_need
-from modtok_cli.training.step_memory import check_step_memory
+from modtok_cli.training.settings import RunSettings
 
 # Number of steps from which the mean size of V_S and of a step's union is estimated.
 _SAMPLED = 200
@@ -40,7 +40,7 @@ class Plan:
 
     Attributes:
         step_rows: mean numbers of rows in a step.
-        memory: part → (parameters on this device, bytes); see `device_memory`.
+        memory: part → (parameters on this device, bytes); see `memory`.
         available, owner: bytes that the device has for the run, None if unknown, and its name.
         host: part → bytes of a node's memory, for rows in host memory.
         words: how the host bytes are computed, for messages.
@@ -65,11 +65,7 @@ class Plan:
     notes: Sequence[str] = ()
 
     def check(self) -> None:
-        """Check that the run fits its device.
-
-        Raises:
-            ModtokError: it does not fit; names options that reduce its memory.
-        """
+        """Check that the run fits its device."""
         check_fits(
             self.config, self.vocabulary, self.step_rows, self.ranks, self.available, self.owner
         )
@@ -105,7 +101,7 @@ class Plan:
 
 
 def plan(
-    settings: Settings,
+    settings: RunSettings,
     *,
     resume: bool = False,
     ranks: int | None = None,
@@ -114,11 +110,12 @@ def plan(
     """Parameters, memory and time of a new or resumed run on `ranks` devices.
 
     `ranks` is by default the number that the settings or the stored run have.
-
-    Raises:
-        UsageError, ModtokError: what the run itself would refuse.
     """
-    gpu = device is not None or (ranks or settings.gpus or 1) > 1 or _has_gpu()
+    import torch
+
+    from modtok_cli.training.metrics import measured_flops
+
+    gpu = device is not None or (ranks or settings.gpus or 1) > 1 or torch.cuda.is_available()
     _, config, notes = choose_run(settings, resume=resume, gpu=gpu)
     ranks = ranks or config.gpus
     gpu = gpu or ranks > 1
@@ -136,11 +133,18 @@ def plan(
     available, owner = capacity(config, gpu=gpu, here=ranks)
     host, words = {}, ""
     if config.offload:
-        need = node_need(config, subtokenizers.size, step_rows.union, ranks, ranks)
-        host, words = _on_host(config, subtokenizers, step_rows.union, ranks), need.words
+        need = host_need(config, subtokenizers.size, step_rows.union, ranks, ranks)
+        host, words = {"tables": need.tables, "buffers": need.buffers}, need.words
+        # T grows with the number of languages; transfers of a step and device memory do not.
+        languages = len(subtokenizers.tokenizer.languages)
+        for more in (count for count in _MORE_LANGUAGES if count > languages):
+            size = subtokenizers.size * more // languages
+            tables = host_need(config, size, step_rows.union, ranks, ranks).tables
+            host[f"tables of {more} languages"] = tables
     flops = shape.step_flops(config.seq_length, [(config.step_tokens, step_rows.active)])
-    name, peak = (device or "H100", _H100) if gpu else _cpu(config)
-    peak = config.device_flops or peak
+    name, peak = device or "H100", config.device_flops or _H100
+    if not gpu:
+        name, peak = "CPU", config.device_flops or measured_flops(getattr(torch, config.dtype))
     return Plan(
         config,
         ranks,
@@ -158,54 +162,6 @@ def plan(
         owner,
         notes,
     )
-
-
-def node_need(config: Config, size: int, union: float, ranks: int, node: int) -> HostNeed:
-    """Host memory for offloaded rows of a node with `node` of `ranks` ranks."""
-    import torch
-
-    return host_need(
-        size,
-        config.shape.hidden_size,
-        config.shape.tables,
-        moments=getattr(torch, config.offload_moments),
-        union=union,
-        dtype=getattr(torch, config.dtype),
-        ranks=ranks,
-        node=node,
-    )
-
-
-def _on_host(
-    config: Config, subtokenizers: SubtokenizerCache, union: float, ranks: int
-) -> dict[str, int]:
-    """Bytes of a node that runs all ranks, by part, with the tables of more languages.
-
-    T grows with the number of languages; transfers of a step and device memory do not.
-    """
-    need = node_need(config, subtokenizers.size, union, ranks, ranks)
-    parts = {"tables": need.tables, "buffers": need.buffers}
-    languages = len(subtokenizers.tokenizer.languages)
-    for more in _MORE_LANGUAGES:
-        if more > languages:
-            size = subtokenizers.size * more // languages
-            tables = node_need(config, size, union, ranks, ranks).tables
-            parts[f"tables of {more} languages"] = tables
-    return parts
-
-
-def _has_gpu() -> bool:
-    import torch
-
-    return torch.cuda.is_available()
-
-
-def _cpu(config: Config) -> tuple[str, float]:
-    import torch
-
-    from modtok_cli.training.metrics import measured_flops
-
-    return "CPU", measured_flops(getattr(torch, config.dtype))
 
 
 def _mixture(config: Config, subtokenizers: SubtokenizerCache) -> Mixture:

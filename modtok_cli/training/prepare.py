@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,22 +15,28 @@ from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.parallel import cores
 from modtok_cli.training.checkpoint import Checkpointer
-from modtok_cli.training.command_line import command_line
-from modtok_cli.training.config import Config, Settings, check_ranks
+from modtok_cli.training.config import Config, check_ranks, command_line
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, text_stores
-from modtok_cli.training.device_memory import capacity, check_disk, check_fits
 from modtok_cli.training.distributed.ranks import (
     Ranks,
-    gather_json,
     pick_device,
     raise_together,
+    ranks_here,
     start_ranks,
     versions,
 )
+from modtok_cli.training.heldout import check_validation
 from modtok_cli.training.initial import Initial, open_initial, trained_rows
-from modtok_cli.training.loggers import require_loggers
+from modtok_cli.training.memory import (
+    capacity,
+    check_disk,
+    check_fits,
+    check_host,
+    check_step_memory,
+    host_need,
+)
 from modtok_cli.training.model.megatron import check_kernels
 from modtok_cli.training.opening import (
     TOKENIZER,
@@ -42,12 +48,11 @@ from modtok_cli.training.opening import (
     places_of_texts,
     text_files,
 )
-from modtok_cli.training.plan import node_need, row_counts
-from modtok_cli.training.rows.host_need import check_host
+from modtok_cli.training.plan import row_counts
+from modtok_cli.training.reporting import require_loggers
 from modtok_cli.training.rundir import RunDirectory, point_latest
-from modtok_cli.training.step_memory import check_step_memory
+from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.tasks import TaskEvaluator, Tasks
-from modtok_cli.training.validation import check_validation, open_validation
 
 TEXTS = ".text"
 
@@ -84,18 +89,14 @@ class Run:
 
 
 def prepare(
-    settings: Settings,
+    settings: RunSettings,
     *,
     resume: bool,
     force: bool,
     progress: Progress,
     evaluator: TaskEvaluator | None = None,
 ) -> Run:
-    """Join the ranks, read tokenizer and text, open the run's directory.
-
-    Raises:
-        ModtokError, UsageError: settings, tokenizer, text or directory are not usable.
-    """
+    """Join the ranks, read tokenizer and text, open the run's directory."""
     # Without memory for its threads, the process group waits forever.
     check_memory(1 << 30, "training", "end other processes, or use a larger machine")
     gpu = pick_device().type == "cuda"
@@ -113,41 +114,11 @@ def prepare(
         torch.set_num_threads(directory.read_config()["ranks"]["threads"])
     subtokenizers = SubtokenizerCache.load(config.tokenizer)
     if resume:
-        given = settings.tokenizer
-        notes.append(check_tokenizer(directory, subtokenizers.tokenizer, given))
+        notes.append(check_tokenizer(directory, subtokenizers.tokenizer, settings.tokenizer))
     for note in filter(None, notes):
         progress.note(note)
     check_step_memory(config)
-    files = text_files(config, progress)
-    strangers = sorted(set(files) - set(subtokenizers.tokenizer.languages))
-    if strangers:
-        raise UsageError(
-            f"the tokenizer has no language '{strangers[0]}', which {config.data} has",
-            where=str(config.tokenizer),
-            remedy="exclude it with --langs, or add it with modtok bpe-seq --append",
-        )
-    languages = subtokenizers.tokenizer.languages
-    valid_files, notes = check_validation(config, languages)
-    for note in notes:
-        progress.note(note)
-    cache = config.runs / TEXTS
-    error: ModtokError | None = None
-    stores: dict[str, TextStore] = {}
-    valid: dict[str, dict[str, TextStore]] = {}
-    here = gather_json(ranks, platform.node()).count(platform.node())
-    try:
-        # The ranks share the files, and wait for each other outside of collectives.
-        stores = text_stores(
-            files,
-            cache,
-            reading=config.reading,
-            threads=max(1, cores() // here),
-            progress=progress,
-        )
-        valid = open_validation(valid_files, cache, config.reading, progress)
-    except ModtokError as caught:
-        error = caught
-    raise_together(ranks, error)
+    stores, valid = _open_texts(config, subtokenizers, ranks, progress)
     sizes = {language: store.text_bytes for language, store in stores.items()}
     mixture = Mixture.of(sizes, config.mix, config.mix_rest)
     config.regime.check(mixture.languages)
@@ -167,32 +138,24 @@ def prepare(
     run.tasks.check(evaluator)
     if config.init_from is not None:
         _use_initial(run, resume=resume)
-    error = None
-    if ranks.first:
-        try:
-            _open_directory(run, resume=resume, force=force)
-        except ModtokError as caught:
-            directory.close()
-            error = caught
-    raise_together(ranks, error)
+    _open_directory(run, resume=resume, force=force)
     own = directory.path / TOKENIZER
     if own.is_dir():  # what happens to the tokenizer elsewhere does not affect the run
         run.tokenizer = own.resolve()
     return run
 
 
-def prepare_text(settings: Settings, *, resume: bool, progress: Progress) -> list[dict[str, Any]]:
+def prepare_text(
+    settings: RunSettings, *, resume: bool, progress: Progress
+) -> list[dict[str, Any]]:
     """Unpack the text of a run, without joining ranks: a row per language.
 
     Ranks that start later find it. What is unpacked already is not read again.
-
-    Raises:
-        ModtokError, UsageError: settings or text are not usable.
     """
     gpu = pick_device().type == "cuda"
     _, config, _ = choose_run(settings, resume=resume, gpu=gpu)
-    cache = config.runs / TEXTS
     files = text_files(config, progress)
+    cache = config.runs / TEXTS
     stores = text_stores(files, cache, reading=config.reading, progress=progress)
     return [
         {
@@ -203,6 +166,40 @@ def prepare_text(settings: Settings, *, resume: bool, progress: Progress) -> lis
         }
         for language, store in stores.items()
     ]
+
+
+def _open_texts(
+    config: Config, subtokenizers: SubtokenizerCache, ranks: Ranks, progress: Progress
+) -> tuple[dict[str, TextStore], dict[str, dict[str, TextStore]]]:
+    """The stores of the training text, and those of --valid by name."""
+    files = text_files(config, progress)
+    languages = subtokenizers.tokenizer.languages
+    strangers = sorted(set(files) - set(languages))
+    if strangers:
+        raise UsageError(
+            f"the tokenizer has no language '{strangers[0]}', which {config.data} has",
+            where=str(config.tokenizer),
+            remedy="exclude it with --langs, or add it with modtok bpe-seq --append",
+        )
+    valid_files, notes = check_validation(config, languages)
+    for note in notes:
+        progress.note(note)
+    cache, reading = config.runs / TEXTS, config.reading
+    error: ModtokError | None = None
+    stores: dict[str, TextStore] = {}
+    valid: dict[str, dict[str, TextStore]] = {}
+    threads = max(1, cores() // ranks_here(ranks))
+    try:
+        # The ranks share the files, and wait for each other outside of collectives.
+        stores = text_stores(files, cache, reading=reading, threads=threads, progress=progress)
+        valid = {
+            name: text_stores(by_language, cache, reading=reading, least=1, progress=progress)
+            for name, by_language in valid_files.items()
+        }
+    except ModtokError as caught:
+        error = caught
+    raise_together(ranks, error)
+    return stores, valid
 
 
 def _use_initial(run: Run, *, resume: bool) -> None:
@@ -221,11 +218,7 @@ def _use_initial(run: Run, *, resume: bool) -> None:
 
 
 def _check_draw(config: Config, ranks: Ranks, directory: RunDirectory) -> None:
-    """Refuse to resume `--draw rank` on another number of replicas: batches would change.
-
-    Raises:
-        UsageError: the number of replicas differs.
-    """
+    """Refuse to resume `--draw rank` on another number of replicas: batches would change."""
     then = directory.read_config()["ranks"]
     replicas = then["world"] // then["shards"]
     if config.draw == "rank" and replicas != ranks.replicas:
@@ -244,46 +237,53 @@ def _check_resources(
     directory: RunDirectory,
 ) -> None:
     """Check, before anything is allocated, that devices, nodes and the disk have room."""
+    size = subtokenizers.size
     step_rows = row_counts(config, mixture, subtokenizers, ranks.replicas)
-    here = gather_json(ranks, platform.node()).count(platform.node())
+    here = ranks_here(ranks)
     error = None
     try:
         room, owner = capacity(config, gpu=ranks.device.type == "cuda", here=here)
-        check_fits(config, subtokenizers.size, step_rows, ranks.world, room, owner)
+        check_fits(config, size, step_rows, ranks.world, room, owner)
         if config.offload:
-            need = node_need(config, subtokenizers.size, step_rows.union, ranks.world, here)
-            check_host(
-                need,
-                moments=getattr(torch, config.offload_moments),
-                directory=config.offload_file,
-            )
+            check_host(config, host_need(config, size, step_rows.union, ranks.world, here))
         if ranks.first:
-            check_disk(config, subtokenizers.size, directory.checkpoints)
+            check_disk(config, size, directory.checkpoints)
     except ModtokError as caught:
         error = caught
     raise_together(ranks, error)
 
 
 def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
-    """Lock the directory of a resumed run, or create that of a new one."""
-    directory = run.directory
-    if resume:
-        directory.lock()
-        check_text(directory, run.mixture.as_dict(), run.texts)
-        point_latest(directory.path)
-        return
-    content = {
-        "command": _command(run),
-        "config": run.config.as_json(),
+    """Rank 0 locks the directory of a resumed run, or creates that of a new one."""
+    directory, error = run.directory, None
+    try:
+        if run.ranks.first and resume:
+            directory.lock()
+            check_text(directory, run.mixture.as_dict(), run.texts)
+            point_latest(directory.path)
+        elif run.ranks.first:
+            create(directory, _content(run), run.tokenizer, force=force)
+    except ModtokError as caught:
+        directory.close()
+        error = caught
+    raise_together(run.ranks, error)
+
+
+def _content(run: Run) -> dict[str, Any]:
+    """config.json of a new run."""
+    tokenizer, now = run.subtokenizers.tokenizer, _changeable(run)
+    return {
+        "command": now["command"],
+        "config": now["config"],
         "mixture": run.mixture.as_dict(),
         "text": run.texts,
-        "data": places_of(run.config.data, directory.path),
-        "places": places_of_texts(run.config, directory.path),
+        "data": now["data"],
+        "places": now["places"],
         "tokenizer": {
             "path": TOKENIZER,
-            "signature": run.subtokenizers.tokenizer.signature,
-            "size": run.subtokenizers.size,
-            "languages": run.subtokenizers.tokenizer.languages,
+            "signature": tokenizer.signature,
+            "size": tokenizer.size,
+            "languages": tokenizer.languages,
         },
         "ranks": {
             "world": run.ranks.world,
@@ -291,24 +291,24 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
             "threads": torch.get_num_threads(),
         },
         "versions": versions(),
-        **({"initial": run.initial.as_json(run.subtokenizers.tokenizer)} if run.initial else {}),
+        **({"initial": run.initial.as_json(tokenizer)} if run.initial else {}),
     }
-    create(directory, content, run.tokenizer, force=force)
-
-
-def _command(run: Run) -> str:
-    return command_line(run.config, run.directory.path.name, gpu=run.device.type == "cuda")
 
 
 def update_config(run: Run) -> None:
     """Store the options that a resumed run changes; rank 0 calls it."""
     content = run.directory.read_config()
-    changed = {
-        **content,
-        "command": _command(run),
-        "config": run.config.as_json(),
-        "data": places_of(run.config.data, run.directory.path),
-        "places": places_of_texts(run.config, run.directory.path),
-    }
+    changed = {**content, **_changeable(run)}
     if orjson.dumps(changed) != orjson.dumps(content):
         run.directory.write_config(changed)
+
+
+def _changeable(run: Run) -> Mapping[str, Any]:
+    """What a resumed run may change of config.json."""
+    path = run.directory.path
+    return {
+        "command": command_line(run.config, path.name, gpu=run.device.type == "cuda"),
+        "config": run.config.as_json(),
+        "data": places_of(run.config.data, path),
+        "places": places_of_texts(run.config, path),
+    }

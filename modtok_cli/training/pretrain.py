@@ -9,7 +9,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Force
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.training.settings import Settings
+from modtok_cli.training.settings import RunSettings
 
 if TYPE_CHECKING:
     from modtok_cli.training.loop import RunReport
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @public
 def pretrain(
-    settings: Settings = Settings(),
+    settings: RunSettings = RunSettings(),
     *,
     resume: Annotated[bool, Option("Resume runs/latest, or the run of --name.")] = False,
     force: Force = False,
@@ -35,7 +35,7 @@ def pretrain(
         `output` (the run's directory), `step`, and held-out figures per language.
 
     Examples:
-        >>> settings = modtok.TrainingSettings(
+        >>> settings = modtok.RunSettings(
         ...     langs="en,fi,fr", sampling="sub:1", steps=3, seq_length=64, name="example"
         ... )
         >>> report = modtok.pretrain(settings)

@@ -7,7 +7,8 @@
     steps = 300000
     lr = 3e-4
 
-Every key is an option of `settings.Settings`, in the section that its declaration names.
+Every key is an option of `settings.RunSettings`, in the section that its declaration names.
+The recipes in the package are presets: `--model 0.5b` is `recipes/0.5b.toml`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.architectures.sizes import RECIPES, SIZES, shape_of
 from modtok_cli.base.errors import UsageError
-from modtok_cli.training.settings import OPTIONS, Settings, plain
+from modtok_cli.training.settings import OPTIONS, RunSettings, plain
 
 # A recipe has some dozens of lines.
 _LARGEST = 1 << 20
@@ -27,11 +31,11 @@ _LARGEST = 1 << 20
 
 def sections() -> dict[str, list[str]]:
     """The names of the options of each section, in order."""
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for name, option in OPTIONS.items():
         if option.section:
-            found.setdefault(option.section, []).append(name)
-    return found
+            names.setdefault(option.section, []).append(name)
+    return names
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
@@ -49,7 +53,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
         raise UsageError(f"is not TOML ({error})", where=str(path)) from error
     known = sections()
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for section, table in content.items():
         if section not in known or not isinstance(table, Mapping):
             remedy = f"use the sections {', '.join(known)}"
@@ -61,13 +65,13 @@ def read_recipe(path: Path) -> dict[str, Any]:
                 remedy = f"use {', '.join(known[section])}"
                 raise UsageError("unknown key", where=where, remedy=remedy)
             try:
-                given[name] = OPTIONS[name].read(value)
+                options[name] = OPTIONS[name].read(value)
             except ValueError as error:
                 raise UsageError(str(error), where=where) from error
-    return given
+    return options
 
 
-def as_sections(config: Settings) -> dict[str, dict[str, Any]]:
+def as_sections(config: RunSettings) -> dict[str, dict[str, Any]]:
     """A resolved configuration in sections, without options that are None or have no meaning."""
     return {
         section: {name: plain(getattr(config, name)) for name in names if _applies(config, name)}
@@ -75,12 +79,12 @@ def as_sections(config: Settings) -> dict[str, dict[str, Any]]:
     }
 
 
-def _applies(config: Settings, name: str) -> bool:
+def _applies(config: RunSettings, name: str) -> bool:
     needed = OPTIONS[name].needs
     return getattr(config, name) is not None and (not needed or bool(getattr(config, needed)))
 
 
-def write_recipe(config: Settings) -> str:
+def write_recipe(config: RunSettings) -> str:
     """A resolved configuration as TOML; `read_recipe` reads it back."""
     blocks = []
     for section, values in as_sections(config).items():
@@ -95,3 +99,46 @@ def _toml(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return json.dumps(value, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Options of a run by name, which hold where nothing else is given."""
+
+    options: Mapping[str, Any]
+
+    @property
+    def shape(self) -> Shape:
+        """The model."""
+        return shape_of(self.options)
+
+
+PRESETS = {name: Preset(read_recipe(RECIPES / f"{name}.toml")) for name in SIZES}
+
+
+def preset(name: str) -> Preset:
+    """The preset of that name.
+
+    >>> preset("2.5b").options["batch_size"]
+    64
+    """
+    if name not in PRESETS:
+        remedy = f"choose from {', '.join(PRESETS)}"
+        raise UsageError(f"preset '{name}' does not exist", where="--model", remedy=remedy)
+    return PRESETS[name]
+
+
+def continued(shape: Shape) -> Mapping[str, Any]:
+    """Options to continue the training of a model that is no preset.
+
+    The learning rate is a tenth of a first training's, so that little is forgotten.
+    """
+    return {
+        "seq_length": 512,
+        "batch_size": 8,
+        "micro_batch": 2,
+        "steps": 1000,
+        "warmup": 100,
+        "lr": 1e-4,
+        "recompute": shape.hidden_size >= 3072,
+    }

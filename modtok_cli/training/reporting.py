@@ -1,17 +1,26 @@
-"""What a run reports, on rank 0: metrics.jsonl, loggers, status lines, loss spikes."""
+"""What a run reports, on rank 0: metrics.jsonl, status lines, TensorBoard, Weights & Biases."""
 
 from __future__ import annotations
 
+import os
+import secrets
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Task
+from modtok_cli.training.config import Config
 from modtok_cli.training.distributed.ranks import gather_json
-from modtok_cli.training.loggers import Loggers
-from modtok_cli.training.prepare import Run
-from modtok_cli.training.spikes import WINDOW, SpikeDetector
-from modtok_cli.training.status import Status
+from modtok_cli.training.metrics import WINDOW, SpikeDetector, Status
+
+if TYPE_CHECKING:
+    from modtok_cli.training.prepare import Run
+
+_PROJECT = "modtok"
+_MODULES = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb"}
 
 
 class Reporter:
@@ -29,7 +38,11 @@ class Reporter:
         for line in self._directory.last_steps(WINDOW):
             self._spikes.add(line)
         self._status = Status(self._config.steps, self._config.step_tokens)
-        self._loggers = Loggers(self._config, self._directory.path, step)
+        path = self._directory.path
+        self._loggers = [
+            Wandb(run.config, path) if name == "wandb" else TensorBoard(path / name, step)
+            for name in run.config.log or ()
+        ]
 
     def step(self, line: Mapping[str, Any], task: Task) -> None:
         """Report a training step."""
@@ -38,7 +51,11 @@ class Reporter:
         spikes = self._spikes.add(line)
         self._add({**line, "spikes": spikes} if spikes else line)
         for language in sorted(spikes.keys() - self._spiking):
-            self._progress.warn(_spike(line["step"], language, spikes[language]))
+            spike = spikes[language]
+            self._progress.warn(
+                f"step {line['step']:,}: loss spike in {language}: {spike['loss']:.3f} nats per "
+                f"token, median {spike['median']:.3f} of the last {WINDOW} steps"
+            )
         self._spiking = self._spiking - line["languages"].keys() | spikes.keys()
         self._status.add(line, time.monotonic())
         task.describe(str(self._status))
@@ -47,12 +64,13 @@ class Reporter:
             self._progress.note(self._status.with_progress)
 
     def evaluation(self, line: Mapping[str, Any]) -> None:
-        """Report an evaluation."""
+        """Report an evaluation, in a sentence for each text."""
         if not self._first:
             return
         self._add(line)
-        for note in _evaluation_notes(line):
-            self._progress.note(note)
+        for text, figures in texts_of(line).items():
+            parts = [f"{name} {f['bits_per_byte']:.3f}" for name, f in figures.items()]
+            self._progress.note(f"step {line['step']:,}: {text} bits per byte {', '.join(parts)}")
 
     def tasks(self, line: Mapping[str, Any] | None) -> None:
         """Report an evaluation of tasks; None is one that failed."""
@@ -65,17 +83,19 @@ class Reporter:
 
     def has_tasks(self, step: int) -> bool:
         """Whether the metrics have an evaluation of tasks at the last step. Collective."""
-        found = self._first and self._directory.has_line(step, "tasks")
-        return bool(gather_json(self._ranks, found)[0])
+        evaluated = self._first and self._directory.has_line(step, "tasks")
+        return bool(gather_json(self._ranks, evaluated)[0])
 
     def _add(self, line: Mapping[str, Any]) -> None:
         self._directory.add(line)
-        self._loggers.add(line)
+        for logger in self._loggers:
+            logger.add(line)
 
     def close(self) -> None:
         """Close the loggers; the metrics belong to the run's directory."""
         if self._first:
-            self._loggers.close()
+            for logger in self._loggers:
+                logger.close()
 
 
 def texts_of(line: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -83,15 +103,82 @@ def texts_of(line: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {"held-out": line["held_out"], **line.get("valid", {})}
 
 
-def _evaluation_notes(line: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence per text of an evaluation."""
-    for text, figures in texts_of(line).items():
-        parts = [f"{name} {f['bits_per_byte']:.3f}" for name, f in figures.items()]
-        yield f"step {line['step']:,}: {text} bits per byte {', '.join(parts)}"
+def require_loggers(names: Sequence[str]) -> None:
+    """Check that the packages of these loggers are installed."""
+    for name in names:
+        _module_of(name)
 
 
-def _spike(step: int, language: str, spike: Mapping[str, float]) -> str:
-    return (
-        f"step {step:,}: loss spike in {language}: {spike['loss']:.3f} nats per token, median "
-        f"{spike['median']:.3f} of the last {WINDOW} steps"
-    )
+def _module_of(name: str) -> Any:
+    try:
+        return import_module(_MODULES[name])
+    except ImportError as error:
+        raise UsageError(
+            f"{name} is not installed", where="--log", remedy="pip install 'modtok[log]'"
+        ) from error
+
+
+class TensorBoard:
+    """Writes the numbers of metrics lines, under names such as `languages/fi/tokens`."""
+
+    def __init__(self, directory: Path, step: int = 0) -> None:
+        """Continue after `step`; hides values of later steps from an interrupted run."""
+        writer = _module_of("tensorboard").SummaryWriter
+        self._writer: Any = writer(str(directory), purge_step=step + 1)
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Write one line."""
+        for name, value in flatten(line):
+            self._writer.add_scalar(name, value, line["step"])
+
+    def close(self) -> None:
+        """Flush and close."""
+        self._writer.close()
+
+
+class Wandb:
+    """Logs to Weights & Biases, in `wandb/` of the run's directory.
+
+    Offline unless WANDB_MODE is set: neither network nor account are needed, and
+    `wandb sync` uploads later. All processes of a run have one id, so that a resumed run
+    continues its curves.
+    """
+
+    def __init__(self, config: Config, run: Path) -> None:
+        wandb = _module_of("wandb")
+        directory = run / "wandb"
+        directory.mkdir(exist_ok=True)
+        identity = directory / "id"
+        if not identity.exists():
+            identity.write_text(secrets.token_hex(4) + "\n")
+        self._run: Any = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", _PROJECT),
+            name=run.name,
+            id=identity.read_text().strip(),
+            resume="allow",
+            dir=str(run),
+            mode=os.environ.get("WANDB_MODE", "offline"),
+            config=config.as_json(),
+            settings=wandb.Settings(silent=True, console="off", disable_git=True),
+        )
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Write one line; lines of a step, such as its evaluation, are merged."""
+        self._run.log(dict(flatten(line)), step=line["step"])
+
+    def close(self) -> None:
+        """Flush and close."""
+        self._run.finish()
+
+
+def flatten(line: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Numbers by path, without the step.
+
+    >>> list(flatten({"step": 1, "loss": 2.0, "time": {"mfu": None, "step_seconds": 3.0}}))
+    [('loss', 2.0), ('time/step_seconds', 3.0)]
+    """
+    for key, value in line.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{key}/")
+        elif isinstance(value, int | float) and key != "step":
+            yield f"{prefix}{key}", value

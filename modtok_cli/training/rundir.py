@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +22,10 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.reading import read_bounded
+from modtok_cli.modular.comparison import containment
+from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.manifest import read_manifest
+from modtok_cli.modular.tokenizer import ModularTokenizer
 
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
@@ -104,21 +109,17 @@ class RunDirectory:
         return config
 
     def read_places(self) -> dict[str, dict[str, str]]:
-        """Where the directories that the run evaluates on are, by name.
-
-        Raises:
-            UsageError, ModtokError: see `read_config`.
-        """
-        found: dict[str, dict[str, str]] = self.read_config().get("places", {})
+        """Where the directories that the run evaluates on are, by name."""
+        by_name: dict[str, dict[str, str]] = self.read_config().get("places", {})
         try:
-            for places in found.values():
+            for places in by_name.values():
                 if not all(isinstance(places[key], str) for key in ("absolute", "relative")):
                     raise TypeError
         except (AttributeError, KeyError, TypeError) as error:
             raise ModtokError(
                 "field 'places' is not pairs of paths", where=str(self.path), remedy=_RESTORE
             ) from error
-        return found
+        return by_name
 
     def lock(self) -> None:
         """Lock the run against other writers, until `close` or the end of this process.
@@ -166,15 +167,15 @@ class RunDirectory:
 
     def open_metrics(self, step: int) -> None:
         """Continue after `step`: later lines, and partial lines, are removed."""
-        kept = []
+        lines = []
         with suppress(FileNotFoundError):
             for line in self.metrics.read_bytes().split(b"\n"):
                 try:
                     if line and orjson.loads(line)["step"] <= step:
-                        kept.append(line + b"\n")
+                        lines.append(line + b"\n")
                 except (ValueError, KeyError, TypeError):
                     continue
-        write_bytes(self.metrics, b"".join(kept))
+        write_bytes(self.metrics, b"".join(lines))
         self._metrics = open(self.metrics, "ab", buffering=0)  # noqa: SIM115 - lives with the run
 
     def has_line(self, step: int, field: str) -> bool:
@@ -189,22 +190,12 @@ class RunDirectory:
 
     def last_steps(self, count: int) -> list[dict[str, Any]]:
         """The lines of the last `count` training steps, without those of evaluations."""
-        lines = self.metrics.read_bytes().split(b"\n")[:-1]
-        found: list[dict[str, Any]] = []
-        for line in reversed(lines):
-            if len(found) == count:
-                break
-            read = orjson.loads(line)
-            if "loss" in read:
-                found.append(read)
-        return found[::-1]
+        lines = reversed(self.metrics.read_bytes().split(b"\n")[:-1])
+        steps = (read for line in lines if "loss" in (read := orjson.loads(line)))
+        return list(islice(steps, count))[::-1]
 
     def add(self, line: Mapping[str, Any]) -> None:
-        """Append a line of metrics; it is in the file when this returns.
-
-        Raises:
-            ModtokError: the file system refused.
-        """
+        """Append a line of metrics; it is in the file when this returns."""
         assert self._metrics is not None
         try:
             self._metrics.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
@@ -231,3 +222,43 @@ def point_latest(path: Path) -> None:
             left.unlink()
         beside.symlink_to(path.name, target_is_directory=True)
         beside.replace(path.parent / LATEST)
+
+
+def find_tokenizer(
+    run: Path,
+    facts: Mapping[str, Any],
+    given: Path | None = None,
+    *,
+    remedy: str = "give its directory with -t",
+) -> Path:
+    """The modular directory with the run's signature: `given`, or one that is found.
+
+    It is searched in the run, in the run's workspace and in the current directory. If `given`
+    contains the run's tokenizer (a language was appended to it), the run's own is returned.
+    `facts` is "tokenizer" of the run's config.json.
+    """
+    real = run.resolve()
+    name = str(facts.get("path", "tokenizer"))
+    usual = [real / name, real.parent.parent / name, Path(name)]
+    others = []
+    for place in [given] if given else usual:
+        if is_modular(place):
+            signature = _signature(place)
+            if signature == facts["signature"]:
+                return place
+            others.append(f"{place} is {signature}")
+    if given is not None and others:
+        own = [place for place in usual if is_modular(place)]
+        own = [place for place in own if _signature(place) == facts["signature"]]
+        if own and containment(ModularTokenizer.load(given), ModularTokenizer.load(own[0])).holds:
+            return own[0]
+    seen = f" ({'; '.join(dict.fromkeys(others))})" if others else ""
+    raise UsageError(
+        f"was trained with tokenizer {facts['signature']}, which was not found{seen}",
+        where=str(run),
+        remedy=remedy,
+    )
+
+
+def _signature(directory: Path) -> str:
+    return str(read_manifest(directory)["signature"])

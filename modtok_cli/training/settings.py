@@ -1,28 +1,225 @@
 """Every option of a training run, declared once.
 
-To add one, add a field here, or to `ModelSettings` if it determines what is trained. The command
-line (`modtok pretrain --help`), modtok.toml and MODTOK_* variables, recipe files, `config.json`,
-the check on `--resume` and the error messages all come from the declaration. Fields follow the
-order of the help.
+To add one, add a field here: to `ModelSettings` if it determines what is trained, else to
+`RunSettings`. The command line (`modtok pretrain --help`), modtok.toml and MODTOK_* variables,
+recipe files, `config.json`, the check on `--resume` and the error messages all come from the
+declaration. Fields follow the order of the help.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from math import sqrt
 from pathlib import Path
 from typing import Any, Literal
 
 from modtok_cli.base.files import path_text
-from modtok_cli.base.option import option, options_of
+from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.text.reading import PANEL, Reading
 from modtok_cli.training import option_values as values
 from modtok_cli.training.model.execution import has_kernels
-from modtok_cli.training.model_settings import ModelSettings
+
+# The tables of a recipe.
+_data = partial(option, section="data")
+_architecture = partial(option, section="architecture")
+_shape = partial(_architecture, of_shape=True)
+_schedule = partial(option, section="schedule")
+_optimizer = partial(option, section="optimizer")
+_init = partial(option, section="init")
+_parallelism = partial(option, section="parallelism")
+_precision = partial(option, section="precision")
+_execution = partial(_parallelism, changeable=True)
+_evaluation = partial(option, section="evaluation", changeable=True)
+# Numbers of steps, sequences, processes, sizes of layers: at least 1, and within 64 bits.
+_steps = {"metavar": "N", "low": 1, "high": 1 << 48}
+_count = {"metavar": "N", "low": 1, "high": 1 << 31}
+_size = {"metavar": "N", "low": 1, "high": 1 << 24}
+_processes = {"metavar": "N", "low": 1, "high": 1 << 20}
+_layers = {"metavar": "N", "low": 1, "high": 1 << 16}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ModelSettings):
+class ModelSettings(Declared):
+    """Options of the model and its training; see `RunSettings`."""
+
+    sampling: str = _data(
+        "Subtokenizer of a batch: none (its language only), full (all of T), sub:N (N more "
+        "languages), joint (T always). Default: sub:2; sub:1 of two languages, none of one.",
+        default=lambda run: "sub:2",
+        metavar="REGIME",
+        parse=values.sampling,
+    )
+    p: float = _data(
+        "Probability that a batch also uses the languages drawn by --sampling.",
+        default=0.5,
+        metavar="P",
+        low=0,
+        high=1,
+    )
+    draw: Literal["step", "rank", "micro"] = _data(
+        "Sequences that share a language and a subtokenizer: those of an optimizer step, of a "
+        "rank in a step, or of a microbatch.",
+        default="micro",
+    )
+    mix: dict[str, float] | None = _data(
+        "Share of some languages in the mixture. Default: en=0.7 if there is English.",
+        metavar="LANG=SHARE,...",
+        parse=values.mix,
+    )
+    mix_rest: Literal["data", "uniform"] = _data(
+        "Shares of the other languages: by the size of their text, or equal.", default="data"
+    )
+    langs: tuple[str, ...] | None = _data(
+        "Languages, separated by commas.",
+        metavar="LANG,...",
+        parse=values.languages,
+        complete="languages",
+    )
+    model: str = _architecture(
+        "Preset, a recipe of the package: tiny, small, 0.5b, 1b, 2.5b, 7b-32, 7b, 12b, 30b. "
+        "Default: tiny; 0.5b on a GPU.",
+        default=lambda run: "0.5b" if run.gpu else "tiny",
+        metavar="NAME",
+        parse=values.model,
+        complete="presets",
+    )
+    layers: int = _shape("Number of layers. Default: by preset.", **_layers)
+    hidden_size: int = _shape("Hidden size. Default: by preset.", **_size)
+    ffn: int = _shape("Hidden size of the feed-forward layers. Default: by preset.", **_size)
+    heads: int = _shape("Number of query heads. Default: by preset.", **_layers)
+    kv_heads: int = _shape("Number of key-value heads. Default: by preset.", **_layers)
+    head_width: int = _shape(
+        "Size of a head. Default: by preset.", metavar="N", low=2, high=1 << 16
+    )
+    rope_theta: float = _shape(
+        "Base of the rotary position embedding. Default: by preset.",
+        default=lambda run: 1e5,
+        metavar="BASE",
+        above=0,
+    )
+    gpus: int = _execution(
+        "Number of processes, one per GPU; without GPUs, on the CPU.", **_processes, default=1
+    )
+    tp: int = _execution("Tensor-parallel size.", **_processes, default=1)
+    steps: int = _schedule(
+        "Number of optimizer steps. Default: by preset; 300 for tiny.", **_steps, changeable=True
+    )
+    batch_size: int = _data("Sequences per step. Default: by preset; 8 for tiny.", **_count)
+    micro_batch: int = _data(
+        "Sequences per forward pass; less on a rank with a smaller share. Default: by preset.",
+        **_count,
+        adapt=lambda run, value: min(value, run.batch_size),
+    )
+    seq_length: int = _data(
+        "Tokens per sequence. Default: by preset; 256 for tiny.", metavar="N", low=8, high=1 << 31
+    )
+    lr: float = _schedule("Peak learning rate. Default: by preset.", metavar="RATE", above=0)
+    final_lr: float = _schedule(
+        "Final learning rate. Default: a tenth of --lr.",
+        default=lambda run: run.lr / 10,
+        metavar="RATE",
+        low=0,
+    )
+    schedule: Literal["cosine", "wsd", "constant"] = _schedule(
+        "Learning-rate schedule after the warm-up; wsd: stable, then linear decay.",
+        default="cosine",
+    )
+    lr_steps: int = _schedule(
+        "Length of the learning-rate schedule; then the final rate holds. Default: --steps.",
+        **_steps,
+        default=lambda run: run.steps,
+        changeable=True,
+    )
+    decay_steps: int = _schedule(
+        "Steps of the decay of wsd. Default: a fifth of --lr-steps.",
+        **_steps,
+        default=lambda run: max(1, run.lr_steps // 5),
+    )
+    warmup: int = _schedule(
+        "Number of warm-up steps. Default: by preset.",
+        default=lambda run: values.tenth_of(run.steps),
+        adapt=lambda run, value: min(value, values.tenth_of(run.steps)),
+        metavar="N",
+        low=0,
+        high=1 << 48,
+    )
+    seed: int = _init("Random seed.", default=0, metavar="N", low=0, high=values.SEEDS - 1)
+    init_from: Path | None = _init(
+        "Run, or Hugging Face directory of a Llama, Mistral, Qwen2 or Qwen3, to take the initial "
+        "weights from; -t may be another tokenizer.",
+        metavar="DIR",
+    )
+    init_rows: Literal["spelling", "random"] = _init(
+        "Initial rows of new tokens: mean of the old tokens that spell them, or random.",
+        default=lambda run: "spelling",
+        needs="init_from",
+    )
+    train: Literal["all", "rows"] = _init(
+        "What to train: all, or only rows of tokens that --init-from does not have.",
+        default=lambda run: "all",
+        needs="init_from",
+    )
+    update: Literal["sparse", "dense"] = _optimizer(
+        "Embedding rows to update: active rows, or all (equals a full softmax).", default="sparse"
+    )
+    beta1: float = _optimizer(
+        "Decay rate of the first moment of AdamW.", default=0.9, metavar="B", low=0, below=1
+    )
+    beta2: float = _optimizer(
+        "Decay rate of the second moment of AdamW.", default=0.95, metavar="B", low=0, below=1
+    )
+    eps: float = _optimizer("Epsilon of AdamW.", default=1e-8, metavar="EPS", low=1e-30)
+    weight_decay: float = _optimizer(
+        "Weight decay, multiplied by the learning rate.", default=0.1, metavar="RATE", low=0
+    )
+    decay_params: tuple[str, ...] = _optimizer(
+        "Parameters with weight decay: matrices, embeddings, norms (with biases).",
+        default="matrices,embeddings",
+        metavar="KIND,...",
+        parse=values.decayed,
+    )
+    clip: float = _optimizer(
+        "Maximum norm of the gradient of all parameters; 0: no clipping.",
+        default=1.0,
+        metavar="NORM",
+        low=0,
+    )
+    z_loss: float = _optimizer(
+        "Coefficient of the z-loss, the squared logarithm of the softmax denominator.",
+        default=0.0,
+        metavar="C",
+        low=0,
+    )
+    init_std: float = _init(
+        "Standard deviation of initial weights.", default=0.02, metavar="STD", above=0
+    )
+    init_projection_std: float = _init(
+        "Same for the output projections of attention and feed-forward layers. Default: "
+        "--init-std divided by the root of twice the layers.",
+        default=lambda run: run.init_std / sqrt(2 * run.layers),
+        metavar="STD",
+        above=0,
+    )
+    init_embedding_std: float = _init(
+        "Same for embedding rows. Default: --init-std.",
+        default=lambda run: run.init_std,
+        metavar="STD",
+        above=0,
+    )
+    qk_norm: bool = _shape(
+        "Normalize queries and keys per head; the model is a Qwen3.", default=lambda run: False
+    )
+    tied: bool = _shape("Tie input and output embeddings.", default=lambda run: False)
+    attention: Literal["packed", "document"] = _data(
+        "Attention in packed sequences: all preceding tokens, or those of the same document.",
+        default="packed",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(ModelSettings):
     """Options of a run. Those that are not given are None until `config.resolve`.
 
     `batch_size` counts sequences per step over all ranks; sequence s of a step is slot s.
@@ -30,272 +227,184 @@ class Settings(ModelSettings):
     language and a subtokenizer; else more sequences share them.
     """
 
-    recompute: bool = option(
-        "Recompute activations in the backward pass. Default: by preset.",
-        default=lambda run: False,
-        section="parallelism",
-        changeable=True,
+    recompute: bool = _execution(
+        "Recompute activations in the backward pass. Default: by preset.", default=lambda run: False
     )
-    offload: bool = option(
-        "Keep embedding tables in host memory; active rows are on the GPU.",
-        default=False,
-        section="parallelism",
+    offload: bool = _parallelism(
+        "Keep embedding tables in host memory; active rows are on the GPU.", default=False
     )
-    offload_delay: int = option(
+    offload_delay: int = _parallelism(
         "Delay of offloaded updates in steps: 1 overlaps updates with compute. Default: 1.",
         default=lambda run: 1 if run.offload else 0,
-        section="parallelism",
         metavar="N",
         low=0,
         high=1,
         needs="offload",
     )
-    offload_moments: Literal["bfloat16", "float32"] = option(
+    offload_moments: Literal["bfloat16", "float32"] = _parallelism(
         "Dtype of offloaded optimizer moments. Default: float32.",
         default=lambda run: "float32",
-        section="parallelism",
         needs="offload",
     )
-    offload_file: Path | None = option(
-        "Store offloaded tables as files in DIR, on a fast disk.",
-        section="parallelism",
-        metavar="DIR",
-        changeable=True,
-        needs="offload",
+    offload_file: Path | None = _execution(
+        "Store offloaded tables as files in DIR, on a fast disk.", metavar="DIR", needs="offload"
     )
-    distributed_optimizer: bool = option(
+    distributed_optimizer: bool = _execution(
         "Shard optimizer state across GPUs. Default: if --gpus is larger than --tp.",
         default=lambda run: run.gpu and run.gpus > run.tp,
-        section="parallelism",
-        changeable=True,
     )
-    overlap_grad_reduce: bool = option(
+    overlap_grad_reduce: bool = _execution(
         "Overlap the reduction of gradients with the backward pass. Default: on GPUs.",
         default=lambda run: run.gpu,
-        section="parallelism",
-        changeable=True,
     )
-    overlap_param_gather: bool = option(
+    overlap_param_gather: bool = _execution(
         "Overlap the gathering of weights with the forward pass. Default: with "
         "--distributed-optimizer.",
         default=lambda run: run.distributed_optimizer and run.overlap_grad_reduce,
-        section="parallelism",
-        changeable=True,
     )
-    sequence_parallel: bool = option(
+    sequence_parallel: bool = _execution(
         "Divide sequences among tensor-parallel GPUs between their layers. Default: with --tp.",
         default=lambda run: run.gpu and run.tp > 1 and run.seq_length % run.tp == 0,
-        section="parallelism",
-        changeable=True,
     )
-    fuse_swiglu: bool = option(
-        "Fused kernel for SwiGLU. Default: on GPUs.",
-        default=lambda run: run.gpu,
-        section="parallelism",
-        changeable=True,
+    fuse_swiglu: bool = _execution(
+        "Fused kernel for SwiGLU. Default: on GPUs.", default=lambda run: run.gpu
     )
-    fuse_rope: bool = option(
+    fuse_rope: bool = _execution(
         "Fused kernel for rotary embeddings. Default: on GPUs with Transformer Engine.",
         default=lambda run: run.gpu and has_kernels(),
-        section="parallelism",
-        changeable=True,
     )
-    fuse_grad_accumulation: bool = option(
+    fuse_grad_accumulation: bool = _execution(
         "Fused kernel that adds weight gradients to their sum. Default: on GPUs with Transformer "
         "Engine.",
         default=lambda run: run.gpu and has_kernels(),
-        section="parallelism",
-        changeable=True,
     )
-    device_memory: int | None = option(
+    device_memory: int | None = _execution(
         "Memory of a device, such as 80GB, that the run must fit. Default: the device's own.",
-        section="parallelism",
         metavar="SIZE",
         parse=values.size,
-        changeable=True,
     )
-    device_flops: float | None = option(
+    device_flops: float | None = _execution(
         "Peak FLOP/s of a device, such as 989e12, for model FLOP utilization. Default: by GPU.",
-        section="parallelism",
         metavar="N",
         above=0,
-        changeable=True,
     )
-    hang_timeout: float = option(
+    hang_timeout: float = _execution(
         "Minutes without progress on any rank after which a run ends.",
         default=30.0,
-        section="parallelism",
         metavar="MINUTES",
         above=0,
-        changeable=True,
     )
-    dtype: Literal["bfloat16", "float32"] = option(
+    dtype: Literal["bfloat16", "float32"] = _precision(
         "Backbone dtype. Default: float32; bfloat16 on a GPU.",
         default=lambda run: "bfloat16" if run.gpu else "float32",
-        section="precision",
     )
-    fp8: Literal["none", "hybrid", "e4m3"] = option(
-        "FP8 matrix products of the backbone: hybrid (E5M2 for gradients) or e4m3.",
-        default="none",
-        section="precision",
+    fp8: Literal["none", "hybrid", "e4m3"] = _precision(
+        "FP8 matrix products of the backbone: hybrid (E5M2 for gradients) or e4m3.", default="none"
     )
-    eval_every: int = option(
+    eval_every: int = _evaluation(
         "Steps between evaluations. Default: a tenth of --steps, 1000 at most; more where "
         "evaluation would take over a tenth of training's time.",
+        **_steps,
         default=lambda run: min(1000, values.tenth_of(run.steps)),
-        section="evaluation",
-        metavar="N",
-        low=1,
-        high=1 << 48,
-        changeable=True,
     )
-    save_every: int = option(
+    save_every: int = _evaluation(
         "Steps between checkpoints. Default: a tenth of --steps, 1000 at most.",
+        **_steps,
         default=lambda run: min(1000, values.tenth_of(run.steps)),
-        section="evaluation",
-        metavar="N",
-        low=1,
-        high=1 << 48,
-        changeable=True,
     )
-    keep: int = option(
-        "Number of latest checkpoints to keep.",
-        default=2,
-        section="evaluation",
-        metavar="N",
-        low=1,
-        high=1 << 31,
-        changeable=True,
+    keep: int = _evaluation("Number of latest checkpoints to keep.", **_count, default=2)
+    keep_every: int | None = _evaluation(
+        "Also keep every checkpoint whose step is divisible by N.", **_steps
     )
-    keep_every: int | None = option(
-        "Also keep every checkpoint whose step is divisible by N.",
-        section="evaluation",
-        metavar="N",
-        low=1,
-        high=1 << 48,
-        changeable=True,
-    )
-    workers: int = option(
+    workers: int = _data(
         "Tokenization processes per rank.",
         default=1,
-        section="data",
         metavar="N",
         low=0,
         high=1 << 12,
         changeable=True,
     )
-    valid: dict[str, Path] | None = option(
+    valid: dict[str, Path] | None = _evaluation(
         "Directories of further text to evaluate on, in files by language; or none.",
-        section="evaluation",
         metavar="[NAME=]DIR,...",
         parse=values.directories,
-        changeable=True,
     )
-    eval_bytes: int = option(
+    eval_bytes: int = _evaluation(
         "Bytes of text per language of an evaluation. Default: 64KiB, or as many as take a tenth "
         "of training's time.",
         default=lambda run: 1 << 16,
-        section="evaluation",
         metavar="SIZE",
         parse=values.size,
-        changeable=True,
     )
-    eval_tasks: tuple[str, ...] | None = option(
+    eval_tasks: tuple[str, ...] | None = _evaluation(
         "Multiple-choice tasks to evaluate checkpoints on, from local files: names, all or none.",
-        section="evaluation",
         metavar="TASK,...",
         parse=values.names,
-        changeable=True,
     )
-    eval_tasks_every: int = option(
+    eval_tasks_every: int = _evaluation(
         "Steps between evaluations of tasks. Default: --save-every.",
+        **_steps,
         default=lambda run: run.save_every,
-        section="evaluation",
-        metavar="N",
-        low=1,
-        high=1 << 48,
-        changeable=True,
         needs="eval_tasks",
     )
-    eval_tasks_data: Path = option(
+    eval_tasks_data: Path = _evaluation(
         "Directory with the questions, as --data of modtok eval mcq. Default: tasks.",
         default=lambda run: Path("tasks"),
-        section="evaluation",
         metavar="DIR",
-        changeable=True,
         needs="eval_tasks",
     )
-    eval_tasks_langs: tuple[str, ...] | None = option(
+    eval_tasks_langs: tuple[str, ...] | None = _evaluation(
         "Languages of the tasks. Default: those of the run.",
-        section="evaluation",
         metavar="LANG,...",
         parse=values.languages,
-        changeable=True,
         needs="eval_tasks",
     )
-    eval_tasks_limit: int | None = option(
-        "Maximum number of questions of a task and language.",
-        section="evaluation",
-        metavar="N",
-        low=1,
-        high=1 << 31,
-        changeable=True,
-        needs="eval_tasks",
+    eval_tasks_limit: int | None = _evaluation(
+        "Maximum number of questions of a task and language.", **_count, needs="eval_tasks"
     )
-    log: tuple[str, ...] | None = option(
+    log: tuple[str, ...] | None = _evaluation(
         "Also log metrics to tensorboard, wandb (comma-separated); or none.",
-        section="evaluation",
         metavar="NAME,...",
         parse=values.loggers,
-        changeable=True,
     )
-    log_every: int = option(
+    log_every: int = _evaluation(
         "Steps between status lines, outside a terminal. Default: a tenth of --steps, 100 at most.",
+        **_steps,
         default=lambda run: min(100, values.tenth_of(run.steps)),
-        section="evaluation",
-        metavar="N",
-        low=1,
-        high=1 << 48,
-        changeable=True,
     )
     name: str | None = option(
         "Directory below --runs. Default: named after sampling and preset.",
         metavar="NAME",
         parse=values.run_name,
     )
-    data: Path = option(
+    data: Path = _data(
         "Directory with the text of each language, or one file (of several: --lang-field).",
         default=Path("data"),
-        section="data",
         metavar="PATH",
         changeable=True,
     )
-    tokenizer: Path = option(
+    tokenizer: Path = _data(
         "Modular tokenizer directory.",
         default=Path("tokenizer"),
-        section="data",
         metavar="TOKENIZER",
         flags="-t --tokenizer",
         complete="tokenizers",
         changeable=True,
     )
     runs: Path = option("Directory of all runs.", default=Path("runs"), metavar="DIR")
-    errors: Literal["strict", "replace", "skip"] = option(
+    errors: Literal["strict", "replace", "skip"] = _data(
         "Text that is not UTF-8: stop, insert U+FFFD, or skip the document.",
         default="strict",
-        section="data",
         panel=PANEL,
     )
-    field: str = option(
+    field: str = _data(
         "Field or column of the text in JSON, Parquet, CSV and Arrow files; a.b if nested.",
         default="text",
-        section="data",
         metavar="NAME",
         panel=PANEL,
     )
-    lang_field: str | None = option(
+    lang_field: str | None = _data(
         "Field of each document's language, for files of several languages.",
-        section="data",
         panel=PANEL,
         metavar="NAME",
     )
@@ -306,7 +415,7 @@ class Settings(ModelSettings):
         return Reading(self.errors, self.field, self.lang_field)
 
 
-OPTIONS = options_of(Settings)
+OPTIONS = options_of(RunSettings)
 """The options by name, in order."""
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import options_of
@@ -20,15 +21,15 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.measure.references import Reference, find_references, identify
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.training import checkpoint, loop
-from modtok_cli.training.config import Config, Settings, resolve
+from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.data.sampling import Regime
-from modtok_cli.training.heldout import add_texts, held_out_texts
+from modtok_cli.training.heldout import first_texts, microbatches
 from modtok_cli.training.metrics import LanguageSums
-from modtok_cli.training.model.model import Model
+from modtok_cli.training.model.model import GatheredRows, Model
 from modtok_cli.training.opening import text_files
 from modtok_cli.training.prepare import Run, prepare
 from modtok_cli.training.rundir import CONFIG, RunDirectory
-from modtok_cli.training.sample_text import continue_texts
+from modtok_cli.training.settings import RunSettings
 
 REGIMES = ("joint", "none", "full", "sub:1", "sub:2")
 _WITHOUT_P = ("joint", "none")
@@ -36,7 +37,7 @@ PROMPT_TOKENS = 12
 
 
 def study_sampling(
-    settings: Settings,
+    settings: RunSettings,
     regimes: Sequence[str] = REGIMES,
     *,
     probabilities: Sequence[float] | None = None,
@@ -85,21 +86,21 @@ def study_sampling(
 
 
 def study_runs(
-    settings: Settings,
+    settings: RunSettings,
     regimes: Sequence[str],
     probabilities: Sequence[float] | None = None,
     seeds: Sequence[int] | None = None,
-) -> list[Settings]:
+) -> list[RunSettings]:
     """The settings of every run of a study; regimes without p once for each seed.
 
     A name is `study-<regime>`, and of several p or seeds that of the run, if it is not the default:
     `study-sub-2-p-0.25-seed-1`. So a study can grow.
 
-    >>> [each.name for each in study_runs(Settings(), ["none", "full"], [0.5, 0.2], [0, 1])]
+    >>> [each.name for each in study_runs(RunSettings(), ["none", "full"], [0.5, 0.2], [0, 1])]
     ['study-none', 'study-none-seed-1', 'study-full', 'study-full-seed-1', 'study-full-p-0.2', \
 'study-full-p-0.2-seed-1']
     """
-    options, runs = options_of(Settings), []
+    options, runs = options_of(RunSettings), []
     for regime in regimes:
         chosen = None if regime in _WITHOUT_P else probabilities
         for p in chosen or (None,):
@@ -115,14 +116,9 @@ def study_runs(
 
 
 def train_or_resume(
-    settings: Settings, *, force: bool = False, progress: Progress = SILENT
+    settings: RunSettings, *, force: bool = False, progress: Progress = SILENT
 ) -> None:
-    """Train the run of `settings`, resume it, or leave it if it is finished.
-
-    Raises:
-        UsageError: it was trained with other settings.
-        UsageError, ModtokError: see `pretrain`.
-    """
+    """Train the run of `settings`, resume it, or leave it if it is finished."""
     path = resolve(settings, gpu=False).runs / str(settings.name)
     directory = RunDirectory(path)
     if force or not (directory.path / CONFIG).is_file():
@@ -136,7 +132,7 @@ def train_or_resume(
     languages = list(text_files(resolved))
     before = then.as_json() | {"langs": sorted(config["mixture"])}
     now = resolved.as_json() | {"langs": languages}
-    changeable = {name for name, option in options_of(Settings).items() if option.changeable}
+    changeable = {name for name, option in options_of(RunSettings).items() if option.changeable}
     differing = [n for n in now if before[n] != now[n] and (n == "steps" or n not in changeable)]
     if differing:
         raise UsageError(
@@ -174,17 +170,9 @@ def measure_run(
         for name, chosen in inference_sets(language, run.mixture.languages).items():
             subtokenizer = run.subtokenizers.of(chosen)
             sums = LanguageSums([language], run.device)
-            store = run.stores[language]
-            add_texts(
-                sums,
-                model,
-                language,
-                held_out_texts(store, 1 << 16),
-                subtokenizer,
-                run.subtokenizers.end_of_text,
-                run.config.seq_length,
-                run.config.micro_batch,
-            )
+            texts = _held_out(run, language, 1 << 16)
+            for microbatch, counted, size in microbatches(run, texts, subtokenizer):
+                sums.add_tokens(language, model.measure(microbatch), counted, size)
             figures = sums.over_replicas(run.ranks)[1][language]
             share, count = _written_in(
                 run, model, language, subtokenizer, references, samples, tokens
@@ -221,18 +209,55 @@ def _written_in(
     )
     # Bytes drawn one by one need not be UTF-8; the identifier reads valid text only.
     valid = [text.decode("utf-8", "ignore").encode() for text in texts]
-    found = identify(valid, references)
-    return sum(name == language for name in found) / len(found), len(found)
+    identified = identify(valid, references)
+    return identified.count(language) / len(identified), len(identified)
 
 
 def _prompts(
     run: Run, language: str, subtokenizer: Subtokenizer, samples: int
 ) -> list[npt.NDArray[np.int32]]:
     """An end of text and the first tokens of held-out lines, all equally long."""
-    texts = held_out_texts(run.stores[language], 1 << 18)
+    texts = _held_out(run, language, 1 << 18)
     lines = [line for text in texts for line in text.split(b"\n") if len(line) > 100]
     end = np.array([run.subtokenizers.end_in(subtokenizer)], dtype=np.int32)
     encoded = subtokenizer.encode_utf8(lines[: 2 * samples], 1)
     return [
         np.concatenate([end, ids[:PROMPT_TOKENS]]) for ids in encoded if len(ids) >= PROMPT_TOKENS
     ][:samples]
+
+
+def _held_out(run: Run, language: str, most: int) -> list[bytes]:
+    """The first held-out documents of a language, up to `most` bytes in total."""
+    store = run.stores[language]
+    return first_texts(store, store.held_out, most)
+
+
+@torch.no_grad()
+def continue_texts(
+    model: Model,
+    subtokenizer: Subtokenizer,
+    prompts: Sequence[npt.NDArray[np.int32]],
+    count: int,
+    *,
+    avoid: Sequence[int] = (),
+    seed: int = 0,
+) -> list[bytes]:
+    """Sample `count` tokens after each prompt from the model's distribution over V_S.
+
+    Prompts are local ids of equal length; local ids in `avoid` are not sampled. For one process;
+    without a key-value cache.
+    """
+    ids = torch.from_numpy(subtokenizer.global_ids.astype(np.int64)).to(model.ranks.device)
+    output = GatheredRows(ids, model.output.gather(ids, model.dtype))
+    rows = output if model.tied else GatheredRows(ids, model.input.gather(ids, model.dtype))
+    generator = torch.Generator().manual_seed(seed)
+    text = torch.from_numpy(np.stack(prompts).astype(np.int64)).to(model.ranks.device)
+    start = text.shape[1]
+    for _ in range(count):
+        last = model.hidden(ids[text], rows)[-1]
+        logits = (last @ output.rows.t()).float().cpu()
+        logits[:, list(avoid)] = -torch.inf
+        drawn = torch.multinomial(logits.softmax(dim=1), 1, generator=generator)
+        text = torch.cat([text, drawn.to(text.device)], dim=1)
+    drawn_ids = text[:, start:].cpu().numpy().astype(np.int32)
+    return [subtokenizer.decode_bytes(one) for one in drawn_ids]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,33 +19,10 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class TaskPlan:
-    """What to evaluate: local multiple-choice tasks, see `modtok eval mcq`.
-
-    Attributes:
-        tasks: names; None for all of the directory.
-        data: directory with the questions.
-        limit: maximum number of questions of each task and language; None for all.
-    """
-
-    tasks: tuple[str, ...] | None
-    data: Path
-    limit: int | None
-
-    @staticmethod
-    def of(config: Config) -> TaskPlan | None:
-        """The plan of a run; None without tasks."""
-        if not config.eval_tasks:
-            return None
-        names = None if config.eval_tasks == ("all",) else config.eval_tasks
-        return TaskPlan(names, config.eval_tasks_data, config.eval_tasks_limit)
-
-
 class TaskEvaluator(Protocol):
-    """Evaluates checkpoints of a run on tasks."""
+    """Evaluates checkpoints of a run on the tasks of its configuration, `eval_tasks…`."""
 
-    def check(self, plan: TaskPlan, languages: Sequence[str]) -> list[str]:
+    def check(self, config: Config, languages: Sequence[str]) -> list[str]:
         """Check that there are questions; returns what is missing, in sentences.
 
         Raises:
@@ -55,7 +31,7 @@ class TaskEvaluator(Protocol):
 
     def evaluate(
         self,
-        plan: TaskPlan,
+        config: Config,
         run: Path,
         step: int,
         languages: Sequence[str],
@@ -74,17 +50,12 @@ class Tasks:
         self._evaluator: TaskEvaluator | None = None
 
     def check(self, evaluator: TaskEvaluator | None) -> None:
-        """Check that there are questions; warns about languages without.
-
-        Raises:
-            UsageError, ModtokError: see `TaskEvaluator.check`.
-        """
-        plan = TaskPlan.of(self._run.config)
-        if plan is None:
+        """Check that there are questions; warns about languages without."""
+        if not self._run.config.eval_tasks:
             return
         if evaluator is None:
             raise UsageError("needs an evaluator", where="--eval-tasks", remedy="modtok.pretrain")
-        for note in evaluator.check(plan, self._languages):
+        for note in evaluator.check(self._run.config, self._languages):
             self._run.progress.warn(f"--eval-tasks: {note}")
         self._evaluator = evaluator
 
@@ -105,26 +76,25 @@ class Tasks:
         for longer than that. A failure is a warning: training continues.
         """
         ranks, languages = self._run.ranks, self._languages
-        found: dict[str, dict[str, Any]] = {}
+        scores: dict[str, dict[str, Any]] = {}
         for first in range(0, len(languages), ranks.world):
             mine = languages[first + ranks.rank : first + ranks.rank + 1]
             for rows, failure in gather_json(ranks, self._scores(step, mine)):
                 if failure is not None:
                     self._run.progress.warn(f"step {step:,}: tasks not evaluated: {failure}")
                 for language, task, figures in rows:
-                    found.setdefault(language, {})[task] = figures
-        return {"step": step, "tasks": dict(sorted(found.items()))} if found else None
+                    scores.setdefault(language, {})[task] = figures
+        return {"step": step, "tasks": dict(sorted(scores.items()))} if scores else None
 
     def _scores(self, step: int, languages: Sequence[str]) -> tuple[list[Any], str | None]:
-        """Figures of these languages, and why there are none."""
-        run, plan = self._run, TaskPlan.of(self._run.config)
+        """Language, task and figures of rows, and why there are none."""
+        run = self._run
         assert self._evaluator is not None
-        assert plan is not None
         if not languages:
             return [], None
         try:
             rows = self._evaluator.evaluate(
-                plan,
+                run.config,
                 run.directory.path,
                 step,
                 languages,
@@ -133,10 +103,8 @@ class Tasks:
             )
         except ModtokError as error:
             return [], str(error)
-        return [_figures(row) for row in rows], None
-
-
-def _figures(row: Row) -> tuple[str, str, dict[str, Any]]:
-    """Language, task and figures of a row, which may be a mean of tasks."""
-    kept = ("metric", "value", "low", "high", "chance", "n", "shots")
-    return row["language"], row["task"], {name: row[name] for name in kept if name in row}
+        names = ("metric", "value", "low", "high", "chance", "n", "shots")
+        return [
+            (row["language"], row["task"], {name: row[name] for name in names if name in row})
+            for row in rows  # a row may be a mean of tasks
+        ], None

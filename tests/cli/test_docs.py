@@ -14,7 +14,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import options_of
 from modtok_cli.cli.main import ORDER, command_tree
 from modtok_cli.cli.tree import nodes
-from modtok_cli.training.settings import Settings
+from modtok_cli.training.settings import RunSettings
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -54,9 +54,9 @@ def call(words: list[str]) -> None:
     parsed = command.make_context(" ".join(path), words[len(path) :])
     if path not in (("pretrain",), ("study", "sampling")):
         return
-    known = options_of(Settings).keys() & parsed.params.keys()
+    known = options_of(RunSettings).keys() & parsed.params.keys()
     given = {name for name in known if parsed.get_parameter_source(name).name == "COMMANDLINE"}
-    Settings(**{name: parsed.params[name] for name in given})
+    RunSettings(**{name: parsed.params[name] for name in given})
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if code_lines(page)])

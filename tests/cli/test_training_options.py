@@ -14,9 +14,8 @@ from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.cli.declaration import as_parameter
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.tree import nodes
-from modtok_cli.training.command_line import command_line
-from modtok_cli.training.config import Config, resolve
-from modtok_cli.training.settings import Settings
+from modtok_cli.training.config import Config, command_line, resolve
+from modtok_cli.training.settings import RunSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +52,7 @@ def test_values_are_converted() -> None:
 def test_every_training_option_is_on_the_command_line() -> None:
     (node,) = (node for node in nodes(command_tree()) if node.path == ("pretrain",))
     flags = {flag for line in node.lines for flag in line.flags}
-    assert flags >= {each.flag for each in options_of(Settings).values()}
+    assert flags >= {each.flag for each in options_of(RunSettings).values()}
 
 
 def test_what_may_be_on_can_be_turned_off() -> None:
@@ -73,7 +72,7 @@ def test_what_may_be_on_can_be_turned_off() -> None:
 
 
 def test_stored_options_are_read_back() -> None:
-    config = resolve(Settings(mix={"en": 0.4}, langs=("fi", "en"), name="x"), gpu=False)
+    config = resolve(RunSettings(mix={"en": 0.4}, langs=("fi", "en"), name="x"), gpu=False)
     stored = config.as_json()
     assert "name" not in stored
     assert Config.from_json(stored).as_json() == stored
@@ -81,7 +80,7 @@ def test_stored_options_are_read_back() -> None:
 
 
 def test_options_of_the_shape_are_stored_with_the_shape() -> None:
-    config = resolve(Settings(tied=True), gpu=False)
+    config = resolve(RunSettings(tied=True), gpu=False)
     stored = config.as_json()
     assert "tied" not in stored
     assert stored["shape"]["tied"] is True
@@ -91,24 +90,26 @@ def test_options_of_the_shape_are_stored_with_the_shape() -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        Settings(),
-        Settings(data=Path("my text"), langs=("fi", "en"), mix={"en": 0.4}, steps=20, lr=1e-4),
-        Settings(model="0.5b", sampling="sub:2", p=0.25, fuse_rope=True, tied=True, batch_size=8),
-        Settings(valid={"news": Path("n")}, eval_tasks=(), steps=7, warmup=3, eval_bytes=500),
-        Settings(offload=True, offload_delay=0, offload_moments="bfloat16", keep_every=2),
+        RunSettings(),
+        RunSettings(data=Path("my text"), langs=("fi", "en"), mix={"en": 0.4}, steps=20, lr=1e-4),
+        RunSettings(
+            model="0.5b", sampling="sub:2", p=0.25, fuse_rope=True, tied=True, batch_size=8
+        ),
+        RunSettings(valid={"news": Path("n")}, eval_tasks=(), steps=7, warmup=3, eval_bytes=500),
+        RunSettings(offload=True, offload_delay=0, offload_moments="bfloat16", keep_every=2),
     ],
 )
-def test_the_command_of_a_run_gives_its_configuration(given: Settings) -> None:
+def test_the_command_of_a_run_gives_its_configuration(given: RunSettings) -> None:
     config = resolve(given, gpu=False)
     program, command, *words = shlex.split(command_line(config, "x", gpu=False))
     assert (program, command) == ("modtok", "pretrain")
     parsed = command_tree(command).commands[command].make_context(command, words)
-    values = {name: parsed.params[name] for name in options_of(Settings)}
+    values = {name: parsed.params[name] for name in options_of(RunSettings)}
     explicit = {
         name: value
         for name, value in values.items()
         if parsed.get_parameter_source(name).name == "COMMANDLINE"
     }
-    assert resolve(Settings(**explicit), gpu=False).as_json() == config.as_json()
+    assert resolve(RunSettings(**explicit), gpu=False).as_json() == config.as_json()
     # No word more than needed: those given, and the preset.
     assert explicit.keys() <= given.given().keys() | {"model", "name", "sampling"}

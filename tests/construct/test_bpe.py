@@ -11,7 +11,7 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.unigram import unigram
-from modtok_cli.learn.bpe import learn_bpe
+from modtok_cli.learn.sequential import learn_bpe
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus

@@ -18,7 +18,7 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_merge import UnitedBpe, bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.references import reference_json, reference_of
-from modtok_cli.learn.bpe import learn_plain
+from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.modular.inspect import check
 from modtok_cli.modular.subtokenizer import Subtokenizer

@@ -17,7 +17,7 @@ from modtok_cli.base.locks import locked
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import SequentialBpe, bpe_seq
-from modtok_cli.modular.containment import Containment, containment
+from modtok_cli.modular.comparison import Containment, containment
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 DATA = SAMPLE / "data"
@@ -101,7 +101,7 @@ def test_a_failed_extension_changes_nothing(
     before = contents(place)
     broken = Containment(3, 0, "token 3 of 300 is another one")
     with monkeypatch.context() as patch:
-        patch.setattr("modtok_cli.construct.extend.containment", lambda *pair: broken)
+        patch.setattr("modtok_cli.construct.outputs.containment", lambda *pair: broken)
         with pytest.raises(ModtokError, match="does not contain the old one: token 3"):
             bpe_seq(data=DATA, append=["sw"], output=place)
 

@@ -51,7 +51,7 @@ def test_tokens_of_several_words_are_learned_and_shorten_text(made: Path, data: 
     tokenizer = ModularTokenizer.load(made)
     assert tokenizer.pretokenizer is PHRASES
     for row in describe(tokenizer):
-        assert 0 < row.superwords <= MOST
+        assert 0 < row["superwords"] <= MOST
     for index in np.flatnonzero(tokenizer.superwords).tolist():
         assert len(split_words(tokenizer.vocabulary.token_bytes(index))) > 1
     plain = made.parent / "plain"

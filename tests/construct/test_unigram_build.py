@@ -16,7 +16,7 @@ from modtok_cli.construct.unigram import unigram
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.construct.unigram_models import parse_weights
 from modtok_cli.measure.nsl import nsl
-from modtok_cli.modular.difference import Difference, diff
+from modtok_cli.modular.comparison import Difference, diff
 from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer

@@ -15,11 +15,11 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct import unigram as module
+from modtok_cli.construct.bpe import PlainFiles
 from modtok_cli.construct.journal import JournalDir
-from modtok_cli.construct.plain_files import PlainFiles
+from modtok_cli.construct.states import UnigramState, em_mark
 from modtok_cli.construct.unigram import unigram
 from modtok_cli.construct.unigram_merge import unigram_merge
-from modtok_cli.construct.unigram_state import UnigramState, em_mark
 from modtok_cli.learn.em import Halfway, Step
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
 from modtok_cli.text.counts import WordCounts
@@ -36,7 +36,7 @@ from pathlib import Path
 from modtok_cli.construct import unigram as module
 from modtok_cli.construct.unigram import unigram
 from modtok_cli.construct.unigram_merge import unigram_merge
-from modtok_cli.construct.unigram_state import UnigramState
+from modtok_cli.construct.states import UnigramState
 from modtok_cli.construct.work import Work
 
 command, point, number, output = sys.argv[1:]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.common.processes import alive_in_session
+from benchmarks.common import alive_in_session
 from benchmarks.robustness.engine.crawl import (
     LANGUAGES,
     around,

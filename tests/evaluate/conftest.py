@@ -13,8 +13,8 @@ from helpers.small_run import small_run
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.training.config import Settings
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.settings import RunSettings
 
 BY_HEART = toy_preset(llama(1, 128, 32, 256), 64, 8, 8, 140, 10, 5e-3)
 
@@ -41,7 +41,7 @@ def by_heart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.copy(SAMPLE / "data" / "en.jsonl", root / "data")
     bpe_seq(("en",), data=root / "data", output=root / "tokenizer", k=800)
     pretrain(
-        Settings(
+        RunSettings(
             model="toy-by-heart",
             sampling="none",
             data=root / "data",

@@ -16,13 +16,13 @@ class LateModel(Model):
 
     held: tuple[Any, float] | None = None
 
-    def _update(self, unions: Any, rate: float, dense: bool) -> None:
+    def update(self, unions: Any, rate: float, dense: bool) -> None:
         held, self.held = self.held, (unions, rate)
         if held is not None:
-            super()._update(*held, dense)
+            super().update(*held, dense)
 
     def finish(self) -> None:
         """Apply the update that is held back."""
         if self.held is not None:
-            super()._update(*self.held, False)
+            super().update(*self.held, False)
             self.held = None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from modtok_cli.modular import encoder as encoder_module
+from modtok_cli.modular.encoding import encoder as encoder_module
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 

@@ -11,8 +11,8 @@ from helpers.sample import SAMPLE
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.training.config import Settings
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.settings import RunSettings
 
 LANGUAGES = ("el", "en", "fi", "fr")
 # The context holds some shots of the sample text, and not all.
@@ -32,7 +32,7 @@ def small_run(factory: pytest.TempPathFactory) -> Path:
         shutil.copy(SAMPLE / "data" / f"{language}.jsonl", root / "data")
     bpe_seq(LANGUAGES, data=root / "data", output=root / "tokenizer", k=600)
     pretrain(
-        Settings(
+        RunSettings(
             model=NAME,
             sampling="sub:1",
             data=root / "data",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modtok_cli.architectures.shape import Shape
-from modtok_cli.training.presets import Preset
+from modtok_cli.training.recipe import Preset
 from modtok_cli.training.settings import OPTIONS
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from tokenizers import Regex, pre_tokenizers
 
 from modtok_cli.learn.merges import byte_order
-from modtok_cli.modular.corpora import Corpus
+from modtok_cli.modular.manifest import Corpus
 from modtok_cli.modular.segmenters.merges import ModularMerges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer

@@ -25,10 +25,10 @@ from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
-from modtok_cli.training.model.execution import Execution
-from modtok_cli.training.model.initialization import InitStd
+from modtok_cli.training.model.execution import Execution, InitStd
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.rows.table import AdamW
+from modtok_cli.training.step import optimizer_step
 
 SHAPE = llama(2, 32, 8, 88)
 STEPS = 7
@@ -114,7 +114,7 @@ def train(
             batch = packer.batch(step)
             ids = subtokenizers.of(batch.draw.languages).global_ids
             microbatches.append(MicroBatch.of(batch.inputs, batch.targets, ids, ranks.device))
-        nll, _ = model.step(microbatches, 2e-3, dense=dense)
+        nll, _ = optimizer_step(model, microbatches, 2e-3, dense=dense)
         total = torch.stack([one.mean() for one in nll]).sum()
         if ranks.replica_group is not None:
             dist.all_reduce(total, group=ranks.replica_group)

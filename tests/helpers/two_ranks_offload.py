@@ -21,6 +21,7 @@ from modtok_cli.training.distributed.ranks import Ranks, gather_json, start_rank
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.microbatch import MicroBatch
+from modtok_cli.training.step import optimizer_step
 
 SHAPE = llama(1, 32, 8, 88)
 STEPS, BREAK = 5, 3
@@ -66,7 +67,7 @@ def run(model: Model, steps: Sequence[list[MicroBatch]], first: int, last: int) 
     seen = []
     for step in range(first, last):
         upcoming = steps[step + 1] if step + 1 < len(steps) and step % 3 else None
-        losses, norm = model.step(steps[step], 2e-3, upcoming=upcoming)
+        losses, norm = optimizer_step(model, steps[step], 2e-3, upcoming=upcoming)
         seen += [float(norm), float(losses[0].sum())]
     return seen
 

@@ -11,8 +11,8 @@ import pytest
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.training.config import Settings
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.settings import RunSettings
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample" / "data"
 LANGUAGES = ("el", "en", "fi", "fr")
@@ -41,8 +41,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, _toy: None) -> Path:
     return root
 
 
-def run_settings(root: Path, name: str, *, tied: bool = False) -> Settings:
-    return Settings(
+def run_settings(root: Path, name: str, *, tied: bool = False) -> RunSettings:
+    return RunSettings(
         model="toy-inference",
         sampling="sub:1",
         data=root / "data",

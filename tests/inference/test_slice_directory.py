@@ -18,7 +18,7 @@ from modtok_cli.inference.hf.slice import (
     read_keep_list,
     slice_directory,
 )
-from modtok_cli.modular.adopt import adopt
+from modtok_cli.modular.adopted.adopt import adopt
 
 from .test_model_directory import logits
 

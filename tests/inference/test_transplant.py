@@ -20,9 +20,8 @@ from modtok_cli.inference.hf.fit_outputs import (
     logit_offsets,
 )
 from modtok_cli.inference.hf.transplant import transplant
-from modtok_cli.modular.external_spelling import LibraryVocabulary
 from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.spelling import Spelling
+from modtok_cli.modular.spelling import LibraryVocabulary, Spelling
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 from .test_sliced_families import build as build_other

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from modtok_cli.base.errors import UsageError
 from modtok_cli.core.learn import removal_losses
 from modtok_cli.core.segment import Segmenter, trie_of
-from modtok_cli.learn.bpe import learn_bpe
 from modtok_cli.learn.fewest_tokens import (
     EACH,
     LEVELS,
@@ -26,6 +25,7 @@ from modtok_cli.learn.fewest_tokens import (
     likelihoods,
 )
 from modtok_cli.learn.prune import choose_tokens, damped, is_whole, whole_tokens
+from modtok_cli.learn.sequential import learn_bpe
 from modtok_cli.reference.fewest_tokens import least, losses
 from modtok_cli.text.counts import WordCounts
 

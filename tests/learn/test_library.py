@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 from helpers.sample import SHARED, needs_shared
-from modtok_cli.learn.bpe import learn_bpe
+from modtok_cli.learn.sequential import learn_bpe
 from modtok_cli.modular.vocabulary import spell
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.pretokenizer import BPE

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from helpers.examples import examples
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
-from modtok_cli.learn import state
-from modtok_cli.learn.bpe import learn_bpe
-from modtok_cli.learn.sequential import SequentialLearner
+from modtok_cli.learn import merges as state
+from modtok_cli.learn.sequential import SequentialLearner, learn_bpe
 from modtok_cli.reference.sequential_bpe import SequentialBpe
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts

@@ -18,9 +18,8 @@ from modtok_cli.construct import bpe_seq as sequential
 from modtok_cli.construct import work
 from modtok_cli.core import counts, learn
 from modtok_cli.core import segment as segment_core
-from modtok_cli.learn.bpe import learn_plain
-from modtok_cli.learn.sequential import SequentialLearner, segment
-from modtok_cli.learn.state import grow
+from modtok_cli.learn.merges import grow
+from modtok_cli.learn.sequential import SequentialLearner, learn_plain, segment
 from modtok_cli.text import streams, text_format
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counter import WordCounter

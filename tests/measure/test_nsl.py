@@ -19,7 +19,7 @@ from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
 from modtok_cli.measure.references import References, identify
 from modtok_cli.measure.scripts import word_total
-from modtok_cli.modular.extract import extract
+from modtok_cli.modular.open import open_subset
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.charts import Dots
 from modtok_cli.reports.kinds import kinds
@@ -155,8 +155,8 @@ def test_references_of_another_tokenizer_are_refused(
     bpe_seq(data=SAMPLE / "data", output=tmp_path / "tokenizer", languages=["fr"], k=400)
     monkeypatch.chdir(tmp_path)
     text = SAMPLE / "parallel" / "fr.txt"
-    Path("fr.json").write_bytes(extract(place, ["fr"]))
-    Path("own.json").write_bytes(extract(Path("tokenizer"), ["fr"]))
+    Path("fr.json").write_bytes(open_subset(place, ["fr"]).to_json())
+    Path("own.json").write_bytes(open_subset(Path("tokenizer"), ["fr"]).to_json())
     shutil.copytree(place, "bare", ignore=lambda *_: ["references"])
     with pytest.raises(ModtokError, match=r"^fr\.json: was extracted from another .* than token"):
         nsl(["fr.json"], [text])

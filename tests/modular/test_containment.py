@@ -12,7 +12,7 @@ import pytest
 from helpers.toy_tokenizers import rebuilt, toy
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.pieces import LearnedPieces
-from modtok_cli.modular.containment import containment
+from modtok_cli.modular.comparison import containment
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import UNIGRAM

@@ -23,7 +23,8 @@ from modtok_cli.modular.directory import (
     read_references,
     reference_languages,
 )
-from modtok_cli.modular.extract import extract
+from modtok_cli.modular.extract import content_of
+from modtok_cli.modular.extract import extract as extract_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 REFERENCES = {"fi": toy(8).full().to_json(), "en": toy(9).full().to_json()}
@@ -131,6 +132,10 @@ def test_references_are_checked(directory: Path) -> None:
     path.unlink()
     with pytest.raises(ModtokError, match=r"fi.json: cannot read: No such file"):
         read_references(directory)
+
+
+def extract(directory: Path, languages: list[str]) -> bytes:
+    return content_of(extract_tokenizer(directory, languages))
 
 
 def failure(directory: Path) -> str:
@@ -307,8 +312,8 @@ def test_extract_imports_no_other_tokenizers(directory: Path) -> None:
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from modtok_cli.modular.extract import extract\n"
-        "sys.stdout.buffer.write(extract(Path(sys.argv[1]), ['fr', 'en']))\n"
+        "from modtok_cli.modular.extract import content_of, extract\n"
+        "sys.stdout.buffer.write(content_of(extract(Path(sys.argv[1]), ['fr', 'en'])))\n"
         "assert not {'tokenizers', 'sentencepiece', 'tiktoken'} & set(sys.modules)\n"
     )
     for seed in ("1", "2"):

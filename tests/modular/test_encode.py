@@ -21,7 +21,7 @@ from helpers.toy_tokenizers import (
 )
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.core.segment import Pairs, Segmenter, Symbols
-from modtok_cli.modular import encoder as encoder_module
+from modtok_cli.modular.encoding import encoder as encoder_module
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM
 

@@ -16,11 +16,10 @@ from helpers.toy_tokenizers import toy
 from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.core.text import packed
-from modtok_cli.modular import encode_files as module
-from modtok_cli.modular.encode_files import encode_files
+from modtok_cli.modular.encoding import files as module
+from modtok_cli.modular.encoding.files import FORMS, NpyFiles, encode_files
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.token_files import FORMS, NpyFiles
 from modtok_cli.text.text_format import PADDING, Spans
 
 TEXTS = ["abab cabb", "", "été\nabc\t日本", "a" * 300, " b", "cab " * 50]
@@ -95,8 +94,8 @@ def test_end_of_text_global_ids_and_four_bytes(
     tokenizer: Subtokenizer, corpus: list[Path], tmp_path: Path, form: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("modtok_cli.modular.token_files._SMALL", tokenizer.size)
-    monkeypatch.setattr("modtok_cli.modular.token_files._CHUNK", 4)
+    monkeypatch.setattr("modtok_cli.modular.encoding.files._SMALL", tokenizer.size)
+    monkeypatch.setattr("modtok_cli.modular.encoding.files._CHUNK", 4)
     special = tokenizer.vocabulary.specials[0]
     facts = encode_files(
         tokenizer, corpus, tmp_path / "out", form, end_of_text=special, global_ids=True
@@ -118,7 +117,7 @@ def test_any_tokenizer(tokenizer: Subtokenizer, corpus: list[Path], tmp_path: Pa
     assert not isinstance(external, Subtokenizer)
     encode_files(external, corpus[1:], tmp_path / "out", end_of_text="<e>")
     assert read_npy(tmp_path / "out") == [[2, 0, 3], [3], [1, 1, 3]]
-    with pytest.raises(UsageError, match="global-ids"):
+    with pytest.raises(UsageError, match="global_ids"):
         encode_files(external, corpus, tmp_path / "more", global_ids=True)
 
 
@@ -145,8 +144,8 @@ def test_nothing_is_left_of_a_failure_and_nothing_is_lost(
     (out / "other").touch()
     with pytest.raises(UsageError, match="other files"):
         encode_files(tokenizer, corpus, out, force=True)
-    for wrong in ({"form": "txt"}, {"end_of_text": "<none>"}):
-        with pytest.raises(UsageError, match=r"unknown format|no token '<none>'"):
+    for wrong in ({"format": "txt"}, {"end_of_text": "<none>"}):
+        with pytest.raises(UsageError, match=r"expected npy or bin|no token '<none>'"):
             encode_files(tokenizer, corpus, tmp_path / "new", **wrong)  # type: ignore[arg-type]
     assert not (tmp_path / "new").exists()
 

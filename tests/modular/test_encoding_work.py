@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from helpers.toy_tokenizers import toy
-from modtok_cli.modular.encoder import PORTION
+from modtok_cli.modular.encoding.encoder import PORTION
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 ENOUGH = 2048  # new words for which the core segments

@@ -15,9 +15,8 @@ from tokenizers import (
 )
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.external_spelling import LibraryVocabulary
-from modtok_cli.modular.piece_vocabulary import BYTE_NAMES, PieceVocabulary
-from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.modular.spelling import LibraryVocabulary
+from modtok_cli.modular.vocabulary import BYTE_NAMES, PieceVocabulary, Vocabulary
 
 TEXT = [
     "la maison est grande",

@@ -26,7 +26,7 @@ from modtok_cli.learn.fewest_tokens import EACH, likelihoods
 from modtok_cli.learn.prune import LanguageTokens
 from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular import manifest as manifests
-from modtok_cli.modular.difference import diff
+from modtok_cli.modular.comparison import diff
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.inspect import check, check_single
 from modtok_cli.modular.open import open_bytes, open_tokenizer

@@ -13,9 +13,9 @@ import tokenizers
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.pieces import UNKNOWN, make_pieces
-from modtok_cli.modular.frequent import extract_frequent, most_frequent
+from modtok_cli.modular.extract import content_of, extract, frequent_mask
 from modtok_cli.modular.open import open_bytes
-from modtok_cli.modular.sentencepiece_file import read_model
+from modtok_cli.modular.segmenters.sentencepiece_file import read_model
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
@@ -23,16 +23,21 @@ SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
 LINES = (SAMPLE / "parallel" / "sw.txt").read_text("utf-8").splitlines()
 
 
+def extract_frequent(spec: str, k: int, texts: list[Path], as_model: bool | None = None) -> bytes:
+    suffix = None if as_model is None else (".json", ".model")[as_model]
+    return content_of(extract(spec, top_k=k, on=texts), suffix)
+
+
 def test_by_count_then_score_then_id() -> None:
     counts = np.array([0, 0, 5, 7, 5, 5, 0])
     scores = np.array([0.0, 0.0, -2.0, -9.0, -1.0, -2.0, -1.0])
     always = np.array([True, True, False, False, False, False, False])
-    kept = [np.flatnonzero(most_frequent(counts, scores, always, k)).tolist() for k in range(3, 8)]
+    kept = [np.flatnonzero(frequent_mask(counts, scores, always, k)).tolist() for k in range(3, 8)]
     assert kept == [[0, 1, 3], [0, 1, 3, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 5], list(range(7))]
     with pytest.raises(UsageError, match="7 tokens, cannot keep 8"):
-        most_frequent(counts, scores, always, 8)
+        frequent_mask(counts, scores, always, 8)
     with pytest.raises(UsageError, match="are too few"):
-        most_frequent(counts, scores, always, 2)
+        frequent_mask(counts, scores, always, 2)
 
 
 @pytest.fixture

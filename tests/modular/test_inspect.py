@@ -5,7 +5,7 @@ import pytest
 
 from helpers.toy_tokenizers import LANGUAGES, slow_word, toy
 from modtok_cli.base.errors import UsageError
-from modtok_cli.modular.difference import Difference, diff
+from modtok_cli.modular.comparison import Difference, diff
 from modtok_cli.modular.inspect import (
     check,
     check_single,
@@ -55,19 +55,20 @@ def test_describe_counts_shared_and_own_tokens() -> None:
     tokenizer = toy(4)
     members = tokenizer.token_membership
     for i, row in enumerate(describe(tokenizer)):
-        assert row.language == LANGUAGES[i]
-        assert row.tokens == members[:, i].sum() == row.own + row.shared
+        assert row["language"] == LANGUAGES[i]
+        assert row["tokens"] == members[:, i].sum() == row["own"] + row["shared"]
         others = np.delete(members, i, axis=1).any(axis=1)
-        assert row.own == (members[:, i] & ~others).sum()
-        assert row.merges == tokenizer.merge_membership[:, i].sum()
-        assert (row.documents, row.bytes, row.fingerprint) == (10 + i, 200 + i, f"{i:012x}")
+        assert row["own"] == (members[:, i] & ~others).sum()
+        assert row["merges"] == tokenizer.merge_membership[:, i].sum()
+        sizes = (row["documents"], row["bytes"], row["fingerprint"])
+        assert sizes == (10 + i, 200 + i, f"{i:012x}")
     some = describe(tokenizer, LANGUAGES[2:0:-1])
-    assert [row.language for row in some] == list(LANGUAGES[1:3])
+    assert [row["language"] for row in some] == list(LANGUAGES[1:3])
     for i, row in zip((1, 2), some, strict=True):
-        assert row.own == (members[:, i] & ~members[:, 3 - i]).sum()
-        assert row.merges == describe(tokenizer)[i].merges
+        assert row["own"] == (members[:, i] & ~members[:, 3 - i]).sum()
+        assert row["merges"] == describe(tokenizer)[i]["merges"]
     bare = built([(b"a", b"b")], ["ef"])
-    assert [row.fingerprint for row in describe(bare)] == [None, None]
+    assert [row["fingerprint"] for row in describe(bare)] == [None, None]
 
 
 def test_check_finds_what_the_slow_encoder_finds() -> None:

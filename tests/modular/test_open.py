@@ -18,12 +18,12 @@ from helpers.toy_tokenizers import NASTY, slow_words, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.measure.check import check
-from modtok_cli.modular.adopt import read_tokenizer_file
+from modtok_cli.modular.adopted.adopt import read_tokenizer_file
+from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS
 from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.segmenters.adopted import Library
-from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
+from modtok_cli.modular.segmenters import SEGMENTATIONS, segmentation
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts
@@ -441,7 +441,5 @@ def test_token_lengths_of_a_plain_file_are_exact(tmp_path: Path) -> None:
 
 
 def test_segmentations_are_known_by_the_names_of_their_kinds() -> None:
-    assert {name: modular.kind.name for name, modular in SEGMENTATIONS.items()} == {
-        name: name for name in SEGMENTATIONS
-    }
-    assert next(iter(SEGMENTATIONS)) == "library"  # asked first, see the registry
+    assert [segmentation(name).kind.name for name in SEGMENTATIONS] == list(SEGMENTATIONS)
+    assert SEGMENTATIONS[0] == "library"  # asked first, see the registry

@@ -17,7 +17,7 @@ from helpers.made_tokenizers import MADE
 from helpers.toy_tokenizers import LANGUAGES, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular import manifest as manifests
-from modtok_cli.modular.open_subset import open_subset
+from modtok_cli.modular.open import open_subset
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 TEXT = "abc ab é 1 किe"

@@ -12,7 +12,7 @@ from modtok_cli.core.library import BLOCK, PADDING, Splitter
 from modtok_cli.core.text import split
 from modtok_cli.learn.fewest_tokens import file_scores
 from modtok_cli.learn.merges import byte_order
-from modtok_cli.modular.chunks import Chunks, has_several_words, may_span_words
+from modtok_cli.modular.segmenters.chunks import Chunks, has_several_words, may_span_words
 from modtok_cli.modular.segmenters.fewest_tokens import FewestTokens
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.reference import splitting, superwords

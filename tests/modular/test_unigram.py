@@ -18,12 +18,11 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
 from modtok_cli.modular.open import open_bytes, open_tokenizer
-from modtok_cli.modular.piece_vocabulary import PieceVocabulary
 from modtok_cli.modular.segmenters.interface import NO_MERGES
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
 from modtok_cli.text.counter import count_documents
 from modtok_cli.text.pretokenizer import BPE, UNIGRAM
 from modtok_cli.text.pretokenizer import BPE as PRETOKENIZER

@@ -23,9 +23,9 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.base.records import from_json
 from modtok_cli.construct.journal import JournalDir, Kept
-from modtok_cli.construct.merges_state import merges_to_arrays
+from modtok_cli.construct.states import merges_to_arrays
 from modtok_cli.inference.slice.directory import SliceFacts, read_facts
-from modtok_cli.modular.external_encoder import LibraryEncoder
+from modtok_cli.modular.encoding.library import LibraryEncoder
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.reports.report import report
@@ -35,7 +35,8 @@ from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.table_files import check_counts
 from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import files
-from modtok_cli.training.config import Config, Settings, resolve
+from modtok_cli.training.config import Config, resolve
+from modtok_cli.training.settings import RunSettings
 
 # Others take long to make, or their libraries may end the process: the benchmark tries them.
 LIGHT = [form for form in FORMATS if form.needs == "light"]
@@ -99,7 +100,7 @@ def test_from_json_checks_every_field() -> None:
             from_json(Llama, shape | change, "here", "shape.")
     with pytest.raises(ModtokError, match="field 'ffn' is missing"):
         from_json(Llama, {name: 8 for name in sizes if name != "ffn"}, "here")
-    config = resolve(Settings(mix="en=0.5", langs=("en", "fi")), gpu=False)
+    config = resolve(RunSettings(mix="en=0.5", langs=("en", "fi")), gpu=False)
     again = orjson.loads(orjson.dumps(config.as_json()))
     assert Config.from_json(again).as_json() == config.as_json()
     for name, value in (("p", float("nan")), ("mix", {"en": "x"}), ("langs", [1]), ("dtype", "x")):

@@ -266,7 +266,7 @@ def test_endless_line_is_refused_before_memory_is_used(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from modtok_cli.base.errors import ModtokError\n"
-        "from modtok_cli.text import lines, readers\n"
+        "from modtok_cli.text import readers, text_format as lines\n"
         "lines.LONGEST = 64 << 20\n"
         "try:\n"
         "    for document in readers.read_documents(sys.argv[1]): pass\n"

@@ -21,14 +21,13 @@ from modtok_cli.core import backend
 from modtok_cli.learn.pieces import make_pieces
 from modtok_cli.learn.prune import LanguageTokens
 from modtok_cli.learn.unite import unite
-from modtok_cli.modular.adopt import adopt_counts
+from modtok_cli.modular.adopted.adopt import adopt_counts
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
-from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS
-from modtok_cli.modular.ranks import RankTokenizer
+from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS, RankTokenizer
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.tokenizer_file import TokenizerFile
 from modtok_cli.reports.explore.page import explore, samples
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.language_names import language_name

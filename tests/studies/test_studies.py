@@ -135,7 +135,7 @@ def test_scaling_and_budget(tmp_path: Path) -> None:
 
 def test_smaller_budget_is_a_prefix(tmp_path: Path) -> None:
     """What `first_tokens` cuts from the reference is what learning to that size gives."""
-    from modtok_cli.learn.bpe import learn_bpe
+    from modtok_cli.learn.sequential import learn_bpe
     from modtok_cli.studies.bench import load_bench
 
     bench = load_bench(

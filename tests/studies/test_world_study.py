@@ -12,7 +12,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.studies.world.corpus import WorldSettings
 from modtok_cli.studies.world.study import WorldStudySettings, study_world, with_recipe
-from modtok_cli.training.settings import Settings as TrainingSettings
+from modtok_cli.training.settings import RunSettings
 
 SMALL = WorldStudySettings(
     seeds=(0,),
@@ -23,7 +23,7 @@ SMALL = WorldStudySettings(
     world=WorldSettings(
         languages=("qaa", "qab"), documents=60, people=9, towns=8, quotes=0.5, sentences=2
     ),
-    training=TrainingSettings(
+    training=RunSettings(
         model="tiny", layers=1, hidden_size=32, ffn=32, heads=1, kv_heads=1, steps=2,
         seq_length=64, batch_size=2, micro_batch=2, workers=0,
     ),
@@ -73,9 +73,9 @@ def test_a_finished_study_is_not_repeated(tmp_path: Path) -> None:
 
 
 def test_a_recipe_fills_what_the_settings_leave_open() -> None:
-    found = with_recipe(TrainingSettings(steps=7))
+    found = with_recipe(RunSettings(steps=7))
     assert (found.model, found.layers, found.hidden_size, found.steps) == ("tiny", 2, 160, 7)
-    chosen = with_recipe(TrainingSettings(model="small"))
+    chosen = with_recipe(RunSettings(model="small"))
     assert (chosen.model, chosen.layers, chosen.steps) == ("small", None, 1200)
 
 

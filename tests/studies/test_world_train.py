@@ -11,15 +11,15 @@ import pytest
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.studies.world.train import train_runs
-from modtok_cli.training.settings import Settings
+from modtok_cli.training.settings import RunSettings
 
 
-def write_pid(run: Settings) -> None:
+def write_pid(run: RunSettings) -> None:
     """In place of training."""
     (run.runs / str(run.name)).write_text(str(os.getpid()))
 
 
-def fail_or_wait(run: Settings) -> None:
+def fail_or_wait(run: RunSettings) -> None:
     """One run fails once the other has begun; that one would take a minute."""
     write_pid(run)
     if run.name == "0":
@@ -29,8 +29,8 @@ def fail_or_wait(run: Settings) -> None:
     time.sleep(60)
 
 
-def some(tmp_path: Path, number: int) -> list[Settings]:
-    return [replace(Settings(runs=tmp_path), name=str(name)) for name in range(number)]
+def some(tmp_path: Path, number: int) -> list[RunSettings]:
+    return [replace(RunSettings(runs=tmp_path), name=str(name)) for name in range(number)]
 
 
 def test_each_run_has_a_process_of_its_own(tmp_path: Path, monkeypatch) -> None:

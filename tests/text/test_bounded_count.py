@@ -6,9 +6,8 @@ import pytest
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT
-from modtok_cli.text import bounded_count
-from modtok_cli.text.bounded_count import checked_memory, count_into
-from modtok_cli.text.corpus import write_counts
+from modtok_cli.text import corpus as bounded_count
+from modtok_cli.text.corpus import checked_memory, count_into, write_counts
 from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.pretokenizer import BPE

@@ -173,9 +173,9 @@ def _set(index, value):
         ({}, lambda m: m.update(version=9), "format version 9"),
         ({}, lambda m: m.update(format="x"), "'format'"),
         ({}, lambda m: m.pop("pretokenizer"), "'pretokenizer' is missing"),
-        ({}, lambda m: m.update(size={"documents": "x"}), "'size'"),
-        ({}, lambda m: m.update(size={"documents": float("inf")}), "'size'"),
-        ({}, lambda m: m.update(sources=[{"nam": 1}]), "'sources'"),
+        ({}, lambda m: m.update(size={"documents": "x"}), "'size"),
+        ({}, lambda m: m.update(size={"documents": float("inf")}), "'size"),
+        ({}, lambda m: m.update(sources=[{"nam": 1}]), "'sources"),
         ({}, lambda m: m.update(pattern="x"), "another pattern"),
     ],
 )

@@ -13,9 +13,8 @@ from helpers.examples import examples
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.core.text import is_utf8, read_json_lines
 from modtok_cli.text.formats.json_lines import JsonLines
-from modtok_cli.text.lines import Lines
 from modtok_cli.text.reading import Reading
-from modtok_cli.text.text_format import Source
+from modtok_cli.text.text_format import Lines, Source
 
 
 def fast(block: bytes) -> tuple[list[bytes | None], list[bytes]]:

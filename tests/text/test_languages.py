@@ -9,7 +9,7 @@ import pytest
 from modtok_cli.text import languages
 from modtok_cli.text.languages import (
     is_language,
-    language_of_path,
+    label_of_path,
     normalize,
     suggest,
 )
@@ -62,8 +62,9 @@ def test_languages_of_the_test_corpus():
         ("-", None), ("", None), ("corpus.jsonl.zst", None), ("readme.fr.txt", "fr"),
     ],
 )  # fmt: skip
-def test_language_of_path(path, expected):
-    assert language_of_path(path) == expected
+def test_label_of_path(path, expected):
+    label = label_of_path(path)
+    assert (label and normalize(label)) == expected
 
 
 def test_suggest():

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from modtok_cli.base.errors import UsageError
 from modtok_cli.core.library import BLOCK
 from modtok_cli.core.segment import Pairs, Segmenter, Symbols
-from modtok_cli.learn.bpe import learn_plain
-from modtok_cli.modular.encoder import Encoder
+from modtok_cli.learn.sequential import learn_plain
+from modtok_cli.modular.encoding.encoder import Encoder
 from modtok_cli.text import pretokenizer as module
 from modtok_cli.text.counter import count_documents, split_words
 from modtok_cli.text.pretokenizer import BPE, PatternPreTokenizer, find_pretokenizer, pretokenizers

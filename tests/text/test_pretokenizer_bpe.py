@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from helpers.examples import examples
 from modtok_cli.core.library import BLOCK, PADDING, Splitter
+from modtok_cli.core.text import UPPER, classes
 from modtok_cli.core.text import split as split_buffer
 from modtok_cli.reference import splitting
-from modtok_cli.text.code_points import UPPER, case_table, class_table
 from modtok_cli.text.counter import split_words
 from modtok_cli.text.make_class_table import CASES, CLASS_FILE, ask_engine, render
 from modtok_cli.text.pretokenizer import BPE
@@ -111,7 +111,7 @@ def test_invalid_utf8_is_kept_and_in_bounds(data):
 
 def test_class_table_equals_the_engine():
     """Fails when `tokenizers` moves to another Unicode: see what changed, then make it anew."""
-    asked, ours = ask_engine(), class_table()
+    asked, ours = ask_engine(), classes()
     differ = np.flatnonzero(asked != ours)
     shown = ", ".join(f"U+{c:04X} is {asked[c]}, not {ours[c]}" for c in differ[:5])
     assert not len(differ), (
@@ -121,14 +121,14 @@ def test_class_table_equals_the_engine():
 
 
 def test_case_table_equals_the_engine():
-    asked, ours = ask_engine(CASES), case_table()
+    asked, ours = ask_engine(CASES), classes(True)
     assert ((asked != 0) == (ours >= UPPER)).all()
     assert (ours[asked != 0] == asked[asked != 0]).all()
-    assert (ours[asked == 0] == class_table()[asked == 0]).all()
+    assert (ours[asked == 0] == classes()[asked == 0]).all()
 
 
 def test_class_table_roundtrip():
-    table = class_table()
+    table = classes()
     rows = [line for line in render(table, "x").splitlines() if line[0] != "/"]
     lines = [row.strip("{},").replace(",", "").split() for row in rows]
     again = np.zeros_like(table)

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.text import streams
-from modtok_cli.text.readers import Document, read_batches, read_documents, read_spans, text_files
+from modtok_cli.text.readers import read_batches, read_documents, read_spans, text_files
 from modtok_cli.text.reading import Reading
+from modtok_cli.text.text_format import Document
 
 TEXTS = ["un", "deux  mots", "", "tab\there", "cr\r", "\x85\u2028 not a line end", "नमस्ते\0 👍"]
 LINES = "".join(f"{text}\n" for text in TEXTS).encode()
@@ -341,5 +342,5 @@ def test_byte_order_mark_begins_no_word(tmp_path, monkeypatch, name, content):
 
 def test_unknown_error_mode(tmp_path):
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(UsageError, match="strict, replace, skip"):
+    with pytest.raises(UsageError, match="strict or replace or skip"):
         list(read_documents(tmp_path / "a.txt", Reading("ignore")))

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from modtok_cli.reference import superwords
 from modtok_cli.text.counter import count_documents, split_words
 from modtok_cli.text.pretokenizer import BPE, PHRASES
-from modtok_cli.text.sample import Sample, sample_documents
-from modtok_cli.text.sequences import frequent_sequences
+from modtok_cli.text.sequences import Sample, frequent_sequences, sample_documents
 from modtok_cli.text.text_format import join
 
 TEXTS = st.lists(st.text("ab\u0301,' \n\t1٣é漢", max_size=30), max_size=6)

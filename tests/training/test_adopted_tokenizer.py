@@ -14,15 +14,16 @@ from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.load import load
 from modtok_cli.inference.slice.slice import slice_model
-from modtok_cli.modular.adopt import adopt
+from modtok_cli.modular.adopted.adopt import adopt
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.training.config import Settings, resolve
+from modtok_cli.training.config import resolve
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.stream import StreamPlan
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.loop import pretrain
+from modtok_cli.training.settings import RunSettings
 
 from .conftest import SAMPLE
 
@@ -38,9 +39,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def settings(path: Path, runs: Path) -> Settings:
+def settings(path: Path, runs: Path) -> RunSettings:
     """Steps that change no weight: the rate is below what float32 can add."""
-    return Settings(
+    return RunSettings(
         init_from=path / "model", langs=LANGUAGES, sampling="sub:1", data=SAMPLE,
         tokenizer=path / "tokenizer", runs=runs, workers=0, steps=4, lr=1e-30, final_lr=0.0,
         seq_length=32, batch_size=2, micro_batch=1, eval_bytes=600, name="it", weight_decay=0.0,

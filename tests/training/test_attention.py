@@ -5,7 +5,7 @@ import torch
 
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.training.distributed.ranks import start_ranks
-from modtok_cli.training.model.attention import CausalAttention, document_mask
+from modtok_cli.training.model.megatron import CausalAttention, document_mask
 from modtok_cli.training.model.model import MicroBatch, Model
 
 SHAPE = llama(2, 32, 8, 88)

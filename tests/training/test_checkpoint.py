@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from modtok_cli.architectures.families.llama import llama
@@ -17,10 +18,11 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import files, saving
+from modtok_cli.training.checkpoint.files import write_safetensors
 from modtok_cli.training.checkpoint.reading import ShardFile
-from modtok_cli.training.checkpoint.writing import write_safetensors
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.step import optimizer_step
 
 from .test_model import microbatches
 
@@ -59,7 +61,7 @@ def test_rows_in_several_files_read_as_one_tensor(tmp_path: Path, parts: int) ->
         paths.append(tmp_path / f"{part}.safetensors")
         rows = whole[11 * part // parts : 11 * (part + 1) // parts]
         save_file({"t": rows.contiguous()}, paths[-1])
-    file = ShardFile(paths)
+    file = ShardFile([safe_open(path, framework="pt") for path in paths])
     assert torch.equal(file.get_tensor("t"), whole)
     rows = file.get_slice("t")
     assert list(rows.get_shape()) == [11, 2]
@@ -98,13 +100,13 @@ def test_training_continues_while_a_checkpoint_is_written(
     model, twin, loaded = (Model(SHAPE, subtokenizers.size, start_ranks()) for _ in range(3))
     batches = microbatches(subtokenizers, stores, 4)
     for batch in batches[:2]:
-        model.step(batch, 1e-2)
-        twin.step(batch, 1e-2)
+        optimizer_step(model, batch, 1e-2)
+        optimizer_step(twin, batch, 1e-2)
     saver = checkpoint.Checkpointer(tmp_path, model.ranks)
     go = slow_writer(monkeypatch)
     saver.save(model, 2, {"positions": {}})
     for batch in batches[2:]:
-        model.step(batch, 1e-2)
+        optimizer_step(model, batch, 1e-2)
     assert checkpoint.newest(tmp_path, SILENT) is None  # not before it is complete
     go.set()
     saver.wait()

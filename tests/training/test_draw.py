@@ -14,14 +14,16 @@ from benchmarks.gpu.masked_model import MaskedModel
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training import prepare
-from modtok_cli.training.config import Config, Settings, resolve
+from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.stream import BatchStream, StreamPlan
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.rows.prefetcher import Prefetcher, Step
+from modtok_cli.training.rows.microbatch import Prefetcher, Step
+from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.step import optimizer_step
 
 from .test_model import SHAPE
 from .test_run import _toy, settings  # noqa: F401  (fixtures)
@@ -31,7 +33,7 @@ DRAWS = ("step", "rank", "micro")
 
 def config_of(draw: str, **changes: Any) -> Config:
     given = {"batch_size": 8, "micro_batch": 4, "seq_length": 24, "sampling": "sub:1", **changes}
-    return resolve(Settings(draw=draw, **given), gpu=False)  # type: ignore[arg-type]
+    return resolve(RunSettings(draw=draw, **given), gpu=False)  # type: ignore[arg-type]
 
 
 def steps_of(
@@ -130,13 +132,13 @@ def test_replay_by_the_masked_softmax(
         # One process computes the microbatches of both replicas.
         every = [microbatch for step in replicas for microbatch in step.microbatches]
         rate = 1e-3 * min(1, number / 10)
-        losses, _ = sliced.step(every, rate, dense=True)
+        losses, _ = optimizer_step(sliced, every, rate, dense=True)
         found = torch.stack([nll.mean() for nll in losses]).mean().cpu()
         torch.testing.assert_close(found, masked.step(every, rate), atol=2e-5, rtol=2e-5)
 
 
 def test_draws_of_ranks_need_their_number(
-    settings: Settings,  # noqa: F811
+    settings: RunSettings,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pretrain(replace(settings, draw="rank", steps=2))
@@ -148,4 +150,4 @@ def test_draws_of_ranks_need_their_number(
 
     monkeypatch.setattr(prepare, "start_ranks", two)
     with pytest.raises(UsageError, match=r"--gpus: the run has 1 replicas, and --draw rank"):
-        pretrain(Settings(runs=settings.runs, steps=3), resume=True)
+        pretrain(RunSettings(runs=settings.runs, steps=3), resume=True)

@@ -14,9 +14,9 @@ import pytest
 from helpers.metrics import read_metrics
 from helpers.questions import QUESTIONS, lay_out, own_task
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.training import device_memory
-from modtok_cli.training.config import Settings
+from modtok_cli.training import memory
 from modtok_cli.training.loop import pretrain
+from modtok_cli.training.settings import RunSettings
 
 from .test_resume import Notes
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
@@ -28,7 +28,7 @@ from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq
 
 
 @pytest.fixture
-def asked(settings: Settings, tmp_path: Path) -> Settings:  # noqa: F811
+def asked(settings: RunSettings, tmp_path: Path) -> RunSettings:  # noqa: F811
     """A run with questions in French and English, evaluated every two steps."""
     data = tmp_path / "tasks"
     for language in ("en", "fr"):
@@ -40,14 +40,14 @@ def asked(settings: Settings, tmp_path: Path) -> Settings:  # noqa: F811
 
 
 def test_the_plan_knows_the_batch_of_an_evaluation() -> None:
-    assert McqSettings().batch_size == device_memory._CHOICES
+    assert McqSettings().batch_size == memory._CHOICES
 
 
 def task_lines(run: Path) -> list[dict[str, Any]]:
     return [line for line in read_metrics(run) if "tasks" in line]
 
 
-def test_tasks_have_the_scores_of_eval_mcq(asked: Settings) -> None:
+def test_tasks_have_the_scores_of_eval_mcq(asked: RunSettings) -> None:
     notes = Notes()
     pretrain(asked, progress=notes, evaluator=TrainingTasks())
     run = asked.runs / "it"
@@ -69,7 +69,7 @@ def test_tasks_have_the_scores_of_eval_mcq(asked: Settings) -> None:
     assert others == numbers(asked.runs / "without")
 
 
-def test_tasks_of_the_last_checkpoint_are_evaluated_on_resume(asked: Settings) -> None:
+def test_tasks_of_the_last_checkpoint_are_evaluated_on_resume(asked: RunSettings) -> None:
     """A run may be killed after it saved a checkpoint and before the tasks were evaluated."""
     pretrain(asked, evaluator=TrainingTasks())
     run = asked.runs / "it"
@@ -78,14 +78,14 @@ def test_tasks_of_the_last_checkpoint_are_evaluated_on_resume(asked: Settings) -
     lines = (run / "metrics.jsonl").read_bytes().splitlines(keepends=True)
     kept = [line for line in lines if b'"tasks"' not in line or b'"step":2' in line]
     (run / "metrics.jsonl").write_bytes(b"".join(kept))
-    plain = Settings(runs=asked.runs)
+    plain = RunSettings(runs=asked.runs)
     pretrain(plain, resume=True, evaluator=TrainingTasks())
     assert numbers(run) == expected
     pretrain(plain, resume=True, evaluator=TrainingTasks())
     assert numbers(run) == expected
 
 
-def test_a_failed_evaluation_is_a_warning(asked: Settings) -> None:
+def test_a_failed_evaluation_is_a_warning(asked: RunSettings) -> None:
     class Failing(TrainingTasks):
         def evaluate(self, *args: Any, **options: Any) -> list[Any]:
             raise ModtokError("a choice is too long")
@@ -97,7 +97,9 @@ def test_a_failed_evaluation_is_a_warning(asked: Settings) -> None:
     assert read_metrics(asked.runs / "it")[-1]["step"] == 6
 
 
-def test_tasks_that_cannot_be_evaluated(asked: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_that_cannot_be_evaluated(
+    asked: RunSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuses(message: str, **changes: Any) -> None:
         with pytest.raises(ModtokError, match=message):
             pretrain(replace(asked, **changes), evaluator=TrainingTasks())

@@ -7,19 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from benchmarks.speed.active_rows import Rows, measure
 from modtok_cli.architectures.sizes import PAPER
 from modtok_cli.training.config import Config, check_ranks, resolve
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.device_memory import StepRows, capacity, check_fits
+from modtok_cli.training.memory import StepRows, capacity, check_fits, host_need
 from modtok_cli.training.plan import row_counts
-from modtok_cli.training.presets import PRESETS
-from modtok_cli.training.recipe import read_recipe
-from modtok_cli.training.rows.host_need import host_need
-from modtok_cli.training.settings import Settings
+from modtok_cli.training.recipe import PRESETS, read_recipe
+from modtok_cli.training.settings import RunSettings
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "examples" / "recipes").glob("*.toml"))
@@ -39,22 +36,13 @@ def measured(config: Config) -> tuple[int, StepRows]:
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
 def test_example_recipes_fit_their_machine(file: Path) -> None:
     given: dict[str, Any] = read_recipe(file)
-    config = resolve(Settings(**given), gpu=True)
+    config = resolve(RunSettings(**given), gpu=True)
     assert {"gpus", "device_memory"} <= given.keys()  # the machine
     check_ranks(config, config.gpus)
     size, rows = measured(config)
     check_fits(config, size, rows, config.gpus, *capacity(config, gpu=True))
     if config.offload:
-        need = host_need(
-            size,
-            config.shape.hidden_size,
-            config.shape.tables,
-            moments=getattr(torch, config.offload_moments),
-            union=rows.union,
-            dtype=getattr(torch, config.dtype),
-            ranks=config.gpus,
-            node=8,
-        )
+        need = host_need(config, size, rows.union, config.gpus, 8)
         assert need.tables + need.buffers < HOST
 
 
@@ -72,7 +60,7 @@ def test_active_rows_are_those_of_the_plan(subtokenizers: SubtokenizerCache, dra
         expected = subtokenizers.tokenizer.subset(languages).size
         assert rows.count(frozenset(languages)) == expected
     options: dict[str, Any] = {"sampling": "sub:1", "draw": draw, "steps": 2, "gpus": 8}
-    config = resolve(Settings(model="1b", **options), gpu=True)
+    config = resolve(RunSettings(model="1b", **options), gpu=True)
     mixture = Mixture.of({"el": 1, "en": 2, "fi": 3, "fr": 4})
     found, row = measure(config, mixture, rows, 2)
     assert found == row_counts(config, mixture, subtokenizers, 8)

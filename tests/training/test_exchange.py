@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modtok_cli.training.distributed import collectives
 from modtok_cli.training.distributed.ranks import Ranks
+from modtok_cli.training.rows import exchange as exchanging
 from modtok_cli.training.rows.exchange import RowExchange, RowPlan, sent_bytes
 
 SIZE, WIDTH = 40, 3
@@ -91,12 +91,12 @@ def test_exchange_equals_plain_indexing(
             assert exchange.reduce(part, kept).shape == (len(part.own), WIDTH)
         return sent, plans
 
-    original, collectives.dist = collectives.dist, group  # type: ignore[assignment]
+    original, exchanging.dist = exchanging.dist, group  # type: ignore[assignment]
     try:
         with ThreadPoolExecutor(replicas) as pool:
             found = list(pool.map(run, range(replicas)))
     finally:
-        collectives.dist = original
+        exchanging.dist = original
     most = max(sum(map(len, one.values())) for one in needed)
     for sent, plans in found:
         longest = sum(plan.longest for plan in plans.values())

@@ -14,11 +14,13 @@ import torch
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training import settings as declared
-from modtok_cli.training.config import Config, Settings, resolve
+from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.execution import Execution, has_kernels
 from modtok_cli.training.model.model import MicroBatch, Model
+from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.step import optimizer_step
 
 ON = Execution(True, True, True, True, True, True)
 OFF = Execution()
@@ -33,11 +35,11 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def on_gpus(**options: Any) -> Config:
-    return resolve(Settings(model="7b", **options), gpu=True)
+    return resolve(RunSettings(model="7b", **options), gpu=True)
 
 
 def test_everything_is_off_on_a_cpu() -> None:
-    config = resolve(Settings(gpus=4, tp=2), gpu=False)
+    config = resolve(RunSettings(gpus=4, tp=2), gpu=False)
     assert config.execution(2) == OFF
 
 
@@ -92,7 +94,7 @@ def losses(execution: Execution) -> list[float]:
     ids = torch.arange(512, device=ranks.device)
     text = torch.randint(0, 512, (4, 129), generator=torch.Generator().manual_seed(1))
     batch = MicroBatch.of(text[:, :-1].numpy(), text[:, 1:].numpy(), ids.numpy(), ranks.device)
-    return [float(model.step([batch, batch], 1e-3)[0][0].mean()) for _ in range(10)]
+    return [float(optimizer_step(model, [batch, batch], 1e-3)[0][0].mean()) for _ in range(10)]
 
 
 @gpu

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from modtok_cli.training.config import resolve
-from modtok_cli.training.fitting import evaluation_plan, fitted
-from modtok_cli.training.settings import Settings
+from modtok_cli.training.config import evaluation_plan, fitted, resolve
+from modtok_cli.training.settings import RunSettings
 
 
-def third(settings: Settings, languages: int) -> float:
+def third(settings: RunSettings, languages: int) -> float:
     """Tokens of all evaluations relative to those of training, a third each: no backward pass."""
     config = fitted(resolve(settings, gpu=False), settings, languages)
     texts = languages * (1 + len(config.valid or {}))
@@ -24,14 +23,14 @@ def third(settings: Settings, languages: int) -> float:
 @pytest.mark.parametrize("languages", [1, 3, 21, 128])
 @pytest.mark.parametrize("steps", [200, 300, 5_000, 300_000])
 def test_evaluation_takes_a_tenth_at_most(languages: int, steps: int) -> None:
-    assert third(Settings(steps=steps), languages) <= 0.1001
-    assert third(Settings(steps=steps, eval_every=100), languages) <= 0.1001
-    assert third(Settings(steps=steps, valid={"a": Path("a")}), languages) <= 0.1001
+    assert third(RunSettings(steps=steps), languages) <= 0.1001
+    assert third(RunSettings(steps=steps, eval_every=100), languages) <= 0.1001
+    assert third(RunSettings(steps=steps, valid={"a": Path("a")}), languages) <= 0.1001
 
 
 def test_less_often_before_too_few_bytes() -> None:
     def of(languages: int, **given: int) -> tuple[int, int]:
-        settings = Settings(**given)
+        settings = RunSettings(**given)
         config = fitted(resolve(settings, gpu=False), settings, languages)
         return config.eval_every, config.eval_bytes
 
@@ -45,7 +44,7 @@ def test_less_often_before_too_few_bytes() -> None:
 
 
 def test_the_plan_says_what_evaluation_takes() -> None:
-    settings = Settings(steps=300)
+    settings = RunSettings(steps=300)
     config = fitted(resolve(settings, gpu=False), settings, 3)
     assert evaluation_plan(config, 3) == (
         "10 evaluations of up to 12,288 bytes of each of 3 texts, about 10% of training's time"

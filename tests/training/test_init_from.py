@@ -16,9 +16,9 @@ from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.load import load
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training import loop
-from modtok_cli.training.config import Settings
 from modtok_cli.training.loop import pretrain
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.settings import RunSettings
 
 from .conftest import SAMPLE
 from .test_run import TOY, _toy, numbers  # noqa: F401
@@ -37,8 +37,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def settings_of(place: Path) -> Settings:
-    return Settings(
+def settings_of(place: Path) -> RunSettings:
+    return RunSettings(
         model="toy", langs=OLD, sampling="sub:1", data=SAMPLE, tokenizer=place / "tokenizer",
         runs=place / "runs", workers=0, steps=12, eval_every=6, save_every=4, name="old",
         eval_bytes=600,
@@ -46,19 +46,19 @@ def settings_of(place: Path) -> Settings:
 
 
 @pytest.fixture
-def old(finished: Path, tmp_path: Path) -> Settings:
+def old(finished: Path, tmp_path: Path) -> RunSettings:
     """A finished run of three languages, in the workspace `tmp_path`."""
     shutil.copytree(finished, tmp_path, symlinks=True, dirs_exist_ok=True)
     return settings_of(tmp_path)
 
 
 @pytest.fixture
-def grown(old: Settings, tmp_path: Path) -> Settings:
+def grown(old: RunSettings, tmp_path: Path) -> RunSettings:
     """Settings that continue it with French appended."""
     larger = tmp_path / "larger"
     shutil.copytree(Path(str(old.tokenizer)), larger)
     bpe_seq(append=("fr",), output=larger, data=SAMPLE, references=False)
-    return Settings(
+    return RunSettings(
         init_from=old.runs / "old", langs=("fr",), sampling="none", data=SAMPLE, tokenizer=larger,
         runs=old.runs, workers=0, steps=8, eval_every=4, save_every=4, lr=1e-2, name="grown",
         eval_bytes=600,
@@ -73,7 +73,7 @@ def logits(run: Path, tokenizer: Path, languages: list[str]) -> torch.Tensor:
 
 @pytest.mark.parametrize("offload", [False, True])
 def test_old_languages_are_unchanged_by_train_rows(
-    old: Settings, grown: Settings, offload: bool
+    old: RunSettings, grown: RunSettings, offload: bool
 ) -> None:
     rows = replace(grown, train="rows", offload=offload or None)
     pretrain(rows)
@@ -93,14 +93,14 @@ def test_old_languages_are_unchanged_by_train_rows(
     assert "--model" not in words
 
 
-def test_train_all_changes_everything(old: Settings, grown: Settings) -> None:
+def test_train_all_changes_everything(old: RunSettings, grown: RunSettings) -> None:
     pretrain(replace(grown, langs=("en", "fr"), sampling="full"))
     before = logits(old.runs / "old", old.tokenizer, ["en"])
     after = logits(old.runs / "grown", grown.tokenizer, ["en"])
     assert not torch.allclose(before, after)
 
 
-def test_spelled_rows_start_better_than_random_ones(old: Settings, grown: Settings) -> None:
+def test_spelled_rows_start_better_than_random_ones(old: RunSettings, grown: RunSettings) -> None:
     first = {}
     for rows in ("spelling", "random"):
         settings = replace(grown, init_rows=rows, steps=1, lr=1e-9, name=rows)
@@ -109,7 +109,9 @@ def test_spelled_rows_start_better_than_random_ones(old: Settings, grown: Settin
     assert first["spelling"] < first["random"]
 
 
-def test_a_grown_run_resumes_to_the_bit(grown: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grown_run_resumes_to_the_bit(
+    grown: RunSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = replace(grown, train="rows")
     pretrain(replace(rows, name="unbroken"))
     whole = loop.train_step
@@ -126,12 +128,12 @@ def test_a_grown_run_resumes_to_the_bit(grown: Settings, monkeypatch: pytest.Mon
         with pytest.raises(KeyboardInterrupt):
             pretrain(replace(rows, name=name))
         monkeypatch.setattr(loop, "train_step", whole)
-        pretrain(Settings(runs=grown.runs, name=name), resume=True)
+        pretrain(RunSettings(runs=grown.runs, name=name), resume=True)
         assert numbers(grown.runs / name) == numbers(grown.runs / "unbroken")
 
 
 def test_a_tokenizer_that_does_not_contain_the_old_one(
-    old: Settings, grown: Settings, tmp_path: Path
+    old: RunSettings, grown: RunSettings, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
     bpe_seq(("en", "fr"), data=SAMPLE, output=other, k=500, references=False)
@@ -143,7 +145,7 @@ def test_a_tokenizer_that_does_not_contain_the_old_one(
         pretrain(replace(grown, tokenizer=old.tokenizer, langs=("fi",), train="rows", name="x"))
 
 
-def test_what_does_not_go_together(old: Settings, grown: Settings, tmp_path: Path) -> None:
+def test_what_does_not_go_together(old: RunSettings, grown: RunSettings, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--train: needs --init-from"):
         pretrain(replace(old, train="rows", name="x"))
     with pytest.raises(UsageError, match=r"--model: is tiny, the model of --init-from has toy"):
@@ -161,7 +163,7 @@ def test_what_does_not_go_together(old: Settings, grown: Settings, tmp_path: Pat
         pretrain(grown)
 
 
-def test_the_tokenizer_grew_as_expected(old: Settings, grown: Settings) -> None:
+def test_the_tokenizer_grew_as_expected(old: RunSettings, grown: RunSettings) -> None:
     new = ModularTokenizer.load(grown.tokenizer)
     assert new.languages == (*OLD, "fr")
     assert new.size > ModularTokenizer.load(old.tokenizer).size

@@ -18,11 +18,11 @@ from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.inference.slice.slice import slice_model
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.training.config import Settings
 from modtok_cli.training.distributed.ranks import start_ranks
-from modtok_cli.training.initial_model import InitialModel
+from modtok_cli.training.initial import InitialModel
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.settings import RunSettings
 
 from .conftest import SAMPLE
 
@@ -35,9 +35,9 @@ def whole(tokenizer: Path) -> ModularTokenizer:
 
 
 @pytest.fixture
-def settings(tokenizer: Path, tmp_path: Path) -> Settings:
+def settings(tokenizer: Path, tmp_path: Path) -> RunSettings:
     """A step that changes no weight: the rate is below what float32 can add."""
-    return Settings(
+    return RunSettings(
         init_from=tmp_path / "model", langs=("en", "fr"), sampling="none", data=SAMPLE,
         tokenizer=tokenizer, runs=tmp_path / "runs", workers=0, steps=1, lr=1e-30, final_lr=0.0,
         seq_length=32, batch_size=2, micro_batch=2, eval_bytes=600, name="it",
@@ -90,7 +90,7 @@ def test_logits_are_those_of_transformers(
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_slice_of_the_run_has_the_same_weights(
-    family: str, tokenizer: Path, settings: Settings, tmp_path: Path
+    family: str, tokenizer: Path, settings: RunSettings, tmp_path: Path
 ) -> None:
     save_own(family, tokenizer, tmp_path / "model", dtype="bfloat16")
     pretrain(settings)
@@ -138,7 +138,7 @@ def test_another_tokenizer_is_spelled_with_the_model_s(
 
 
 def test_train_rows_changes_new_rows_only_and_resumes(
-    tokenizer: Path, settings: Settings, tmp_path: Path
+    tokenizer: Path, settings: RunSettings, tmp_path: Path
 ) -> None:
     bpe(("en",), data=SAMPLE, output=tmp_path / "old", k=400)
     save_model("llama", tmp_path / "model", (tmp_path / "old" / "en.json").read_bytes(), rows=400)
@@ -149,7 +149,7 @@ def test_train_rows_changes_new_rows_only_and_resumes(
     pretrain(replace(rows, name="unbroken"))
     pretrain(replace(rows, steps=2, lr_steps=4, warmup=1))
     shutil.rmtree(tmp_path / "model")  # the run needs it no more
-    pretrain(Settings(runs=settings.runs, name="it", steps=4), resume=True)
+    pretrain(RunSettings(runs=settings.runs, name="it", steps=4), resume=True)
     losses = [
         [line["loss"] for line in read_metrics(settings.runs / name) if "loss" in line]
         for name in ("unbroken", "it")
@@ -162,7 +162,7 @@ def test_train_rows_changes_new_rows_only_and_resumes(
 
 
 def test_what_a_model_directory_can_have_wrong(
-    tokenizer: Path, settings: Settings, tmp_path: Path
+    tokenizer: Path, settings: RunSettings, tmp_path: Path
 ) -> None:
     save_own("qwen2", tokenizer, tmp_path / "model")
     path = tmp_path / "model"

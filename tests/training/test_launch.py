@@ -13,13 +13,14 @@ import torch
 
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.training.config import Settings, check_ranks, resolve, run_name
+from modtok_cli.training.config import check_ranks, resolve, run_name
 from modtok_cli.training.distributed import launch as launching
 from modtok_cli.training.distributed.ranks import start_ranks
-from modtok_cli.training.loggers import flatten
 from modtok_cli.training.metrics import LanguageSums, timing
-from modtok_cli.training.presets import PRESETS, preset
+from modtok_cli.training.recipe import PRESETS, preset
+from modtok_cli.training.reporting import flatten
 from modtok_cli.training.rundir import RunDirectory
+from modtok_cli.training.settings import RunSettings
 
 RANK = "import os, sys, time, signal; rank = os.environ['RANK']; "
 
@@ -107,7 +108,7 @@ def test_a_shape_counts_what_the_backbone_has() -> None:
 
 
 def test_learning_rate() -> None:
-    config = resolve(Settings(lr=1.0, warmup=10, steps=110), gpu=False)
+    config = resolve(RunSettings(lr=1.0, warmup=10, steps=110), gpu=False)
     assert [config.lr_at(step) for step in (1, 10, 110)] == pytest.approx([0.1, 1.0, 0.1])
     assert config.lr_at(60) == pytest.approx(0.55)
     rates = [config.lr_at(step) for step in range(10, 111)]
@@ -115,7 +116,7 @@ def test_learning_rate() -> None:
 
 
 def test_ranks_must_divide_model_and_step() -> None:
-    config = resolve(Settings(batch_size=6, micro_batch=2), gpu=False)
+    config = resolve(RunSettings(batch_size=6, micro_batch=2), gpu=False)
     check_ranks(config, 3)
     check_ranks(replace(config, tp=2), 6)
     with pytest.raises(UsageError, match="6 sequences per step are not divisible by 4 replicas"):
@@ -125,7 +126,7 @@ def test_ranks_must_divide_model_and_step() -> None:
 
 
 def test_names_of_runs() -> None:
-    config = resolve(Settings(sampling="sub:3"), gpu=False)
+    config = resolve(RunSettings(sampling="sub:3"), gpu=False)
     assert run_name(config) == "sub-3-tiny"
 
 

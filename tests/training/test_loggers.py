@@ -9,21 +9,22 @@ from typing import Any
 import pytest
 
 from helpers.metrics import read_metrics
-from modtok_cli.training.config import Config, Settings, resolve
+from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.loop import pretrain
+from modtok_cli.training.settings import RunSettings
 
 from .test_run import _toy, settings  # noqa: F401  (fixtures)
 
 
-def train_in_two_parts(settings: Settings) -> list[dict[str, Any]]:  # noqa: F811
+def train_in_two_parts(settings: RunSettings) -> list[dict[str, Any]]:  # noqa: F811
     """A run of six steps that loses its last checkpoint and resumes from step 4."""
     pretrain(settings)
     shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
-    pretrain(Settings(runs=settings.runs), resume=True)
+    pretrain(RunSettings(runs=settings.runs), resume=True)
     return read_metrics(settings.runs / "it")
 
 
-def test_tensorboard_has_the_metrics(settings: Settings) -> None:  # noqa: F811
+def test_tensorboard_has_the_metrics(settings: RunSettings) -> None:  # noqa: F811
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -37,7 +38,7 @@ def test_tensorboard_has_the_metrics(settings: Settings) -> None:  # noqa: F811
 
 
 def test_wandb_works_offline(
-    settings: Settings,  # noqa: F811
+    settings: RunSettings,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("wandb")
@@ -53,7 +54,7 @@ def test_wandb_works_offline(
 
 
 def test_older_runs_with_the_option_tensorboard() -> None:
-    stored = resolve(Settings(), gpu=False).as_json()
+    stored = resolve(RunSettings(), gpu=False).as_json()
     del stored["log"]
     assert Config.from_json({**stored, "tensorboard": True}).log == ("tensorboard",)
     assert Config.from_json({**stored, "tensorboard": False}).log is None

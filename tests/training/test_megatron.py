@@ -8,7 +8,7 @@ import torch
 
 from modtok_cli.training.distributed.megatron_core import core
 from modtok_cli.training.model import megatron
-from modtok_cli.training.model.attention import CausalAttention
+from modtok_cli.training.model.megatron import CausalAttention
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 

@@ -15,10 +15,11 @@ from modtok_cli.training import checkpoint
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
-from modtok_cli.training.model import megatron_adamw
+from modtok_cli.training.model import optimizer
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.model.optimizer import TorchAdamW, backbone_optimizer
 from modtok_cli.training.rows.table import AdamW
+from modtok_cli.training.step import optimizer_step
 
 from .test_model import SHAPE, microbatches
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
@@ -39,7 +40,7 @@ def trained(
         model = Model(SHAPE, size, start_ranks(), dtype=dtype, distributed=distributed)
         losses, norms = [], []
         for step, batch in enumerate(batches, 1):
-            nll, norm = model.step(batch, 3e-3 * min(1, step / 10))
+            nll, norm = optimizer_step(model, batch, 3e-3 * min(1, step / 10))
             losses.append(float(torch.stack([one.mean() for one in nll]).mean()))
             norms.append(float(norm))
         return losses, norms, model
@@ -83,7 +84,7 @@ def test_norms_are_not_decayed(subtokenizers: SubtokenizerCache, stores) -> None
     with megatron_optimizer():
         model = Model(SHAPE, subtokenizers.size, start_ranks(), adamw=AdamW(weight_decay=1e3))
         before = {name: p.detach().clone() for name, p in model.backbone.parameters.items()}
-        model.step(microbatches(subtokenizers, stores, 1)[0], 1e-6)
+        optimizer_step(model, microbatches(subtokenizers, stores, 1)[0], 1e-6)
     for name, parameter in model.backbone.parameters.items():
         change = (parameter - before[name]).abs().max() / before[name].abs().max()
         assert (change < 1e-5) == name.endswith("norm.weight")
@@ -107,7 +108,7 @@ def test_one_goes_on_from_the_others_checkpoint(
             distributed=before == "distributed",
         )
         for step, batch in enumerate(batches[:5], 1):
-            model.step(batch, 3e-3 * step / 10)
+            optimizer_step(model, batch, 3e-3 * step / 10)
         checkpoint.save(tmp_path, model, 5, {})
     with as_told(after != "torch"):
         resumed = Model(
@@ -123,7 +124,7 @@ def test_one_goes_on_from_the_others_checkpoint(
         checkpoint.load(*found, resumed)
         same(model, resumed)
         for step, batch in enumerate(batches[5:], 6):
-            resumed.step(batch, 3e-3 * step / 10)
+            optimizer_step(resumed, batch, 3e-3 * step / 10)
     same(unbroken, resumed)
 
 
@@ -135,7 +136,7 @@ def test_a_step_that_is_not_finite_changes_nothing(
         model = Model(SHAPE, subtokenizers.size, start_ranks())
         model.input.weight[batch[0].inputs[0, 0]] = torch.nan
         before = {name: p.detach().clone() for name, p in model.backbone.parameters.items()}
-        _, norm = model.step(batch, 1e-3)
+        _, norm = optimizer_step(model, batch, 1e-3)
     assert not torch.isfinite(norm)
     for name, parameter in model.backbone.parameters.items():
         assert torch.equal(parameter, before[name])
@@ -157,7 +158,7 @@ def test_a_gpu_gets_megatrons(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = replace(model.ranks, device=torch.device("cuda"))
     made = []
     monkeypatch.setattr(
-        megatron_adamw, "MegatronAdamW", lambda *found, **options: made.append((found, options))
+        optimizer, "MegatronAdamW", lambda *found, **options: made.append((found, options))
     )
     backbone_optimizer(model.backbone, AdamW(), gpu, distributed=True)
     assert made == [((model.backbone, AdamW(), gpu), {"distributed": True})]

@@ -15,8 +15,8 @@ from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows.copies import Copies
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.offload import OffloadedRows
-from modtok_cli.training.rows.table import AdamW, RowTable
-from modtok_cli.training.rows.thread_team import ThreadTeam
+from modtok_cli.training.rows.table import AdamW, RowTable, ThreadTeam
+from modtok_cli.training.step import optimizer_step
 
 from .test_model import microbatches
 
@@ -72,7 +72,10 @@ def test_without_delay_it_is_resident_training(made, subtokenizers, stores, tied
     steps = microbatches(subtokenizers, stores, 8)
     for step, batch in enumerate(steps):
         upcoming = steps[step + 1] if step + 1 < len(steps) else None
-        equal_losses(resident.step(batch, 3e-3), offloaded.step(batch, 3e-3, upcoming=upcoming))
+        equal_losses(
+            optimizer_step(resident, batch, 3e-3),
+            optimizer_step(offloaded, batch, 3e-3, upcoming=upcoming),
+        )
     offloaded.drain()
     same_tables(resident, offloaded)
     same_backbone(resident, offloaded)
@@ -120,7 +123,10 @@ def test_delayed_equals_the_plain_reference_under_any_schedule(
         upcoming = steps[step + 1] if step + 1 < len(steps) else None
         if rng.random() < 0.2:
             upcoming = None  # not fetched ahead: seen is the same version
-        equal_losses(plain.step(batch, 3e-3), offloaded.step(batch, 3e-3, upcoming=upcoming))
+        equal_losses(
+            optimizer_step(plain, batch, 3e-3),
+            optimizer_step(offloaded, batch, 3e-3, upcoming=upcoming),
+        )
         if rng.random() < 0.3:  # an evaluation, which sees all updates, and changes nothing
             offloaded.drain()
             unions, rate = plain.held

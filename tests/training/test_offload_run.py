@@ -12,15 +12,15 @@ from safetensors.torch import load_file
 
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.training.config import Settings
+from modtok_cli.training import memory as planned
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.plan import plan
-from modtok_cli.training.rows import host_memory as hostmemory
-from modtok_cli.training.rows import host_need as hostneed
+from modtok_cli.training.rows import host_tables
 from modtok_cli.training.rows.copies import CudaCopies
-from modtok_cli.training.rows.host_memory import HostMemory
+from modtok_cli.training.rows.host_tables import HostMemory
 from modtok_cli.training.rows.table import RowTable
+from modtok_cli.training.settings import RunSettings
 
 from . import test_run
 
@@ -28,7 +28,7 @@ numbers, settings, _toy = test_run.numbers, test_run.settings, test_run._toy
 OFFLOAD = {"offload": True, "name": "offload"}
 
 
-def test_without_delay_a_run_is_the_resident_run(settings: Settings, tmp_path: Path) -> None:
+def test_without_delay_a_run_is_the_resident_run(settings: RunSettings, tmp_path: Path) -> None:
     pretrain(settings)
     pretrain(replace(settings, **OFFLOAD, offload_delay=0))
     expected = numbers(settings.runs / "it")
@@ -51,7 +51,7 @@ def test_without_delay_a_run_is_the_resident_run(settings: Settings, tmp_path: P
 
 
 @pytest.mark.parametrize("moments", ["float32", "bfloat16"])
-def test_a_delayed_run_resumes_in_the_middle_of_a_step(settings: Settings, moments: str) -> None:
+def test_a_delayed_run_resumes_in_the_middle_of_a_step(settings: RunSettings, moments: str) -> None:
     run = settings.runs / "offload"
     pretrain(replace(settings, **OFFLOAD, offload_moments=moments))
     expected = numbers(run)
@@ -63,7 +63,7 @@ def test_a_delayed_run_resumes_in_the_middle_of_a_step(settings: Settings, momen
     late, ids = kept["output.late.weight"], kept["output.late.ids"]
     assert len(late) == len(ids) > 500
     assert not torch.equal(late, kept["output.weight"][ids])
-    plain = Settings(data=settings.data, tokenizer=settings.tokenizer, runs=settings.runs)
+    plain = RunSettings(data=settings.data, tokenizer=settings.tokenizer, runs=settings.runs)
     pretrain(replace(plain, workers=0, name="offload"), resume=True)
     assert numbers(run) == expected
     again = replace(plain, name="offload", offload=True, offload_delay=0)
@@ -72,7 +72,7 @@ def test_a_delayed_run_resumes_in_the_middle_of_a_step(settings: Settings, momen
 
 
 def test_a_worker_that_dies_stops_the_run_and_the_checkpoint_stays(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, calls = RowTable.update, []
 
@@ -99,20 +99,20 @@ def test_a_worker_that_dies_stops_the_run_and_the_checkpoint_stays(
 
 
 def test_too_little_memory_is_said_first(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: RunSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hostneed, "available", lambda: 1 << 17)
+    monkeypatch.setattr(planned, "available", lambda: 1 << 17)
     with pytest.raises(ModtokError) as caught:
-        pretrain(replace(settings, **OFFLOAD))
+        pretrain(replace(settings, **OFFLOAD, device_memory=1 << 40))
     said = str(caught.value)
     assert re.search(r"2 × [\d,]+ rows × 32 × \(4 \+ 2 × 4\) bytes = 0\.0 GiB", said)
     assert "0.0 GiB are free" in said
     assert "--offload-moments bfloat16" in said
     assert "--offload-file" in said
     assert not (settings.runs / "offload").exists()
-    monkeypatch.setattr(hostneed, "available", lambda: 1 << 40)
+    monkeypatch.setattr(planned, "available", lambda: 1 << 40)
     disk = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(hostneed.shutil, "disk_usage", lambda path: disk._replace(free=5))
+    monkeypatch.setattr(planned.shutil, "disk_usage", lambda path: disk._replace(free=5))
     changes = {**OFFLOAD, "offload_file": tmp_path / "x", "offload_moments": "bfloat16"}
     with pytest.raises(ModtokError, match=r"GiB of disk .*2 × 2\) bytes.*fewer --langs"):
         pretrain(replace(settings, **changes))
@@ -122,7 +122,7 @@ def test_a_disk_that_is_full_after_all(tmp_path: Path, monkeypatch: pytest.Monke
     def full(opened: int, start: int, size: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(hostmemory.os, "posix_fallocate", full)
+    monkeypatch.setattr(host_tables.os, "posix_fallocate", full)
     memory = HostMemory(start_ranks(), tmp_path)
     with pytest.raises(ModtokError, match=r"cannot allocate 4,096 bytes for rows \(No space left"):
         memory.zeros((32, 32), torch.float32)
@@ -154,12 +154,12 @@ def test_memory_that_cannot_be_pinned_is_said_with_its_cost() -> None:
         ({"update": "dense"}, "dense updates read and write whole tables"),
     ],
 )
-def test_wrong_settings(settings: Settings, change: dict[str, Any], message: str) -> None:
+def test_wrong_settings(settings: RunSettings, change: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         pretrain(replace(settings, **{**OFFLOAD, **change}))
 
 
-def test_a_plan_of_the_node(settings: Settings) -> None:
+def test_a_plan_of_the_node(settings: RunSettings) -> None:
     wanted = replace(settings, model="2.5b", micro_batch=2, batch_size=16)
     resident = plan(wanted, ranks=8, device="H100")
     found = plan(replace(wanted, offload=True), ranks=8, device="H100")

@@ -23,14 +23,16 @@ from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.registry import with_switches
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT
-from modtok_cli.training.config import Config, Settings, resolve
+from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import build_model
-from modtok_cli.training.model.initialization import InitStd
+from modtok_cli.training.model.execution import InitStd
 from modtok_cli.training.model.megatron import build_backbone
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.table import AdamW
+from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.step import optimizer_step
 
 SHAPE = with_switches(replace(llama(1, 16, 4, 24), qk_norm=True))
 SIZE, STEPS, RATE = 24, 4, 1e-2
@@ -147,7 +149,9 @@ def trained(knobs: Knobs, store: str = "sparse") -> tuple[list[float], Model]:
         SHAPE, SIZE, start_ranks(), seed=3, chunk=5, init=InitStd(0.2, 0.2, 0.5),
         adamw=knobs.adamw, clip=knobs.clip, z_loss=knobs.z_loss, **options,
     )  # fmt: skip
-    norms = [float(model.step(step, RATE, dense=store == "dense")[1]) for step in batches()]
+    norms = [
+        float(optimizer_step(model, step, RATE, dense=store == "dense")[1]) for step in batches()
+    ]
     model.drain()
     return norms, model
 
@@ -206,7 +210,7 @@ OPTIONS = {
 
 
 def test_options_are_stored_and_reach_the_model() -> None:
-    config = resolve(Settings(**OPTIONS, qk_norm=True, layers=1), gpu=False)  # type: ignore[arg-type]
+    config = resolve(RunSettings(**OPTIONS, qk_norm=True, layers=1), gpu=False)  # type: ignore[arg-type]
     stored = orjson.loads(orjson.dumps(config.as_json()))
     again = Config.from_json(stored)
     assert {name: getattr(again, name) for name in OPTIONS} == OPTIONS
@@ -217,12 +221,12 @@ def test_options_are_stored_and_reach_the_model() -> None:
     )  # fmt: skip
     model = build_model(run)
     assert model._adamw == AdamW(0.8, 0.99, 1e-6, 0.2, ("norms",))
-    assert (model._clip, model._z_loss, model._init) == (0.5, 1e-4, InitStd(0.01, 0.003, 0.1))
+    assert (model.clip, model._z_loss, model._init) == (0.5, 1e-4, InitStd(0.01, 0.003, 0.1))
     assert dataclasses.replace(again.shape, qk_norm=False) != again.shape
     # A run that is older than the options had their defaults.
     for name in OPTIONS:
         del stored[name]
-    older, default = Config.from_json(stored), resolve(Settings(layers=1), gpu=False)
+    older, default = Config.from_json(stored), resolve(RunSettings(layers=1), gpu=False)
     assert [getattr(older, n) for n in OPTIONS] == [getattr(default, n) for n in OPTIONS]
 
 
@@ -239,4 +243,4 @@ def test_options_are_stored_and_reach_the_model() -> None:
 )
 def test_invalid_values(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        Settings(**options)
+        RunSettings(**options)

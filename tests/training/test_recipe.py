@@ -6,20 +6,20 @@ import pytest
 
 from modtok_cli.architectures.sizes import RECIPES, SIZES
 from modtok_cli.base.errors import UsageError
-from modtok_cli.training.config import Settings, resolve
-from modtok_cli.training.presets import PRESETS, Preset
-from modtok_cli.training.recipe import as_sections, read_recipe, write_recipe
+from modtok_cli.training.config import resolve
+from modtok_cli.training.recipe import PRESETS, Preset, as_sections, read_recipe, write_recipe
+from modtok_cli.training.settings import RunSettings
 
 
 def test_a_resolved_configuration_is_a_recipe(tmp_path: Path) -> None:
-    given = Settings(
+    given = RunSettings(
         mix={"en": 0.4}, langs=("en", "fi"), layers=3, lr=1e-3, offload=True, data=Path('a "b" ä')
     )
     config = resolve(given, gpu=False)
     assert config.shape.layers == 3
     path = tmp_path / "recipe.toml"
     path.write_text(write_recipe(config))
-    again = resolve(Settings(**read_recipe(path)), gpu=True)
+    again = resolve(RunSettings(**read_recipe(path)), gpu=True)
     assert again.as_json() == config.as_json()
     assert as_sections(config)["architecture"]["hidden_size"] == 128
 
@@ -46,7 +46,7 @@ def test_invalid_recipes(tmp_path: Path, text: str, message: str) -> None:
 
 def test_sizes_that_do_not_fit() -> None:
     with pytest.raises(UsageError, match="--kv-heads: does not fit the other sizes"):
-        resolve(Settings(heads=6, kv_heads=4), gpu=False)
+        resolve(RunSettings(heads=6, kv_heads=4), gpu=False)
 
 
 def test_a_preset_is_a_recipe_of_the_package() -> None:
@@ -54,8 +54,8 @@ def test_a_preset_is_a_recipe_of_the_package() -> None:
     for name in SIZES:  # other tests add presets
         found = PRESETS[name]
         file = RECIPES / f"{name}.toml"
-        by_name = resolve(Settings(model=name), gpu=True)
-        by_file = resolve(Settings(**read_recipe(file), model="tiny"), gpu=True)
+        by_name = resolve(RunSettings(model=name), gpu=True)
+        by_file = resolve(RunSettings(**read_recipe(file), model="tiny"), gpu=True)
         assert by_name.shape == by_file.shape == found.shape
         differing = {
             key for key, value in by_name.as_json().items() if by_file.as_json()[key] != value
@@ -66,9 +66,9 @@ def test_a_preset_is_a_recipe_of_the_package() -> None:
 
 
 def test_presets_are_overridden_and_fit_the_options() -> None:
-    config = resolve(Settings(model="2.5b", steps=50, batch_size=1, recompute=False), gpu=True)
+    config = resolve(RunSettings(model="2.5b", steps=50, batch_size=1, recompute=False), gpu=True)
     assert (config.warmup, config.micro_batch, config.recompute) == (5, 1, False)
-    assert resolve(Settings(model="2.5b"), gpu=True).recompute
+    assert resolve(RunSettings(model="2.5b"), gpu=True).recompute
     assert PRESETS["7b-32"].shape.layers == 32
     assert PRESETS["7b-32"].shape.hidden_size == 4096
 
@@ -77,6 +77,6 @@ def test_a_preset_that_lacks_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"layers": 1, "hidden_size": 8, "ffn": 8, "heads": 2, "kv_heads": 2, "head_width": 4}
     monkeypatch.setitem(PRESETS, "mine", Preset(sizes))
     with pytest.raises(UsageError, match="--steps: preset 'mine' does not set it"):
-        resolve(Settings(model="mine"), gpu=False)
+        resolve(RunSettings(model="mine"), gpu=False)
     with pytest.raises(UsageError, match="--model: preset '9b' does not exist; choose from tiny"):
-        resolve(Settings(model="9b"), gpu=False)
+        resolve(RunSettings(model="9b"), gpu=False)

@@ -12,12 +12,11 @@ import pytest
 import torch
 
 from helpers.metrics import read_metrics
-from modtok_cli.training import loop, metrics, spikes
-from modtok_cli.training.config import Settings
+from modtok_cli.training import loop, metrics
 from modtok_cli.training.loop import pretrain
+from modtok_cli.training.metrics import SpikeDetector, Status
 from modtok_cli.training.plan import plan
-from modtok_cli.training.spikes import SpikeDetector
-from modtok_cli.training.status import Status
+from modtok_cli.training.settings import RunSettings
 
 from .test_resume import Notes
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
@@ -50,7 +49,7 @@ def test_spikes_as_computed_from_all_losses() -> None:
         losses = {name: rng.gauss(3 + 2 / step, 0.1) * (2 if wild else 1) for name in drawn}
         expected = {}
         for name, loss in losses.items():
-            past = [x for then, x in history[name] if then >= step - spikes.WINDOW]
+            past = [x for then, x in history[name] if then >= step - metrics.WINDOW]
             if len(past) >= 20:
                 median = statistics.median(past)
                 spread = statistics.median(abs(x - median) for x in past)
@@ -65,7 +64,7 @@ def test_spikes_as_computed_from_all_losses() -> None:
 
 
 def test_spikes_are_reported_and_resume(
-    settings: Settings,  # noqa: F811
+    settings: RunSettings,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = loop.train_step
@@ -78,7 +77,7 @@ def test_spikes_are_reported_and_resume(
         return line
 
     monkeypatch.setattr(loop, "train_step", spiking)
-    monkeypatch.setattr(spikes, "_LEAST", 2)
+    monkeypatch.setattr(metrics, "_LEAST", 2)
     notes = Notes()
     pretrain(settings, progress=notes)
     lines = [line for line in read_metrics(settings.runs / "it") if "loss" in line]
@@ -92,7 +91,7 @@ def test_spikes_are_reported_and_resume(
     assert len(told) == 1  # one warning for a spike of several steps
     expected = numbers(settings.runs / "it")
     shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
-    pretrain(Settings(runs=settings.runs), resume=True)
+    pretrain(RunSettings(runs=settings.runs), resume=True)
     assert numbers(settings.runs / "it") == expected
 
 
@@ -109,7 +108,7 @@ def test_status_by_hand() -> None:
     assert str(status) == "loss 3.214, lr 2.90e-03, 2,000 tokens/s"
 
 
-def test_status_lines_outside_a_terminal(settings: Settings) -> None:  # noqa: F811
+def test_status_lines_outside_a_terminal(settings: RunSettings) -> None:  # noqa: F811
     plain, drawn = Notes(), Notes()
     drawn.draws = True
     pretrain(replace(settings, log_every=2), progress=plain)
@@ -120,7 +119,7 @@ def test_status_lines_outside_a_terminal(settings: Settings) -> None:  # noqa: F
 
 
 def test_utilization_needs_the_devices_peak(
-    settings: Settings,  # noqa: F811
+    settings: RunSettings,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pretrain(replace(settings, steps=1))

@@ -13,9 +13,10 @@ from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.training.config import Config, Settings, resolve
+from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.plan import plan
+from modtok_cli.training.settings import RunSettings
 
 from .conftest import LANGUAGES, SAMPLE
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
@@ -39,23 +40,23 @@ def stored(run: Path) -> dict[str, object]:
     return config
 
 
-def test_more_steps_keep_the_schedule(settings: Settings) -> None:  # noqa: F811
+def test_more_steps_keep_the_schedule(settings: RunSettings) -> None:  # noqa: F811
     pretrain(settings)
     before = rates(settings.runs / "it")
     said = Notes()
-    pretrain(Settings(runs=settings.runs, steps=9), resume=True, progress=said)
+    pretrain(RunSettings(runs=settings.runs, steps=9), resume=True, progress=said)
     assert rates(settings.runs / "it") == [*before, *[pytest.approx(3e-4)] * 3]
     assert any("stays at 0.0003 after step 6" in note for note in said.notes)
     assert stored(settings.runs / "it")["steps"] == 9
     assert stored(settings.runs / "it")["lr_steps"] == 6
 
 
-def test_a_longer_schedule_continues_from_the_current_rate(settings: Settings) -> None:  # noqa: F811
+def test_a_longer_schedule_continues_from_the_current_rate(settings: RunSettings) -> None:  # noqa: F811
     pretrain(settings)
     shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
     before = rates(settings.runs / "it")
     said = Notes()
-    more = Settings(runs=settings.runs, steps=12, lr_steps=12)
+    more = RunSettings(runs=settings.runs, steps=12, lr_steps=12)
     pretrain(more, resume=True, progress=said)
     found = rates(settings.runs / "it")
     assert found[:4] == before[:4]
@@ -66,11 +67,11 @@ def test_a_longer_schedule_continues_from_the_current_rate(settings: Settings) -
     assert any("--lr-steps is now 12, was 6" in note for note in said.notes)
     assert stored(settings.runs / "it")["lr_ends"] == [[1, 6], [5, 12]]
     with pytest.raises(UsageError, match="--lr-steps: the run is at step 12"):
-        pretrain(Settings(runs=settings.runs, lr_steps=10), resume=True)
+        pretrain(RunSettings(runs=settings.runs, lr_steps=10), resume=True)
 
 
 def test_a_run_moved_with_its_data_needs_nothing_else(
-    settings: Settings,  # noqa: F811
+    settings: RunSettings,  # noqa: F811
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -86,21 +87,21 @@ def test_a_run_moved_with_its_data_needs_nothing_else(
     settings.data.rename(elsewhere / "data")
     shutil.rmtree(settings.runs)
     monkeypatch.chdir(elsewhere)
-    pretrain(Settings(name="it"), resume=True)
+    pretrain(RunSettings(name="it"), resume=True)
     assert numbers(elsewhere / "runs" / "it") == expected
     assert stored(elsewhere / "runs" / "it")["recompute"] is True
     (elsewhere / "data").rename(tmp_path / "third")
     with pytest.raises(ModtokError, match=r"does not exist in .*give its directory with --data"):
-        pretrain(Settings(name="it", steps=8), resume=True)
-    pretrain(Settings(name="it", steps=8, data=tmp_path / "third"), resume=True)
-    pretrain(Settings(name="it", steps=9), resume=True)  # it is remembered
+        pretrain(RunSettings(name="it", steps=8), resume=True)
+    pretrain(RunSettings(name="it", steps=8, data=tmp_path / "third"), resume=True)
+    pretrain(RunSettings(name="it", steps=9), resume=True)  # it is remembered
 
 
-def test_a_changed_option_is_said_and_stored(settings: Settings) -> None:  # noqa: F811
+def test_a_changed_option_is_said_and_stored(settings: RunSettings) -> None:  # noqa: F811
     pretrain(settings)
     said = Notes()
     pretrain(
-        Settings(runs=settings.runs, steps=7, recompute=True, save_every=1),
+        RunSettings(runs=settings.runs, steps=7, recompute=True, save_every=1),
         resume=True,
         progress=said,
     )
@@ -110,7 +111,7 @@ def test_a_changed_option_is_said_and_stored(settings: Settings) -> None:  # noq
 
 
 def test_a_tokenizer_that_contains_the_runs_is_accepted(
-    settings: Settings,  # noqa: F811
+    settings: RunSettings,  # noqa: F811
     tmp_path: Path,
 ) -> None:
     tokenizer = tmp_path / "tokenizer"
@@ -120,8 +121,8 @@ def test_a_tokenizer_that_contains_the_runs_is_accepted(
     pretrain(replace(both, steps=8, name="unbroken"))
     bpe_seq(append=["fi"], data=SAMPLE, output=tokenizer)
     said = Notes()
-    pretrain(Settings(runs=settings.runs, name="it", steps=8, lr_steps=8), resume=True)
-    more = Settings(runs=settings.runs, name="it", steps=9, tokenizer=tokenizer)
+    pretrain(RunSettings(runs=settings.runs, name="it", steps=8, lr_steps=8), resume=True)
+    more = RunSettings(runs=settings.runs, name="it", steps=9, tokenizer=tokenizer)
     pretrain(more, resume=True, progress=said)
     assert any("contains the run's tokenizer (all" in note for note in said.notes)
     other = tmp_path / "other"
@@ -132,7 +133,7 @@ def test_a_tokenizer_that_contains_the_runs_is_accepted(
 
 @pytest.mark.parametrize("change", [{"batch_size": 10**9}, {"seq_length": 10**9}])
 def test_steps_beyond_memory_are_refused_at_once(
-    settings: Settings,  # noqa: F811
+    settings: RunSettings,  # noqa: F811
     change: dict[str, int],
 ) -> None:
     large = replace(settings, **change)  # type: ignore[arg-type]
@@ -144,6 +145,6 @@ def test_steps_beyond_memory_are_refused_at_once(
 
 @pytest.mark.parametrize("ends", [None, [], 3, [[1]], [[2, 5]], [[1, "x"]], [[1, 5], [1, 6]]])
 def test_a_damaged_schedule(ends: object) -> None:
-    data = resolve(Settings(), gpu=False).as_json() | {"lr_ends": ends}
+    data = resolve(RunSettings(), gpu=False).as_json() | {"lr_ends": ends}
     with pytest.raises(ModtokError, match=r"field 'config\.lr_ends'"):
         Config.from_json(data)

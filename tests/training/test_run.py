@@ -18,12 +18,12 @@ from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.training import loop
+from modtok_cli.training import loop, step
 from modtok_cli.training.checkpoint import saving
-from modtok_cli.training.config import Settings
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.settings import RunSettings
 
 from .conftest import LANGUAGES, SAMPLE
 
@@ -36,13 +36,13 @@ def _toy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def settings(tokenizer: Path, tmp_path: Path) -> Settings:
+def settings(tokenizer: Path, tmp_path: Path) -> RunSettings:
     """A workspace of four languages and a run of six steps, in this process."""
     data = tmp_path / "data"
     data.mkdir()
     for language in LANGUAGES:
         shutil.copy(SAMPLE / f"{language}.jsonl", data)
-    return Settings(
+    return RunSettings(
         model="toy",
         sampling="sub:1",
         data=data,
@@ -61,7 +61,7 @@ def numbers(run: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in line.items() if k != "time"} for line in read_metrics(run)]
 
 
-def test_a_run_and_what_it_leaves(settings: Settings) -> None:
+def test_a_run_and_what_it_leaves(settings: RunSettings) -> None:
     report = pretrain(settings)
     run = settings.runs / "it"
     assert report.output == run
@@ -88,12 +88,12 @@ def test_a_run_and_what_it_leaves(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("sampling", ["none", "full", "joint"])
-def test_other_regimes_run(settings: Settings, sampling: str) -> None:
+def test_other_regimes_run(settings: RunSettings, sampling: str) -> None:
     report = pretrain(replace(settings, sampling=sampling, steps=2))
     assert all(0 < row["bits_per_byte"] < 20 for row in report.rows())
 
 
-def test_dense_and_tied_run(settings: Settings) -> None:
+def test_dense_and_tied_run(settings: RunSettings) -> None:
     pretrain(replace(settings, update="dense", tied=True, steps=2))
     with pytest.raises(UsageError, match="use --resume to continue"):
         pretrain(settings)
@@ -101,17 +101,17 @@ def test_dense_and_tied_run(settings: Settings) -> None:
     assert len(read_metrics(settings.runs / "it")) == 2
 
 
-def test_workers_make_the_same_batches(settings: Settings) -> None:
+def test_workers_make_the_same_batches(settings: RunSettings) -> None:
     pretrain(settings)
     pretrain(replace(settings, workers=2, name="workers"))
     assert numbers(settings.runs / "it") == numbers(settings.runs / "workers")
 
 
-def test_resume_needs_no_settings_and_refuses_others(settings: Settings) -> None:
+def test_resume_needs_no_settings_and_refuses_others(settings: RunSettings) -> None:
     pretrain(settings)
     expected = numbers(settings.runs / "it")
     shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
-    plain = Settings(
+    plain = RunSettings(
         data=settings.data, tokenizer=settings.tokenizer, runs=settings.runs, workers=0
     )
     with pytest.raises(UsageError, match="other settings: --p, --seed"):
@@ -124,13 +124,13 @@ def test_resume_needs_no_settings_and_refuses_others(settings: Settings) -> None
     assert numbers(settings.runs / "it") == expected
 
 
-def test_nothing_to_resume(settings: Settings) -> None:
+def test_nothing_to_resume(settings: RunSettings) -> None:
     with pytest.raises(UsageError, match="no such run"):
         pretrain(settings, resume=True)
 
 
 @pytest.mark.parametrize("harm", ["cut", "flip", "state", "missing"])
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(settings: Settings, harm: str) -> None:
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(settings: RunSettings, harm: str) -> None:
     pretrain(settings)
     expected = numbers(settings.runs / "it")
     last = settings.runs / "it" / "checkpoints" / "step-00000006"
@@ -151,7 +151,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(settings: Settings, ha
     assert numbers(settings.runs / "it") == expected
 
 
-def test_all_checkpoints_damaged(settings: Settings) -> None:
+def test_all_checkpoints_damaged(settings: RunSettings) -> None:
     pretrain(settings)
     for state in (settings.runs / "it" / "checkpoints").glob("*/state.json"):
         state.unlink()
@@ -159,7 +159,7 @@ def test_all_checkpoints_damaged(settings: Settings) -> None:
         pretrain(settings, resume=True)
 
 
-def test_a_run_of_another_tokenizer(settings: Settings, tmp_path: Path) -> None:
+def test_a_run_of_another_tokenizer(settings: RunSettings, tmp_path: Path) -> None:
     from modtok_cli.construct.bpe_seq import bpe_seq
 
     pretrain(settings)
@@ -169,7 +169,7 @@ def test_a_run_of_another_tokenizer(settings: Settings, tmp_path: Path) -> None:
         pretrain(replace(settings, tokenizer=other), resume=True)
 
 
-def test_text_that_changed(settings: Settings) -> None:
+def test_text_that_changed(settings: RunSettings) -> None:
     pretrain(settings)
     file = settings.data / "fi.jsonl"
     file.write_bytes(file.read_bytes() + b'{"text": "uusi"}\n')
@@ -177,7 +177,7 @@ def test_text_that_changed(settings: Settings) -> None:
         pretrain(settings, resume=True)
 
 
-def test_a_language_the_tokenizer_lacks(settings: Settings) -> None:
+def test_a_language_the_tokenizer_lacks(settings: RunSettings) -> None:
     shutil.copy(SAMPLE / "sw.jsonl", settings.data)
     with pytest.raises(UsageError, match=r"no language 'sw'.*--langs"):
         pretrain(settings)
@@ -201,28 +201,28 @@ def test_a_language_the_tokenizer_lacks(settings: Settings) -> None:
         ({"tokenizer": Path("nowhere")}, "not a modular tokenizer"),
     ],
 )
-def test_wrong_settings(settings: Settings, change: dict[str, Any], message: str) -> None:
+def test_wrong_settings(settings: RunSettings, change: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         pretrain(replace(settings, **change))
     assert not (settings.runs / "it").exists()
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", '{"text": "only one"}\n'])
-def test_a_language_without_text(settings: Settings, content: str) -> None:
+def test_a_language_without_text(settings: RunSettings, content: str) -> None:
     (settings.data / "fi.jsonl").write_text(content)
     with pytest.raises(ModtokError, match="fi"):
         pretrain(settings)
 
 
-def test_an_empty_language_directory(settings: Settings) -> None:
+def test_an_empty_language_directory(settings: RunSettings) -> None:
     (settings.data / "fi.jsonl").unlink()
     (settings.data / "fi").mkdir()
     with pytest.raises(ModtokError, match="language 'fi' has no text"):
         pretrain(settings)
 
 
-def test_loss_that_is_not_finite(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Model.step
+def test_loss_that_is_not_finite(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = step.optimizer_step
 
     def poisoned(model: Model, microbatches: Any, rate: float, **options: Any) -> Any:
         if poisoned.calls == 4:  # type: ignore[attr-defined]
@@ -231,7 +231,7 @@ def test_loss_that_is_not_finite(settings: Settings, monkeypatch: pytest.MonkeyP
         return whole(model, microbatches, rate, **options)
 
     poisoned.calls = 0  # type: ignore[attr-defined]
-    monkeypatch.setattr(Model, "step", poisoned)
+    monkeypatch.setattr(step, "optimizer_step", poisoned)
     with pytest.raises(ModtokError) as caught:
         pretrain(settings)
     text = str(caught.value)
@@ -239,19 +239,19 @@ def test_loss_that_is_not_finite(settings: Settings, monkeypatch: pytest.MonkeyP
     assert "sequence 2, language" in text
     assert "from document" in text
     assert "checkpoint of step 4 is kept" in text
-    monkeypatch.setattr(Model, "step", whole)
+    monkeypatch.setattr(step, "optimizer_step", whole)
     pretrain(settings, resume=True)
     assert read_metrics(settings.runs / "it")[-1]["step"] == 6
 
 
-def test_weights_gone_wrong_are_not_saved(settings: Settings) -> None:
+def test_weights_gone_wrong_are_not_saved(settings: RunSettings) -> None:
     wild = replace(settings, lr=1e38, warmup=4, eval_every=1, save_every=1)
     with pytest.raises(ModtokError, match=r"after step 1 held-out text has no finite loss"):
         pretrain(wild)
     assert not (settings.runs / "it" / "checkpoints").exists()
 
 
-def test_disk_full_while_saving(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_full_while_saving(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = saving.write_safetensors
 
     def full(path: Path, tensors: Any) -> dict[str, int]:
@@ -277,13 +277,13 @@ from pathlib import Path
 
 import torch
 
-from modtok_cli.training import loop, presets
-from modtok_cli.training.config import Settings
-presets.PRESETS["toy"] = presets.Preset(json.loads(os.environ["TOY"]))
+from modtok_cli.training import loop, recipe
+from modtok_cli.training.settings import RunSettings
+recipe.PRESETS["toy"] = recipe.Preset(json.loads(os.environ["TOY"]))
 torch.use_deterministic_algorithms("MODTOK_GPU_CHECK" in os.environ, warn_only=True)
 if __name__ == "__main__":
     data, tokenizer, runs = map(Path, sys.argv[1:4])
-    settings = Settings(model="toy", sampling="sub:1", steps=4000, warmup=2, eval_every=9,
+    settings = RunSettings(model="toy", sampling="sub:1", steps=4000, warmup=2, eval_every=9,
         save_every=7, eval_bytes=700, name="it", data=data, tokenizer=tokenizer, runs=runs,
         offload="offload" in sys.argv)
     loop.pretrain(settings)
@@ -291,7 +291,9 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("offload", [False, True])
-def test_killed_at_any_step_and_resumed(settings: Settings, tmp_path: Path, offload: bool) -> None:
+def test_killed_at_any_step_and_resumed(
+    settings: RunSettings, tmp_path: Path, offload: bool
+) -> None:
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
     arguments = [script, settings.data, settings.tokenizer]
@@ -365,7 +367,7 @@ def _status(pid: str) -> list[str]:
         return []
 
 
-def test_metrics_are_json_lines(settings: Settings) -> None:
+def test_metrics_are_json_lines(settings: RunSettings) -> None:
     pretrain(replace(settings, steps=1))
     for line in (settings.runs / "it" / "metrics.jsonl").read_text().splitlines():
         json.loads(line)

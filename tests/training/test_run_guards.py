@@ -20,18 +20,18 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.cost.memory import footprint
 from modtok_cli.inference.slice.run import open_run
 from modtok_cli.training import loop
-from modtok_cli.training.config import Settings
 from modtok_cli.training.data.sampling import parse_mix
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.rundir import point_latest
+from modtok_cli.training.settings import RunSettings
 
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 
-def test_huge_weights_are_not_saved_between_evaluations(settings: Settings) -> None:  # noqa: F811
+def test_huge_weights_are_not_saved_between_evaluations(settings: RunSettings) -> None:  # noqa: F811
     wild = replace(settings, lr=1e38, warmup=4, eval_every=6, save_every=1)
     with pytest.raises(ModtokError, match=r"after step 1 held-out text has no finite loss.*--lr"):
         pretrain(wild)
@@ -39,7 +39,7 @@ def test_huge_weights_are_not_saved_between_evaluations(settings: Settings) -> N
 
 
 def test_an_infinite_row_is_not_saved_between_evaluations(
-    settings: Settings,  # noqa: F811
+    settings: RunSettings,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = loop.train_step
@@ -63,18 +63,20 @@ def test_an_infinite_row_is_not_saved_between_evaluations(
     assert read_metrics(settings.runs / "it")[-1]["step"] == 6
 
 
-def test_looking_before_saving_changes_no_number(settings: Settings) -> None:  # noqa: F811
+def test_looking_before_saving_changes_no_number(settings: RunSettings) -> None:  # noqa: F811
     pretrain(replace(settings, eval_every=6, save_every=1))
     pretrain(replace(settings, eval_every=6, save_every=6, name="seldom"))
     assert numbers(settings.runs / "it") == numbers(settings.runs / "seldom")
 
 
-def plain(settings: Settings) -> Settings:  # noqa: F811
+def plain(settings: RunSettings) -> RunSettings:  # noqa: F811
     """What says where things are, and nothing of the run."""
-    return Settings(data=settings.data, tokenizer=settings.tokenizer, runs=settings.runs, workers=0)
+    return RunSettings(
+        data=settings.data, tokenizer=settings.tokenizer, runs=settings.runs, workers=0
+    )
 
 
-def test_text_in_another_order_is_other_text(settings: Settings) -> None:  # noqa: F811
+def test_text_in_another_order_is_other_text(settings: RunSettings) -> None:  # noqa: F811
     pretrain(replace(settings, steps=2))
     file = settings.data / "fi.jsonl"
     whole = file.read_bytes()
@@ -85,13 +87,13 @@ def test_text_in_another_order_is_other_text(settings: Settings) -> None:  # noq
     pretrain(replace(plain(settings), steps=3), resume=True)
 
 
-def test_invalid_utf8_is_handled_as_the_run_says(settings: Settings) -> None:  # noqa: F811
+def test_invalid_utf8_is_handled_as_the_run_says(settings: RunSettings) -> None:  # noqa: F811
     (settings.data / "fi.txt").write_bytes(b"hyv\xe4\n")
     pretrain(replace(settings, steps=2, errors="replace"))
     pretrain(replace(plain(settings), steps=3), resume=True)
 
 
-def test_resume_accepts_settings_that_are_repeated(settings: Settings) -> None:  # noqa: F811
+def test_resume_accepts_settings_that_are_repeated(settings: RunSettings) -> None:  # noqa: F811
     odd = replace(settings, batch_size=6, micro_batch=3, offload=True, offload_delay=0, steps=2)
     pretrain(odd)
     for told in ({"batch_size": 6}, {"micro_batch": 3}, {"offload_delay": 0}):
@@ -113,7 +115,7 @@ def test_resume_accepts_settings_that_are_repeated(settings: Settings) -> None: 
     ],
 )
 def test_nothing_is_begun_with_wrong_settings(
-    settings: Settings,  # noqa: F811
+    settings: RunSettings,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
     change: dict[str, Any],
     message: str,
@@ -125,7 +127,7 @@ def test_nothing_is_begun_with_wrong_settings(
     assert not (settings.runs / "it").exists()
 
 
-def test_the_largest_seed(settings: Settings) -> None:  # noqa: F811
+def test_the_largest_seed(settings: RunSettings) -> None:  # noqa: F811
     pretrain(replace(settings, seed=(1 << 62) - 1, steps=1))
 
 
@@ -135,7 +137,7 @@ def test_codes_of_the_mixture_are_those_of_files() -> None:
         parse_mix("fr=0.1,fra=0.2")
 
 
-def test_names_that_are_no_text(settings: Settings) -> None:  # noqa: F811
+def test_names_that_are_no_text(settings: RunSettings) -> None:  # noqa: F811
     strange = settings.runs.parent / os.fsdecode(b"caf\xe9")
     strange.mkdir()
     settings.data.rename(strange / "data")
@@ -153,7 +155,7 @@ def test_names_that_are_no_text(settings: Settings) -> None:  # noqa: F811
     assert not (strange / "runs").exists()
 
 
-def test_a_run_that_lies_elsewhere_by_a_link(settings: Settings, tmp_path: Path) -> None:  # noqa: F811
+def test_a_run_that_lies_elsewhere_by_a_link(settings: RunSettings, tmp_path: Path) -> None:  # noqa: F811
     pretrain(replace(settings, steps=1))
     large = tmp_path / "large-disk"
     large.mkdir()
@@ -166,7 +168,7 @@ def test_a_run_that_lies_elsewhere_by_a_link(settings: Settings, tmp_path: Path)
     assert [path.name for path in large.iterdir()] == ["it"]
 
 
-def test_damaged_ones_do_not_count_among_those_kept(settings: Settings) -> None:  # noqa: F811
+def test_damaged_ones_do_not_count_among_those_kept(settings: RunSettings) -> None:  # noqa: F811
     pretrain(settings)
     checkpoints = settings.runs / "it" / "checkpoints"
     (checkpoints / "step-00000006" / "state.json").write_bytes(b"{")
@@ -215,7 +217,7 @@ DAMAGE: tuple[tuple[Callable[[dict[str, Any]], Any], str], ...] = (
 )
 
 
-def test_damaged_or_external_config(settings: Settings) -> None:  # noqa: F811
+def test_damaged_or_external_config(settings: RunSettings) -> None:  # noqa: F811
     pretrain(replace(settings, steps=1))
     file = settings.runs / "it" / "config.json"
     whole = file.read_bytes()
@@ -263,7 +265,7 @@ def test_a_config_that_inference_cannot_use(
     assert "; " in line  # and what to do
 
 
-def test_a_run_without_a_shape_is_refused(settings: Settings) -> None:  # noqa: F811
+def test_a_run_without_a_shape_is_refused(settings: RunSettings) -> None:  # noqa: F811
     """Runs of older versions named a preset only, which may mean another model by now."""
     pretrain(replace(settings, steps=1))
     file = settings.runs / "it" / "config.json"
@@ -281,7 +283,7 @@ def test_a_run_without_a_shape_is_refused(settings: Settings) -> None:  # noqa: 
 
 
 def test_an_edited_preset_does_not_change_a_run(
-    settings: Settings,  # noqa: F811
+    settings: RunSettings,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pretrain(replace(settings, steps=1))
@@ -290,7 +292,7 @@ def test_an_edited_preset_does_not_change_a_run(
     assert open_run(settings.runs / "it", tokenizer=settings.tokenizer).shape == shape
 
 
-def test_a_place_for_rows_that_is_a_file(settings: Settings) -> None:  # noqa: F811
+def test_a_place_for_rows_that_is_a_file(settings: RunSettings) -> None:  # noqa: F811
     file = settings.data / "fi.jsonl"
     for place in (file, file / "below"):
         with pytest.raises(UsageError, match=r"fi.jsonl: is not a directory; .*--offload-file"):
@@ -326,7 +328,7 @@ def test_ranks_without_an_address() -> None:
 
 
 def test_a_run_stopped_before_its_first_checkpoint_goes_on(
-    settings: Settings,  # noqa: F811
+    settings: RunSettings,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = loop.train_step
@@ -347,7 +349,7 @@ def test_a_run_stopped_before_its_first_checkpoint_goes_on(
 
 
 @pytest.mark.parametrize("way", ["resume", "force"])
-def test_a_run_that_is_being_written_is_let_alone(settings: Settings, way: str) -> None:  # noqa: F811
+def test_a_run_that_is_being_written_is_let_alone(settings: RunSettings, way: str) -> None:  # noqa: F811
     pretrain(replace(settings, steps=2))
     place = settings.runs / "it"
     before = sorted((path, path.stat().st_mtime_ns) for path in place.rglob("*"))

@@ -10,13 +10,12 @@ import pytest
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.training.config import Settings
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.presets import PRESETS
-from modtok_cli.training.sample_text import continue_texts
-from modtok_cli.training.study import study_sampling
+from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.study import continue_texts, study_sampling
 
 from .conftest import SAMPLE
 
@@ -31,7 +30,7 @@ def test_every_regime_under_every_inference_set(
     data.mkdir()
     for language in ("en", "fi"):
         shutil.copy(SAMPLE / f"{language}.jsonl", data)
-    settings = Settings(
+    settings = RunSettings(
         model="toy",
         data=data,
         tokenizer=tokenizer,
@@ -79,7 +78,7 @@ def test_what_cannot_be_finished_is_not_begun(
     data.mkdir()
     for language in ("en", "fi"):
         shutil.copy(SAMPLE / f"{language}.jsonl", data)
-    settings = Settings(
+    settings = RunSettings(
         model="toy",
         data=data,
         tokenizer=tokenizer,

@@ -14,13 +14,14 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.text import parallel
 from modtok_cli.text.text_format import Spans
-from modtok_cli.training.config import Settings, resolve
+from modtok_cli.training.config import resolve
 from modtok_cli.training.data import unpack as unpacking
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, permuted, text_store, text_stores
 from modtok_cli.training.opening import text_files
+from modtok_cli.training.settings import RunSettings
 
 
 def packer(
@@ -65,9 +66,9 @@ def test_text_has_the_labels_of_the_tokenizer(tmp_path: Path) -> None:
         (tmp_path / "both" / f"{label}.txt").write_text(text + "\n", encoding="utf-8")
     shutil.copy(tmp_path / "both" / "sr-Latn.txt", tmp_path / "one")
     bpe_seq(data=tmp_path / "both", output=tmp_path / "tokenizer", k=262, references=False)
-    settings = Settings(data=tmp_path / "one", tokenizer=tmp_path / "absent")
+    settings = RunSettings(data=tmp_path / "one", tokenizer=tmp_path / "absent")
     assert list(text_files(resolve(settings, gpu=False))) == ["sr"]
-    settings = Settings(data=tmp_path / "one", tokenizer=tmp_path / "tokenizer")
+    settings = RunSettings(data=tmp_path / "one", tokenizer=tmp_path / "tokenizer")
     assert list(text_files(resolve(settings, gpu=False))) == ["sr-Latn"]
 
 

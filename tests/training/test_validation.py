@@ -11,8 +11,8 @@ import pytest
 
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.training.config import Settings
 from modtok_cli.training.loop import pretrain
+from modtok_cli.training.settings import RunSettings
 
 from .conftest import SAMPLE
 from .test_resume import Notes
@@ -20,7 +20,7 @@ from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 
 @pytest.fixture
-def news(settings: Settings, tmp_path: Path) -> Settings:  # noqa: F811
+def news(settings: RunSettings, tmp_path: Path) -> RunSettings:  # noqa: F811
     """A run with text of two languages to evaluate on, and one that the tokenizer lacks."""
     texts = tmp_path / "news"
     texts.mkdir()
@@ -31,7 +31,7 @@ def news(settings: Settings, tmp_path: Path) -> Settings:  # noqa: F811
     return replace(settings, valid={"news": texts})
 
 
-def test_valid_is_evaluated_beside_held_out_text(news: Settings) -> None:
+def test_valid_is_evaluated_beside_held_out_text(news: RunSettings) -> None:
     notes = Notes()
     report = pretrain(news, progress=notes)
     lines = [line for line in read_metrics(news.runs / "it") if "held_out" in line]
@@ -47,7 +47,7 @@ def test_valid_is_evaluated_beside_held_out_text(news: Settings) -> None:
 
 
 def test_held_out_text_as_valid_gives_the_same_figures(
-    settings: Settings,  # noqa: F811
+    settings: RunSettings,  # noqa: F811
     tmp_path: Path,
 ) -> None:
     """A file with the held-out documents only gives what the held-out split gives."""
@@ -60,7 +60,7 @@ def test_held_out_text_as_valid_gives_the_same_figures(
     assert line["valid"]["copy"]["fi"] == line["held_out"]["fi"]
 
 
-def test_bytes_of_an_evaluation(news: Settings) -> None:
+def test_bytes_of_an_evaluation(news: RunSettings) -> None:
     pretrain(replace(news, steps=3, eval_bytes=50))
     line = read_metrics(news.runs / "it")[-1]
     sizes = {figures["bytes"] for figures in line["held_out"].values()}
@@ -68,7 +68,7 @@ def test_bytes_of_an_evaluation(news: Settings) -> None:
     assert 30 < line["valid"]["news"]["fi"]["bytes"] <= 50
 
 
-def test_valid_is_found_with_a_moved_run(news: Settings, tmp_path: Path) -> None:
+def test_valid_is_found_with_a_moved_run(news: RunSettings, tmp_path: Path) -> None:
     pretrain(news)
     expected = numbers(news.runs / "it")
     moved = tmp_path / "moved"
@@ -76,7 +76,7 @@ def test_valid_is_found_with_a_moved_run(news: Settings, tmp_path: Path) -> None
     for name in ("runs", "data", "news"):
         (tmp_path / name).rename(moved / name)
     shutil.rmtree(moved / "runs" / "it" / "checkpoints" / "step-00000006")
-    plain = Settings(runs=moved / "runs", workers=0)
+    plain = RunSettings(runs=moved / "runs", workers=0)
     pretrain(plain, resume=True)
     assert numbers(moved / "runs" / "it") == expected
     shutil.rmtree(moved / "news")
@@ -87,7 +87,7 @@ def test_valid_is_found_with_a_moved_run(news: Settings, tmp_path: Path) -> None
     assert "valid" not in read_metrics(moved / "runs" / "it")[-1]
 
 
-def test_wrong_directories(news: Settings, tmp_path: Path) -> None:
+def test_wrong_directories(news: RunSettings, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     shutil.copy(SAMPLE / "sw.jsonl", tmp_path / "other")
     for valid, message in (

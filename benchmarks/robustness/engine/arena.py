@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.machine import ROOT
+from benchmarks.common import ROOT
 
 GIB = 1 << 30
 # What a program may send to a terminal: colors and moves of the cursor, as rich does.

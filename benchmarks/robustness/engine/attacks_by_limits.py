@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from benchmarks.common.machine import ROOT
+from benchmarks.common import ROOT
 from benchmarks.robustness.engine.arena import GIB, Arena, attack
 from benchmarks.robustness.engine.attacks_by_input import PRETRAIN
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from pwd import getpwnam
 from typing import Any
 
-from benchmarks.common.machine import ROOT
+from benchmarks.common import ROOT
 from benchmarks.robustness.engine.arena import Arena, attack
 
 NOBODY = "nobody"

@@ -17,7 +17,7 @@ import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.common.machine import ROOT
+from benchmarks.common import ROOT
 from benchmarks.robustness.engine import formats
 from benchmarks.robustness.engine.formats import FORMATS, Format, place
 from benchmarks.robustness.engine.samples import know_toy

@@ -134,17 +134,17 @@ def _half_study(path: Path) -> None:
 
 
 def _ids(path: Path) -> None:
-    from modtok_cli.cli.commands.decode import decode_lines
+    from modtok_cli.modular.encoding.lines import decode
     from modtok_cli.modular.open import open_tokenizer
 
     tokenizer = open_tokenizer(str(SAMPLES / "bpe"))
     for whole in (False, True):
-        list(decode_lines(tokenizer, [str(path)], global_ids=whole))
+        list(decode([str(path)], tokenizer, global_ids=whole))
 
 
 def _journal(path: Path) -> None:
     from modtok_cli.construct.journal import JournalDir
-    from modtok_cli.construct.merges_state import merges_from_arrays
+    from modtok_cli.construct.states import merges_from_arrays
     from modtok_cli.learn.sequential import SequentialLearner
 
     name = path.parent.name.removeprefix(".").removesuffix(".resume")

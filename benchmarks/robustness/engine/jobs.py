@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.common.machine import ROOT, SAMPLE
+from benchmarks.common import ROOT, SAMPLE
 from benchmarks.robustness.engine import samples
 
 RUN = ("--langs en,fi --model tiny --sampling sub:1 --batch-size 2 --micro-batch 1 --seq-length 32 "

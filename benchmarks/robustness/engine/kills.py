@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.common.processes import alive_in_session
+from benchmarks.common import alive_in_session
 from benchmarks.robustness.engine.jobs import Job
 from benchmarks.robustness.engine.launcher import Launcher
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from benchmarks.common.machine import ROOT
+from benchmarks.common import ROOT
 from benchmarks.robustness.engine.jobs import environment
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from benchmarks.common.machine import SAMPLE
+from benchmarks.common import SAMPLE
 
 TEXT = "A hübscher text, 1234 <s> καλημέρα\n\n def f(x): pass"
 
 
 def adopted(path: Path) -> None:
     """A tokenizer that becomes modular, with the file of settings beside it."""
-    from modtok_cli.modular.adopt import adopt, read_tokenizer_file
+    from modtok_cli.modular.adopted.adopt import adopt, read_tokenizer_file
 
     made = adopt(path.parent, ["en"], data=SAMPLE / "data")
     names = read_tokenizer_file(path.parent).ids
@@ -74,10 +74,10 @@ def ids_to_keep(path: Path) -> None:
 
 def recipe(path: Path) -> None:
     """Options of a run."""
-    from modtok_cli.training.config import Settings
     from modtok_cli.training.recipe import read_recipe
+    from modtok_cli.training.settings import RunSettings
 
-    Settings(**read_recipe(path))
+    RunSettings(**read_recipe(path))
 
 
 def grid(path: Path) -> None:

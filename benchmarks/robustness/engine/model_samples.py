@@ -35,7 +35,7 @@ lr = 3e-4
 
 def model_samples(root: Path) -> None:
     """After the texts: they are what the tokenizer is learned on."""
-    from modtok_cli.modular.adopt import adopt
+    from modtok_cli.modular.adopted.adopt import adopt
     from modtok_cli.studies.world.corpus import WorldSettings, write_world
 
     _published(root / "published", (root / "fi.txt").read_text("utf-8").splitlines())

@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 import zstandard
 
-from benchmarks.common.machine import SAMPLE
+from benchmarks.common import SAMPLE
 from benchmarks.robustness.engine.model_samples import model_samples
 
 LANGUAGES = ("en", "fi")
@@ -91,12 +91,12 @@ def _plan(root: Path) -> None:
 def run_samples(root: Path) -> None:
     """A run of a few steps and a slice of it; needs the extra `lm`, after `light_samples`."""
     from modtok_cli.inference.slice.slice import slice_model
-    from modtok_cli.training.config import Settings
     from modtok_cli.training.loop import pretrain
+    from modtok_cli.training.settings import RunSettings
 
     know_toy()
     pretrain(
-        Settings(
+        RunSettings(
             model="toy-faults",
             sampling="sub:1",
             data=root / "data",
@@ -165,7 +165,7 @@ def _kept(path: Path, results: Path) -> None:
 
 def know_toy() -> None:
     """Make the size of the sample run known to this process."""
-    from modtok_cli.training.presets import PRESETS, Preset
+    from modtok_cli.training.recipe import PRESETS, Preset
 
     shape = {"layers": 1, "hidden_size": 32, "head_width": 8, "ffn": 48, "heads": 4, "kv_heads": 2}
     data = {"seq_length": 32, "batch_size": 2, "micro_batch": 1}
@@ -288,7 +288,7 @@ def _external_tokenizers(root: Path) -> None:
 def _journal(root: Path) -> None:
     from modtok_cli.base.progress import SILENT
     from modtok_cli.construct.journal import JournalDir, Kept
-    from modtok_cli.construct.merges_state import merges_to_arrays
+    from modtok_cli.construct.states import merges_to_arrays
     from modtok_cli.modular.tokenizer import ModularTokenizer
     from modtok_cli.studies.rows import StudyFile
 

@@ -12,9 +12,17 @@ import typer
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
-from modtok_cli.cli.options import Json, Langs, Tokenizer, subset_spec
+from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column, emit_each, emit_lines, emit_rows
 from modtok_cli.cli.session import Session
+from modtok_cli.modular.comparison import compare, open_comparable, text_of
+from modtok_cli.modular.directory import is_modular, read_references
+from modtok_cli.modular.inspect import check as check_all
+from modtok_cli.modular.inspect import check_single, contents, inspect, open_whole, token_owners
+from modtok_cli.modular.open import split_spec, subset_spec
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.languages import optional_languages
 
 LANGUAGES = (
@@ -79,6 +87,7 @@ Find = Annotated[
 
 @command(
     "inspect",
+    inspect,
     examples="""
     # languages and sizes of tokenizer/
     modtok inspect
@@ -95,38 +104,38 @@ Find = Annotated[
     modtok inspect tokenizer other-tokenizer
     """,
 )
-def inspect(
+def show(
     session: Session,
+    call: Call,
     named: Named = None,
-    tokenizer: Tokenizer = "tokenizer",
-    langs: Langs = None,
     check: Check = False,
     find: Find = None,
     json: Json = False,
 ) -> None:
-    """Show the contents of a tokenizer, check it, or compare two.
-
-    Prints one row per language: number of tokens, tokens of this language only, and tokens
-    shared with others; a tokenizer of another program has its format and size, and modtok
-    check measures it. With --langs or DIR@fr,en, only these languages and their union, and
-    what is shared among them. The exit status of --check is 1 if a check fails.
+    """The exit status of --check is 1 if a check fails.
 
     Two tokenizers are compared: whether one contains the other, with the same ids, then one
     line per difference. A pipe gets the first only, and with --json a row for each token, merge
     and language that differs.
     """
-    tokenizer, other = _chosen(session.if_explicit("tokenizer", tokenizer), named, tokenizer)
+    langs = call.values.get("languages")
+    is_explicit = "tokenizer" in call.explicit
+    tokenizer = str(call.value("tokenizer"))
+    tokenizer, other = _chosen(tokenizer if is_explicit else None, named, tokenizer)
     if sum([check, find is not None, other is not None]) > 1:
         raise UsageError(
             "--check, --find and a second tokenizer are mutually exclusive",
             remedy="give one of them",
         )
     if other is not None:
-        show_difference(tokenizer, other, langs, json=json)
+        names = (tokenizer, other)
+        first, second = (open_comparable(subset_spec(name, langs)) for name in names)
+        comparison = compare(first, second, names)
+        if json:
+            emit_each(comparison.rows())
+        else:
+            emit_lines(comparison.lines(), comparison.verdict, json=False)
         return
-    from modtok_cli.modular.directory import is_modular
-    from modtok_cli.modular.open import split_spec
-
     if langs is not None and not is_modular(Path(split_spec(tokenizer)[0])):
         raise UsageError("--langs requires a modular directory", where=tokenizer)
     spec = subset_spec(tokenizer, langs)
@@ -154,25 +163,21 @@ def _chosen(
 
 def show_contents(spec: str, *, json: bool) -> None:
     """One row per language, or one row for a single tokenizer."""
-    from modtok_cli.modular.inspect import contents, open_whole
-    from modtok_cli.modular.subtokenizer import Subtokenizer
-    from modtok_cli.modular.tokenizer import ModularTokenizer
-
-    found, named = open_whole(spec)
-    rows = contents(found, named)
-    if not isinstance(found, ModularTokenizer):
-        kind = PLAIN if isinstance(found, Subtokenizer) else EXTERNAL
+    whole, named = open_whole(spec)
+    rows = contents(whole, named)
+    if not isinstance(whole, ModularTokenizer):
+        kind = PLAIN if isinstance(whole, Subtokenizer) else EXTERNAL
         emit_rows(rows, kind, title="Tokenizer", json=json)
         return
-    signature = f"signature {found.signature}"
+    signature = f"signature {whole.signature}"
     if named is not None:
         signature = f"signature of the subset {rows[-1]['signature']}, of the whole "
-        signature += found.signature
+        signature += whole.signature
     caption = (
-        f"{found.algorithm}, segmentation {found.segmentation}, k = {found.k:,}, "
-        f"pre-tokenizer {found.pretokenizer.name}, {signature}"
+        f"{whole.algorithm}, segmentation {whole.segmentation}, k = {whole.k:,}, "
+        f"pre-tokenizer {whole.pretokenizer.name}, {signature}"
     )
-    several = bool(found.superwords.any())
+    several = bool(whole.superwords.any())
     columns = [column for column in LANGUAGES if several or column.key != "superwords"]
     emit_rows(rows, columns, title="Languages", json=json, caption=caption)
 
@@ -183,18 +188,13 @@ def show_check(spec: str, languages: Sequence[str] | None, *, json: bool) -> Non
     Raises:
         ModtokError: a check failed; raised after the rows are printed.
     """
-    from modtok_cli.modular.comparison import open_comparable
-    from modtok_cli.modular.directory import read_references
-    from modtok_cli.modular.inspect import check, check_single, contents
-    from modtok_cli.modular.tokenizer import ModularTokenizer
-
-    found = open_comparable(spec)
-    if isinstance(found, ModularTokenizer):
+    whole = open_comparable(spec)
+    if isinstance(whole, ModularTokenizer):
         read_references(Path(spec))  # raises if one was changed
-        report = check(found, [languages] if languages else (), samples=RANDOM_SUBSETS)
+        report = check_all(whole, [languages] if languages else (), samples=RANDOM_SUBSETS)
         rows = [asdict(subset) for subset in report.subsets]
     else:
-        rows = [contents(found)[0] | asdict(check_single(found))]
+        rows = [contents(whole)[0] | asdict(check_single(whole))]
     for row in rows:
         row["sound"] = not len(row["improper"]) and not len(row["unreachable"])
     sound = all(row["sound"] for row in rows)
@@ -214,29 +214,13 @@ def show_check(spec: str, languages: Sequence[str] | None, *, json: bool) -> Non
 
 def show_tokens(spec: str, pattern: str, *, json: bool) -> None:
     """Matching tokens, only those of the languages of `DIR@fr,en`."""
-    from modtok_cli.modular.comparison import text_of
-    from modtok_cli.modular.inspect import open_whole, token_owners
-    from modtok_cli.modular.tokenizer import ModularTokenizer
-
-    found, named = open_whole(spec)
-    if not isinstance(found, ModularTokenizer):
+    whole, named = open_whole(spec)
+    if not isinstance(whole, ModularTokenizer):
         raise UsageError("--find requires a modular directory", where=spec)
-    wanted = found.resolve(named or found.languages)
+    wanted = whole.resolve(named or whole.languages)
     rows = [
         {"id": owner.id, "token": text_of(owner.token), "languages": owner.languages}
-        for owner in token_owners(found, pattern)
+        for owner in token_owners(whole, pattern)
         if wanted.intersection(owner.languages)
     ]
     emit_rows(rows, TOKENS, title=f"Tokens matching {pattern}", json=json)
-
-
-def show_difference(name_a: str, name_b: str, langs: str | None, *, json: bool) -> None:
-    """A verdict and one line per finding; as JSON the verdict, with `json` each difference too."""
-    from modtok_cli.modular.comparison import compare, open_comparable
-
-    a, b = (open_comparable(subset_spec(name, langs)) for name in (name_a, name_b))
-    comparison = compare(a, b, (name_a, name_b))
-    if json:
-        emit_each(comparison.rows())
-    else:
-        emit_lines(comparison.lines(), comparison.verdict, json=False)

@@ -15,11 +15,10 @@ from modtok_cli.cli.declaration import Call
 from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column, emit_document, emit_rows
 from modtok_cli.cli.session import Session
-from modtok_cli.cli.training_options import training_settings
 from modtok_cli.training.pretrain import pretrain
 
 if TYPE_CHECKING:
-    from modtok_cli.training.config import Settings
+    from modtok_cli.training.settings import RunSettings
 
 COLUMNS = (
     Column("language", "language"),
@@ -89,13 +88,8 @@ def show(
     require_training()
     from modtok_cli.training.distributed.launch import launch, needs_launch
 
-    recipe = None
-    if config is not None:
-        from modtok_cli.training.recipe import read_recipe
-
-        recipe = read_recipe(config)
     resume = call.value("resume")
-    settings = training_settings(call.groups["settings"], session, resume=resume, recipe=recipe)
+    settings = _settings(call, config, resume=resume)
     if dry_run:
         _show_plan(settings, session, resume=resume, json=json)
         return
@@ -131,6 +125,26 @@ def show(
             emit_rows(report.rows(), COLUMNS, title="Evaluation", json=json, caption=caption)
 
 
+def _settings(call: Call, recipe: Path | None, *, resume: bool) -> RunSettings:
+    """The command line overrides a recipe, which overrides modtok.toml and the environment.
+
+    With `resume`, only the command line counts, and what says where runs are: modtok.toml and
+    the environment hold defaults of new runs.
+    """
+    from modtok_cli.training.recipe import read_recipe
+    from modtok_cli.training.settings import OPTIONS, RunSettings
+
+    values = {
+        name: value
+        for name, value in call.groups["settings"].items()
+        if name in call.explicit or not resume or not OPTIONS[name].section
+    }
+    for name, value in (read_recipe(recipe) if recipe is not None else {}).items():
+        if name not in call.explicit:
+            values[name] = value
+    return RunSettings(**values)
+
+
 def require_training() -> None:
     """Prepare for importing torch and Megatron-Core, without importing them.
 
@@ -150,7 +164,7 @@ def is_first_rank() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def _show_plan(settings: Settings, session: Session, *, resume: bool, json: bool) -> None:
+def _show_plan(settings: RunSettings, session: Session, *, resume: bool, json: bool) -> None:
     from modtok_cli.training.plan import plan
     from modtok_cli.training.recipe import write_recipe
 

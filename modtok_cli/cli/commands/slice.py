@@ -9,15 +9,16 @@ import typer
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.adopt import Coverage, TokensPerLanguage
 from modtok_cli.cli.inference_options import (
     LATEST,
+    Coverage,
     Dtype,
     In,
     Model,
     Out,
     RunTokenizer,
     Step,
+    TokensPerLanguage,
     require_models,
     sides,
 )

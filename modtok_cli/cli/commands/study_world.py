@@ -9,7 +9,6 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.corpus_world import Documents, Private, Quotes
 from modtok_cli.cli.commands.pretrain import require_training
-from modtok_cli.cli.commands.study_sampling import Regimes
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.options import Budget, Json, Output
 from modtok_cli.cli.output import Column, emit_tables
@@ -36,6 +35,10 @@ CLAIMS = (
     Column("expected", "expected"),
     Column("holds", "holds"),
 )
+Regimes = Annotated[
+    str,
+    typer.Option("--regimes", metavar="REGIME,...", help="Sampling regimes to train with."),
+]
 Steps = Annotated[
     int, typer.Option("--steps", metavar="N", min=1, help="Number of optimizer steps of a run.")
 ]
@@ -108,7 +111,7 @@ def study_world(
     from modtok_cli.studies.world.corpus import WorldSettings
     from modtok_cli.studies.world.study import WorldStudySettings, study_world
     from modtok_cli.training.loop import finish
-    from modtok_cli.training.settings import Settings as Training
+    from modtok_cli.training.settings import RunSettings
 
     settings = WorldStudySettings(
         seeds=_seeds(seeds),
@@ -116,7 +119,7 @@ def study_world(
         k=k,
         limit=limit,
         world=WorldSettings(documents=documents, private=private, quotes=quotes, sentences=100),
-        training=Training(steps=steps, p=p),
+        training=RunSettings(steps=steps, p=p),
     )
     try:
         found = study_world(Path(output), settings, workers=workers, progress=session.progress)

@@ -9,7 +9,7 @@ import typer
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.adopt import Coverage, TokensPerLanguage
+from modtok_cli.cli.inference_options import Coverage, TokensPerLanguage
 from modtok_cli.cli.options import Data, Force, Langs, OutputOrStdout
 from modtok_cli.cli.output import emit_bytes, is_stdout_terminal
 from modtok_cli.cli.session import Session

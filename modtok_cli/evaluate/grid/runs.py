@@ -21,8 +21,8 @@ from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.load import Source, open_source
 from modtok_cli.inference.slice.directory import NAME, SliceSource
 from modtok_cli.inference.slice.run import RunSource
-from modtok_cli.training.model_settings import ModelSettings
 from modtok_cli.training.rundir import is_run
+from modtok_cli.training.settings import ModelSettings
 
 
 @dataclass(frozen=True)

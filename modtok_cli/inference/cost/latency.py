@@ -29,7 +29,7 @@ from modtok_cli.inference.run.model import check_device_memory
 from modtok_cli.measure.candidates import Candidate, in_order, open_each, open_named
 from modtok_cli.measure.references import find_references
 from modtok_cli.measure.texts import load_texts
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.open import Tokenizer
 from modtok_cli.text.reading import Reading
 
 CONTEXT = 4096

@@ -20,7 +20,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.text.reading import Reading
 from modtok_cli.training.config import stored_shape
-from modtok_cli.training.run_tokenizer import find_tokenizer
+from modtok_cli.training.rundir import find_tokenizer
 
 PAPER_VOCABULARIES = {"256k": 256_000, "24k": 24_000}
 

@@ -27,12 +27,12 @@ from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS, likelihood_of_scores
 from modtok_cli.learn.pieces import UNKNOWN_PENALTY
-from modtok_cli.modular.restrict import BYTE_TOKENS
-from modtok_cli.modular.segmenters.adopted import Library
-from modtok_cli.modular.sentencepiece_file import BYTE, NORMAL, UNKNOWN, read_model
+from modtok_cli.modular.adopted.restrict import BYTE_TOKENS
+from modtok_cli.modular.adopted.segmenter import Library
+from modtok_cli.modular.adopted.text_form import SPACE
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.modular.segmenters.sentencepiece_file import BYTE, NORMAL, UNKNOWN, read_model
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.text_form import SPACE
-from modtok_cli.modular.tokenizer_file import TokenizerFile
 from modtok_cli.text.pretokenizer import PHRASES
 
 _CONTROL, _USER_DEFINED, _UNUSED = 3, 4, 5

@@ -41,10 +41,14 @@ from modtok_cli.inference.hf.token_tensors import (
     size_fields,
 )
 from modtok_cli.inference.hf.weight_files import Cut, WeightFiles
-from modtok_cli.modular.document_checks import check_document
-from modtok_cli.modular.json_frame import parse_document
-from modtok_cli.modular.restrict import indispensable, restrict, vocabulary_of
-from modtok_cli.modular.tokenizer_file import TokenizerFile
+from modtok_cli.modular.adopted.restrict import (
+    check_document,
+    indispensable,
+    restrict,
+    vocabulary_of,
+)
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.modular.segmenters.json_frame import parse_document
 
 _ADDED = "added_tokens.json"
 _TEMPLATES = (CHAT_TEMPLATE, "chat_template.json", "special_tokens_map.json")

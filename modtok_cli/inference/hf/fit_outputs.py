@@ -20,10 +20,10 @@ from modtok_cli.base.arrays import Float64Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.hf.causal_lm import CausalLM
-from modtok_cli.modular.adopt import token_counts
+from modtok_cli.modular.adopted.adopt import token_counts
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.spelling import Spelling
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer_file import TokenizerFile
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading

@@ -14,9 +14,9 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file
 from modtok_cli.inference.hf.directory import NAME, ModelDirectory, VocabularySlice
 from modtok_cli.inference.hf.files import check_output
-from modtok_cli.modular.adopt import adopt_counts, used_tokens
+from modtok_cli.modular.adopted.adopt import adopt_counts, used_tokens
+from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.segmenters.adopted import ModularLibrary
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.reading import Reading

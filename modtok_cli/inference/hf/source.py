@@ -16,10 +16,10 @@ from modtok_cli.inference.hf.causal_lm import CausalLM
 from modtok_cli.inference.hf.files import CHAT_TEMPLATE, CONFIGS, LARGEST, TOKENIZER_CONFIG
 from modtok_cli.inference.run.backbone import DTYPES, build_backbone
 from modtok_cli.inference.vocabularies import Ends, Side, Vocabularies, is_full, names_exactly
-from modtok_cli.modular.adopt import read_tokenizer_file
-from modtok_cli.modular.external_encoder import LibraryEncoder
+from modtok_cli.modular.adopted.adopt import read_tokenizer_file
+from modtok_cli.modular.adopted.segmenter import Library
+from modtok_cli.modular.encoding.library import LibraryEncoder
 from modtok_cli.modular.open import open_bytes
-from modtok_cli.modular.segmenters.adopted import Library
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 OWN = "model"

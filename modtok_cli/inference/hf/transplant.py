@@ -46,10 +46,9 @@ from modtok_cli.inference.hf.files import (
 )
 from modtok_cli.inference.hf.fit_outputs import FIRST, FitText, first_only, logit_offsets, measure
 from modtok_cli.inference.slice.files import with_bos
-from modtok_cli.modular.adopt import read_tokenizer_file
-from modtok_cli.modular.external_spelling import LibraryVocabulary
+from modtok_cli.modular.adopted.adopt import read_tokenizer_file
 from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.spelling import Spelling
+from modtok_cli.modular.spelling import LibraryVocabulary, Spelling
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.training.rows.growth import spelled_rows
 

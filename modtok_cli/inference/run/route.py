@@ -15,7 +15,7 @@ import numpy as np
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.measure.references import Reference, References, code_lengths
-from modtok_cli.modular.unicode import utf8
+from modtok_cli.modular.encoding.encoder import utf8
 
 # In bits; benchmarks/notes/inference.md compares other values.
 MARGIN = 8.0

@@ -29,8 +29,7 @@ from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import ShardFile
 from modtok_cli.training.config import DTYPES, stored_shape
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.run_tokenizer import find_tokenizer
-from modtok_cli.training.rundir import CHECKPOINTS, CONFIG, STEP, is_run, run_of
+from modtok_cli.training.rundir import CHECKPOINTS, CONFIG, STEP, find_tokenizer, is_run, run_of
 
 _BACKBONE = "backbone.weight/"
 

@@ -1,1 +1,59 @@
-"""File formats of tokenizers, one a file: each module holds a `FORMAT`."""
+"""File formats of tokenizers, one a module, which recognizes, reads and writes files.
+
+A module defines `FORMAT`, a `Format`; an entry point of `modtok.formats` refers to another one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.plugins import Plugins
+from modtok_cli.modular.segmenters.interface import Segmenter
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.open import Tokenizer
+
+
+class Format(ABC):
+    """A file format; the content tells what a file is, not its name.
+
+    Attributes:
+        suffixes: of files that are written in this format; () if it is only read.
+        priority: formats are tried in ascending order.
+        has_variants: whether `FILE#variant` names something that the file does not hold.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    priority: ClassVar[int] = 0
+    has_variants: ClassVar[bool] = False
+
+    @abstractmethod
+    def recognizes(self, data: bytes) -> bool:
+        """Whether a file with this content is of this format, whether valid or not."""
+
+    @abstractmethod
+    def read(self, data: bytes, name: str, where: str, variant: str | None) -> Tokenizer:
+        """The tokenizer of a file; `where` is for messages."""
+
+    def write(self, segmenter: Segmenter, provenance: Mapping[str, Any]) -> bytes:
+        """The content of a file."""
+        raise UsageError("this format is only read", remedy="write a .json")
+
+
+FORMATS = Plugins("modtok.formats", __name__, "FORMAT")
+
+
+@cache
+def formats() -> Sequence[Format]:
+    """Formats in the order in which they are tried."""
+    return sorted(FORMATS.all().values(), key=lambda format: format.priority)
+
+
+def format_of(suffix: str) -> Format:
+    """The format that is written to files with this suffix, such as ".json"."""
+    by_suffix = {each: one for one in reversed(formats()) for each in one.suffixes}
+    return by_suffix.get(suffix, by_suffix[""])

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.external import External, as_ids, as_list, in_library, portions
-from modtok_cli.modular.formats.interface import Format, Own
-from modtok_cli.modular.json_frame import PROVENANCE, ignored_settings, parse_document
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.encoding.encoder import strings
+from modtok_cli.modular.encoding.external import (
+    External,
+    as_ids,
+    as_list,
+    in_library,
+    library_tokenizer,
+    portions,
+)
+from modtok_cli.modular.formats import Format
+from modtok_cli.modular.segmenters import SEGMENTATIONS, segmentation
 from modtok_cli.modular.segmenters.interface import Segmenter
-from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
-from modtok_cli.modular.unicode import strings, utf8
+from modtok_cli.modular.segmenters.json_frame import PROVENANCE, ignored_settings, parse_document
+from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.vocabulary import Unsuited, unspell
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.open import Tokenizer
 
 
 class HuggingFace(Format):
@@ -28,14 +38,14 @@ class HuggingFace(Format):
         """A JSON object."""
         return data.lstrip()[:1] == b"{"
 
-    def read(self, data: bytes, name: str, where: str, variant: str | None) -> Own | Tokenizer:
+    def read(self, data: bytes, name: str, where: str, variant: str | None) -> Tokenizer:
         """Ours if it has the shape of one of our segmenters, else the library's.
 
         Our encoder needs contiguous ids, special tokens first, all 256 bytes and merges that
         differ. Where a file of another program lacks this, the library runs it.
         """
         document = parse_document(data, where)
-        for modular in SEGMENTATIONS.values():
+        for modular in map(segmentation, SEGMENTATIONS):
             if modular.kind.misfit(document) is None:
                 provenance = document["model"].get(PROVENANCE)
                 try:
@@ -44,15 +54,11 @@ class HuggingFace(Format):
                     if provenance is not None:
                         raise
                     break
-                return Own(
-                    segmenter,
-                    provenance if isinstance(provenance, dict) else {},
-                    ignored_settings(document),
-                )
+                origin = provenance if isinstance(provenance, dict) else {}
+                return Subtokenizer.of_file(segmenter, name, origin, ignored_settings(document))
         return LibraryTokenizer(name, data, where)
 
     def write(self, segmenter: Segmenter, provenance: Mapping[str, Any]) -> bytes:
-        """The file, with the provenance in `model.modtok`."""
         return segmenter.to_json(provenance)
 
 
@@ -65,9 +71,6 @@ def _check_prefix(document: dict[str, Any], where: str) -> None:
     Where a model has a prefix of continuing subwords, the library (0.23) cuts as many bytes
     off the second part of each merge as the prefix has characters, without a
     check: inside a character the process aborts.
-
-    Raises:
-        ModtokError: a second part that does not begin with the prefix.
     """
     model = document.get("model")
     prefix = model.get("continuing_subword_prefix") if isinstance(model, dict) else None
@@ -101,18 +104,10 @@ class LibraryTokenizer(External):
 
     def __init__(self, name: str, data: bytes, where: str) -> None:
         super().__init__(name, data)
-        from tokenizers import Tokenizer
-
         document = parse_document(data, where)
         _check_prefix(document, where)
-        with in_library("cannot load it", where):
-            self.inner = Tokenizer.from_buffer(data)
-        self.inner.encode_special_tokens = True
+        self.inner = library_tokenizer(data, where)
         self.ignored = ignored_settings(document)
-        self.inner.no_truncation()
-        self.inner.no_padding()
-        if hasattr(self.inner.model, "dropout"):
-            self.inner.model.dropout = None
         self.size = self._highest(document["model"].get("vocab")) + 1
         tokens = int(self.inner.get_vocab_size())
         if self.size > 4 * tokens:
@@ -133,22 +128,15 @@ class LibraryTokenizer(External):
         token = model.get("unk_token")
         return self.inner.token_to_id(token) if isinstance(token, str) else None
 
-    def encode(self, text: str) -> Int32Array:
-        """Token ids; a special token that is written in the text is text."""
-        utf8(text)
-        with in_library("cannot encode", self.name):
-            return as_ids(self.inner.encode(text, add_special_tokens=False).ids)
-
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
-        """Token ids of each text."""
-        found = []
+        ids = []
         for first, stop in portions(list(map(len, strings(texts)))):
             with in_library("cannot encode", self.name):
                 batch = self.inner.encode_batch_fast(
                     list(texts[first:stop]), add_special_tokens=False
                 )
-            found += [as_ids(encoding.ids) for encoding in batch]
-        return found
+            ids += [as_ids(encoding.ids) for encoding in batch]
+        return ids
 
     def tokenize(self, word: str) -> list[int]:
         """Ids of a word in the model's own alphabet, without normalizer and pre-tokenizer."""
@@ -156,7 +144,6 @@ class LibraryTokenizer(External):
             return [int(token.id) for token in self.inner.model.tokenize(word)]
 
     def decode(self, ids: npt.ArrayLike) -> str:
-        """Text of token ids."""
         with in_library("cannot decode", self.name):
             return str(self.inner.decode(as_list(ids), skip_special_tokens=False))
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.external import External, as_ids, as_list, one_line
-from modtok_cli.modular.formats.interface import Format, Own
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.encoding.encoder import strings
+from modtok_cli.modular.encoding.external import External, as_ids, as_list, one_line
+from modtok_cli.modular.formats import Format
+from modtok_cli.modular.segmenters import SEGMENTATIONS, segmentation
 from modtok_cli.modular.segmenters.interface import Segmenter
-from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
-from modtok_cli.modular.sentencepiece_file import read_model
-from modtok_cli.modular.unicode import strings, utf8
+from modtok_cli.modular.segmenters.sentencepiece_file import read_model
+from modtok_cli.modular.subtokenizer import Subtokenizer
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.open import Tokenizer
 
 
 class SentencePiece(Format):
@@ -28,13 +31,13 @@ class SentencePiece(Format):
         """Its first field is a piece: number 1, a message."""
         return data[:1] == b"\n"
 
-    def read(self, data: bytes, name: str, where: str, variant: str | None) -> Own | Tokenizer:
+    def read(self, data: bytes, name: str, where: str, variant: str | None) -> Tokenizer:
         """Ours if one of our segmenters wrote it, else the library's."""
         model = read_model(data, where)
-        for modular in SEGMENTATIONS.values():
-            found = modular.kind.from_sentencepiece(model, where)
-            if found is not None:
-                return Own(found, {})
+        for modular in map(segmentation, SEGMENTATIONS):
+            segmenter = modular.kind.from_sentencepiece(model, where)
+            if segmenter is not None:
+                return Subtokenizer.of_file(segmenter, name, {})
         return SentencePieceTokenizer(name, data, where)
 
     def write(self, segmenter: Segmenter, provenance: Mapping[str, Any]) -> bytes:
@@ -72,23 +75,12 @@ class SentencePieceTokenizer(External):
         unknown = int(self._inner.unk_id())
         self.unknown = unknown if unknown >= 0 else None
 
-    def encode(self, text: str) -> Int32Array:
-        """Token ids of a text."""
-        utf8(text)
-        return as_ids(self._inner.encode(text))
-
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
-        """Token ids of each text."""
         strings(texts)
         return [as_ids(ids) for ids in self._inner.encode(list(texts))]
 
     def decode(self, ids: npt.ArrayLike) -> str:
-        """Text of token ids."""
         try:
             return str(self._inner.decode(as_list(ids)))
         except (IndexError, RuntimeError) as error:
             raise ModtokError(f"cannot decode: {one_line(error)}") from error
-
-    def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
-        """Bytes of the decoded text."""
-        return self.decode(ids).encode()

@@ -8,10 +8,9 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.external import one_line
-from modtok_cli.modular.formats.interface import Format, Own
-from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.modular.ranks import RankTokenizer
+from modtok_cli.modular.encoding.external import one_line
+from modtok_cli.modular.formats import Format
+from modtok_cli.modular.formats.tiktoken import RankTokenizer
 
 
 class Tekken(Format):
@@ -25,12 +24,8 @@ class Tekken(Format):
             data.lstrip()[:1] == b"{" and b'"config"' in data[:4096] and _is_tekken(_parsed(data))
         )
 
-    def read(self, data: bytes, name: str, where: str, variant: str | None) -> Own | Tokenizer:
-        """By the tiktoken package: ids are ranks after `default_num_special_tokens`.
-
-        Raises:
-            ModtokError: an invalid field, or tiktoken is not installed.
-        """
+    def read(self, data: bytes, name: str, where: str, variant: str | None) -> RankTokenizer:
+        """By the tiktoken package: ids are ranks after `default_num_special_tokens`."""
         document: Any = _parsed(data)
         config = document["config"]
         try:

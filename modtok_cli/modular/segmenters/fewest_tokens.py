@@ -15,7 +15,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.memory import no_collection
+from modtok_cli.base.tensors import Array
 from modtok_cli.learn.fewest_tokens import (
     EACH,
     FEWEST_TOKENS,
@@ -24,23 +24,20 @@ from modtok_cli.learn.fewest_tokens import (
     likelihood_of_scores,
     likelihoods,
 )
-from modtok_cli.modular.json_frame import (
+from modtok_cli.modular.segmenters.interface import ModularSegmenter, Stored, broken
+from modtok_cli.modular.segmenters.json_frame import (
     BYTE_LEVEL,
-    PROVENANCE,
     byte_level_misfit,
     byte_level_pretokenizer,
-    library_json,
     scored_rows,
 )
-from modtok_cli.modular.segmenters.interface import Array, ModularSegmenter, Stored, broken
 from modtok_cli.modular.segmenters.scored import Scored, Search, Trie
-from modtok_cli.modular.sentencepiece_file import (
+from modtok_cli.modular.segmenters.sentencepiece_file import (
     BYTE,
     CONTROL,
     NORMAL,
     UNKNOWN,
     SentencePieceFile,
-    byte_piece,
     write_model,
 )
 from modtok_cli.modular.validate import (
@@ -49,11 +46,11 @@ from modtok_cli.modular.validate import (
     check_token_membership,
     check_vocabulary,
 )
-from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.modular.vocabulary import Vocabulary, byte_piece
 from modtok_cli.text.pretokenizer import PHRASES, PreTokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.chunks import Chunks
+    from modtok_cli.modular.segmenters.chunks import Chunks
 
 
 class FewestTokens(Scored):
@@ -70,23 +67,12 @@ class FewestTokens(Scored):
     def _chunks(self) -> Chunks | None:
         if self.pretokenizer is not PHRASES:
             return None
-        from modtok_cli.modular.chunks import Chunks
+        from modtok_cli.modular.segmenters.chunks import Chunks
 
         return Chunks(self.vocabulary.tokens()[len(self.selection.whole.specials) :])
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
-        """The `tokenizer.json`."""
-        with no_collection():
-            names = self.vocabulary.spellings()
-            model = {
-                "type": "Unigram",
-                "unk_id": None,
-                "byte_fallback": False,
-                PROVENANCE: dict(provenance),
-                "vocab": list(zip(names, self.scores.tolist(), strict=True)),
-            }
-            before = self.pretokenizer.to_json(byte_level=True)
-            return library_json(self.vocabulary.specials, before, BYTE_LEVEL, model)
+        return self._json(provenance, self.pretokenizer.to_json(byte_level=True), BYTE_LEVEL)
 
     @classmethod
     def misfit(cls, document: Mapping[str, Any]) -> str | None:
@@ -111,7 +97,6 @@ class FewestTokens(Scored):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
-        """The segmenter of a document without misfit."""
         specials, names, scores = scored_rows(document, where)
         vocabulary = Vocabulary.from_spellings(specials, names, where)
         if len(set(names)) != len(names):
@@ -127,10 +112,6 @@ class FewestTokens(Scored):
         A byte below 0x80 is a character, hence an ordinary piece; one above is a byte piece.
         SentencePiece requires all 256 byte pieces and an unknown one: those that no text
         needs come last.
-
-        Raises:
-            UsageError: a token cuts a character, or lacks a single character that it holds; there
-                may be superwords, and SentencePiece sums the scores of a phrase in too few bits.
         """
         if self.pretokenizer is PHRASES:
             raise UsageError(
@@ -176,7 +157,6 @@ class FewestTokens(Scored):
         check_vocabulary(self.vocabulary, where)
 
     def unused_tokens(self) -> Int64Array:
-        """Ids of tokens of two bytes or more that no training text uses."""
         first = len(self.vocabulary.specials)
         likelihood = likelihood_of_scores(self.scores, first)
         assert likelihood is not None
@@ -210,22 +190,12 @@ class ModularFewestTokens(ModularSegmenter):
         merge_membership: BoolArray,
         counts: Sequence[Int64Array],
     ) -> None:
-        super().__init__(vocabulary, pretokenizer, merges, merge_membership)
-        self._counts = tuple(counts)
+        super().__init__(vocabulary, pretokenizer, merges, merge_membership, token_counts=counts)
         self._trie = Trie(vocabulary, len(vocabulary.specials))
-
-    @property
-    def token_counts(self) -> tuple[Int64Array, ...]:
-        """For each language how often its text uses each of its tokens."""
-        return self._counts
 
     def has_model(self, settings: Mapping[str, Any]) -> bool:
         """Whether it was learned so that no token cuts a character."""
         return settings.get("whole_characters") is True
-
-    def arrays(self) -> tuple[Array, ...]:
-        """With the token counts."""
-        return (*super().arrays(), *self._counts)
 
     def subset(
         self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None
@@ -233,7 +203,7 @@ class ModularFewestTokens(ModularSegmenter):
         """Likelihoods are those of the text of all the languages together."""
         total = np.zeros(len(self.vocabulary), dtype=np.int64)
         for column in columns:
-            total[members[:, column]] += self._counts[column]
+            total[members[:, column]] += self.token_counts[column]
         scores = file_scores(likelihoods(total), len(self.vocabulary.specials))
         return FewestTokens(self.vocabulary, self.pretokenizer, scores, mask, self._trie)
 
@@ -252,30 +222,26 @@ class ModularFewestTokens(ModularSegmenter):
 
     def check_part(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
         """A count for every token of every language."""
-        if len(self._counts) != len(languages):
+        if len(self.token_counts) != len(languages):
             raise broken(where, "token_counts", "not there for every language")
         for counts, size, language in zip(
-            self._counts, members.sum(axis=0).tolist(), languages, strict=True
+            self.token_counts, members.sum(axis=0).tolist(), languages, strict=True
         ):
             if counts.shape != (size,):
-                found = f"{len(counts)} numbers for {size} tokens"
-                raise broken(where, "token_counts", f"'{language}' has {found}")
+                what = f"{len(counts)} numbers for {size} tokens"
+                raise broken(where, "token_counts", f"'{language}' has {what}")
             if (counts < 0).any():
                 raise broken(where, "token_counts", f"'{language}' has a negative number")
         # The sum of any set of languages must fit `learn.fewest_tokens.likelihoods`.
-        if sum(int(row.max(initial=0)) for row in self._counts) >= 1 << 62:
+        if sum(int(row.max(initial=0)) for row in self.token_counts) >= 1 << 62:
             raise broken(where, "token_counts", "the numbers are too large to add up")
-
-    def digest(self) -> tuple[bytes, ...]:
-        """The token counts."""
-        return tuple(counts.astype("<i8").tobytes() for counts in self._counts)
 
     def tensors(self) -> dict[str, Array]:
         """With the token counts, and merges, which a Unigram file has no place for."""
         return {
             **super().tensors(),
             "merge_table": np.ascontiguousarray(self.merges, dtype="<i4"),
-            "token_counts": np.concatenate(self._counts).astype("<i8"),
+            "token_counts": np.concatenate(self.token_counts).astype("<i8"),
         }
 
     @classmethod
@@ -292,8 +258,7 @@ class ModularFewestTokens(ModularSegmenter):
         )
 
     def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:
-        """The first language with other token counts."""
-        for language, column, counts in zip(languages, columns, child._counts, strict=True):
-            if not np.array_equal(self._counts[column], counts):
+        for language, column, counts in zip(languages, columns, child.token_counts, strict=True):
+            if not np.array_equal(self.token_counts[column], counts):
                 return f"'{language}' has other token counts"
         return ""

@@ -13,20 +13,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, offsets_of
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.modular.arrays_file import ArraysFile
-from modtok_cli.modular.selection import Selection
-from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.base.tensors import Array, ArraysFile
+from modtok_cli.modular.vocabulary import Selection, Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.encoder import Encoder
-    from modtok_cli.modular.sentencepiece_file import SentencePieceFile
+    from modtok_cli.modular.encoding.encoder import Encoder
+    from modtok_cli.modular.segmenters.sentencepiece_file import SentencePieceFile
 
-Array = npt.NDArray[Any]
 AnyVocabulary = TypeVar("AnyVocabulary", bound=Vocabulary)
 
 NO_MERGES: Int32Array = np.zeros((0, 3), dtype=np.int32)
@@ -93,21 +90,13 @@ class Segmenter(ABC):
         """Without the encoder, which a copy makes anew."""
         return {name: value for name, value in vars(self).items() if name != "encoder"}
 
-    def encode(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
-        """Token ids of each text in UTF-8, on `threads` threads (default: one a core)."""
-        return self.encoder.texts(texts, threads)
-
     def digest(self) -> tuple[bytes, ...]:
         """What decides its output beside vocabulary, pre-tokenizer and name."""
         merges = self.merges.astype("<i4").tobytes()
         return (merges,) if self.scores is None else (merges, score_bytes(self.scores))
 
-    def restricted(self, kept: BoolArray) -> Segmenter:
-        """The segmenter of the tokens of `kept` (n,) bool, special tokens and bytes among them.
-
-        Raises:
-            UsageError: tokens depend on others, so none can be removed.
-        """
+    def restricted(self, mask: BoolArray) -> Segmenter:
+        """The segmenter of the tokens of `mask` (n,) bool, special tokens and bytes among them."""
         raise UsageError(f"segmentation '{self.name}' cannot lose single tokens")
 
     @abstractmethod
@@ -122,18 +111,10 @@ class Segmenter(ABC):
     @classmethod
     @abstractmethod
     def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
-        """The segmenter of a document without misfit.
-
-        Raises:
-            ModtokError: an invalid value; names `where` and the field.
-        """
+        """The segmenter of a document without misfit."""
 
     def to_sentencepiece(self) -> bytes:
-        """The SentencePiece `.model`.
-
-        Raises:
-            UsageError: SentencePiece cannot express it.
-        """
+        """The SentencePiece `.model`."""
         raise UsageError(
             f"a SentencePiece .model cannot hold a tokenizer of segmentation '{self.name}'",
             remedy="write a .json",
@@ -141,20 +122,12 @@ class Segmenter(ABC):
 
     @classmethod
     def from_sentencepiece(cls, model: SentencePieceFile, where: str) -> Self | None:
-        """The segmenter of a `.model` that `to_sentencepiece` wrote; None for any other.
-
-        Raises:
-            ModtokError: it is ours but invalid.
-        """
+        """The segmenter of a `.model` that `to_sentencepiece` wrote; None for any other."""
         return None
 
     @abstractmethod
     def check(self, where: str) -> None:
-        """Check the vocabulary and the rules of this selection, which need not be all of T.
-
-        Raises:
-            ModtokError: the first violation; names `where` and the field.
-        """
+        """Check the vocabulary and the rules of this selection, which need not be all of T."""
 
     def improper_merges(self) -> Int64Array:
         """Ranks of merges with a part that no earlier merge makes; (k,) int64."""
@@ -199,16 +172,11 @@ class Stored:
         return find_pretokenizer(self.manifest["pretokenizer"])
 
     def vocabulary(self, kind: type[AnyVocabulary]) -> AnyVocabulary:
-        """T's tokens.
-
-        Raises:
-            ModtokError: lengths that are not those of the bytes, or other special tokens.
-        """
+        """T's tokens."""
         specials = tuple(self.manifest["specials"])
         data = self.arrays.take("token_data", np.uint8, (None,))
         lengths = self.arrays.take("token_lengths", np.int32, (self.manifest["tokens"],))
-        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
+        offsets = offsets_of(lengths)
         if (lengths < 1).any() or offsets[-1] != len(data):
             raise self.arrays.broken("token_lengths", f"not those of {len(data)} bytes")
         head = [special.encode() for special in specials]
@@ -218,11 +186,7 @@ class Stored:
         return kind(specials, data, offsets)
 
     def merge_table(self) -> Int32Array:
-        """T's merges, (M, 3) int32.
-
-        Raises:
-            ModtokError: another shape, or an id that T does not have.
-        """
+        """T's merges, (M, 3) int32."""
         merges = self.arrays.take("merge_table", np.int32, (self.manifest["merges"], 3))
         if len(merges) and (merges.min() < 0 or merges.max() >= self.manifest["tokens"]):
             raise self.arrays.broken("merge_table", "contains an unknown token id")
@@ -238,6 +202,8 @@ class ModularSegmenter(ABC):
         pretokenizer: splits text into words.
         merges: (M, 3) int32: left, right, result; the row is the rank.
         merge_membership: (M, L) bool.
+        scores: of T, if they do not depend on the set of languages, (V,) float64; None without.
+        token_counts: how often the text of each language uses each of its tokens; () without.
         covers: whether each token belongs to a language, so that all languages together are T.
         whole_needs_members: whether `subset` looks at the membership for all of T too.
     """
@@ -252,22 +218,17 @@ class ModularSegmenter(ABC):
         pretokenizer: PreTokenizer,
         merges: Int32Array,
         merge_membership: BoolArray,
+        *,
+        scores: Float64Array | None = None,
+        token_counts: Sequence[Int64Array] = (),
     ) -> None:
         self.vocabulary = vocabulary
         self.pretokenizer = pretokenizer
         self.merges = merges
         # A subset reads whole columns: a language's members are stored side by side.
         self.merge_membership = np.array(merge_membership, dtype=np.bool_, order="F")
-
-    @property
-    def scores(self) -> Float64Array | None:
-        """Scores of T that do not depend on the set of languages, (V,) float64; None without."""
-        return None
-
-    @property
-    def token_counts(self) -> tuple[Int64Array, ...]:
-        """For each language how often its text uses each of its tokens; () without."""
-        return ()
+        self.scores = scores
+        self.token_counts = tuple(token_counts)
 
     def has_model(self, settings: Mapping[str, Any]) -> bool:
         """Whether T can be written as a SentencePiece `.model`; `settings` are the tokenizer's."""
@@ -276,7 +237,9 @@ class ModularSegmenter(ABC):
     def arrays(self) -> tuple[Array, ...]:
         """Everything that `validate` looks at, to be locked after it."""
         vocabulary = self.vocabulary
-        return (vocabulary.data, vocabulary.offsets, self.merges, self.merge_membership)
+        scores = () if self.scores is None else (self.scores,)
+        rules = (self.merges, self.merge_membership, *scores, *self.token_counts)
+        return (vocabulary.data, vocabulary.offsets, *rules)
 
     @abstractmethod
     def subset(
@@ -289,15 +252,13 @@ class ModularSegmenter(ABC):
 
     @abstractmethod
     def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
-        """Check vocabulary, rules and membership; members (V, L) bool.
-
-        Raises:
-            ModtokError: the first violation; names `where` and the field.
-        """
+        """Check vocabulary, rules and membership; members (V, L) bool."""
 
     def digest(self) -> tuple[bytes, ...]:
         """What decides its output beside vocabulary, merges and membership."""
-        return ()
+        if self.scores is not None:
+            return (score_bytes(self.scores),)
+        return tuple(counts.astype("<i8").tobytes() for counts in self.token_counts)
 
     def check_part(  # noqa: B027 - most selections show everything
         self, members: BoolArray, languages: Sequence[str], where: str
@@ -305,9 +266,6 @@ class ModularSegmenter(ABC):
         """Check what a selection of these languages does not show; members (V, n) bool.
 
         `languages`: those that this segmenter was read for, n of T's.
-
-        Raises:
-            ModtokError: the first violation; names `where` and the field.
         """
 
     def tensors(self) -> dict[str, Array]:
@@ -320,11 +278,7 @@ class ModularSegmenter(ABC):
     @classmethod
     @abstractmethod
     def from_files(cls, stored: Stored) -> Self:
-        """From what a directory holds of T.
-
-        Raises:
-            ModtokError: it does not fit the manifest; names the file and the field.
-        """
+        """From what a directory holds of T."""
 
     def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:
         """What differs from `child`, whose column i is `columns[i]` here; "" if nothing does.
@@ -336,10 +290,10 @@ class ModularSegmenter(ABC):
 
 def union(membership: BoolArray, columns: Sequence[int]) -> BoolArray:
     """Rows that are in at least one of the columns; (N,) bool of (N, L)."""
-    found: BoolArray = membership[:, columns[0]].copy()
+    rows: BoolArray = membership[:, columns[0]].copy()
     for column in columns[1:]:
-        found |= membership[:, column]
-    return found
+        rows |= membership[:, column]
+    return rows
 
 
 def score_bytes(scores: Float64Array) -> bytes:

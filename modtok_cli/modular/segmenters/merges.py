@@ -12,9 +12,11 @@ import orjson
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.memory import no_collection
+from modtok_cli.base.tensors import Array
 from modtok_cli.core.segment import Pairs, Symbols
 from modtok_cli.core.segment import Segmenter as Segmentation
-from modtok_cli.modular.json_frame import (
+from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter, Stored, union
+from modtok_cli.modular.segmenters.json_frame import (
     BYTE_LEVEL,
     PROVENANCE,
     byte_level_misfit,
@@ -22,13 +24,6 @@ from modtok_cli.modular.json_frame import (
     library_json,
     read_merges,
     read_vocabulary,
-)
-from modtok_cli.modular.segmenters.interface import (
-    Array,
-    ModularSegmenter,
-    Segmenter,
-    Stored,
-    union,
 )
 from modtok_cli.modular.validate import (
     check_merge_membership,
@@ -40,7 +35,7 @@ from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.encoder import Encoder
+    from modtok_cli.modular.encoding.encoder import Encoder
 
 _AT_A_TIME = 1 << 14  # merges as Python objects
 
@@ -69,19 +64,17 @@ class Merges(Segmenter):
 
     @cached_property
     def merge_ranks(self) -> Int64Array:
-        """Rank of each merge before the selection; (m,) int64, ascending."""
         if self._merge_mask is None:
             return np.arange(len(self._all_merges))
         return np.flatnonzero(self._merge_mask)
 
     @cached_property
     def merges(self) -> Int32Array:
-        """(m, 3) int32: left, right, result in local ids; the row is the rank."""
         local = self.selection.local_of_global
         return np.ascontiguousarray(local[self._all_merges[self.merge_ranks]])
 
     def _encoder(self) -> Encoder:
-        from modtok_cli.modular.encoder import Encoder
+        from modtok_cli.modular.encoding.encoder import Encoder
 
         segmenter = Segmentation.by_merges(Pairs(self.merges), Symbols(self.vocabulary.byte_ids))
         return Encoder(self.pretokenizer, segmenter)
@@ -121,35 +114,30 @@ class Merges(Segmenter):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
-        """The segmenter of a document without misfit."""
         vocabulary, ids = read_vocabulary(document, where)
         merges = read_merges(document["model"].get("merges"), ids, where)
         return cls(vocabulary, byte_level_pretokenizer(document), merges)
 
     def check(self, where: str) -> None:
-        """Proper merges, which make every token."""
         check_vocabulary(self.vocabulary, where)
         check_merges(self.vocabulary, self.merges, where)
 
     def improper_merges(self) -> Int64Array:
-        """Ranks of merges with a part that no earlier merge makes, or that is no token."""
         vocabulary = self.vocabulary
-        given = vocabulary.lengths == 1
-        given[: len(vocabulary.specials)] = True
+        single = vocabulary.lengths == 1
+        single[: len(vocabulary.specials)] = True
         outside = np.flatnonzero((self.merges < 0).any(axis=1))
-        late = improper_merges(self.merges, np.arange(len(self.merges)), given)
-        found: Int64Array = np.union1d(outside, late)
-        return found
+        late = improper_merges(self.merges, np.arange(len(self.merges)), single)
+        ranks: Int64Array = np.union1d(outside, late)
+        return ranks
 
     def unreachable_tokens(self) -> Int64Array:
-        """Ids of tokens that encoding their own bytes does not give; (k,) int64, ascending."""
         if (self.merges < 0).any():
             # What encoding does with an id that does not exist is undefined.
             return np.zeros(0, dtype=np.int64)
         return super().unreachable_tokens()
 
     def to_sentencepiece(self) -> bytes:
-        """SentencePiece holds no merges of bytes."""
         raise UsageError(
             "the tokenizer works by merges of bytes; a .model holds Unigram only",
             remedy="write a .json",
@@ -187,11 +175,9 @@ class ModularMerges(ModularSegmenter):
         )
 
     def tensors(self) -> dict[str, Array]:
-        """With the merges."""
         return {**super().tensors(), "merge_table": np.ascontiguousarray(self.merges, "<i4")}
 
     @classmethod
     def from_files(cls, stored: Stored) -> Self:
-        """Tokens and merges are arrays."""
         vocabulary = stored.vocabulary(Vocabulary)
         return cls(vocabulary, stored.pretokenizer, stored.merge_table(), stored.merge_members)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray, Float64Array
+from modtok_cli.base.arrays import BoolArray, Float64Array, UInt64Array
+from modtok_cli.base.memory import no_collection
 from modtok_cli.core.segment import Segmenter as Segmentation
 from modtok_cli.core.segment import build_trie
 from modtok_cli.modular.segmenters.interface import Segmenter
+from modtok_cli.modular.segmenters.json_frame import PROVENANCE, library_json
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.chunks import Chunks
-    from modtok_cli.modular.encoder import Encoder
+    from modtok_cli.modular.encoding.encoder import Encoder
+    from modtok_cli.modular.segmenters.chunks import Chunks
 
 
 class Trie:
@@ -28,7 +30,7 @@ class Trie:
         self._first = first
 
     @cached_property
-    def units(self) -> npt.NDArray[np.uint64]:
+    def units(self) -> UInt64Array:
         """A quarter of a second for 350,000 tokens."""
         ids = np.arange(self._first, len(self._vocabulary))
         return build_trie(self._vocabulary.data, self._vocabulary.offsets[self._first :], ids)
@@ -68,11 +70,10 @@ class Scored(Segmenter):
 
     @cached_property
     def scores(self) -> Float64Array:
-        """Scores in local order, (n,) float64."""
         return self._all_scores[self.selection.global_ids]
 
     def _encoder(self) -> Encoder:
-        from modtok_cli.modular.encoder import Encoder
+        from modtok_cli.modular.encoding.encoder import Encoder
 
         chunks = self._chunks()
         selection = self.selection
@@ -106,10 +107,27 @@ class Scored(Segmenter):
     def _search(self) -> Search:
         raise NotImplementedError
 
+    def _json(
+        self,
+        provenance: Mapping[str, Any],
+        before: Mapping[str, Any],
+        decoder: Mapping[str, Any],
+        unknown: int | None = None,
+    ) -> bytes:
+        """A `tokenizer.json` of type Unigram; `unknown` is the id of the unknown token."""
+        with no_collection():
+            model = {
+                "type": "Unigram",
+                "unk_id": unknown,
+                "byte_fallback": unknown is not None,
+                PROVENANCE: dict(provenance),
+                "vocab": list(zip(self.vocabulary.spellings(), self.scores.tolist(), strict=True)),
+            }
+            return library_json(self.vocabulary.specials, before, decoder, model)
+
     def _chunks(self) -> Chunks | None:
         """What splits text into parts that are segmented independently, if not the words."""
         return None
 
-    def restricted(self, kept: BoolArray) -> Scored:
-        """The same scores over the tokens of `kept`."""
-        return type(self)(self.vocabulary, self.pretokenizer, self.scores, kept)
+    def restricted(self, mask: BoolArray) -> Scored:
+        return type(self)(self.vocabulary, self.pretokenizer, self.scores, mask)

@@ -13,37 +13,32 @@ from functools import cached_property
 from typing import Any, Self, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray, Float64Array
-from modtok_cli.base.memory import no_collection
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int64Array
+from modtok_cli.base.tensors import Array
 from modtok_cli.learn.pieces import UNKNOWN, UNKNOWN_PENALTY
-from modtok_cli.modular.json_frame import (
-    PROVENANCE,
-    added_misfit,
-    library_json,
-    only_adds_special_tokens,
-    scored_rows,
-)
-from modtok_cli.modular.piece_vocabulary import PieceVocabulary, check_pieces, clamp_bytes
 from modtok_cli.modular.segmenters.interface import (
-    Array,
+    NO_MERGES,
     ModularSegmenter,
     Stored,
     broken,
-    score_bytes,
+)
+from modtok_cli.modular.segmenters.json_frame import (
+    added_misfit,
+    only_adds_special_tokens,
+    scored_rows,
 )
 from modtok_cli.modular.segmenters.scored import Scored, Search, Trie
-from modtok_cli.modular.sentencepiece_file import (
+from modtok_cli.modular.segmenters.sentencepiece_file import (
     BYTE,
     CONTROL,
     NORMAL,
     SentencePieceFile,
     write_model,
 )
-from modtok_cli.modular.sentencepiece_file import UNKNOWN as UNKNOWN_KIND
-from modtok_cli.modular.validate import check_token_membership
-from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.modular.segmenters.sentencepiece_file import UNKNOWN as UNKNOWN_KIND
+from modtok_cli.modular.validate import check_pieces, check_token_membership
+from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
 from modtok_cli.text.pretokenizer import UNIGRAM as PRETOKENIZER
 from modtok_cli.text.pretokenizer import PreTokenizer
 
@@ -61,12 +56,10 @@ class Unigram(Scored):
 
     @property
     def vocabulary(self) -> PieceVocabulary:
-        """The tokens in local order."""
         return cast(PieceVocabulary, self.selection.vocabulary)
 
     @cached_property
     def scores(self) -> Float64Array:
-        """Scores in local order, (n,) float64."""
         specials = len(self.selection.whole.specials)
         return clamp_bytes(self._all_scores[self.selection.global_ids], specials)
 
@@ -77,18 +70,8 @@ class Unigram(Scored):
         return Search(self._all_scores, each=0, unknown=unknown, fallback=True)
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
-        """The `tokenizer.json`."""
-        with no_collection():
-            names = self.vocabulary.spellings()
-            model = {
-                "type": "Unigram",
-                "unk_id": 0,
-                "byte_fallback": True,
-                PROVENANCE: dict(provenance),
-                "vocab": list(zip(names, self.scores.tolist(), strict=True)),
-            }
-            before = self.pretokenizer.to_json(byte_level=False)
-            return library_json(self.vocabulary.specials, before, DECODER, model)
+        before = self.pretokenizer.to_json(byte_level=False)
+        return self._json(provenance, before, DECODER, unknown=0)
 
     @classmethod
     def misfit(cls, document: Mapping[str, Any]) -> str | None:
@@ -121,14 +104,12 @@ class Unigram(Scored):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
-        """The segmenter of a document without misfit."""
         specials, names, scores = scored_rows(document, where)
         vocabulary = PieceVocabulary.from_spellings(specials, names, where)
         check_pieces(vocabulary, scores, where)
         return cls(vocabulary, PRETOKENIZER, scores)
 
     def to_sentencepiece(self) -> bytes:
-        """The SentencePiece `.model`."""
         vocabulary = self.vocabulary
         kinds = _kinds(len(vocabulary.specials), len(vocabulary))
         return write_model(
@@ -155,11 +136,9 @@ class Unigram(Scored):
         return cls(vocabulary, PRETOKENIZER, scores)
 
     def check(self, where: str) -> None:
-        """Pieces and scores are valid."""
         check_pieces(self.vocabulary, self.scores, where)
 
-    def unreachable_tokens(self) -> npt.NDArray[np.int64]:
-        """None: a piece that a likelier split beats is no fault."""
+    def unreachable_tokens(self) -> Int64Array:
         return np.zeros(0, dtype=np.int64)
 
 
@@ -174,10 +153,26 @@ def _kinds(specials: int, size: int) -> tuple[int, ...]:
     return (*kinds, *[NORMAL] * (size - specials - 256))
 
 
+def clamp_bytes(scores: Float64Array, specials: int) -> Float64Array:
+    """Scores with those of bytes raised to the least score of a piece where they are below.
+
+    Both libraries take the least score, SentencePiece of pieces, `tokenizers` of all
+    tokens, as the cost of an unknown character; clamping makes both use the same. No search
+    uses the score of a byte token itself.
+    """
+    pieces = scores[specials + 256 :]
+    clamped = scores.copy()
+    if len(pieces):
+        own = slice(specials, specials + 256)
+        clamped[own] = np.maximum(scores[own], pieces.min())
+    return clamped
+
+
 class ModularUnigram(ModularSegmenter):
     """T of pieces; a subset keeps the scores and drops pieces."""
 
     kind = Unigram
+    scores: Float64Array
 
     def __init__(
         self,
@@ -186,58 +181,40 @@ class ModularUnigram(ModularSegmenter):
         scores: Float64Array,
         languages: int,
     ) -> None:
-        no_merges = np.zeros((0, 3), dtype=np.int32)
-        super().__init__(
-            vocabulary, pretokenizer, no_merges, np.zeros((0, languages), dtype=np.bool_)
-        )
-        self._scores = np.ascontiguousarray(scores, dtype=np.float64)
+        no_members = np.zeros((0, languages), dtype=np.bool_)
+        scores = np.ascontiguousarray(scores, dtype=np.float64)
+        super().__init__(vocabulary, pretokenizer, NO_MERGES, no_members, scores=scores)
         self._trie = Trie(vocabulary, vocabulary.first)
-
-    @property
-    def scores(self) -> Float64Array:
-        """Scores of T, (V,) float64."""
-        return self._scores
 
     def has_model(self, settings: Mapping[str, Any]) -> bool:
         """Every Unigram tokenizer is a `.model` too."""
         return True
 
-    def arrays(self) -> tuple[Array, ...]:
-        """With the scores."""
-        return (*super().arrays(), self._scores)
-
     def subset(self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None) -> Unigram:
         """The pieces of the mask under their scores."""
-        return Unigram(self.vocabulary, self.pretokenizer, self._scores, mask, self._trie)
+        return Unigram(self.vocabulary, self.pretokenizer, self.scores, mask, self._trie)
 
     def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
         """Pieces and scores are valid, and every language has pieces."""
-        check_pieces(self.vocabulary, self._scores, where)
+        check_pieces(self.vocabulary, self.scores, where)
         check_token_membership(self.vocabulary, members, languages, where)
         own = members[len(self.vocabulary.specials) + 256 :].any(axis=0)
         if not own.all():
             language = languages[int(np.argmin(own))]
             raise broken(where, "token_membership", f"'{language}' has no pieces")
 
-    def digest(self) -> tuple[bytes, ...]:
-        """The scores."""
-        return (score_bytes(self._scores),)
-
     def tensors(self) -> dict[str, Array]:
-        """With the scores."""
-        return {**super().tensors(), "scores": self._scores.astype("<f8")}
+        return {**super().tensors(), "scores": self.scores.astype("<f8")}
 
     @classmethod
     def from_files(cls, stored: Stored) -> Self:
-        """Tokens and scores are arrays."""
         vocabulary = stored.vocabulary(PieceVocabulary)
         scores = stored.arrays.take("scores", np.float64, (len(vocabulary),))
         return cls(vocabulary, stored.pretokenizer, scores, len(stored.columns))
 
     def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:
-        """The first piece with another score."""
         # Bytes come first; no search asks for their scores, which follow those of the pieces.
         first = len(child.vocabulary.specials) + 256
         size = len(child.vocabulary)
-        changed = np.flatnonzero(self._scores[first:size] != child._scores[first:])
+        changed = np.flatnonzero(self.scores[first:size] != child.scores[first:])
         return f"token {first + changed[0]:,} of {size:,} has another score" if len(changed) else ""

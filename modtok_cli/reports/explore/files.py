@@ -14,11 +14,11 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.learn.pieces import UNKNOWN_PENALTY
+from modtok_cli.modular.adopted.restrict import BYTE_TOKENS
+from modtok_cli.modular.adopted.segmenter import Library
+from modtok_cli.modular.adopted.text_form import SPACE
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
-from modtok_cli.modular.restrict import BYTE_TOKENS
-from modtok_cli.modular.segmenters.adopted import Library
-from modtok_cli.modular.text_form import SPACE
-from modtok_cli.modular.tokenizer_file import TokenizerFile
 from modtok_cli.text.pretokenizer import GEMMA
 from modtok_cli.text.rewriting import REWRITES
 

@@ -12,17 +12,15 @@ import numpy.typing as npt
 from modtok_cli.base.errors import UsageError
 from modtok_cli.core.text import native_pretokenizers
 from modtok_cli.learn.fewest_tokens import EACH
-from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS
-from modtok_cli.modular.piece_vocabulary import PieceVocabulary
-from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.modular.ranks import RankTokenizer
-from modtok_cli.modular.segmenters.adopted import Library, ModularLibrary
+from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
+from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS, RankTokenizer
+from modtok_cli.modular.open import Tokenizer
 from modtok_cli.modular.segmenters.fewest_tokens import FewestTokens
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.segmenters.unigram import Unigram
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
 from modtok_cli.reports.explore.files import (
     Packed,
     byte_planes,

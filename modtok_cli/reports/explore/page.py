@@ -22,8 +22,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.core import backend
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.open import Tokenizer, open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.explore.packing import packed_tokenizer
 from modtok_cli.text.language_names import language_name

@@ -30,7 +30,7 @@ from modtok_cli.studies.world.claims import Figures, check_claims, interval
 from modtok_cli.studies.world.corpus import WorldSettings, read_settings, write_world
 from modtok_cli.studies.world.train import train_runs
 from modtok_cli.training.data.sampling import Regime
-from modtok_cli.training.settings import Settings as TrainingSettings
+from modtok_cli.training.settings import RunSettings
 
 REGIMES = ("joint", "none", "full", "sub:1", "sub:2")
 FACTS = ("facts-all", "facts-own", "facts-other")
@@ -82,7 +82,7 @@ class WorldStudySettings:
     world: WorldSettings = field(
         default_factory=lambda: WorldSettings(documents=15_000, quotes=0.7, sentences=100)
     )
-    training: TrainingSettings = field(default_factory=TrainingSettings)
+    training: RunSettings = field(default_factory=RunSettings)
 
     def __post_init__(self) -> None:
         for name in ("seeds", "regimes"):
@@ -116,7 +116,7 @@ def study_world(
     """
     training = with_recipe(settings.training)
     places = {seed: output / f"seed-{seed}" for seed in settings.seeds}
-    runs: list[TrainingSettings] = []
+    runs: list[RunSettings] = []
     for seed, place in places.items():
         _prepare(place, seed, settings, progress)
         runs += [
@@ -147,7 +147,7 @@ def study_world(
     return found
 
 
-def with_recipe(training: TrainingSettings) -> TrainingSettings:
+def with_recipe(training: RunSettings) -> RunSettings:
     """The settings with `RECIPE` where they leave something open."""
     left = {name: value for name, value in RECIPE.items() if getattr(training, name) is None}
     if "model" not in left:  # a model that was chosen has its own shape

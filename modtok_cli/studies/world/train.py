@@ -13,10 +13,10 @@ from threading import Lock
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.processes import die_with_parent
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.training.settings import Settings
+from modtok_cli.training.settings import RunSettings
 
 
-def train_one(run: Settings, *, progress: Progress = SILENT) -> None:
+def train_one(run: RunSettings, *, progress: Progress = SILENT) -> None:
     """Train or resume a run. torch is imported here: the parent of other processes needs none."""
     from modtok_cli.training.study import train_or_resume
 
@@ -24,7 +24,7 @@ def train_one(run: Settings, *, progress: Progress = SILENT) -> None:
 
 
 def train_runs(
-    runs: Sequence[Settings],
+    runs: Sequence[RunSettings],
     *,
     workers: int,
     progress: Progress = SILENT,
@@ -81,7 +81,7 @@ class _Alone:
         self._stopped = False
         self._pools: set[ProcessPoolExecutor] = set()
 
-    def train(self, run: Settings) -> None:
+    def train(self, run: RunSettings) -> None:
         """Train a run; the calling thread waits for it."""
         pool = ProcessPoolExecutor(
             1, mp_context=get_context("spawn"), initializer=_begin, initargs=(self._workers,)

@@ -57,33 +57,28 @@ class Columns(TextReader):
     kind: str
 
     def blocks(self) -> Iterator[_Batch]:
-        """Batches of rows."""
         if is_pipe(self.source.path):
             raise UsageError(f"{self.kind} cannot be read from a pipe", where=self.name)
         path = Path(self.source.path)
         row = 1
-        size, told = path.stat().st_size, 0
+        size, reported = path.stat().st_size, 0
         with _one_line_errors(self.kind, lambda: f"{self.name}:{row}"):
             for batch, total in self.batches(path):
                 yield self._batch(batch, row)
                 row += len(batch)
                 if self.source.advance and total:
                     now = size * (row - 1) // total
-                    self.source.advance(now - told)
-                    told = now
+                    self.source.advance(now - reported)
+                    reported = now
         if self.source.advance:
-            self.source.advance(size - told)
+            self.source.advance(size - reported)
 
     @abstractmethod
     def batches(self, path: Path) -> Iterator[tuple[Any, int]]:
         """Record batches with the columns in use, and the rows of the file (0: unknown)."""
 
     def columns_in(self, schema: Any) -> list[str]:
-        """Names of the columns in use that `schema` has, that of the text first.
-
-        Raises:
-            ModtokError: there is no text column.
-        """
+        """Names of the columns in use that `schema` has, that of the text first."""
         kind = find_type(schema, self.reading.field)
         if kind is None:
             raise self.no_field(schema.names, 1)
@@ -135,16 +130,15 @@ class Columns(TextReader):
         return _Batch(row, indices, data, places[:-1], places[1:], languages)
 
     def documents(self, block: _Batch) -> list[Document]:
-        """A document per row."""
         known: dict[int, bytes] = {}
-        found = []
+        documents = []
         for place, language, line in self._rows(block):
             if place not in known:
                 known[place] = block.data[block.starts[place] : block.stops[place]].tobytes()
             text = self.checked(known[place], line)
             if text is not None:
-                found.append(Document(text, language, line))
-        return found
+                documents.append(Document(text, language, line))
+        return documents
 
     def _rows(self, block: _Batch) -> Iterator[tuple[int, str | None, int]]:
         """Place, language and number of the rows that are read."""

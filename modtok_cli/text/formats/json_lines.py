@@ -11,13 +11,15 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.core.text import is_utf8
-from modtok_cli.text.lines import BOM, Lines, whole_lines
 from modtok_cli.text.text_format import (
+    BOM,
     PADDING,
     Document,
+    Lines,
     Spans,
     TextFormat,
     TextReader,
+    whole_lines,
 )
 
 _EXAMPLE = 'a line is an object such as {"text": "..."}'
@@ -27,17 +29,15 @@ class JsonLines(TextReader):
     """Blank lines are passed over."""
 
     def blocks(self) -> Iterator[Lines]:
-        """Whole lines."""
         return whole_lines(self.source)
 
     def documents(self, block: Lines) -> list[Document]:
-        """A document per line that is not blank."""
-        found = []
+        documents = []
         for number, text in enumerate(block.data.split(b"\n"), block.first):
             document = self._document(text, number)
             if document is not None:
-                found.append(document)
-        return found
+                documents.append(document)
+        return documents
 
     def spans(self, block: Lines) -> Spans:
         """The texts by the core, which leaves unusual lines to the slow one."""
@@ -55,17 +55,17 @@ class JsonLines(TextReader):
         # Lines that the core left are parsed by the slow path and appended.
         end = len(block.data)
         pieces: list[memoryview | bytes] = [out[:end].data]
-        kept = np.ones(texts, dtype=np.bool_)
+        valid = np.ones(texts, dtype=np.bool_)
         for text, number, begin, stop in doubts.tolist():
             document = self._document(block.data[begin:stop], block.first + number)
             if document is None:
-                kept[text] = False
+                valid[text] = False
                 continue
             pieces.append(document.text)
             starts[text], stops[text] = end, end + len(document.text)
             end += len(document.text)
         data = np.frombuffer(b"".join([*pieces, PADDING]), dtype=np.uint8)
-        return Spans(data, starts[kept], stops[kept])
+        return Spans(data, starts[valid], stops[valid])
 
     def _document(self, raw: bytes, line: int) -> Document | None:
         if not raw.strip():

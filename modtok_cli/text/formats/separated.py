@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.text.lines import whole_lines
 from modtok_cli.text.streams import CHUNK
-from modtok_cli.text.text_format import Document, TextFormat, TextReader
+from modtok_cli.text.text_format import Document, TextFormat, TextReader, whole_lines
 
 _MARKS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
 LONGEST_CELL = 1 << 26
@@ -35,10 +34,9 @@ class Commas(TextReader):
     delimiter = ","
 
     def blocks(self) -> Iterator[list[_Row]]:
-        """Rows, about half a megabyte at a time."""
         csv.field_size_limit(LONGEST_CELL)  # of the process; other readers keep no limit of theirs
         rows = csv.reader(self._lines(), delimiter=self.delimiter, strict=True)
-        found: list[_Row] = []
+        block: list[_Row] = []
         size, line = 0, 1
         header: list[str] | None = None
         places: tuple[int, int | None] = (0, None)
@@ -58,19 +56,19 @@ class Commas(TextReader):
                     )
                 text = row[places[0]]
                 language = None if places[1] is None else row[places[1]] or None
-                found.append(_Row(first, text, language))
+                block.append(_Row(first, text, language))
                 size += len(text)
                 if size >= CHUNK:
-                    yield found
-                    found, size = [], 0
+                    yield block
+                    block, size = [], 0
         except csv.Error as error:
             raise ModtokError(
                 f"not {'TSV' if self.delimiter == chr(9) else 'CSV'} ({error})",
                 where=f"{self.name}:{line}",
                 remedy="quote cells that hold quotes or line ends, and close every quote",
             ) from error
-        if found:
-            yield found
+        if block:
+            yield block
 
     def _lines(self) -> Iterator[str]:
         for block in whole_lines(self.source):
@@ -100,8 +98,7 @@ class Commas(TextReader):
         return header.index(reading.field), header.index(name) if name in header else None
 
     def documents(self, block: list[_Row]) -> list[Document]:
-        """A document per row."""
-        found = []
+        documents = []
         for row in block:
             language = self.language(row.language, row.line)
             text = row.text.encode("utf-8", "surrogateescape")
@@ -109,8 +106,8 @@ class Commas(TextReader):
                 continue
             checked = self.checked(text, row.line)
             if checked is not None:
-                found.append(Document(checked, language, row.line))
-        return found
+                documents.append(Document(checked, language, row.line))
+        return documents
 
 
 class Tabs(Commas):

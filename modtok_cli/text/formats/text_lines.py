@@ -7,14 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from modtok_cli.core.text import is_utf8
-from modtok_cli.text.lines import Lines, whole_lines
 from modtok_cli.text.text_format import (
     PADDING,
     Document,
+    Lines,
     Spans,
     TextFormat,
     TextReader,
     join,
+    whole_lines,
 )
 
 
@@ -22,11 +23,9 @@ class TextLines(TextReader):
     """Lines end at "\\n" only and are otherwise kept byte for byte."""
 
     def blocks(self) -> Iterator[Lines]:
-        """Whole lines."""
         return whole_lines(self.source)
 
     def documents(self, block: Lines) -> list[Document]:
-        """A document per line; a blank line is an empty one."""
         lines = block.data.split(b"\n")
         if not lines[-1]:
             lines.pop()

@@ -1,7 +1,8 @@
-"""Names and integrity of checkpoint files."""
+"""Names, integrity and writing of checkpoint files."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import zlib
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import torch
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
@@ -18,6 +20,15 @@ from modtok_cli.training.distributed.ranks import Ranks, gather_json
 
 STATE = "state.json"
 KEEP = 2
+_DTYPES = {
+    torch.float32: "F32",
+    torch.bfloat16: "BF16",
+    torch.float16: "F16",
+    torch.int32: "I32",
+    torch.int64: "I64",
+}
+# Written and checked at a time; zlib and write release Python's lock.
+_CHUNK = 1 << 24
 
 
 def step_directory(directory: Path, step: int) -> Path:
@@ -61,9 +72,6 @@ def newest(
     """The last sound checkpoint and its state; None if `directory` has no checkpoint.
 
     All `ranks` call it together, and each reads its share of the files: all are read once.
-
-    Raises:
-        ModtokError: all checkpoints are damaged.
     """
     damaged: list[str] = []
     names = [path.name for path in steps_in(directory)]
@@ -88,8 +96,8 @@ def newest(
 
 def last_step(directory: Path) -> int | None:
     """Step of the last checkpoint, which is not read; None without one."""
-    found = steps_in(directory)
-    return int(found[-1].name.removeprefix("step-")) if found else None
+    steps = steps_in(directory)
+    return int(steps[-1].name.removeprefix("step-")) if steps else None
 
 
 def check(path: Path, share: int = 0, shares: int = 1) -> tuple[str, dict[str, Any] | None]:
@@ -141,8 +149,8 @@ def _files(state: Mapping[str, Any]) -> dict[str, dict[str, int]]:
         for position in positions.values():
             if len(position) != 2 or not all(type(n) is int and n >= 0 for n in position):
                 raise ValueError
-    found: dict[str, dict[str, int]] = files
-    return found
+    result: dict[str, dict[str, int]] = files
+    return result
 
 
 def state_crc(state: Mapping[str, Any]) -> int:
@@ -157,3 +165,46 @@ def _crc(path: Path) -> int:
         while chunk := handle.read(1 << 22):
             crc = zlib.crc32(chunk, crc)
     return crc
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, int]:
+    """Write tensors to `path` durably; returns {"bytes": size, "crc": CRC-32 of the file}.
+
+    As a stream: the CRC on the way, and no copy of the tensors; those on a GPU are copied to the
+    host one at a time. The library's `save_file` holds Python's lock while it writes, so that
+    training could not go on meanwhile, and reading gigabytes again for the CRC would double the
+    traffic.
+
+    Raises:
+        OSError: the file system refused.
+    """
+    header, at = {}, 0
+    for name, tensor in tensors.items():
+        size = tensor.numel() * tensor.element_size()
+        header[name] = {
+            "dtype": _DTYPES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [at, at + size],
+        }
+        at += size
+    head = orjson.dumps(header)
+    head += b" " * (-len(head) % 8)  # data is aligned
+    head = len(head).to_bytes(8, "little") + head
+    crc = zlib.crc32(head)
+    with open(path, "wb", buffering=0) as handle:
+        _write(handle.fileno(), memoryview(head))
+        for tensor in tensors.values():
+            if not tensor.numel():
+                continue
+            data = tensor.cpu().contiguous().view(torch.uint8).numpy().data.cast("B")
+            for start in range(0, len(data), _CHUNK):
+                chunk = data[start : start + _CHUNK]
+                crc = zlib.crc32(chunk, crc)
+                _write(handle.fileno(), chunk)
+        os.fsync(handle.fileno())
+    return {"bytes": len(head) + at, "crc": crc}
+
+
+def _write(handle: int, data: memoryview) -> None:
+    while data:
+        data = data[os.write(handle, data) :]

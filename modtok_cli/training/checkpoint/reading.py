@@ -13,15 +13,21 @@ from safetensors import SafetensorError, safe_open
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.training.checkpoint.files import shard_name
-from modtok_cli.training.checkpoint.tables import load_tables
 from modtok_cli.training.distributed.ranks import Ranks
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.rows.offload import Rows
+from modtok_cli.training.rows.table import RowTable
 
 BACKBONE_PARTS = ("weight", "m", "v")
+_PARTS = ("weight", "moment1", "moment2", "steps")
+# Of rows in host memory: those that the next step is to see as they were before this step.
+_LATE_PARTS = ("late.ids", "late.weight")
+# Rows are read in blocks: loading takes little memory besides the table's own.
+_BLOCK = 1 << 16
 
 
-class Rows:
+class JoinedRows:
     """A tensor of a shard whose rows are stored in several files, one range after the other."""
 
     def __init__(self, slices: Sequence[Any]) -> None:
@@ -36,14 +42,14 @@ class Rows:
 
     def __getitem__(self, rows: slice) -> torch.Tensor:
         start, stop, _ = rows.indices(self._shape[0])
-        found: list[torch.Tensor] = []
+        pieces: list[torch.Tensor] = []
         first = bisect_right(self._ends, start)
         for part in range(min(first, len(self._ends) - 1), len(self._ends)):
             before = self._ends[part - 1] if part else 0
-            if before >= stop and found:
+            if before >= stop and pieces:
                 break
-            found.append(self._slices[part][max(0, start - before) : max(0, stop - before)])
-        return found[0] if len(found) == 1 else torch.cat(found)
+            pieces.append(self._slices[part][max(0, start - before) : max(0, stop - before)])
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
 
 class ShardFile:
@@ -52,29 +58,23 @@ class ShardFile:
     `get_slice` and `get_tensor` are those of `safetensors.safe_open`.
     """
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._files: list[Any] = [safe_open(path, framework="pt") for path in paths]
+    def __init__(self, files: Sequence[Any]) -> None:
+        self._files = files
 
     def parts(self) -> list[ShardFile]:
         """The files one by one."""
-        found = []
-        for file in self._files:
-            one = ShardFile(())
-            one._files = [file]
-            found.append(one)
-        return found
+        return [ShardFile([file]) for file in self._files]
 
     @property
     def names(self) -> list[str]:
         """Names of the tensors."""
-        found: list[str] = self._files[0].keys()
-        return found
+        return list(self._files[0].keys())
 
     def get_slice(self, name: str) -> Any:
         """A tensor to be read by ranges of its rows."""
         if len(self._files) == 1:
             return self._files[0].get_slice(name)
-        return Rows([file.get_slice(name) for file in self._files])
+        return JoinedRows([file.get_slice(name) for file in self._files])
 
     def get_tensor(self, name: str) -> torch.Tensor:
         """A whole tensor."""
@@ -83,14 +83,15 @@ class ShardFile:
 
 
 def open_shards(path: Path, state: Mapping[str, Any]) -> list[ShardFile]:
-    """The shards of a checkpoint, in order.
-
-    Raises:
-        OSError, SafetensorError: a file cannot be read.
-    """
+    """The shards of a checkpoint, in order."""
     shards, parts = int(state["shards"]), int(state["parts"])
     return [
-        ShardFile([path / shard_name(shard, shards, part, parts) for part in range(parts)])
+        ShardFile(
+            [
+                safe_open(path / shard_name(shard, shards, part, parts), framework="pt")
+                for part in range(parts)
+            ]
+        )
         for shard in range(shards)
     ]
 
@@ -107,11 +108,7 @@ def row_files(shards: Sequence[ShardFile]) -> list[ShardFile]:
 
 
 def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
-    """Fill `model` from a checkpoint that any number of ranks wrote.
-
-    Raises:
-        ModtokError: it is of another model.
-    """
+    """Fill `model` from a checkpoint that any number of ranks wrote."""
     try:
         opened = open_shards(path, state)
         with torch.no_grad():
@@ -154,3 +151,64 @@ def reshard(
         whole = torch.cat([one[part] for one in pieces], dim)
         mine.append(whole.chunk(ranks.shards, dim)[ranks.shard])
     return torch.cat(mine, dim)
+
+
+def table_tensors(model: Model) -> dict[str, torch.Tensor]:
+    """This rank's rows by their names in a checkpoint, not copied; after `Model.drain`."""
+    tensors = {}
+    for name, table in model.tables.items():
+        for part in _PARTS:
+            tensors[f"{name}.{part}"] = getattr(table, part)
+    if model.offloaded is not None:
+        for name, late in model.offloaded.late.items():
+            for part, tensor in zip(_LATE_PARTS, late, strict=True):
+                tensors[f"{name}.{part}"] = tensor
+    return tensors
+
+
+def load_tables(model: Model, opened: list[Any]) -> None:
+    """Fill the tables from the files of all ranks there were, in order of their row shards."""
+    late: Rows = {}
+    for name, table in model.tables.items():
+        for part in _PARTS:
+            slices = [file.get_slice(f"{name}.{part}") for file in opened]
+            fill(getattr(table, part), slices, table)
+        if f"{name}.{_LATE_PARTS[0]}" in opened[0].names:
+            ids, weights = (
+                torch.cat([file.get_tensor(f"{name}.{part}") for file in opened])
+                for part in _LATE_PARTS
+            )
+            order = torch.argsort(ids)
+            order = order[ids[order] % table.shards == table.shard]
+            late[name] = (ids[order], weights[order])
+    if model.offloaded is not None:
+        model.offloaded.resume(late)
+
+
+def fill(target: torch.Tensor, shards: list[Any], table: RowTable) -> None:
+    """This shard's rows, from rows dealt round-robin to any number of shards.
+
+    `shards` give rows by slices and their shape by `get_shape`.
+
+    Example: rows 0 … 4 dealt to two, [0, 2, 4] and [1, 3]; of three, shard 1 has [1, 4].
+    """
+    old, new = len(shards), table.shards
+    for shard, rows in enumerate(shards):
+        there = [(table.size - shard + old - 1) // old, *target.shape[1:]]
+        if list(rows.get_shape()) != there:
+            raise RuntimeError(f"a table of {rows.get_shape()} in the place of {there}")
+    for start in range(0, table.size, _BLOCK):
+        stop = min(start + _BLOCK, table.size)
+        block = torch.empty(stop - start, *target.shape[1:], dtype=target.dtype)
+        for shard, rows in enumerate(shards):
+            if old == new and shard != table.shard:
+                continue
+            first, last = _count_below(start, shard, old), _count_below(stop, shard, old)
+            block[first * old + shard - start :: old] = rows[first:last]
+        first, last = _count_below(start, table.shard, new), _count_below(stop, table.shard, new)
+        target[first:last] = block[first * new + table.shard - start :: new]
+
+
+def _count_below(row: int, shard: int, shards: int) -> int:
+    """How many rows below `row` a shard has."""
+    return (row - shard + shards - 1) // shards

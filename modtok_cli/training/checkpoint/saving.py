@@ -11,8 +11,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -23,7 +22,6 @@ import torch
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import atomic_directory, write_bytes
 from modtok_cli.base.memory import available
-from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.training.checkpoint.files import (
     KEEP,
     STATE,
@@ -31,10 +29,9 @@ from modtok_cli.training.checkpoint.files import (
     shard_name,
     state_crc,
     step_directory,
+    write_safetensors,
 )
-from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS
-from modtok_cli.training.checkpoint.tables import table_tensors
-from modtok_cli.training.checkpoint.writing import write_safetensors
+from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, table_tensors
 from modtok_cli.training.distributed.ranks import Ranks, gather_json, raise_together
 from modtok_cli.training.model.model import Model
 
@@ -47,16 +44,6 @@ _POLL_SECONDS = 0.02
 
 class NotFinite(Exception):
     """Weights or moments of a model to be saved are infinite or NaN; names one tensor."""
-
-
-@dataclass(frozen=True)
-class _Save:
-    """A checkpoint that is being written."""
-
-    final: Path
-    beside: Path
-    tensors: dict[str, torch.Tensor]
-    state: dict[str, Any]
 
 
 class Checkpointer:
@@ -78,11 +65,10 @@ class Checkpointer:
         keep: int = KEEP,
         keep_every: int | None = None,
         background: bool = True,
-        progress: Progress = SILENT,
     ) -> None:
         self._directory, self._ranks = directory, ranks
         self._keep, self._keep_every = keep, keep_every
-        self._background, self._progress = background, progress
+        self._background = background
         self._thread: Thread | None = None
         self._error: ModtokError | None = None
 
@@ -120,20 +106,17 @@ class Checkpointer:
             "row_shards": ranks.row_shards,
             **notes,
         }
-        job = self._write(step_directory(self._directory, step), tensors, state)
-        next(job)  # the directory exists on all ranks
-        self._thread = Thread(target=self._finish, args=(job,), name=f"checkpoint {step}")
+        final = step_directory(self._directory, step)
+        beside, renaming = self._create(final)
+        work = (final, beside, renaming, tensors, state)
+        self._thread = Thread(target=self._write, args=work, name=f"checkpoint {step}")
         self._thread.daemon = True  # a second Ctrl-C does not wait for it
         self._thread.start()
         if not background:
             self.wait()
 
     def wait(self) -> None:
-        """Wait until the checkpoint that is being written is complete.
-
-        Raises:
-            ModtokError: it could not be written, on this rank or another.
-        """
+        """Wait until the checkpoint that is being written is complete."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -146,52 +129,71 @@ class Checkpointer:
             self._thread.join()
             self._thread = None
 
-    def _finish(self, job: Iterator[None]) -> None:
+    def _create(self, final: Path) -> tuple[Path, ExitStack]:
+        """The directory to fill, and what renames it. Rank 0 creates it, the others learn its name.
+
+        Collective. After it, the ranks meet on the file system only.
+        """
+        renaming, error, name = ExitStack(), None, None
+        if self._ranks.first:
+            try:
+                name = str(renaming.enter_context(atomic_directory(final)))
+            except ModtokError as caught:
+                error = ModtokError(caught.what, where=caught.where, remedy=_FULL)
+        name = gather_json(self._ranks, name)[0]
+        if error is not None:
+            raise error
+        if name is None:
+            raise ModtokError("rank 0 could not create the checkpoint", where=str(final))
+        return Path(name), renaming
+
+    def _write(
+        self,
+        final: Path,
+        beside: Path,
+        renaming: ExitStack,
+        tensors: dict[str, torch.Tensor],
+        state: dict[str, Any],
+    ) -> None:
+        """In a thread: fill the directory, and complete it on rank 0."""
+        first = self._ranks.first
         try:
-            next(job, None)
+            with renaming:
+                self._write_part(beside, tensors)
+                if first:
+                    state |= {"files": self._collect(beside)}
+                    state |= {"crc": state_crc(state)}
+                    (beside / STATE).write_bytes(orjson.dumps(state, option=orjson.OPT_INDENT_2))
+            if first:
+                prune(self._directory, final, self._keep, self._keep_every)
         except ModtokError as error:
-            self._error = error
+            remedy = _FULL if first else error.remedy
+            self._error = ModtokError(error.what, where=error.where, remedy=remedy)
+        except OSError as error:
+            self._error = ModtokError(f"cannot write: {error.strerror}", where=str(final))
         except Exception as error:  # an error of ours must not pass in silence
             self._error = ModtokError(f"the checkpoint failed ({type(error).__name__}: {error})")
 
-    def _write(
-        self, final: Path, tensors: dict[str, torch.Tensor], state: dict[str, Any]
-    ) -> Iterator[None]:
-        """Up to the yield: agree on the directory. After it: fill it, without other ranks."""
-        with _directory(final, self._ranks) as beside:
-            yield
-            save = _Save(final, beside, tensors, state)
-            if not self._ranks.first:
-                self._write_part(save)
-                return
-            self._write_part(save)
-            files = self._collect(save)
-            state |= {"files": files}
-            state |= {"crc": state_crc(state)}
-            (beside / STATE).write_bytes(orjson.dumps(state, option=orjson.OPT_INDENT_2))
-        if self._ranks.first:
-            prune(self._directory, final, self._keep, self._keep_every)
-
-    def _write_part(self, save: _Save) -> None:
+    def _write_part(self, beside: Path, tensors: dict[str, torch.Tensor]) -> None:
         ranks = self._ranks
         name = shard_name(ranks.shard, ranks.shards, ranks.replica, ranks.replicas)
         try:
-            facts: dict[str, Any] = write_safetensors(save.beside / name, save.tensors)
+            facts: dict[str, Any] = write_safetensors(beside / name, tensors)
         except OSError as error:
             facts = {"error": [error.errno or 0, error.strerror or str(error)]}
             if ranks.first:
                 raise
-        save.tensors.clear()  # the copy is no longer needed
-        write_bytes(save.beside / f"{name}{_WRITTEN}", orjson.dumps(facts))
+        tensors.clear()  # the copy is no longer needed
+        write_bytes(beside / f"{name}{_WRITTEN}", orjson.dumps(facts))
 
-    def _collect(self, save: _Save) -> dict[str, Any]:
+    def _collect(self, beside: Path) -> dict[str, Any]:
         """Facts of every rank's file, as they come."""
         shards, parts = self._ranks.shards, self._ranks.replicas
         missing = [shard_name(n // parts, shards, n % parts, parts) for n in range(shards * parts)]
         files: dict[str, Any] = {}
         while missing:
             for name in list(missing):
-                file = save.beside / f"{name}{_WRITTEN}"
+                file = beside / f"{name}{_WRITTEN}"
                 try:
                     facts = orjson.loads(file.read_bytes())
                 except FileNotFoundError:
@@ -209,30 +211,6 @@ class Checkpointer:
 def save(directory: Path, model: Model, step: int, notes: Mapping[str, Any]) -> None:
     """Save one checkpoint and wait for it; every rank calls it. See `Checkpointer.save`."""
     Checkpointer(directory, model.ranks, background=False).save(model, step, notes)
-
-
-@contextmanager
-def _directory(final: Path, ranks: Ranks) -> Iterator[Path]:
-    """The directory to fill. Rank 0 creates and renames it, the others learn its name."""
-    if not ranks.first:
-        name = gather_json(ranks, None)[0]
-        if name is None:
-            raise ModtokError("rank 0 could not create the checkpoint", where=str(final))
-        try:
-            yield Path(name)
-        except OSError as error:
-            raise ModtokError(f"cannot write: {error.strerror}", where=str(final)) from error
-        return
-    created = False
-    try:
-        with atomic_directory(final) as beside:
-            gather_json(ranks, str(beside))
-            created = True
-            yield beside
-    except ModtokError as error:
-        if not created:
-            gather_json(ranks, None)
-        raise ModtokError(error.what, where=error.where, remedy=_FULL) from error
 
 
 def _own_rows(model: Model) -> Iterator[tuple[str, torch.Tensor]]:

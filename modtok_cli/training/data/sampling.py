@@ -40,9 +40,6 @@ class Regime:
 
         >>> Regime.parse("sub:2")
         Regime(kind='sub', extra=2)
-
-        Raises:
-            ValueError: anything else.
         """
         if text in ("none", "full", "joint"):
             return Regime(text)
@@ -65,11 +62,7 @@ class Regime:
         return f"sub:{self.extra}" if self.kind == "sub" else self.kind
 
     def check(self, languages: Sequence[str], where: str = "--sampling") -> None:
-        """Check that there are enough languages; `where` is the option that an error names.
-
-        Raises:
-            UsageError: `sub:n` with n at least the number of languages.
-        """
+        """Check that there are enough languages; `where` is the option that an error names."""
         if self.kind == "sub" and self.extra >= len(languages):
             most = len(languages) - 1
             raise UsageError(
@@ -140,11 +133,7 @@ class Mixture:
 
 
 def parse_mix(value: str | Mapping[str, float]) -> dict[str, float]:
-    """Shares by language, from `en=0.7,fr=0.1` or a mapping.
-
-    Raises:
-        ValueError: another form, or a language given twice.
-    """
+    """Shares by language, from `en=0.7,fr=0.1` or a mapping."""
     if isinstance(value, str):
         found = [_SHARE.fullmatch(part) for part in value.split(",")]
         pairs = [(match[1], match[2]) if match else ("", "") for match in found]

@@ -103,11 +103,7 @@ class BatchStream:
             self._workers.append(worker)
 
     def step(self, step: int) -> list[Batch]:
-        """The batches of `step`, one per slot, in order of slots.
-
-        Raises:
-            ModtokError: a worker failed, or died.
-        """
+        """The batches of `step`, one per slot, in order of slots."""
         batches = self._take(step) if self._ahead is None else self._ahead[1]
         self._ahead = None
         for batch in batches:
@@ -120,9 +116,6 @@ class BatchStream:
         """The batches that the next call of `step` returns, without changing `state`.
 
         None after the last step.
-
-        Raises:
-            ModtokError: a worker failed, or died.
         """
         if step > self._last_step:
             return None

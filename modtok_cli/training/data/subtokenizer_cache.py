@@ -6,9 +6,9 @@ from collections import OrderedDict
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.modular.adopt import ADOPTED_END, END_OF_TEXT
+from modtok_cli.modular.adopted.adopt import ADOPTED_END, END_OF_TEXT
+from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.segmenters.adopted import ModularLibrary
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
@@ -24,9 +24,6 @@ class SubtokenizerCache:
         tokenizer: T with its membership.
         size: |T|.
         end_of_text: id in T of the token between documents; every subset has it.
-
-    Raises:
-        ModtokError: T has none, or its manifest names one that some language lacks.
     """
 
     def __init__(self, tokenizer: ModularTokenizer, where: str = "tokenizer") -> None:
@@ -37,12 +34,7 @@ class SubtokenizerCache:
 
     @staticmethod
     def load(directory: Path) -> SubtokenizerCache:
-        """Read a modular directory.
-
-        Raises:
-            UsageError: it is not one.
-            ModtokError: it is damaged.
-        """
+        """Read a modular directory."""
         if not is_modular(directory):
             raise UsageError(
                 "is not a modular tokenizer directory",

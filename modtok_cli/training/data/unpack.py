@@ -22,9 +22,10 @@ import orjson
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import Progress
 from modtok_cli.text.parallel import read_each
-from modtok_cli.text.readers import Spans, read_spans
+from modtok_cli.text.readers import read_spans
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance
+from modtok_cli.text.text_format import Spans
 
 _CHUNK = 1 << 24
 CHECKSUM = "checksum"
@@ -74,9 +75,6 @@ def unpack_parts(
 ) -> None:
     """Unpack the files that nobody has unpacked or is unpacking; any number of processes may call
     it for one `directory`.
-
-    Raises:
-        ModtokError: a file is invalid.
     """
     try:
         claims = os.open(directory / _CLAIMS, os.O_RDWR)

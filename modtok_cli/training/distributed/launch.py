@@ -1,6 +1,11 @@
 """`--gpus N`: start the same command N times on this machine, one rank each.
 
 Under torchrun or srun (RANK is set) this process is a rank and starts no others.
+
+`torch.distributed.run` does not do the same: it ends the other ranks at once when one has failed,
+so that they cannot report or save; it kills them 30 s after a signal, before a long step and its
+checkpoint end; it has no SIGUSR1 by default, no standard input for all ranks and no common message;
+and importing it takes seconds and the memory of torch, in a process that only waits.
 """
 
 from __future__ import annotations
@@ -13,16 +18,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from modtok_cli.base.errors import Exit, ModtokError
 from modtok_cli.base.processes import MESSAGES, die_with_parent
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+"""Signals that end a run in order: forwarded to each rank, which saves a checkpoint."""
 
 # Time that the other ranks have to end after one has failed.
 _GRACE_SECONDS = 20
@@ -68,12 +76,21 @@ def launch(
         RanksFailed: ranks reported errors; each different one is in the message once.
         ModtokError: a rank was killed.
     """
-    port = _free_port()
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = int(listener.getsockname()[1])
+    threads = str(max(1, (os.cpu_count() or 1) // count))
     ranks: list[subprocess.Popen[bytes]] = []
-    with TemporaryDirectory(prefix="modtok-ranks-") as messages, _forwarded_signals(ranks):
-        given = Path(messages) / _INPUT
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        for rank in ranks:
+            if rank.poll() is None:
+                rank.send_signal(number)
+
+    with TemporaryDirectory(prefix="modtok-ranks-") as messages, handling(forward):
+        text = Path(messages) / _INPUT
         if source is not None:
-            with open(given, "wb") as file:
+            with open(text, "wb") as file:
                 copyfileobj(source, file)
         try:
             for rank in range(count):
@@ -85,16 +102,15 @@ def launch(
                     "WORLD_SIZE": str(count),
                     "MASTER_ADDR": "127.0.0.1",
                     "MASTER_PORT": str(port),
-                    "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", _threads(count)),
+                    "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads),
                 }
-                out = None if rank == 0 else subprocess.DEVNULL
-                with open(given, "rb") if source is not None else nullcontext() as text:
+                with open(text, "rb") if source is not None else nullcontext() as stdin:
                     ranks.append(
                         subprocess.Popen(
                             [sys.executable, "-m", "modtok_cli", *args],
                             env=environment,
-                            stdin=text,
-                            stdout=out,
+                            stdin=stdin,
+                            stdout=None if rank == 0 else subprocess.DEVNULL,
                             # Ctrl-C reaches the launcher only, which forwards it.
                             process_group=0,
                             # Ranks without a launcher would write beside a resumed run.
@@ -104,10 +120,10 @@ def launch(
             status = _wait(ranks, _GRACE_SECONDS if grace is None else grace, remedy)
         finally:
             _end(ranks)
-        given.unlink(missing_ok=True)
-        found = [path.read_text() for path in sorted(Path(messages).iterdir())]
-    if status and found:
-        raise RanksFailed("; ".join(distinct_messages(found)), status)
+        text.unlink(missing_ok=True)
+        errors = [path.read_text() for path in sorted(Path(messages).iterdir())]
+    if status and errors:
+        raise RanksFailed("; ".join(distinct_messages(errors)), status)
     return status
 
 
@@ -122,40 +138,21 @@ def distinct_messages(messages: Sequence[str]) -> list[str]:
     ['error: disk full']
     """
     plain = [re.sub(r"^error: rank \d+ failed: ", "error: ", message) for message in messages]
-    found = list(dict.fromkeys(plain))
-    reasons = [message for message in found if not re.match(_CONSEQUENCES, message)]
-    return reasons or found[:1]
+    reasons = [message for message in plain if not re.match(_CONSEQUENCES, message)]
+    return list(dict.fromkeys(reasons)) or plain[:1]
 
 
 @contextmanager
-def _forwarded_signals(ranks: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Context in which SIGINT, SIGTERM and SIGUSR1 are sent on to the ranks."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def forward(number: int, frame: FrameType | None) -> None:
-        for rank in ranks:
-            if rank.poll() is None:
-                rank.send_signal(number)
-
-    forwarded = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-    previous = {each: signal.signal(each, forward) for each in forwarded}
+def handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Context with a handler of `SIGNALS`; without effect outside of the main thread."""
+    previous: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        previous = {each: signal.signal(each, handler) for each in SIGNALS}
     try:
         yield
     finally:
-        for each, handler in previous.items():
-            signal.signal(each, handler)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def _threads(count: int) -> str:
-    return str(max(1, (os.cpu_count() or 1) // count))
+        for each, before in previous.items():
+            signal.signal(each, before)
 
 
 def _wait(ranks: Sequence[subprocess.Popen[bytes]], grace: float, remedy: str) -> int:

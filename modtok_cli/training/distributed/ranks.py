@@ -7,10 +7,12 @@ t, rank r is shard r mod t of replica r div t.
 from __future__ import annotations
 
 import os
+import platform
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.metadata import version
 from typing import Any
 
 import orjson
@@ -98,13 +100,10 @@ def start_ranks(shards: int = 1) -> Ranks:
 
 
 def start_equals() -> Ranks:
-    """Join the process group given by torchrun's environment variables, over gloo.
+    """Join the process group as `start_ranks`, over gloo, to exchange results only.
 
-    For processes that exchange results only: each is a replica of its own, and none needs Megatron.
-    The device of `Ranks` is that of messages, the CPU; see `pick_device`.
-
-    Raises:
-        UsageError, ModtokError: as `start_ranks`.
+    Each process is a replica of its own, and none needs Megatron. The device of `Ranks` is that of
+    messages, the CPU; see `pick_device`.
     """
     rank, world = _rank_and_world()
     _join("gloo", rank, world)
@@ -199,12 +198,13 @@ def gather_json(ranks: Ranks, item: Any) -> list[Any]:
     ]
 
 
-def raise_together(ranks: Ranks, error: ModtokError | None) -> None:
-    """Fail on all ranks if one failed, so that none waits for it.
+def ranks_here(ranks: Ranks) -> int:
+    """Number of ranks on this machine. Collective."""
+    return gather_json(ranks, platform.node()).count(platform.node())
 
-    Raises:
-        ModtokError: this rank's error, or that of another.
-    """
+
+def raise_together(ranks: Ranks, error: ModtokError | None) -> None:
+    """Fail on all ranks if one failed, so that none waits for it."""
     errors = gather_json(ranks, str(error) if error else None)
     if error is not None:
         raise error
@@ -215,9 +215,6 @@ def raise_together(ranks: Ranks, error: ModtokError | None) -> None:
 
 def versions() -> Mapping[str, str]:
     """Versions of the software that the results depend on."""
-    import platform
-    from importlib.metadata import version
-
     from modtok_cli import __version__
 
     return {

@@ -1,15 +1,13 @@
-"""How the backbone is executed: overlap, sequence parallelism, fused kernels, FP8.
+"""How the backbone is executed (overlap, sequence parallelism, fused kernels, FP8) and initialized.
 
-None of this changes what is computed, up to rounding (FP8 rounds to three or two bits).
+Execution does not change what is computed, up to rounding (FP8 rounds to three or two bits).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-
-# Where the kernels come from: the extra [gpu].
-TRANSFORMER_ENGINE = "transformer_engine"
+from math import sqrt
 
 
 @dataclass(frozen=True)
@@ -46,4 +44,30 @@ class Execution:
 
 def has_kernels() -> bool:
     """Whether Transformer Engine is installed; it may still be built for another CUDA."""
-    return find_spec(TRANSFORMER_ENGINE) is not None
+    return find_spec("transformer_engine") is not None
+
+
+@dataclass(frozen=True)
+class InitStd:
+    """Standard deviations of initial weights; all are normal with mean 0, norms are 1.
+
+    Attributes:
+        matrices: of the backbone's matrices.
+        projections: of those that write to the residual stream, the output projections of
+            attention and feed-forward layers; None: `matrices` / √(2 · layers).
+        embeddings: of embedding rows.
+    """
+
+    matrices: float = 0.02
+    projections: float | None = None
+    embeddings: float = 0.02
+
+    def projection(self, layers: int) -> float:
+        """Standard deviation of the output projections of a model with so many layers.
+
+        >>> InitStd().projection(2), InitStd(projections=0.5).projection(2)
+        (0.01, 0.5)
+        """
+        if self.projections is not None:
+            return self.projections
+        return self.matrices / sqrt(2 * layers)

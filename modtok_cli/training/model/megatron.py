@@ -26,15 +26,14 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 
 from modtok_cli.architectures.rope import rope_frequencies
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training.distributed.megatron_core import core, cpu_as_current_device
 from modtok_cli.training.distributed.ranks import summed
-from modtok_cli.training.model.attention import CausalAttention
-from modtok_cli.training.model.execution import Execution
-from modtok_cli.training.model.initialization import InitStd
+from modtok_cli.training.model.execution import Execution, InitStd
 
 # Names under Transformer Engine → names without it.
 _FUSED_NORMS = {
@@ -57,11 +56,7 @@ def has_transformer_engine() -> bool:
 
 
 def check_kernels(names: Sequence[str], *, gpu: bool) -> None:
-    """Check that this machine has the kernels of these options.
-
-    Raises:
-        UsageError: it has not; names the first option.
-    """
+    """Check that this machine has the kernels of these options."""
     flags = ["--" + name.replace("_", "-") for name in names]
     if flags and not gpu:
         raise UsageError("requires GPUs", where=flags[0], remedy="leave it out")
@@ -74,6 +69,59 @@ def check_kernels(names: Sequence[str], *, gpu: bool) -> None:
         raise UsageError(
             f"{torch.cuda.get_device_name()} has no FP8", where="--fp8", remedy="leave it out"
         )
+
+
+def document_mask(inputs: torch.Tensor, end_of_text: int) -> torch.Tensor:
+    """Which tokens attend to which, if packed documents do not see each other.
+
+    A document starts with an end-of-text token, the one that its first token is predicted from.
+    A sequence may start inside a document.
+
+    Args:
+        inputs: (B, S) ids.
+        end_of_text: id of the token that separates documents.
+
+    Returns:
+        (B, 1, S, S) bool; entry [b, 0, i, j] is True if token i attends to token j: j <= i, and
+        both are in the same document.
+
+    Example: for the ids [5, 0, 7, 8] and end_of_text = 0, token 0 attends to itself, token 1 to
+    itself, token 2 to tokens 1 and 2, token 3 to tokens 1 to 3.
+    """
+    document = (inputs == end_of_text).cumsum(1)
+    same = document.unsqueeze(2) == document.unsqueeze(1)
+    return same.tril().unsqueeze(1)
+
+
+class CausalAttention(torch.nn.Module):
+    """Scaled dot product attention of torch, causal or with a mask of documents.
+
+    In place of Megatron's, which needs a GPU.
+    """
+
+    def __init__(self, config: Any, layer_number: int, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(
+        self,
+        query_SBHD: torch.Tensor,
+        key_SBGD: torch.Tensor,
+        value_SBGD: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> torch.Tensor:
+        """(S, B, H, D) queries and (S, B, G, D) keys and values to (S, B, H · D)."""
+        q, k, v = (x.permute(1, 2, 0, 3) for x in (query_SBHD, key_SBGD, value_SBGD))
+        mixed = F.scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            attn_mask=attention_mask,
+            is_causal=attention_mask is None,
+            enable_gqa=q.shape[1] != k.shape[1],
+        )
+        return mixed.permute(2, 0, 1, 3).flatten(2)
 
 
 class _Norm:
@@ -124,13 +172,14 @@ def _config(
     shape: Shape, shards: int, dtype: torch.dtype, init: InitStd, execution: Execution
 ) -> Any:
     eight = {} if execution.fp8 == "none" else {"fp8": execution.fp8}
+    normal = torch.nn.init.normal_
     return core().transformer.transformer_config.TransformerConfig(
         **shape.megatron_config(),
         tensor_model_parallel_size=shards,
         hidden_dropout=0.0,
         attention_dropout=0.0,
-        init_method=_normal(init.matrices),
-        output_layer_init_method=_normal(init.projection(shape.layers)),
+        init_method=partial(normal, std=init.matrices),
+        output_layer_init_method=partial(normal, std=init.projection(shape.layers)),
         use_cpu_initialization=True,  # the same numbers on any number of shards
         params_dtype=dtype,
         bf16=dtype == torch.bfloat16,
@@ -144,10 +193,6 @@ def _config(
         persist_layer_norm=False,  # of Apex
         **eight,
     )
-
-
-def _normal(std: float) -> Callable[[torch.Tensor], torch.Tensor]:
-    return partial(torch.nn.init.normal_, mean=0.0, std=std)
 
 
 def build_backbone(
@@ -204,8 +249,8 @@ def build_backbone(
                 use_cpu_initialization=True,
             )
             if shape.rope_scaling is not None:
-                found = rope_frequencies(shape.head_width, shape.rope_theta, shape.rope_scaling)
-                self.rotary.inv_freq = torch.from_numpy(found).float()
+                scaled = rope_frequencies(shape.head_width, shape.rope_theta, shape.rope_scaling)
+                self.rotary.inv_freq = torch.from_numpy(scaled).float()
 
         def forward(self, x_SBd: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
             angles = self.rotary(x_SBd.shape[0] * (shards if parallel else 1))

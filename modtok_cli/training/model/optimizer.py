@@ -7,49 +7,20 @@ agree bit for bit (`tests/training/test_megatron_adamw.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 import torch
-import torch.distributed as dist
 
 from modtok_cli.training.distributed.ranks import Ranks, summed
 from modtok_cli.training.model import megatron
+from modtok_cli.training.model.megatron_adamw import MegatronAdamW
 from modtok_cli.training.rows.table import AdamW
-
-
-class BackboneOptimizer(Protocol):
-    """Interface for training and checkpoints.
-
-    Attributes:
-        distributed: optimizer state is sharded across replicas. Then `state` is a collective,
-            and the gradients of `own` are parts.
-    """
-
-    distributed: bool
-
-    def own(self, gradients: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """The part of the gradients that this rank clips and applies."""
-
-    def step(self, gradients: Mapping[str, torch.Tensor], lr: float) -> None:
-        """Apply one step with these gradients (already clipped)."""
-
-    def state(self, name: str) -> dict[str, torch.Tensor]:
-        """Master weight and moments of a whole parameter, float32, by name."""
-
-    def load(self, name: str, parts: Mapping[str, torch.Tensor]) -> None:
-        """Restore what `state` returned."""
-
-    def set_steps(self, steps: int) -> None:
-        """Set the number of completed steps, after `load`."""
 
 
 def backbone_optimizer(
     backbone: megatron.Backbone, adamw: AdamW, ranks: Ranks, *, distributed: bool = False
-) -> BackboneOptimizer:
+) -> TorchAdamW | MegatronAdamW:
     """Megatron's optimizer on a GPU, torch's on a CPU; `distributed` requires GPUs."""
     if ranks.device.type == "cuda":
-        from modtok_cli.training.model.megatron_adamw import MegatronAdamW
-
         return MegatronAdamW(backbone, adamw, ranks, distributed=distributed)
     return TorchAdamW(backbone.parameters, adamw)
 
@@ -83,7 +54,7 @@ class TorchAdamW:
         )
 
     def own(self, gradients: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """All gradients."""
+        """The gradients that this rank clips and applies: all."""
         return dict(gradients)
 
     def step(self, gradients: Mapping[str, torch.Tensor], lr: float) -> None:
@@ -159,10 +130,3 @@ def clip(gradients: Iterable[torch.Tensor], norm: torch.Tensor, most: float) -> 
     scale = (most / (norm + 1e-6)).clamp(max=1.0)
     for gradient in gradients:
         gradient.mul_(scale.to(gradient.dtype))
-
-
-def sum_over_ranks(values: torch.Tensor) -> torch.Tensor:
-    """Sum over all ranks, in place."""
-    if dist.get_world_size() > 1:
-        dist.all_reduce(values)
-    return values

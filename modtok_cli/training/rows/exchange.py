@@ -9,6 +9,11 @@ g mod n, and there on replica (g div n) mod R, so that every language is spread 
 
 Rows travel in blocks, so that no rank holds more than those it needs and one block. With one
 replica nothing is copied.
+
+`RowExchange.sent` counts bytes of algorithms that send no value twice: a rank sends its part of an
+all-gather to each of the R - 1 others (directly, or around a ring), and of a reduce-scatter
+(R - 1) / R of its buffer. torch's gloo has no such reduce-scatter (it reduces the whole buffer
+on every rank): there it is an all-to-all, and a sum in the order of ranks.
 """
 
 from __future__ import annotations
@@ -18,9 +23,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+import torch.distributed as dist
 
-from modtok_cli.training.distributed.collectives import Collectives
-from modtok_cli.training.distributed.ranks import Ranks
+from modtok_cli.training.distributed.ranks import Ranks, entering
 
 BLOCK_BYTES = 64 << 20
 """Bytes of rows, in float32, that travel at a time."""
@@ -84,14 +89,14 @@ class RowPlan:
         order = torch.argsort(numbers, stable=True)
         starts = torch.arange(0, longest + most, most, device=numbers.device)
         cuts = torch.searchsorted(numbers[order], starts).tolist()
-        found = []
+        blocks = []
         for block, start in enumerate(range(0, longest, most)):
             length = min(most, longest - start)
             rows = order[cuts[block] : cuts[block + 1]]
             places = owners[rows] * length + numbers[rows] - start
             last = max(start, min(start + length, len(self.own)))
-            found.append(_Block(length, slice(start, last), last - start, rows, places))
-        return found
+            blocks.append(_Block(length, slice(start, last), last - start, rows, places))
+        return blocks
 
 
 @dataclass(frozen=True)
@@ -111,16 +116,14 @@ class _Block:
 
 
 class RowExchange:
-    """Exchanges rows and gradients with the other replicas. All methods are collective."""
+    """Exchanges rows and gradients with the other replicas. All methods are collective.
+
+    Attributes:
+        sent: bytes that this rank has sent so far.
+    """
 
     def __init__(self, ranks: Ranks, block_bytes: int = BLOCK_BYTES) -> None:
-        self._ranks, self._block_bytes = ranks, block_bytes
-        self._collectives = Collectives(ranks.replica_group, ranks.replicas)
-
-    @property
-    def sent(self) -> int:
-        """Bytes that this rank has sent so far."""
-        return self._collectives.sent
+        self._ranks, self._block_bytes, self.sent = ranks, block_bytes, 0
 
     def plan(self, needed: Mapping[str, torch.Tensor]) -> dict[str, RowPlan]:
         """Plans by table, from the ids that this rank needs: ascending, of its shard."""
@@ -128,21 +131,21 @@ class RowExchange:
         if ranks.replicas == 1:
             return {name: RowPlan(ids, ids, ranks.shards) for name, ids in needed.items()}
         counts = torch.tensor([len(ids) for ids in needed.values()], device=ranks.device)
-        counts_RN = self._collectives.all_gather(counts)
+        counts_RN = self._all_gather(counts)
         longest = int(counts_RN.sum(1).max())
         flat = torch.zeros(longest, dtype=torch.int32, device=ranks.device)
         flat[: int(counts.sum())] = torch.cat(list(needed.values()))
-        every = self._collectives.all_gather(flat)
+        every = self._all_gather(flat)
         ends = counts_RN.cumsum(1).tolist()
-        found = {}
+        plans = {}
         for index, (name, ids) in enumerate(needed.items()):
             parts = [
                 every[replica, row[index - 1] if index else 0 : row[index]]
                 for replica, row in enumerate(ends)
             ]
             union = torch.unique(torch.cat(parts)).long()
-            found[name] = RowPlan(ids, union, ranks.shards, ranks.replica, ranks.replicas)
-        return found
+            plans[name] = RowPlan(ids, union, ranks.shards, ranks.replica, ranks.replicas)
+        return plans
 
     def gather(self, plan: RowPlan, own: torch.Tensor) -> torch.Tensor:
         """The rows of `plan.ids`, (n, d), from this rank's rows of `plan.own`."""
@@ -153,8 +156,7 @@ class RowExchange:
         for block in plan.blocks(self._most(width)):
             part = own.new_zeros(block.length, width)
             part[: block.owned] = own[block.own]
-            whole = self._collectives.all_gather(part).view(-1, width)
-            result[block.rows] = whole[block.places]
+            result[block.rows] = self._all_gather(part).view(-1, width)[block.places]
         return result
 
     def reduce(self, plan: RowPlan, gradients: torch.Tensor) -> torch.Tensor:
@@ -170,12 +172,34 @@ class RowExchange:
             shape = (plan.replicas, block.length, width)
             parts = torch.zeros(shape, device=gradients.device)
             parts.view(-1, width)[block.places] = gradients[block.rows].float()
-            result[block.own] = self._collectives.reduce_scatter(parts)[: block.owned]
+            result[block.own] = self._reduce_scatter(parts)[: block.owned]
         return result.div_(plan.replicas)
 
     def _most(self, width: int) -> int:
         """Rows per owner in a block."""
         return max(1, self._block_bytes // (4 * width * self._ranks.replicas))
+
+    def _all_gather(self, part: torch.Tensor) -> torch.Tensor:
+        """The parts of all replicas, which have the same shape; (R, *part.shape)."""
+        replicas = self._ranks.replicas
+        self.sent += (replicas - 1) * part.numel() * part.element_size()
+        entering()
+        whole = part.new_empty(replicas * len(part), *part.shape[1:])
+        dist.all_gather_into_tensor(whole, part.contiguous(), group=self._ranks.replica_group)
+        return whole.view(replicas, *part.shape)
+
+    def _reduce_scatter(self, parts: torch.Tensor) -> torch.Tensor:
+        """Sum over replicas of `parts[r]` for replica r; (R, …) to (…)."""
+        group = self._ranks.replica_group
+        self.sent += (self._ranks.replicas - 1) * parts[0].numel() * parts.element_size()
+        entering()
+        if dist.get_backend(group) == "gloo":
+            received = torch.empty_like(parts)
+            dist.all_to_all_single(received, parts, group=group)
+            return received.sum(0)
+        own = torch.empty_like(parts[0])
+        dist.reduce_scatter_tensor(own, parts.flatten(0, 1), group=group)
+        return own
 
 
 def sent_bytes(needed: int, longest: int, tables: int, width: int, size: int, replicas: int) -> int:

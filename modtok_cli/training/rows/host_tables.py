@@ -1,20 +1,22 @@
-"""Create tables in host memory."""
+"""Tables in host memory: anonymous memory, or files."""
 
 from __future__ import annotations
 
-import platform
+import mmap
+import os
+import tempfile
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import torch
 
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.text.parallel import cores
-from modtok_cli.training.distributed.ranks import Ranks, gather_json
+from modtok_cli.training.distributed.ranks import Ranks, raise_together, ranks_here
 from modtok_cli.training.rows.copies import Warn, copies_for
-from modtok_cli.training.rows.host_memory import HostMemory
 from modtok_cli.training.rows.offload import Hook, OffloadedRows
-from modtok_cli.training.rows.table import AdamW, RowTable
-from modtok_cli.training.rows.thread_team import ThreadTeam
+from modtok_cli.training.rows.table import AdamW, RowTable, ThreadTeam
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,15 @@ class TableMaker:
 
     def __init__(self, ranks: Ranks, offload: Offload) -> None:
         self._ranks, self._offload = ranks, offload
-        self._team = ThreadTeam(_threads(ranks))
         self._memory = HostMemory(ranks, offload.directory)
+        # On a GPU, threads for a share of the node's cores.
+        threads = torch.get_num_threads()
+        if ranks.device.type != "cpu":
+            threads = max(1, cores() // ranks_here(ranks))
+        self._team = ThreadTeam(threads)
 
-    def table(self, size: int, width: int, seed: int, std: float = 0.02) -> RowTable:
-        """This rank's rows of a table, normal(0, std). Collective: every rank calls it."""
+    def table(self, size: int, width: int) -> RowTable:
+        """This rank's rows of a table, zeros. Collective: every rank calls it."""
         table = RowTable(
             size,
             width,
@@ -59,24 +65,58 @@ class TableMaker:
         )
         if self._offload.touch and self._offload.directory is None:
             table.touch()
-        table.initialize(seed, std)
         return table
 
     def rows(self, tables: dict[str, RowTable], dtype: torch.dtype, adamw: AdamW) -> OffloadedRows:
         """The object that moves the rows of these tables."""
-        return OffloadedRows(
-            tables,
-            dtype,
-            adamw,
-            copies_for(self._ranks.device, self._offload.warn),
-            delay=self._offload.delay,
-            hook=self._offload.hook,
-        )
+        copies = copies_for(self._ranks.device, self._offload.warn)
+        delay, hook = self._offload.delay, self._offload.hook
+        return OffloadedRows(tables, dtype, adamw, copies, delay=delay, hook=hook)
 
 
-def _threads(ranks: Ranks) -> int:
-    """Number of threads for rows: a share of the node's cores; on a CPU, torch's threads."""
-    if ranks.device.type == "cpu":
-        return torch.get_num_threads()
-    here = gather_json(ranks, platform.node()).count(platform.node())
-    return max(1, cores() // here)
+class HostMemory:
+    """Allocates tables.
+
+    Without a directory this is anonymous memory, which the system commits page by page. With one
+    it is a file there, which the system pages in and out, for tables larger than the memory.
+    """
+
+    def __init__(self, ranks: Ranks, directory: Path | None = None) -> None:
+        self._ranks, self._directory = ranks, directory
+
+    def zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        """Zeros of that shape. Collective: every rank calls it, each with its own shape."""
+        size = prod(shape) * dtype.itemsize
+        mapped, error = None, None
+        try:
+            mapped = self._map(size) if size else None
+        except OSError as caught:
+            where = str(self._directory) if self._directory else None
+            what = f"cannot allocate {size:,} bytes for rows ({caught.strerror})"
+            error = ModtokError(what, where=where, remedy="free space, or use another directory")
+        raise_together(self._ranks, error)
+        if mapped is None:
+            return torch.zeros(shape, dtype=dtype)
+        return torch.frombuffer(mapped, dtype=dtype).view(shape)
+
+    def _map(self, size: int) -> mmap.mmap:
+        if self._directory is None:
+            # Counts as used only when it is touched.
+            lazily = getattr(mmap, "MAP_NORESERVE", 0x4000)
+            return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | lazily)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        opened = _nameless(self._directory)
+        try:
+            os.posix_fallocate(opened, 0, size)  # a full disk would kill the process later
+            return mmap.mmap(opened, size)
+        finally:
+            os.close(opened)
+
+
+def _nameless(directory: Path) -> int:
+    try:
+        return os.open(directory, os.O_TMPFILE | os.O_RDWR, 0o600)
+    except OSError:  # not every file system supports O_TMPFILE
+        opened, path = tempfile.mkstemp(prefix=".rows-", dir=directory)
+        Path(path).unlink()
+        return opened

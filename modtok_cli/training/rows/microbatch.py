@@ -1,4 +1,4 @@
-"""Microbatches on the device, and the table rows that they need."""
+"""Microbatches on the device, copied there one step ahead, and the table rows that they need."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from modtok_cli.base.arrays import Int32Array
+from modtok_cli.training.data.slot_packer import Batch
+from modtok_cli.training.data.stream import BatchStream, State
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import Ranks
 
 
-@dataclass(frozen=True)
+@dataclass
 class GatheredRows:
     """The active rows of a table in a step.
 
@@ -23,10 +27,29 @@ class GatheredRows:
 
     ids: torch.Tensor
     rows: torch.Tensor
+    _sum: torch.Tensor | None = None
 
     def find(self, ids: torch.Tensor) -> torch.Tensor:
         """Positions in `rows` of ids that are among them."""
         return torch.searchsorted(self.ids, ids.contiguous())
+
+    def add_gradient(self) -> None:
+        """Add the gradient of the last microbatch to the sum, in float32 as the backbone's is.
+
+        In bfloat16 a sum over many microbatches would lose most of its digits.
+        """
+        gradient, self.rows.grad = self.rows.grad, None
+        if self._sum is None:
+            self._sum = None if gradient is None else gradient.float()
+        elif gradient is not None:
+            self._sum += gradient
+
+    @property
+    def gradient(self) -> torch.Tensor:
+        """The sum, (n, d) float32; zeros if no token used any row on this shard."""
+        if self._sum is None:
+            return torch.zeros_like(self.rows, dtype=torch.float32)
+        return self._sum
 
 
 @dataclass(frozen=True)
@@ -47,9 +70,9 @@ class MicroBatch:
 
     @staticmethod
     def of(
-        inputs: npt.NDArray[np.int32],
-        targets: npt.NDArray[np.int32],
-        global_ids: npt.NDArray[np.int32],
+        inputs: Int32Array,
+        targets: Int32Array,
+        global_ids: Int32Array,
         device: torch.device,
         weights: npt.NDArray[np.float32] | None = None,
     ) -> MicroBatch:
@@ -78,9 +101,82 @@ def active_ids(
     For the output table (and the single table if tied) the ids of the vocabularies; for the
     input table the input ids.
     """
-    found = {}
+    active = {}
     for name in tables:
         ids = [m.inputs.flatten() if name == "input" else m.vocabulary for m in microbatches]
         none = torch.empty(0, dtype=torch.int64, device=ranks.device)
-        found[name] = ranks.mine(torch.unique(torch.cat([none, *ids])))
-    return found
+        active[name] = ranks.mine(torch.unique(torch.cat([none, *ids])))
+    return active
+
+
+@dataclass(frozen=True)
+class Step:
+    """The microbatches of a rank in one step, in order of slots.
+
+    Attributes:
+        batches, microbatches: the same microbatches in host memory and on the device.
+        sizes: (tokens, |V_S|) of each.
+    """
+
+    batches: list[Batch]
+    microbatches: list[MicroBatch]
+    sizes: list[tuple[int, int]]
+
+
+class Prefetcher:
+    """Copies the batches of a stream to the device, once per step.
+
+    `sequences` consecutive slots are a microbatch.
+    """
+
+    def __init__(
+        self,
+        stream: BatchStream,
+        subtokenizers: SubtokenizerCache,
+        device: torch.device,
+        sequences: int,
+    ) -> None:
+        self._sequences = sequences
+        self._stream, self._subtokenizers, self._device = stream, subtokenizers, device
+        self._ahead: tuple[int, Step] | None = None
+
+    @property
+    def state(self) -> State:
+        """Stream positions after the steps taken, by slot."""
+        return self._stream.state
+
+    @property
+    def waited(self) -> float:
+        """Total seconds spent waiting for batches."""
+        return self._stream.waited
+
+    def step(self, step: int) -> Step:
+        """The microbatches of `step`, the next one."""
+        batches = self._stream.step(step)
+        if self._ahead is not None and self._ahead[0] == step:
+            return self._ahead[1]
+        return self._on_device(batches)
+
+    def ahead(self, step: int) -> Step | None:
+        """The microbatches that the next call of `step` returns; None after the last step."""
+        batches = self._stream.ahead(step)
+        if batches is None:
+            return None
+        if self._ahead is None or self._ahead[0] != step:
+            self._ahead = (step, self._on_device(batches))
+        return self._ahead[1]
+
+    def close(self) -> None:
+        """Stop the worker processes."""
+        self._stream.close()
+
+    def _on_device(self, sequences: list[Batch]) -> Step:
+        starts = range(0, len(sequences), self._sequences)
+        batches = [Batch.joined(sequences[start : start + self._sequences]) for start in starts]
+        ids = [self._subtokenizers.of(batch.draw.languages).global_ids for batch in batches]
+        pairs = list(zip(batches, ids, strict=True))
+        return Step(
+            batches,
+            [MicroBatch.of(one.inputs, one.targets, rows, self._device) for one, rows in pairs],
+            [(one.targets.size, len(rows)) for one, rows in pairs],
+        )

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, TypeVar
 
 import torch
@@ -33,10 +34,9 @@ from modtok_cli.training.rows.copies import Copies, Download, Upload
 from modtok_cli.training.rows.table import AdamW, RowTable
 
 Result = TypeVar("Result")
-Unions = Mapping[str, tuple[torch.Tensor, torch.Tensor]]
 # Ids by table, (n,) int64 ascending, of rows that this rank owns.
 Ids = Mapping[str, torch.Tensor]
-# Rows by table: ids (n,) and weights (n, d) float32.
+# Rows by table: ids (n,) and weights or gradients (n, d) float32.
 Rows = dict[str, tuple[torch.Tensor, torch.Tensor]]
 Hook = Callable[[str], None]
 
@@ -121,9 +121,7 @@ class _Stage:
     def view(
         self, name: str, turn: int, shape: tuple[int, ...], dtype: torch.dtype
     ) -> torch.Tensor:
-        count = 1
-        for length in shape:
-            count *= length
+        count = prod(shape)
         held = self._held.get((name, turn))
         if held is None or len(held) < count or held.dtype != dtype:
             # A quarter more than needed: sets of languages differ, and pinning is slow.
@@ -161,18 +159,12 @@ class OffloadedRows:
         self._late: Rows = {}
 
     def begin(self, wanted: Ids, upcoming: Ids | None = None) -> dict[str, torch.Tensor]:
-        """Rows `wanted` in a step, on the device; `upcoming` are those of the next call, if known.
-
-        Raises:
-            ModtokError: an update failed.
-        """
+        """Rows of a step, on the device; `upcoming` are those of the next call, if known."""
         fetched, self._fetched = self._fetched, None
         if fetched is None or fetched.wanted is not wanted:
             fetched = self._fetch(wanted, self._late)
         self._late = {}
-        if self._pending is not None:
-            self._apply(self._pending)
-            self._pending = None
+        self._apply_pending()
         if self.delay and upcoming is not None:
             self._fetched = self._fetch(upcoming, {})
         started = time.perf_counter()
@@ -181,7 +173,7 @@ class OffloadedRows:
         self._at("take")
         return {name: self._copies.arrive(upload)[0] for name, upload in uploads.items()}
 
-    def update(self, unions: Unions, lr: float) -> None:
+    def update(self, unions: Rows, lr: float) -> None:
         """Schedule the update by the step's clipped gradients: (ids, gradients) by table."""
         self._steps += 1
         turn = self._steps % 2
@@ -197,8 +189,7 @@ class OffloadedRows:
         self._at("put")
         self._pending = _Update(downloads, lr)
         if not self.delay:
-            self._apply(self._pending)
-            self._pending = None
+            self._apply_pending()
 
     def read(self, wanted: Ids) -> dict[str, torch.Tensor]:
         """Rows for evaluation, with every update applied; on the device of the ids."""
@@ -213,8 +204,7 @@ class OffloadedRows:
         if self._pending is not None:
             pending = self._pending
             self._late = self._worker.result(self._worker.do(lambda: self._keep(pending)))
-            self._apply(pending)
-            self._pending = None
+            self._apply_pending()
         self._worker.finish()
 
     @property
@@ -256,7 +246,11 @@ class OffloadedRows:
 
         return _Fetched(wanted, self._worker.do(job))
 
-    def _apply(self, update: _Update) -> None:
+    def _apply_pending(self) -> None:
+        update, self._pending = self._pending, None
+        if update is None:
+            return
+
         def job() -> None:
             self._at("update")
             received = {name: one.wait() for name, one in update.downloads.items()}

@@ -7,19 +7,21 @@ Rows are sharded over all ranks round-robin by id, so that each shard holds a pa
 language: shard s of n has the ids s, s + n, s + 2n, … (which rank that is: `rows.exchange`).
 
 On a GPU an update gathers, computes and scatters in blocks. In host memory it is one pass
-in place (`rows.kernel`), for tables of a CPU run and for offloaded tables alike, so that
+in place (`core.rows`), for tables of a CPU run and for offloaded tables alike, so that
 both agree bit for bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
 
-from modtok_cli.training.rows.thread_team import ThreadTeam, team_of
+from modtok_cli.core.rows import copy_rows, touch, update_rows
 
 # Rows updated at a time: bounds the memory of an update.
 _BLOCK = 16384
@@ -47,8 +49,32 @@ class AdamW:
         return self.weight_decay if kind in self.decayed else 0.0
 
 
-# Allocates zeros of a shape and dtype.
-Zeros = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
+class ThreadTeam:
+    """A number of threads, including the caller's. For one caller at a time."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._pool = ThreadPoolExecutor(threads - 1, "rows") if threads > 1 else None
+
+    def share(self, work: Callable[[int, int], None]) -> None:
+        """Run `work(i, n)`, which releases the GIL, for every i < n; return when all have ended.
+
+        Part i is the same in every call, but may run in another thread.
+        """
+        others = []
+        if self._pool is not None:
+            others = [self._pool.submit(work, i, self.threads) for i in range(1, self.threads)]
+        try:
+            work(0, self.threads)
+        finally:
+            errors = [one.exception() for one in others]
+        for error in errors:
+            if error is not None:
+                raise error
+
+
+# Callers use the team of a size one after the other.
+team_of = cache(ThreadTeam)
 
 
 class RowTable:
@@ -69,29 +95,26 @@ class RowTable:
         shards: int = 1,
         device: torch.device | None = None,
         moments: torch.dtype = torch.float32,
-        zeros: Zeros | None = None,
+        zeros: Callable[[tuple[int, ...], torch.dtype], torch.Tensor] | None = None,
         team: ThreadTeam | None = None,
     ) -> None:
         self.size, self.width = size, width
         self.shard, self.shards = shard, shards
         count = (size - shard + shards - 1) // shards
-        where = device or torch.device("cpu")
-        zeros = zeros or (lambda shape, dtype: torch.zeros(shape, dtype=dtype, device=where))
+        zeros = zeros or (lambda shape, dtype: torch.zeros(shape, dtype=dtype, device=device))
         self.weight = zeros((count, width), torch.float32)
         self.moment1 = zeros((count, width), moments)
         self.moment2 = zeros((count, width), moments)
         self.steps = zeros((count,), torch.int32)
         self._team = team
         # The same memory as NumPy arrays, for the kernels; None on a GPU.
-        self._arrays: tuple[Any, Any, Any, Any] | None = None
+        self._arrays: tuple[Any, ...] | None = None
         if self.weight.device.type == "cpu":
             state = (self.weight, self.moment1, self.moment2, self.steps)
-            self._arrays = (_array(state[0]), _array(state[1]), _array(state[2]), _array(state[3]))
+            self._arrays = tuple(map(_array, state))
 
     def touch(self) -> None:
         """Commit the memory: the thread that will update a row writes zeros to it."""
-        from modtok_cli.core.rows import touch
-
         assert self._arrays is not None
         arrays = self._arrays[:3]
 
@@ -124,8 +147,6 @@ class RowTable:
 
     def gather_into(self, ids: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """Copy the rows of `ids` to `out`, (len(ids), width); both in host memory."""
-        from modtok_cli.core.rows import copy_rows
-
         assert self._arrays is not None
         weight, rows, target = self._arrays[0], self.local_rows(ids).numpy(), _array(out)
         self._workers.share(lambda i, n: copy_rows(weight, rows, target, i, n))
@@ -143,7 +164,12 @@ class RowTable:
         in steps in which it is active. `ids` are unique.
         """
         if self._arrays is not None:
-            self._update_in_place(ids, gradients, lr, adamw)
+            w, m, v, counts = self._arrays
+            places, g = self.local_rows(ids).numpy(), _array(gradients.contiguous())
+            rates = (lr, adamw.beta1, adamw.beta2, adamw.epsilon, adamw.decay("embeddings"))
+            self._workers.share(
+                lambda part, parts: update_rows(w, m, v, counts, places, g, part, parts, *rates)
+            )
             return
         for start in range(0, len(ids), _BLOCK):
             rows = self.local_rows(ids[start : start + _BLOCK])
@@ -153,22 +179,6 @@ class RowTable:
             _adamw(w, m, v, g, steps, lr, adamw)
             self.weight[rows], self.moment1[rows], self.moment2[rows] = w, m, v
             self.steps[rows] = steps
-
-    def _update_in_place(
-        self, ids: torch.Tensor, gradients: torch.Tensor, lr: float, adamw: AdamW
-    ) -> None:
-        from modtok_cli.core.rows import update_rows
-
-        assert self._arrays is not None
-        state = self._arrays
-        received = (self.local_rows(ids).numpy(), _array(gradients.contiguous()))
-        decay = adamw.decay("embeddings")
-        settings = (lr, adamw.beta1, adamw.beta2, adamw.epsilon)
-
-        def mine(part: int, parts: int) -> None:
-            update_rows(*state, *received, part, parts, *settings, decay)
-
-        self._workers.share(mine)
 
     @torch.no_grad()
     def update_dense(
@@ -194,9 +204,7 @@ class RowTable:
 
 def _array(tensor: torch.Tensor) -> Any:
     """A tensor in host memory as a NumPy array; bfloat16 as its bits."""
-    if tensor.dtype == torch.bfloat16:
-        return tensor.view(torch.uint16).numpy()
-    return tensor.numpy()
+    return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def _adamw(

@@ -1,0 +1,128 @@
+"""What benchmarks share: machine, corpora, times, processes, and rows as JSON lines."""
+
+from __future__ import annotations
+
+import io
+import os
+import platform
+import resource
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+import zstandard
+
+ROOT = Path(__file__).parents[1]
+SAMPLE = ROOT / "examples" / "sample"
+
+
+def describe() -> str:
+    """Processor, cores, memory, Python and the libraries that matter."""
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    libraries = ", ".join(
+        f"{name} {version(name)}" for name in ("numpy", "tokenizers", "sentencepiece")
+    )
+    return (
+        f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}, "
+        f"{libraries}"
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """Wall and processor seconds, and the largest resident size in MiB."""
+
+    wall: float
+    cpu: float
+    peak: float
+
+
+def timed(command: list[str], cwd: Path | None = None) -> Run:
+    """Run a command as a process of its own; its output is thrown away."""
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)}: exit {process.returncode}")
+    return Run(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def peak_of_self() -> float:
+    """Largest resident size of this process in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+# The languages of the paper.
+LANGUAGES = (
+    "bg", "cs", "da", "de", "el", "en", "es", "et", "fi", "fr", "hu", "it", "lt", "lv", "nl", "pl",
+    "pt", "ro", "sk", "sl", "sv",
+)  # fmt: skip
+
+
+def texts(path: Path) -> Iterator[str]:
+    """The documents of a `.jsonl.zst` file, read without modtok."""
+    with open(path, "rb") as handle:
+        stream = zstandard.ZstdDecompressor().stream_reader(handle)
+        for line in io.TextIOWrapper(stream, encoding="utf-8", newline="\n"):
+            yield orjson.loads(line)["text"]
+
+
+OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+
+
+def emit(row: Mapping[str, Any]) -> None:
+    """Print one row at once, so that an interrupted benchmark leaves what it measured."""
+    print(orjson.dumps(row, option=OPTIONS).decode(), flush=True)
+
+
+Result = TypeVar("Result")
+
+
+def best(repeat: int, call: Callable[[], Result]) -> tuple[float, Result]:
+    """Wall-clock seconds of the fastest of `repeat` calls, and the result of the last."""
+    seconds = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        result = call()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds), result
+
+
+def best_seconds(call: Callable[[], object], repeat: int) -> float:
+    """Wall-clock seconds of the fastest of `repeat` calls."""
+    return best(repeat, call)[0]
+
+
+def first_call(call: Callable[[], object]) -> float:
+    """Wall-clock seconds of one call."""
+    return best(1, call)[0]
+
+
+def alive_in_session(session: int) -> list[int]:
+    """Living processes of a session, its leader included (Linux, by /proc)."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # the process ended meanwhile
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append(int(entry.name))
+    return found

@@ -1,1 +1,0 @@
-"""What several benchmarks use: facts of the machine, timing, rows, corpora."""

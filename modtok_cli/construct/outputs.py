@@ -1,0 +1,184 @@
+"""Outputs that exist: finished with the same settings, replaced, or extended with the old kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import refuse_others
+from modtok_cli.construct.journal import clear_finished
+from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.modular.directory import check_place
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.languages import is_language
+
+if TYPE_CHECKING:
+    from modtok_cli.construct.learner import Learner
+
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.files import atomic_directory, clear
+from modtok_cli.modular.comparison import containment
+from modtok_cli.modular.directory import is_modular
+
+_REPLACE = "choose another -o, or --force to replace it"
+
+
+def check_modular(
+    request: Request, learner: Learner, languages: Sequence[str], *, ordered: bool
+) -> BuildReport | None:
+    """The report of a modular directory that exists with these settings; None to build it.
+
+    Settings that it records beyond those of the learner are results, and are not compared.
+    The order of the languages is compared if `ordered`.
+
+    Raises:
+        UsageError: something else exists there and `force` was not given.
+    """
+    output = request.output
+    if not output.exists():
+        return None
+    if request.force:
+        check_place(output)  # now, not after hours of learning
+        return None
+    if not (output / "manifest.json").is_file():
+        raise UsageError(
+            "exists but is not a tokenizer directory", where=str(output), remedy=_REPLACE
+        )
+    existing = ModularTokenizer.load(output)
+    settings = learner.recorded()
+    same = (
+        existing.algorithm == learner.algorithm
+        and existing.segmentation == learner.segmentation
+        and existing.pretokenizer is learner.pretokenizer
+        and sorted(existing.languages) == sorted(languages)
+        and (not ordered or list(existing.languages) == list(languages))
+        and existing.k == learner.k
+        and {name: existing.settings.get(name) for name in settings} == settings
+        and existing.vocabulary.specials == learner.specials
+    )
+    if not same:
+        raise UsageError(
+            f"exists with other settings ({existing.algorithm}; "
+            f"{', '.join(existing.languages)}; k = {existing.k})",
+            where=str(output),
+            remedy=_REPLACE,
+        )
+    clear_finished(output)
+    request.progress.warn(
+        f"{output} is already finished with these settings; --force builds it again"
+    )
+    return report_of(existing, output)
+
+
+def check_files(request: Request, suffixes: Sequence[str]) -> None:
+    """Refuse an existing directory of plain tokenizers, or with `force` one of anything else.
+
+    Raises:
+        UsageError: it exists and `force` was not given, or it holds other files than
+            `<lang>` with one of `suffixes`.
+    """
+    check_absent(request)
+
+    def ours(name: str) -> bool:
+        path = Path(name)
+        return path.suffix in suffixes and is_language(path.stem)
+
+    refuse_others(request.output, ours)
+
+
+def check_absent(request: Request) -> None:
+    """Refuse an output that exists, unless `force` was given.
+
+    Raises:
+        UsageError: it exists.
+    """
+    if request.output.exists() and not request.force:
+        clear_finished(request.output)
+        raise UsageError(
+            "already exists", where=str(request.output), remedy="choose another -o, or --force"
+        )
+
+
+def report_of(tokenizer: ModularTokenizer, output: Path) -> BuildReport:
+    """A row per language of an existing tokenizer."""
+    sizes = tokenizer.token_membership.sum(axis=0)
+    lines = [
+        {"language": language, "tokens": int(size), "total": tokenizer.size}
+        for language, size in zip(tokenizer.languages, sizes, strict=True)
+    ]
+    return BuildReport(output, tokenizer.signature, lines)
+
+
+def refuse_disagreement(directory: Path, options: Mapping[str, tuple[object, object]]) -> None:
+    """Refuse settings that differ from those of the tokenizer in `directory`.
+
+    `options`: option → value given (None: not given) and value of the tokenizer.
+
+    Raises:
+        UsageError: names the first option that differs, and both values.
+    """
+    for name, (given, existing) in options.items():
+        if given is not None and given != existing:
+            if isinstance(existing, bool):
+                built = "with it" if existing else "without it"
+            else:
+                built = f"with {_shown(existing)}, not with {_shown(given)}"
+            raise UsageError(
+                f"{directory} was built {built}",
+                where=name,
+                remedy=f"omit {name}, or build another tokenizer",
+            )
+
+
+def prove_unchanged(extended: ModularTokenizer, base: ModularTokenizer) -> str:
+    """Compare a tokenizer with the one it extends; gives the proof as text.
+
+    Raises:
+        ModtokError: an id, merge or language of `base` would change.
+    """
+    proof = containment(extended, base)
+    if not proof.holds:
+        raise ModtokError(
+            f"the extended tokenizer does not contain the old one: {proof}",
+            remedy="nothing was written; please report this",
+        )
+    return str(proof)
+
+
+@contextmanager
+def previous_version(directory: Path, signature: str) -> Iterator[Path]:
+    """Keep a copy of a tokenizer directory that the block replaces, as `NAME.SIGNATURE`.
+
+    Yields the path of the copy; removes it if the block fails, unless it existed before.
+
+    Raises:
+        ModtokError: the copy cannot be written, or another entry has its name.
+    """
+    kept = directory.parent / f"{directory.name}.{signature}"
+    existed = kept.exists()
+    if existed and not (is_modular(kept) and ModularTokenizer.load(kept).signature == signature):
+        raise ModtokError(
+            "exists, but the old version must be kept there",
+            where=str(kept),
+            remedy="move it away, or write to another directory with -t and -o",
+        )
+    if not existed:
+        with atomic_directory(kept) as beside:
+            shutil.copytree(directory, beside, dirs_exist_ok=True)
+    try:
+        yield kept
+    except BaseException:
+        if not existed:
+            clear(kept)
+        raise
+
+
+def _shown(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,208 @@
+"""What the journal of a build holds: Unigram models and the state of EM, or learned merges.
+
+A Unigram model is kept as soon as it is learned, since starting a trainer takes longer than that.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.records import from_json
+from modtok_cli.base.signature import digest
+from modtok_cli.construct.journal import Arrays, Kept
+from modtok_cli.learn.em import Halfway, Step
+from modtok_cli.learn.merges import LearnedMerges
+from modtok_cli.learn.pieces import LearnedPieces
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.languages import is_language
+
+
+class UnigramState:
+    """Models by language and the state of EM; safe to use from any thread.
+
+    A model is identified by the fingerprint of its text too, and EM by a `mark`, so that
+    neither is used for other text. The text of one language may change; the models of the
+    other languages remain usable.
+    """
+
+    def __init__(self, specials: Sequence[str]) -> None:
+        self._specials = tuple(specials)
+        self._lock = threading.Lock()
+        self._models: dict[str, tuple[str, LearnedPieces]] = {}
+        self._em: tuple[str, Halfway] | None = None
+
+    def model(self, language: str, counts: WordCounts) -> LearnedPieces | None:
+        """The model of this language if it was learned from this text."""
+        with self._lock:
+            fingerprint, model = self._models.get(language, ("", None))
+        return model if model is not None and fingerprint == counts.fingerprint() else None
+
+    def add(self, language: str, counts: WordCounts, model: LearnedPieces) -> None:
+        """Add a model."""
+        fingerprint = counts.fingerprint()
+        with self._lock:
+            self._models[language] = (fingerprint, model)
+
+    def em(self, mark: str) -> Halfway | None:
+        """The state of EM, if it is of this `mark`."""
+        return self._em[1] if self._em is not None and self._em[0] == mark else None
+
+    def set_em(self, mark: str, state: Halfway) -> None:
+        """Replace the state of EM."""
+        with self._lock:
+            self._em = (mark, state)
+
+    def to_kept(self) -> Kept:
+        """All of it, for a journal."""
+        arrays: dict[str, Any] = {}
+        notes: dict[str, Any] = {"models": {}, "em": None}
+        with self._lock:
+            for language, (fingerprint, model) in self._models.items():
+                arrays[f"{language}.data"] = model.token_data
+                arrays[f"{language}.offsets"] = model.token_offsets
+                arrays[f"{language}.scores"] = model.scores
+                notes["models"][language] = fingerprint
+            if self._em is not None:
+                mark, state = self._em
+                arrays["em"] = state.expected
+                notes["em"] = {"mark": mark, "steps": [asdict(step) for step in state.steps]}
+        return Kept(arrays, notes)
+
+    def restore(self, kept: Kept) -> None:
+        """Replace all of it by the content of a journal.
+
+        Raises:
+            ModtokError, ValueError, LookupError, TypeError, AttributeError: it is not valid.
+        """
+        models, em = _models_of(kept, self._specials), _em_of(kept)
+        with self._lock:
+            self._models, self._em = models, em
+
+
+def em_mark(
+    united: LearnedPieces,
+    tables: Mapping[str, WordCounts],
+    factors: Mapping[str, float],
+    settings: Mapping[str, Any],
+) -> str:
+    """Hash of everything that decides the course of EM: pieces, texts, weights, start and end."""
+    texts = [(name, table.fingerprint(), factors[name]) for name, table in tables.items()]
+    return digest(
+        united.token_data.tobytes(),
+        united.token_offsets.tobytes(),
+        united.scores.tobytes(),
+        united.token_membership.tobytes(),
+        repr(texts).encode(),
+        repr(sorted(settings.items())).encode(),
+        length=64,
+    )
+
+
+def _models_of(kept: Kept, specials: tuple[str, ...]) -> dict[str, tuple[str, LearnedPieces]]:
+    found = {}
+    for language, fingerprint in kept.notes["models"].items():
+        scores = kept.arrays[f"{language}.scores"].copy()
+        model = LearnedPieces(
+            (language,),
+            specials,
+            kept.arrays[f"{language}.data"].copy(),
+            kept.arrays[f"{language}.offsets"].copy(),
+            scores,
+            np.ones((len(scores), 1), dtype=np.bool_),
+        )
+        if not (is_language(language) and _is_valid(model)):
+            raise ValueError("not a model")
+        found[language] = (str(fingerprint), model)
+    return found
+
+
+def _is_valid(model: LearnedPieces) -> bool:
+    """Whether shapes and types are those of `LearnedPieces`; the core trusts them."""
+    data, offsets, scores = model.token_data, model.token_offsets, model.scores
+    return (
+        [array.dtype.name for array in (data, offsets, scores)] == ["uint8", "int64", "float64"]
+        and data.ndim == offsets.ndim == scores.ndim == 1
+        and len(offsets) == len(scores) + 1 >= model.first + 1
+        and offsets[0] == 0
+        and offsets[-1] == len(data)
+        and bool((offsets[1:] > offsets[:-1]).all())
+        and bool(np.isfinite(scores).all())
+    )
+
+
+def _em_of(kept: Kept) -> tuple[str, Halfway] | None:
+    notes = kept.notes["em"]
+    if notes is None:
+        return None
+    expected = kept.arrays["em"].copy()
+    if expected.dtype != np.float64 or expected.ndim != 1 or not expected.sum() > 0:
+        raise ValueError("not expected counts")
+    steps: Sequence[Step] = [from_json(Step, step, "journal") for step in notes["steps"]]
+    if not steps:
+        raise ValueError("no step")
+    return str(notes["mark"]), Halfway(expected, tuple(steps))
+
+
+def merges_to_arrays(learned: LearnedMerges) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of learned merges; languages and special tokens are stored elsewhere."""
+    return {
+        "token_data": learned.token_data,
+        "token_offsets": learned.token_offsets,
+        "merges": learned.merges,
+        "token_membership": learned.token_membership.astype(np.uint8),
+        "merge_membership": learned.merge_membership.astype(np.uint8),
+    }
+
+
+def merges_from_arrays(
+    arrays: Arrays, languages: Sequence[str], specials: Sequence[str]
+) -> LearnedMerges:
+    """Learned merges from `merges_to_arrays`.
+
+    Raises:
+        ValueError, LookupError, TypeError, AttributeError: the arrays are not valid; the
+            core trusts shapes, types and ids.
+    """
+    learned = LearnedMerges(
+        tuple(languages),
+        tuple(specials),
+        arrays["token_data"],
+        arrays["token_offsets"],
+        arrays["merges"],
+        arrays["token_membership"].astype(np.bool_),
+        arrays["merge_membership"].astype(np.bool_),
+    )
+    if not (all(map(is_language, languages)) and _are_merges(learned)):
+        raise ValueError("the arrays are not those of learned merges")
+    return learned
+
+
+def _are_merges(learned: LearnedMerges) -> bool:
+    """Whether shapes and types are those of `LearnedMerges`, and all ids in the vocabulary."""
+    offsets, merges, languages = learned.token_offsets, learned.merges, len(learned.languages)
+    kinds = (
+        (learned.token_data, np.uint8, 1),
+        (offsets, np.int64, 1),
+        (merges, np.int32, 2),
+        (learned.token_membership, np.bool_, 2),
+        (learned.merge_membership, np.bool_, 2),
+    )
+    if any(array.dtype != kind or array.ndim != rank for array, kind, rank in kinds):
+        return False
+    size = len(offsets) - 1
+    return (
+        size >= len(learned.specials) + 256
+        and offsets[0] == 0
+        and offsets[-1] == len(learned.token_data)
+        and bool((offsets[1:] >= offsets[:-1]).all())
+        and merges.shape[1] == 3
+        and bool(((merges >= 0) & (merges < size)).all())
+        and learned.token_membership.shape == (size, languages)
+        and learned.merge_membership.shape == (len(merges), languages)
+    )

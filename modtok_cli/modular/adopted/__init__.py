@@ -1,0 +1,1 @@
+"""Tokenizers of other programs made modular: T is their own file."""

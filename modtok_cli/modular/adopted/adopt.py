@@ -1,0 +1,271 @@
+"""Make an existing tokenizer modular: T is the original, a language has what its text uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import orjson
+
+from modtok_cli.base.arrays import BoolArray, Int64Array
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import (
+    Data,
+    FilePath,
+    Force,
+    Langs,
+    ModularOutput,
+    Threads,
+    optional_path,
+)
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
+from modtok_cli.base.reading import read_file
+from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.modular.directory import check_place, is_modular
+from modtok_cli.modular.manifest import Corpus
+from modtok_cli.modular.segmenters.json_frame import parse_document
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.corpus import count_corpus, count_languages
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.languages import optional_languages
+from modtok_cli.text.reading import Reading
+from modtok_cli.text.workspace import language_files
+
+END_OF_TEXT = ("<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>")
+"""Usual names of the token between documents."""
+ADOPTED_END = "end_of_text"
+"""Setting of an adopted tokenizer: the text of its token between documents, or None."""
+_CONFIG_LIMIT = 1 << 26
+
+
+def read_tokenizer_file(path: Path) -> TokenizerFile:
+    """The `tokenizer.json` at `path`, or in the directory `path`."""
+    file = path / "tokenizer.json" if path.is_dir() else path
+    if not file.is_file():
+        raise UsageError(
+            "has no tokenizer.json" if path.is_dir() else "does not exist",
+            where=str(path),
+            remedy="pass a tokenizer.json, or the directory of a model",
+        )
+    return TokenizerFile(parse_document(read_file(file, factor=16), str(file)), str(file))
+
+
+def check_output(output: Path, *, force: bool = False) -> None:
+    """Refuse an output that exists, unless it is a modular directory and `force` is given."""
+    check_place(output)
+    if is_modular(output) and not force:
+        raise UsageError(
+            "already exists", where=str(output), remedy="choose another -o, or use --force"
+        )
+
+
+def find_end_of_text(path: Path, file: TokenizerFile) -> str | None:
+    """The token that ends a text, of the tokenizer at `path`; None if nothing tells.
+
+    It is `eos_token` of tokenizer_config.json, else the first `eos_token_id` of
+    generation_config.json or config.json, else a special token with a usual name.
+    """
+    place = path if path.is_dir() else path.parent
+    candidates: list[object] = [_setting(place / "tokenizer_config.json", "eos_token")]
+    for name in ("generation_config.json", "config.json"):
+        index = _setting(place / name, "eos_token_id")
+        index = index[0] if isinstance(index, list) and index else index
+        if type(index) is int and 0 <= index < file.size:
+            candidates.append(file.names[index])
+    for value in (*candidates, *END_OF_TEXT):
+        text = value.get("content") if isinstance(value, Mapping) else value
+        if isinstance(text, str) and text in file.ids:
+            return text
+    return None
+
+
+def _setting(path: Path, name: str) -> object:
+    """A field of a JSON file; None if there is none."""
+    if not path.is_file():
+        return None
+    try:
+        content = orjson.loads(read_file(path, largest=_CONFIG_LIMIT))
+    except ValueError as error:
+        raise ModtokError(f"is not JSON ({error})", where=str(path)) from error
+    return content.get(name) if isinstance(content, dict) else None
+
+
+def token_counts(file: TokenizerFile, counts: WordCounts) -> Int64Array:
+    """How often each token occurs in a text; (V,) int64."""
+    return Subtokenizer(Library(file)).token_occurrences(counts)
+
+
+def members(
+    file: TokenizerFile, counts: Int64Array, k: int | None = None, coverage: float | None = None
+) -> BoolArray:
+    """The tokens of a text and all that they are built from, (V,) bool.
+
+    counts (V,) int64 are those of `token_counts`. With `k`, the k tokens of greatest use, needed
+    ones included; with `coverage`, as few as possible such that the text takes at most
+    1 + (1 - coverage) times as many tokens. See `derivation.prune`.
+    """
+    from modtok_cli.modular.adopted.derivation import prune
+
+    if coverage is not None and not 0 < coverage <= 1:
+        raise UsageError(f"coverage {coverage} is not between 0 and 1", where="--coverage")
+    mask = file.closed(counts > 0)
+    if k is None and coverage is None:
+        return mask
+    total = int(counts.sum())
+    loss = total << 32 if coverage is None else int((1 - coverage) * total)
+    pruned = prune(mask, counts, file.derivation, file.merges, file.pieces, k or 0, loss)
+    if k is not None and coverage is None and int(pruned.sum()) > k:
+        raise UsageError(
+            f"{k:,} tokens are too few: {int(pruned.sum()):,} cannot be removed",
+            where="-k",
+            remedy=f"choose at least {int(pruned.sum()):,}",
+        )
+    return pruned
+
+
+Coverage = Annotated[
+    float | None,
+    Option(
+        "Drop rare tokens while texts grow by at most 1 − SHARE.", metavar="SHARE", low=0, high=1
+    ),
+]
+
+
+@public
+def adopt(
+    tokenizer: Annotated[
+        FilePath,
+        Option(
+            "A tokenizer.json, or the directory of a Hugging Face model.",
+            argument=True,
+            metavar="TOKENIZER",
+        ),
+    ],
+    languages: Langs = None,
+    *,
+    data: Data = Path("data"),
+    k: Annotated[
+        int | None,
+        Option(
+            "Keep the N most used tokens of each language; all used tokens by default.",
+            flags="-k --budget",
+            key="k",
+            metavar="N",
+            low=257,
+        ),
+    ] = None,
+    coverage: Coverage = None,
+    end_of_text: Annotated[
+        str | None,
+        Option(
+            "Token between documents, for pretrain. Default: eos_token of the files beside the "
+            "tokenizer.",
+            metavar="TOKEN",
+        ),
+    ] = None,
+    output: ModularOutput = None,
+    reading: Reading = Reading(),
+    threads: Threads = None,
+    force: Force = False,
+    progress: Progress = SILENT,
+) -> ModularTokenizer:
+    """Make an existing tokenizer modular.
+
+    The vocabulary and its ids stay as they are. A language gets the tokens that its text in
+    data/ uses, with all tokens that the merges build them from. Then extract, slice, nsl,
+    fairness and inspect work for any set of the languages, and pretrain --init-from continues
+    the model with it.
+
+    TOKENIZER is a byte-level BPE, a SentencePiece BPE or a Unigram tokenizer.json. Text in other
+    languages stays lossless if the tokenizer has bytes.
+
+    Returns:
+        The tokenizer, which is written only if `output` is given.
+
+    Examples:
+        >>> adopted = modtok.adopt("bpe/fi.json", "en,fi", data="data")
+        >>> adopted.subset("fi").size <= adopted.size
+        True
+
+    Raises:
+        UsageError: another type of tokenizer, an unknown language or token, an invalid budget, or
+            `output` exists.
+        ModtokError: the file is damaged, or there is no text.
+    """
+    source, place = Path(tokenizer), optional_path(output)
+    if place is not None:
+        check_output(place, force=force)
+    file = read_tokenizer_file(source)
+    if end_of_text is not None and end_of_text not in file.ids:
+        raise UsageError(
+            f"the tokenizer has no token '{end_of_text}'",
+            where="--end-of-text",
+            remedy="name a special token, as tokenizer.json spells it",
+        )
+    end_of_text = end_of_text or find_end_of_text(source, file)
+    files = language_files(Path(data), optional_languages(languages), reading, progress=progress)
+    counted = count_languages(
+        files, pretokenizer=file.pretokenizer, reading=reading, progress=progress, threads=threads
+    )
+    adopted = adopt_counts(
+        file, counted, k=k, coverage=coverage, end_of_text=end_of_text, progress=progress
+    )
+    if place is not None:
+        adopted.save(place)
+    return adopted
+
+
+def adopt_counts(
+    file: TokenizerFile,
+    counted: Mapping[str, WordCounts],
+    *,
+    k: int | None = None,
+    coverage: float | None = None,
+    end_of_text: str | None = None,
+    progress: Progress = SILENT,
+) -> ModularTokenizer:
+    """As `adopt`, from the word counts of each language; `end_of_text` is in all of them."""
+    masks, corpora = [], {}
+    with progress.task("counting tokens", len(counted), "languages") as task:
+        for language, counts in counted.items():
+            masks.append(members(file, token_counts(file, counts), k, coverage))
+            size = counts.size
+            corpora[language] = Corpus(
+                counts.fingerprint(), size.documents, size.characters, size.bytes
+            )
+            task.advance()
+    membership = np.column_stack(masks)
+    if end_of_text is not None:
+        needed = np.zeros(file.size, dtype=np.bool_)
+        needed[file.ids[end_of_text]] = True
+        membership |= file.closed(needed)[:, None]
+    return ModularTokenizer(
+        algorithm="adopt",
+        languages=tuple(counted),
+        k=k or int(membership.sum(axis=0).max()),
+        segmenter=ModularLibrary.of_members(file, membership),
+        token_membership=membership,
+        settings={"k": k, "coverage": coverage, ADOPTED_END: end_of_text},
+        corpora=corpora,
+        where=file.where,
+    )
+
+
+def used_tokens(
+    file: TokenizerFile,
+    texts: Sequence[Path | str],
+    *,
+    k: int | None = None,
+    coverage: float | None = None,
+    reading: Reading = Reading(),
+    progress: Progress = SILENT,
+) -> BoolArray:
+    """The tokens that texts of any language use; see `members`."""
+    counts = count_corpus(texts, pretokenizer=file.pretokenizer, reading=reading, progress=progress)
+    return members(file, token_counts(file, counts), k, coverage)

@@ -1,0 +1,269 @@
+"""A `tokenizer.json` of any origin, restricted to some of its tokens.
+
+Everything else stays as it is: normalizer, pre-tokenizer, decoder, settings of the model. Ids
+become contiguous and keep their order, wherever they occur in the file.
+
+Of BPE merges, those stay whose parts and result stay. A text whose segmentation and its
+derivation consist of kept tokens is then segmented as before: at each step the whole tokenizer
+applies the applicable merge of lowest rank; this merge is kept, and it is of lowest rank among
+the kept ones too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from modtok_cli.base.arrays import Int32Array
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.reading import check_depth
+from modtok_cli.modular.vocabulary import spell
+
+IdMap = Mapping[int, int]
+
+# Special tokens that a vocabulary reserves for later use. They are not trained.
+_RESERVED = re.compile(
+    r"[<\[][|]?_?(unused|extra_id|reserved|placeholder|dummy|pad|special)"
+    r"(_special|_token|_tok)*[-_]?\d+[|]?[>\]]",
+    re.IGNORECASE,
+)
+# A byte-level BPE spells 256 bytes; a model with byte fallback has these tokens for them.
+BYTE_TOKENS = frozenset(f"<0x{byte:02X}>" for byte in range(256))
+
+
+def vocabulary_of(document: Mapping[str, Any], where: str) -> dict[str, int]:
+    """Token → id of a `tokenizer.json`, added tokens included."""
+    model = document.get("model")
+    if not isinstance(model, Mapping):
+        raise ModtokError("field 'model' is missing", where=where)
+    kind = model.get("type", "BPE" if "merges" in model else None)
+    vocab = model.get("vocab")
+    if kind == "BPE" and isinstance(vocab, Mapping):
+        ids = dict(vocab)
+    elif kind == "Unigram" and isinstance(vocab, list):
+        try:
+            ids = {row[0]: index for index, row in enumerate(vocab)}
+        except (TypeError, IndexError) as error:
+            raise ModtokError("field 'model.vocab' is damaged", where=where) from error
+    elif kind in ("BPE", "Unigram"):
+        raise ModtokError("field 'model.vocab' is damaged", where=where)
+    else:
+        raise UsageError(
+            f"a tokenizer of type '{kind}' cannot be restricted",
+            where=where,
+            remedy="BPE and Unigram tokenizers can",
+        )
+    for index, token in enumerate(document.get("added_tokens") or ()):
+        try:
+            ids[token["content"]] = token["id"]
+        except (TypeError, KeyError) as error:
+            raise ModtokError(f"field 'added_tokens[{index}]' is damaged", where=where) from error
+    for index in ids.values():
+        if type(index) is not int or not 0 <= index < 1 << 31:
+            raise ModtokError(f"field 'model.vocab': id {index!r} is invalid", where=where)
+    return ids
+
+
+def indispensable(document: Mapping[str, Any], where: str) -> Int32Array:
+    """Ids that every restriction keeps, ascending.
+
+    Bytes, the unknown token, special tokens, and the tokens that the post-processor adds. Special
+    tokens that are only reserved, such as `<unused7>`, are not among them; nor are added tokens
+    that are not special, such as runs of line ends: they are part of the vocabulary.
+    """
+    ids = vocabulary_of(document, where)
+    model = document["model"]
+    names = {
+        token["content"]
+        for token in document.get("added_tokens") or ()
+        if token.get("special") and not _RESERVED.fullmatch(token["content"])
+    }
+    unknown = model.get("unk_token")
+    if unknown in ids:
+        names.add(unknown)
+    needed = {ids[name] for name in names}
+    if type(model.get("unk_id")) is int:
+        needed.add(model["unk_id"])
+    needed.update((ids[at] for ids, at in _id_places(document.get("post_processor"))))
+    needed |= {index for name, index in ids.items() if name in BYTE_TOKENS}
+    if is_byte_level(document):
+        alphabet = set(spell(bytes(range(256))))
+        needed |= {index for name, index in ids.items() if name in alphabet}
+    return np.array(sorted(needed), dtype=np.int32)
+
+
+def restrict(document: Mapping[str, Any], rows: Int32Array, where: str) -> dict[str, Any]:
+    """The tokenizer of the tokens `rows`, ascending ids that hold all `indispensable` ones.
+
+    Token `rows[i]` gets the id i. `document` is not changed.
+
+    Example: of the BPE {a: 0, b: 1, c: 2, ab: 3, abc: 4} with the merges a b, ab c, the ids
+    [0, 1, 3] leave {a: 0, b: 1, ab: 2} and the merge a b.
+    """
+    ids = vocabulary_of(document, where)
+    _check(document, ids, rows, where)
+    new_of = {int(old): new for new, old in enumerate(rows.tolist())}
+    model = dict(document["model"])
+    if isinstance(model["vocab"], Mapping):
+        _restrict_bpe(model, new_of, where)
+    else:
+        _restrict_unigram(model, new_of)
+    return {**restrict_frame(document, new_of), "model": model}
+
+
+def restrict_frame(document: Mapping[str, Any], new_of: IdMap) -> dict[str, Any]:
+    """Everything but the model of a `tokenizer.json` restricted to the ids of `new_of`."""
+    result = {**document, "truncation": None, "padding": None}
+    result["added_tokens"] = [
+        {**token, "id": new_of[token["id"]]}
+        for token in document.get("added_tokens") or ()
+        if token["id"] in new_of
+    ]
+    result["post_processor"] = _renumbered(document.get("post_processor"), new_of)
+    return result
+
+
+def _check(
+    document: Mapping[str, Any], ids: Mapping[str, int], rows: Int32Array, where: str
+) -> None:
+    known = np.fromiter(ids.values(), dtype=np.int64, count=len(ids))
+    strange = np.setdiff1d(rows, known)
+    if len(strange):
+        raise UsageError(f"the tokenizer has no token with id {strange[0]}", where=where)
+    missing = np.setdiff1d(indispensable(document, where), rows)
+    if len(missing):
+        name = next(name for name, index in ids.items() if index == missing[0])
+        raise UsageError(
+            f"token {name!r} (id {missing[0]}) cannot be removed",
+            where=where,
+            remedy="keep bytes, the unknown token and special tokens",
+        )
+
+
+def _restrict_bpe(model: dict[str, Any], new_of: IdMap, where: str) -> None:
+    vocab = {name: new_of[index] for name, index in model["vocab"].items() if index in new_of}
+    merges = []
+    prefix = model.get("continuing_subword_prefix") or ""
+    for rank, merge in enumerate(model.get("merges") or ()):
+        parts = merge.split(" ") if isinstance(merge, str) else merge
+        if len(parts) != 2:
+            raise ModtokError(f"field 'model.merges[{rank}]': {merge!r} is not a pair", where=where)
+        left, right = parts
+        result = left + right.removeprefix(prefix)
+        if left in vocab and right in vocab and result in vocab:
+            merges.append(merge)
+    model["vocab"] = dict(sorted(vocab.items(), key=lambda item: item[1]))
+    model["merges"] = merges
+
+
+def _restrict_unigram(model: dict[str, Any], new_of: IdMap) -> None:
+    rows = model["vocab"]
+    model["vocab"] = [rows[old] for old in sorted(new_of) if old < len(rows)]
+    if type(model.get("unk_id")) is int:
+        model["unk_id"] = new_of[model["unk_id"]]
+
+
+def _renumbered(part: Any, new_of: IdMap) -> Any:
+    """A post-processor with new ids."""
+    part = deepcopy(part)
+    for holder, key in _id_places(part):
+        holder[key] = new_of[holder[key]]
+    return part
+
+
+def _id_places(part: Any) -> Iterator[tuple[Any, int]]:
+    """Lists with ids, and where: `special_tokens` of templates, `cls` and `sep` of others."""
+    if isinstance(part, list):
+        for one in part:
+            yield from _id_places(one)
+    elif isinstance(part, Mapping):
+        for value in part.values():
+            yield from _id_places(value)
+        tokens = part.get("special_tokens")
+        for token in tokens.values() if isinstance(tokens, Mapping) else ():
+            yield from ((token["ids"], place) for place in range(len(token["ids"])))
+        for pair in (part.get("cls"), part.get("sep")):
+            if isinstance(pair, list) and len(pair) == 2 and type(pair[1]) is int:
+                yield pair, 1
+
+
+def is_byte_level(document: Mapping[str, Any]) -> bool:
+    """Whether a pre-tokenizer or decoder spells bytes as visible characters."""
+
+    def found(part: Any) -> bool:
+        if isinstance(part, Mapping):
+            return part.get("type") == "ByteLevel" or any(map(found, part.values()))
+        return isinstance(part, list) and any(map(found, part))
+
+    return found(document.get("pre_tokenizer")) or found(document.get("decoder"))
+
+
+def check_document(document: Mapping[str, Any], where: str) -> None:
+    """Check the types of all that ids, merges and restrictions are read from.
+
+    The type of the model and the ids in its vocabulary are left to `restrict.vocabulary_of`.
+    """
+    model = document.get("model")
+    if not isinstance(model, Mapping):
+        raise ModtokError("field 'model' is missing", where=where)
+    large = ("vocab", "merges")
+    check_depth({**document, "model": {k: v for k, v in model.items() if k not in large}}, where)
+    for path in _damaged(document, model):
+        raise ModtokError(f"field '{path}' is damaged", where=where)
+
+
+def _damaged(document: Mapping[str, Any], model: Mapping[str, Any]) -> Iterator[str]:
+    for name in ("unk_token", "continuing_subword_prefix", "end_of_word_suffix"):
+        if not isinstance(model.get(name), str | None):
+            yield f"model.{name}"
+    vocab, merges = model.get("vocab"), model.get("merges")
+    if isinstance(vocab, list):
+        for index, row in enumerate(vocab):
+            if not (isinstance(row, list) and len(row) == 2 and isinstance(row[0], str)):
+                yield f"model.vocab[{index}]"
+            elif type(row[1]) not in (int, float):
+                yield f"model.vocab[{index}][1]"
+        unknown = model.get("unk_id")
+        if unknown is not None and (type(unknown) is not int or not 0 <= unknown < len(vocab)):
+            yield "model.unk_id"
+    if not isinstance(merges, list | None):
+        yield "model.merges"
+    for rank, row in enumerate(merges or ()):
+        parts = row.split(" ") if isinstance(row, str) else row
+        if not (isinstance(parts, list) and len(parts) == 2 and _are_texts(parts)):
+            yield f"model.merges[{rank}]"
+    yield from _damaged_tokens(document.get("added_tokens"))
+    yield from _damaged_processor(document.get("post_processor"), "post_processor")
+
+
+def _are_texts(parts: list[Any]) -> bool:
+    return isinstance(parts[0], str) and isinstance(parts[1], str)
+
+
+def _damaged_tokens(tokens: Any) -> Iterator[str]:
+    if not isinstance(tokens, list | None):
+        yield "added_tokens"
+        return
+    for index, token in enumerate(tokens or ()):
+        fields = token if isinstance(token, Mapping) else {}
+        if not isinstance(fields.get("content"), str) or type(fields.get("id")) is not int:
+            yield f"added_tokens[{index}]"
+
+
+def _damaged_processor(part: Any, path: str) -> Iterator[str]:
+    """Lists of ids that are none, wherever a processor has them."""
+    if isinstance(part, list):
+        for index, one in enumerate(part):
+            yield from _damaged_processor(one, f"{path}[{index}]")
+    elif isinstance(part, Mapping):
+        for name, value in part.items():
+            yield from _damaged_processor(value, f"{path}.{name}")
+        tokens = part.get("special_tokens")
+        for name, token in tokens.items() if isinstance(tokens, Mapping) else ():
+            ids = token.get("ids") if isinstance(token, Mapping) else None
+            if not (isinstance(ids, list) and all(type(index) is int for index in ids)):
+                yield f"{path}.special_tokens.{name}.ids"

@@ -1,0 +1,194 @@
+"""Segmentation of an adopted tokenizer: its own file, restricted, run as the library runs it.
+
+Where the core splits and merges with the same result they do; else the `tokenizers` library
+encodes. Tokens keep the bytes that they decode to in the middle of a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from modtok_cli.base.tensors import Array
+from modtok_cli.core.segment import Pairs
+from modtok_cli.core.segment import Segmenter as Segmentation
+from modtok_cli.modular.adopted.derivation import UNREACHED, derivation, symbols_of
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.modular.segmenters.interface import (
+    ModularSegmenter,
+    Segmenter,
+    Stored,
+    broken,
+    score_bytes,
+)
+from modtok_cli.modular.segmenters.json_frame import PROVENANCE
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.encoding.encoder import Encoder
+
+
+class Library(Segmenter):
+    """The tokens of a mask of a `tokenizer.json`, with all merges between them.
+
+    `file` is that before the selection.
+    """
+
+    name = "library"
+
+    def __init__(self, file: TokenizerFile, mask: BoolArray | None = None) -> None:
+        super().__init__(file.vocabulary, file.pretokenizer, mask)
+        self.file = file
+
+    @cached_property
+    def merge_ranks(self) -> Int64Array:
+        merges, mask = self.file.merges, self.selection.mask
+        if mask is None:
+            return np.arange(len(merges))
+        return np.flatnonzero(mask[merges].all(axis=1))
+
+    @cached_property
+    def merges(self) -> Int32Array:
+        local = self.selection.local_of_global
+        return np.ascontiguousarray(local[self.file.merges[self.merge_ranks]])
+
+    @cached_property
+    def scores(self) -> Float64Array | None:
+        scores = self.file.scores
+        return None if scores is None else scores[self.selection.global_ids]
+
+    def _encoder(self) -> Encoder:
+        from modtok_cli.modular.encoding.encoder import Encoder
+        from modtok_cli.modular.encoding.library import DividedEncoder, LibraryEncoder
+
+        is_native, is_whole = self.file.form.is_native, self.pretokenizer.is_whole
+        if not is_native or is_whole is not None:
+            library = LibraryEncoder(self.file.restricted(self.selection.global_ids), self.name)
+        if is_native:
+            symbols = self.file.symbols(self.selection.local_of_global)
+            segmenter = Segmentation.by_merges(Pairs(self.merges), symbols)
+            native = Encoder(self.pretokenizer, segmenter)
+        if not is_native:
+            return library
+        return native if is_whole is None else DividedEncoder(native, library, is_whole)
+
+    def digest(self) -> tuple[bytes, ...]:
+        parts = [self.merges.astype("<i4").tobytes(), self.file.frame(self.selection.global_ids)]
+        if self.scores is not None:
+            parts.append(score_bytes(self.scores))
+        return tuple(parts)
+
+    def to_json(self, provenance: Mapping[str, Any]) -> bytes:
+        return self.file.restricted(self.selection.global_ids, provenance)
+
+    @classmethod
+    def misfit(cls, document: Mapping[str, Any]) -> str | None:
+        """Whether `to_json` wrote the document."""
+        provenance = document["model"].get(PROVENANCE)
+        ours = isinstance(provenance, Mapping) and provenance.get("segmentation") == cls.name
+        return None if ours else f"model.{PROVENANCE}"
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
+        return cls(TokenizerFile(document, where))
+
+    def check(self, where: str) -> None:
+        """The file was checked when it was read."""
+
+    def unreachable_tokens(self) -> Int64Array:
+        file = self.file
+        if not file.is_bpe:
+            return np.zeros(0, dtype=np.int64)
+        rows = self.selection.global_ids
+        names = [file.names[index] for index in rows.tolist()]
+        ids = {name: index for index, name in enumerate(names)}
+        flat, offsets = symbols_of(names, ids, file.has_fallback)
+        wanted = np.arange(len(rows), dtype=np.int32)
+        lost = derivation(flat, offsets, wanted, self.merges) == UNREACHED
+        return np.flatnonzero(lost & (file.derivation[rows] >= 0))
+
+
+class ModularLibrary(ModularSegmenter):
+    """T as its own file; a token may belong to no language.
+
+    A language's merges are all those between its tokens.
+    """
+
+    kind = Library
+    covers = False
+
+    def __init__(self, file: TokenizerFile, merge_membership: BoolArray) -> None:
+        rules = (file.vocabulary, file.pretokenizer, file.merges, merge_membership)
+        super().__init__(*rules, scores=file.scores)
+        self.file = file
+
+    @classmethod
+    def of_members(cls, file: TokenizerFile, members: BoolArray) -> Self:
+        """From the token membership; members (V, L) bool."""
+        return cls(file, _between(file.merges, members))
+
+    def subset(self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None) -> Library:
+        """The tokens of the mask with all merges between them."""
+        return Library(self.file, mask)
+
+    def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
+        """Each language has the needed tokens, and with a token all that it is built from."""
+        file = self.file
+        if members.shape != (file.size, len(languages)):
+            expected = (file.size, len(languages))
+            raise broken(where, "token_membership", f"shape {members.shape}, expected {expected}")
+        if not members[file.needed].all():
+            row = np.flatnonzero(file.needed)[int(np.argmin(members[file.needed].all(axis=1)))]
+            raise broken(where, "token_membership", f"token {row} is not in every language")
+        for column, language in enumerate(languages):
+            lacking = file.closed(members[:, column]) & ~members[:, column]
+            if lacking.any():
+                row = int(np.argmax(lacking))
+                raise broken(
+                    where, "token_membership", f"'{language}' lacks token {row}, a part of another"
+                )
+        if not np.array_equal(self.merge_membership, _between(file.merges, members)):
+            raise broken(where, "merge_membership", "is not that of the tokens")
+
+    def digest(self) -> tuple[bytes, ...]:
+        return Library(self.file).digest()
+
+    def check_part(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
+        """As for T: each language by itself."""
+        self.validate(members, languages, where)
+
+    def tensors(self) -> dict[str, Array]:
+        """The derivations, which take a second to find; all else is in the file."""
+        return {"derivation": self.file.derivation.astype("<i4")}
+
+    @classmethod
+    def from_files(cls, stored: Stored) -> Self:
+        """The `tokenizer.json` with the stored derivations."""
+        document, where = stored.document()
+        odd = Library.misfit(document)
+        if odd:
+            raise broken(where, odd, "not as modtok writes it")
+        file = TokenizerFile(document, where)
+        for name, value, field in (
+            ("pretokenizer", file.pretokenizer.name, "pre_tokenizer"),
+            ("specials", list(file.vocabulary.specials), "added_tokens"),
+            ("tokens", file.size, "model.vocab"),
+            ("merges", len(file.merges), "model.merges"),
+        ):
+            if value != stored.manifest[name]:
+                said = f"{value!r}, but manifest.json says {name} {stored.manifest[name]!r}"
+                raise broken(where, field, said)
+        derivation = stored.arrays.take("derivation", np.int32, (file.size,))
+        file.use_derivation(derivation, stored.arrays.where)
+        return cls(file, stored.merge_members)
+
+
+def _between(merges: Int32Array, members: BoolArray) -> BoolArray:
+    """(M, L) bool: merges whose parts and result are in the language."""
+    if not len(merges):
+        return np.zeros((0, members.shape[1]), dtype=np.bool_)
+    inside: BoolArray = members[merges[:, 0]] & members[merges[:, 1]] & members[merges[:, 2]]
+    return inside

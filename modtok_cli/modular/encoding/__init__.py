@@ -1,0 +1,1 @@
+"""Texts and files to ids by a segmenter."""

@@ -1,0 +1,308 @@
+"""Encode a corpus to flat files of token ids: in bounded memory, whole or not at all.
+
+NumPy's files, or Megatron's and nanoGPT's: a directory of either form holds the ids of all
+documents one after the other and where each document is. Ids take two bytes each if the vocabulary
+has at most 65,536 tokens, else four.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import orjson
+
+from modtok_cli.base.arrays import Int32Array, Int64Array
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import atomic_directory, refuse_others
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import AnyTokenizer, FilePath, Force, Texts, Threads, text_paths
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
+from modtok_cli.modular.open import Tokenizer, opened
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.parallel import cores, total_bytes
+from modtok_cli.text.readers import read_spans, text_files
+from modtok_cli.text.reading import Reading
+from modtok_cli.text.text_format import Spans
+
+FACTS = "tokens.json"
+_SMALL = 1 << 16
+_CHUNK = 1 << 20  # numbers that are read back at a time
+_HEADER = 128
+# Megatron's `IndexedDataset`: its mark, the version, and the codes of uint16 and int32.
+_INDEX_MARK = b"MMIDIDX\x00\x00"
+_INDEX_VERSION = 1
+_INDEX_CODES = {2: 8, 4: 4}
+
+
+class TokenFiles(ABC):
+    """Writes the files of one form into an empty directory.
+
+    Attributes:
+        documents, tokens: how many were written.
+        dtype: of an id in the file.
+    """
+
+    names: ClassVar[tuple[str, ...]]
+
+    def __init__(self, directory: Path, vocabulary: int) -> None:
+        self.directory = directory
+        self.dtype = np.dtype("<u2" if vocabulary <= _SMALL else "<u4")
+        self.documents = self.tokens = 0
+
+    @abstractmethod
+    def append(self, ids: Int32Array, ends: Int64Array) -> None:
+        """Write documents: ids (N,) int32, ends (D,) int64 within them, the last one N."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write what needs the totals, and close the files. Not called after an error."""
+
+    def _count(self, ids: Int32Array, ends: Int64Array) -> None:
+        self.documents += len(ends)
+        self.tokens += len(ids)
+
+
+class NpyFiles(TokenFiles):
+    """`tokens.npy` (N,), and `offsets.npy` (D + 1,) int64: document d is offsets[d] to [d + 1]."""
+
+    names = ("tokens.npy", "offsets.npy")
+
+    def __init__(self, directory: Path, vocabulary: int) -> None:
+        super().__init__(directory, vocabulary)
+        self._ids, self._offsets = (_new(directory / name) for name in self.names)
+        for handle in (self._ids, self._offsets):
+            handle.write(bytes(_HEADER))  # filled in when the length is known
+        self._offsets.write(np.zeros(1, dtype="<i8").data)
+
+    def append(self, ids: Int32Array, ends: Int64Array) -> None:
+        self._ids.write(ids.astype(self.dtype).data)
+        self._offsets.write((ends + self.tokens).astype("<i8").data)
+        self._count(ids, ends)
+
+    def close(self) -> None:
+        _finish_npy(self._ids, self.dtype, self.tokens)
+        _finish_npy(self._offsets, np.dtype("<i8"), self.documents + 1)
+
+
+class BinFiles(TokenFiles):
+    """`tokens.bin`, nothing but ids, and `tokens.idx`, Megatron's index of the documents."""
+
+    names = ("tokens.bin", "tokens.idx")
+
+    def __init__(self, directory: Path, vocabulary: int) -> None:
+        super().__init__(directory, vocabulary)
+        self._ids, self._index = (_new(directory / name) for name in self.names)
+        self._index.write(bytes(len(self._head())))
+
+    def _head(self) -> bytes:
+        # A sequence is a document; Megatron counts the ends of documents, from 0.
+        code = _INDEX_CODES[self.dtype.itemsize]
+        numbers = (_INDEX_VERSION, code, self.documents, self.documents + 1)
+        return _INDEX_MARK + struct.pack("<QBQQ", *numbers)
+
+    def append(self, ids: Int32Array, ends: Int64Array) -> None:
+        self._ids.write(ids.astype(self.dtype).data)
+        self._index.write(np.diff(ends, prepend=0).astype("<i4").data)
+        self._count(ids, ends)
+
+    def close(self) -> None:
+        self._ids.close()
+        index, head = self._index, self._head()
+        begin = 0
+        for first in range(0, self.documents, _CHUNK):
+            index.seek(len(head) + 4 * first)
+            lengths = np.frombuffer(index.read(4 * min(_CHUNK, self.documents - first)), "<i4")
+            begins = np.cumsum(lengths, dtype=np.int64) - lengths
+            index.seek(0, 2)
+            index.write(((begins + begin) * self.dtype.itemsize).astype("<i8").data)
+            begin += int(lengths.sum(dtype=np.int64))
+        for first in range(0, self.documents + 1, _CHUNK):
+            last = min(first + _CHUNK, self.documents + 1)
+            index.write(np.arange(first, last, dtype="<i8").data)
+        index.seek(0)
+        index.write(head)
+        index.close()
+
+
+def _new(path: Path) -> IO[bytes]:
+    return open(path, "w+b")  # `TokenFiles.close` closes it
+
+
+def _finish_npy(handle: IO[bytes], dtype: np.dtype[np.generic], length: int) -> None:
+    """Write the header of one dimension that was left free, and close the file."""
+    text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({length},), }}"
+    start = b"\x93NUMPY\x01\x00" + struct.pack("<H", _HEADER - 10)
+    handle.seek(0)
+    handle.write(start + text.encode().ljust(_HEADER - 11) + b"\n")
+    handle.close()
+
+
+FORMS: dict[str, type[TokenFiles]] = {"npy": NpyFiles, "bin": BinFiles}
+"""Forms by name."""
+_OURS = {FACTS, *(name for form in FORMS.values() for name in form.names)}
+
+
+GlobalIds = Annotated[
+    bool, Option("Use ids of the full vocabulary instead of the subset's local ids.")
+]
+
+
+@public
+def encode_files(
+    tokenizer: AnyTokenizer,
+    texts: Texts,
+    output: Annotated[
+        FilePath,
+        Option(
+            "Directory to write: `tokens.npy` and `offsets.npy`, or `tokens.bin` and `tokens.idx`, "
+            "and `tokens.json` with what is returned."
+        ),
+    ],
+    format: Annotated[
+        Literal["npy", "bin"], Option('"npy", or "bin" for Megatron and nanoGPT.')
+    ] = "npy",
+    *,
+    end_of_text: Annotated[
+        str | None, Option("Token to append to every document.", metavar="TOKEN")
+    ] = None,
+    global_ids: GlobalIds = False,
+    reading: Reading = Reading(),
+    threads: Threads = None,
+    force: Force = False,
+    progress: Progress = SILENT,
+) -> dict[str, Any]:
+    """Write the token ids of a corpus to flat files, in bounded memory.
+
+    Texts follow one after the other. Blocks of about a megabyte are read in this thread and encoded
+    in `threads` others.
+
+    Returns:
+        What `tokens.json` holds: format, type of the ids, number of tokens, documents and bytes of
+        text, the tokenizer's signature and size, the id at the end of a document or None.
+
+    Examples:
+        >>> facts = modtok.encode_files("tokenizer@fi", "data/fi.jsonl", "ids")
+        >>> import numpy
+        >>> ids = numpy.load("ids/tokens.npy", mmap_mode="r")
+        >>> offsets = numpy.load("ids/offsets.npy", mmap_mode="r")
+        >>> len(ids) == int(offsets[-1]) == facts["tokens"]
+        True
+
+    Raises:
+        UsageError: `output` exists, or the tokenizer lacks the token or global ids.
+        ModtokError: unreadable text, or the output cannot be written.
+    """
+    texts, output = text_paths(texts), Path(output)
+    refuse_others(output, _OURS.__contains__)
+    if output.exists() and not force:
+        raise UsageError(
+            "already exists", where=str(output), remedy="choose another -o, or use --force"
+        )
+    tokenizer = opened(tokenizer, progress=progress)
+    ours = tokenizer if isinstance(tokenizer, Subtokenizer) else None
+    if global_ids and ours is None:
+        raise UsageError(
+            "--global-ids is not supported for external tokenizers", where=tokenizer.name
+        )
+    end = None if end_of_text is None else _token_id(tokenizer, end_of_text)
+    size, names = tokenizer.size, None
+    if ours is not None and global_ids:
+        size, names = len(ours.segmenter.selection.whole), ours.global_ids
+
+    def encode(spans: Spans) -> tuple[Int32Array, Int64Array, int]:
+        ids, ends = _ids_of(tokenizer, spans)
+        if end is not None:
+            ids = np.insert(ids, ends, end)
+            ends = ends + np.arange(1, len(ends) + 1)
+        return (ids if names is None else names[ids]), ends, int((spans.stops - spans.starts).sum())
+
+    files = [file for text in texts for file in text_files(text)]
+    count = 0
+    with (
+        atomic_directory(output) as directory,
+        progress.task("encoding", total_bytes(files), "B") as task,
+    ):
+        written: TokenFiles = FORMS[format](directory, size)
+        blocks = (
+            spans
+            for text in texts
+            for spans in read_spans(text, reading, progress=progress, advance=task.advance)
+        )
+        for ids, ends, taken in _in_order(encode, blocks, threads or cores()):
+            written.append(ids, ends)
+            count += taken
+        written.close()
+        facts = {
+            "format": format,
+            "dtype": written.dtype.name,
+            "tokens": written.tokens,
+            "documents": written.documents,
+            "bytes": count,
+            "tokenizer": tokenizer.signature,
+            "size": size,
+            "end_of_text": end if end is None or names is None else int(names[end]),
+        }
+        (directory / FACTS).write_bytes(orjson.dumps(facts, option=orjson.OPT_APPEND_NEWLINE))
+    return facts
+
+
+def _in_order(
+    work: Callable[[Spans], tuple[Int32Array, Int64Array, int]],
+    items: Iterable[Spans],
+    threads: int,
+) -> Iterator[tuple[Int32Array, Int64Array, int]]:
+    """`work` of each item, in order; a few items per thread are read ahead."""
+    if threads <= 1:
+        yield from map(work, items)
+        return
+    waiting: deque[Future[tuple[Int32Array, Int64Array, int]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:  # no effect when all are done
+            for future in waiting:
+                future.cancel()
+
+
+def _ids_of(tokenizer: Tokenizer, spans: Spans) -> tuple[Int32Array, Int64Array]:
+    """Ids of a block of documents, and the end of each among them."""
+    if isinstance(tokenizer, Subtokenizer):
+        ids, offsets = tokenizer.encoder.spans(spans.data, spans.starts, spans.stops)
+        return ids, offsets[1:]
+    places = zip(spans.starts.tolist(), spans.stops.tolist(), strict=True)
+    parts = tokenizer.encode_batch([spans.data[a:b].tobytes().decode() for a, b in places])
+    ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+    return np.concatenate(parts), ends
+
+
+def _token_id(tokenizer: Tokenizer, text: str) -> int:
+    """The id of a token that stands for itself: a special one, or an added one of a file."""
+    wanted = text.encode()
+    if isinstance(tokenizer, Subtokenizer):
+        vocabulary = tokenizer.vocabulary
+        if text in vocabulary.specials:
+            return vocabulary.specials.index(text)
+        index = vocabulary.find(wanted)
+    else:
+        each = range(tokenizer.size - 1, -1, -1)  # added tokens are the last
+        index = next((i for i in each if tokenizer.decode_bytes([i]) == wanted), None)
+    if index is not None:
+        return index
+    raise UsageError(
+        f"the tokenizer has no token '{text}'",
+        where="--end-of-text",
+        remedy="give one of its special tokens",
+    )

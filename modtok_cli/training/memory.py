@@ -1,0 +1,313 @@
+"""Memory of a run: its parts on a device, what fits there, and what the host and the disk need."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.memory import available, check_memory
+from modtok_cli.training.config import Config
+from modtok_cli.training.data.stream import AHEAD
+from modtok_cli.training.rows.exchange import BLOCK_BYTES
+
+# Parameters and bytes.
+Part = tuple[int, int]
+# Tokens whose logits exist at a time, see `model.loss`.
+_CHUNK = 2048
+# Choices that an evaluation of tasks scores together.
+_CHOICES = 32
+# What CUDA, NCCL and fragmentation take of a device.
+_RESERVED = 0.06
+# A token of a batch: two int32 ids in each queued batch; int64 ids and a weight in the step.
+_QUEUED_TOKEN = 8
+_STEP_TOKEN = 20
+# A slot: its packer and its positions in every language.
+_SLOT = 4096
+
+
+@dataclass(frozen=True)
+class StepRows:
+    """Mean numbers of rows of a table in a step.
+
+    Attributes:
+        active: output vocabulary of a microbatch.
+        gathered: union over the microbatches of a replica.
+        union: union over all replicas.
+    """
+
+    active: float
+    gathered: float
+    union: float
+
+
+def memory_parts(config: Config, size: int, step: StepRows, ranks: int) -> dict[str, Part]:
+    """Part → (parameters, bytes) on one of `ranks` devices; `size` is |T|."""
+    shape, shards = config.shape, config.tp
+    replicas = ranks // shards
+    half = _size(config.dtype)
+    sequences = config.sequences(replicas)
+    tokens = sequences * config.seq_length
+    backbone = shape.parameters // shards
+    rows = shape.table_parameters(-(-size // ranks))  # every rank owns a share
+    gathered = shape.table_parameters(int(step.gathered / shards))
+    own = shape.table_parameters(int(step.union / ranks))
+    # Moments, and master weights where weights are half as wide.
+    state = 8.0 + (4 if half == 2 else 0)
+    if config.distributed_optimizer:
+        state /= replicas
+    # Of a gathered number: the row itself and the float32 sum of its gradients; then, at different
+    # times, the gradient of a microbatch, or a block of gradients that is reduced to the owners.
+    # Offloaded rows of the next step are there too.
+    several = config.batch_size // replicas > sequences or half == 2
+    block = min(BLOCK_BYTES, int(4 * step.union / shards * shape.hidden_size))
+    exchanged = 4 * own + block if replicas > 1 else 0
+    row_bytes = gathered * (half + 4) + max(gathered * half if several else 0, exchanged)
+    row_bytes += own * half if config.offload else 0
+    # The head copies its rows out of those gathered for other microbatches too.
+    copied = half if step.gathered > step.active else 0
+    output_gradients = (4 + copied) * step.active / shards * shape.hidden_size
+    logits = int(min(_CHUNK, tokens) * step.active / shards) * (4 if half == 4 else 4 + half)
+    parts: dict[str, Part] = {
+        "backbone": (backbone, int(backbone * (half + 4 + state))),  # 4: float32 gradients
+        "tables": (rows, rows * 12),
+        "active rows": (gathered, int(row_bytes + output_gradients)),
+        "activations": (
+            0,
+            shape.activation_bytes(
+                sequences,
+                config.seq_length,
+                half,
+                recompute=config.recompute,
+                shards=shards,
+                sequence_parallel=config.execution(replicas).sequence_parallel,
+                masked=config.attention == "document",
+            ),
+        ),
+        # Logits and gradients of a layer do not exist at the same time.
+        "working memory": (0, max(logits, shape.working_bytes(tokens, half, shards=shards))),
+    }
+    if config.offload:
+        del parts["tables"]
+    if config.eval_tasks:
+        # A checkpoint is evaluated between steps, when the step's own memory is free.
+        free = sum(parts[name][1] for name in ("active rows", "activations", "working memory"))
+        count = shape.parameters + shape.table_parameters(int(step.active))
+        need = count * half + shape.scoring_bytes(_CHOICES, config.seq_length, half)
+        parts["tasks, beyond a step"] = (count, max(0, need - free))
+    return parts
+
+
+def stored_scores(config: Config, ranks: int, *, gpu: bool) -> str | None:
+    """A sentence about the attention scores of float32 on a GPU, which has no flash attention.
+
+    One float32 number for each pair of tokens and head is kept for the backward pass, of all
+    layers, or of one with recomputation. Not part of `memory_parts`: kernels differ in what they
+    keep beside it.
+    """
+    if not gpu or config.dtype != "float32":
+        return None
+    shape, length = config.shape, config.seq_length
+    layers = 1 if config.recompute else shape.layers
+    heads = shape.heads // config.tp
+    size = 4 * layers * config.sequences(ranks // config.tp) * heads * length * length
+    return (
+        "--dtype float32: attention on a GPU stores all scores, "
+        f"{_gib(size)} or more per device beside the plan; bfloat16 stores none"
+    )
+
+
+def total(parts: dict[str, Part]) -> int:
+    """Bytes of all parts."""
+    return sum(size for _, size in parts.values())
+
+
+def capacity(config: Config, *, gpu: bool, here: int = 1) -> tuple[int | None, str]:
+    """(bytes that a device has for a run, its name); None if unknown.
+
+    `here` processes share the memory of a CPU.
+    """
+    if config.device_memory is not None:
+        return int(config.device_memory * (1 - _RESERVED)), "the device"
+    if gpu:
+        import torch
+
+        if not torch.cuda.is_available():
+            return None, "the GPU"
+        device = torch.cuda.get_device_properties(torch.cuda.current_device())
+        return int(device.total_memory * (1 - _RESERVED)), device.name
+    free = available()
+    return (None if free is None else free // here), "this machine"
+
+
+def check_fits(
+    config: Config,
+    size: int,
+    step: StepRows,
+    ranks: int,
+    available: int | None,
+    device: str,
+) -> None:
+    """Refuse a run that does not fit its device, before anything is allocated."""
+    parts = memory_parts(config, size, step, ranks)
+    if available is None or total(parts) <= available:
+        return
+    largest = sorted(parts.items(), key=lambda part: -part[1][1])[:2]
+    where = ", ".join(f"{name} {_gib(need)}" for name, (_, need) in largest)
+    fitting = [
+        words
+        for words, changes in _alternatives(config, ranks)
+        if total(memory_parts(replace(config, **changes), size, step, ranks)) <= available
+    ]
+    remedy = (
+        f"it fits with {'; or '.join(fitting[:3])}"
+        if fitting
+        else ("use more devices with --tp, a smaller --model or fewer --langs")
+    )
+    raise ModtokError(
+        f"the run needs {_gib(total(parts))} per device ({where}), {device} has {_gib(available)}",
+        where="memory",
+        remedy=remedy,
+    )
+
+
+def _alternatives(config: Config, ranks: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Changes that take less memory, the cheapest in speed first: (options, values)."""
+    single: list[tuple[str, dict[str, Any]]] = []
+    if not config.distributed_optimizer and ranks > config.tp:
+        single.append(("--distributed-optimizer", {"distributed_optimizer": True}))
+    if not config.recompute:
+        single.append(("--recompute", {"recompute": True}))
+    for micro in (2, 1):
+        if config.micro_batch > micro and config.batch_size % micro == 0:
+            single.append((f"--micro-batch {micro}", {"micro_batch": micro}))
+    if not config.offload and config.update == "sparse":
+        single.append(("--offload", {"offload": True}))
+    for tp in (2, 4, 8):
+        fits = config.shape.kv_heads % tp == 0 and config.shape.ffn % tp == 0
+        if tp > config.tp and ranks % tp == 0 and fits:
+            single.append((f"--tp {tp}", {"tp": tp}))
+    yield from single
+    for (words, first), (more, second) in combinations(single, 2):
+        if first.keys() != second.keys():
+            yield f"{words} {more}", first | second
+    if single:
+        every = {name: value for _, changes in single for name, value in changes.items()}
+        yield " ".join(words for words, _ in single), every
+
+
+def checkpoint_bytes(config: Config, size: int) -> int:
+    """Bytes of a checkpoint: weights and moments in float32, and step counts of rows."""
+    rows = config.shape.table_parameters(size)
+    return 12 * (config.shape.parameters + rows) + 4 * config.shape.tables * size
+
+
+def check_disk(config: Config, size: int, directory: Path) -> None:
+    """Refuse a run whose checkpoints do not fit the disk."""
+    need = checkpoint_bytes(config, size)
+    count = config.keep + 1 + (config.steps // config.keep_every if config.keep_every else 0)
+    free = shutil.disk_usage(_existing(directory)).free
+    if count * need > free:
+        raise ModtokError(
+            f"{count} checkpoints of {_gib(need)} do not fit, {_gib(free)} are free",
+            where=str(directory),
+            remedy="free space, choose another disk with --runs, or keep fewer with --keep",
+        )
+
+
+def check_step_memory(config: Config) -> None:
+    """Check, before any is made, the batches of all ranks, as if they shared this machine."""
+    # The shards of a replica have the same batches, each its copy.
+    tokens = config.step_tokens * config.tp
+    need = tokens * (_QUEUED_TOKEN * (AHEAD + 2) + 2 * _STEP_TOKEN) + config.batch_size * _SLOT
+    check_memory(
+        need,
+        f"batches of {config.batch_size:,} sequences of {config.seq_length:,} tokens",
+        "use a smaller --batch-size or --seq-length",
+    )
+
+
+@dataclass(frozen=True)
+class HostNeed:
+    """Host memory that a node needs for offloaded rows, in bytes.
+
+    Attributes:
+        tables: weights, moments and step counts of the rows that ranks of the node own.
+        buffers: staging buffers for uploads and downloads.
+        words: the calculation of `tables` and `buffers`.
+    """
+
+    tables: int
+    buffers: int
+    words: str
+
+
+def host_need(config: Config, size: int, union: float, ranks: int, node: int) -> HostNeed:
+    """The need of a node with `node` of `ranks` ranks.
+
+    `size` is |T|, `union` the active rows of a step, per table.
+    """
+    width, tables, moments = config.shape.hidden_size, config.shape.tables, config.offload_moments
+    row = width * (4 + 2 * _size(moments)) + 4
+    whole = tables * size * row * node // ranks
+    # Two buffers per direction, a quarter larger than needed: rows up, float32 gradients down.
+    buffers = int(2.5 * tables * union * width * (_size(config.dtype) + 4) * node / ranks)
+    part = f" × {node}/{ranks} ranks" if node < ranks else ""
+    words = (
+        f"{tables} × {size:,} rows × {width:,} × (4 + 2 × {_size(moments)}) bytes{part} = "
+        f"{_gib(whole)}, and {_gib(buffers)} of buffers"
+    )
+    return HostNeed(whole, buffers, words)
+
+
+def check_host(config: Config, need: HostNeed) -> None:
+    """Check, before tables are allocated, that they fit this node."""
+    free, directory = available(), config.offload_file
+    wanted = need.buffers + (0 if directory else need.tables)
+    smaller = []
+    if config.offload_moments == "float32":
+        smaller.append("use --offload-moments bfloat16 (a third less)")
+    if directory is None:
+        smaller.append("store tables on a disk with --offload-file DIR")
+    remedy = ", ".join([*smaller, "or use fewer --langs"])
+    if free is not None and wanted > free:
+        raise ModtokError(
+            f"the vocabulary needs {_gib(wanted)} of this machine's memory ({need.words}), "
+            f"{_gib(free)} are free",
+            where="--offload",
+            remedy=remedy,
+        )
+    if directory is None:
+        return
+    parent = _existing(directory)
+    if not parent.is_dir():
+        raise UsageError(
+            "is not a directory", where=str(parent), remedy="choose one with --offload-file"
+        )
+    room = shutil.disk_usage(parent).free
+    if need.tables > room:
+        raise ModtokError(
+            f"the vocabulary needs {_gib(need.tables)} of disk ({need.words}), {_gib(room)} are "
+            "free",
+            where=str(directory),
+            remedy=remedy,
+        )
+
+
+def _existing(path: Path) -> Path:
+    """A path, or what exists of it."""
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def _size(dtype: str) -> int:
+    return 2 if dtype == "bfloat16" else 4
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:.1f} GiB"

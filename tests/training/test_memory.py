@@ -1,0 +1,199 @@
+"""Planned memory against counted bytes, and what does not fit."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from modtok_cli.architectures.families.llama import Llama
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.memory import parse_bytes
+from modtok_cli.training import memory
+from modtok_cli.training.config import Config, resolve
+from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.memory import (
+    StepRows,
+    capacity,
+    check_disk,
+    check_fits,
+    checkpoint_bytes,
+    memory_parts,
+    total,
+)  # fmt: skip
+from modtok_cli.training.model.model import MicroBatch, Model
+from modtok_cli.training.settings import RunSettings
+
+ROOT = Path(__file__).parents[2]
+GIB = 2**30
+# Sequential BPE, 21 languages, k = 24,000: T, an output vocabulary of three languages, and the
+# union of a step's 32 draws (benchmarks/notes/pretraining.md).
+SIZE, ROWS = 340_147, StepRows(72_000, 289_412, 289_412)
+
+
+def saved_bytes(shape: Llama, sequences: int, length: int, **options: object) -> int:
+    """Bytes that autograd keeps for the backward pass, weights and rows aside."""
+    model = Model(shape, 50, start_ranks(), **options)  # type: ignore[arg-type]
+    ids = torch.randint(0, 50, (sequences, length))
+    count = ids.numel()
+    batch = MicroBatch(ids, ids.flatten(), torch.arange(2), torch.full((count,), 1 / count))
+    batch = replace(batch, targets=batch.targets % 2)
+    active = model.activate([batch])
+    weights = {p.untyped_storage().data_ptr() for p in model.backbone.parameters.values()}
+    found: dict[int, int] = {}
+    kept = []  # alive, so that no address is used twice
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            found[storage.data_ptr()] = storage.nbytes()
+        kept.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        model.loss(batch, active)
+    return sum(found.values())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("document", [False, True])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Llama(layers=2, hidden_size=64, ffn=176, heads=4, kv_heads=2, head_width=16),
+        Llama(layers=3, hidden_size=100, ffn=330, heads=6, kv_heads=2, head_width=20),
+        Llama(layers=1, hidden_size=48, ffn=64, heads=4, kv_heads=4, head_width=32),
+    ],
+)
+def test_activations_are_what_autograd_keeps(
+    shape: Llama, dtype: torch.dtype, document: bool
+) -> None:
+    found = saved_bytes(shape, 3, 64, dtype=dtype, end_of_text=0 if document else None)
+    planned = shape.activation_bytes(3, 64, dtype.itemsize, masked=document)
+    assert planned == pytest.approx(found, rel=0.02)
+
+
+def test_shards_divide_what_is_inside_a_layer() -> None:
+    shape = Llama(layers=2, hidden_size=64, ffn=176, heads=4, kv_heads=2, head_width=16)
+    one, two = (shape.activation_bytes(2, 64, 2, shards=n) for n in (1, 2))
+    inside = 2 * 128 * (2 * (3 * 96 + 5 * 176) + 4 * 4)
+    assert one - two == inside // 2
+    assert shape.activation_bytes(2, 64, 2, recompute=True) < one
+
+
+def test_sequence_parallel_shards_divide_what_is_between_layers_too() -> None:
+    shape = Llama(layers=2, hidden_size=64, ffn=176, heads=4, kv_heads=2, head_width=16)
+    two = shape.activation_bytes(2, 64, 2, shards=2)
+    parts = shape.activation_bytes(2, 64, 2, shards=2, sequence_parallel=True)
+    norms = 2 * 2 * 128 * (64 * 10 + 4) + 128 * (64 * 12 + 4)
+    assert two - parts == norms // 2 - 128 * 64 * 2  # the result is gathered for the loss
+
+
+def test_an_evaluation_of_tasks_counts_where_a_step_needs_less() -> None:
+    config = large(recompute=True, eval_tasks=("all",), micro_batch=1)
+    without = memory_parts(replace(config, eval_tasks=None), SIZE, ROWS, 8)
+    parts = memory_parts(config, SIZE, ROWS, 8)
+    count, beyond = parts.pop("tasks, beyond a step")
+    assert parts == without
+    shape, step = config.shape, ("active rows", "activations", "working memory")
+    assert count == shape.parameters + shape.table_parameters(int(ROWS.active))
+    need = 2 * count + shape.scoring_bytes(32, config.seq_length, 2)
+    assert beyond == max(0, need - sum(without[name][1] for name in step))
+    more = replace(config, tp=8, distributed_optimizer=False)
+    assert memory_parts(more, SIZE, ROWS, 8)["tasks, beyond a step"][1] > 2 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("80GB", 80 * 10**9), ("1.5 MiB", 1572864), ("7", 7), (123, 123), ("2T", 2 * 10**12)],
+)
+def test_sizes(text: str | int, size: int) -> None:
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1", "1e3", "80 XB", "0", "9" * 20, "1\n"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a size such as 80GB"):
+        parse_bytes(text)
+
+
+def large(**options: object) -> Config:
+    return resolve(RunSettings(model="2.5b", gpus=8, **options), gpu=True)  # type: ignore[arg-type]
+
+
+def test_what_does_not_fit_is_refused_with_what_would() -> None:
+    config = large(recompute=False, device_memory="60GB")
+    room, owner = capacity(config, gpu=True)
+    assert room == int(60e9 * 0.94)
+    with pytest.raises(ModtokError) as caught:
+        check_fits(config, SIZE, ROWS, 8, room, owner)
+    message = str(caught.value)
+    assert re.match(
+        r"memory: the run needs \d+\.\d GiB per device \(activations 32\.2 GiB", message
+    )
+    assert "it fits with --recompute; or --micro-batch 1; or --tp 2" in message
+    check_fits(replace(config, recompute=True), SIZE, ROWS, 8, room, owner)
+
+
+def test_several_options_together() -> None:
+    config = large(recompute=False, distributed_optimizer=False, micro_batch=4)
+    room = int(45 * GIB)
+    with pytest.raises(ModtokError, match=r"it fits with (--[a-z-]+ ?[0-9]* ?){2}"):
+        check_fits(config, SIZE, ROWS, 8, room, "x")
+    with pytest.raises(ModtokError, match="use more devices"):
+        check_fits(config, SIZE, ROWS, 8, GIB, "x")
+    check_fits(config, SIZE, ROWS, 8, None, "x")  # unknown: not checked
+
+
+def test_offloaded_tables_are_not_on_the_device() -> None:
+    resident, offloaded = large(), large(offload=True)
+    parts = memory_parts(resident, SIZE, ROWS, 8)
+    assert parts["tables"][1] == 2 * -(-SIZE // 8) * 3072 * 12  # every rank owns a share
+    assert "tables" not in memory_parts(offloaded, SIZE, ROWS, 8)
+
+
+def test_checkpoints_must_fit_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = large()
+    one = checkpoint_bytes(config, SIZE)
+    free = type("Usage", (), {"free": 3 * one})
+    monkeypatch.setattr(memory.shutil, "disk_usage", lambda path: free)
+    check_disk(config, SIZE, tmp_path / "runs" / "it")
+    with pytest.raises(ModtokError, match=r"4 checkpoints of .* GiB do not fit.*--keep"):
+        check_disk(replace(config, keep=3), SIZE, tmp_path)
+    with pytest.raises(ModtokError, match="303 checkpoints"):
+        check_disk(replace(config, keep_every=1000), SIZE, tmp_path)
+
+
+def shipped() -> list[str]:
+    """Commands of examples, pages and help that train on GPUs."""
+    files = [*(ROOT / "examples").rglob("*.sh"), *(ROOT / "examples").rglob("*.sbatch")]
+    files += [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    files += (ROOT / "modtok_cli" / "cli" / "commands").glob("pretrain.py")
+    found = []
+    for file in files:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            if re.search(r"(modtok pretrain|options=).*--model [0-9.]+b", line):
+                found.append(line.split("pretrain", 1)[-1].split("options=", 1)[-1].strip('" '))
+    return sorted(set(found))
+
+
+def test_what_is_shipped_is_found() -> None:
+    assert len(shipped()) >= 4
+
+
+@pytest.mark.parametrize("command", shipped())
+def test_every_recipe_that_is_shipped_fits_80_gb(command: str) -> None:
+    values: dict[str, object] = {}
+    words = re.sub(r"#.*|`.*", "", command).split()
+    for at, word in enumerate(words):
+        if word.startswith("--") and word not in ("--dry-run", "--resume"):
+            following = words[at + 1] if at + 1 < len(words) else "--"
+            value: object = True if following.startswith("--") else following
+            if isinstance(value, str) and value.isdigit():
+                value = int(value)
+            values[word[2:].replace("-", "_")] = value
+    values.setdefault("gpus", 8)
+    config = resolve(RunSettings(**values), gpu=True)  # type: ignore[arg-type]
+    need = total(memory_parts(config, SIZE, ROWS, config.gpus))
+    assert need < 80e9 * 0.94, f"{need / GIB:.1f} GiB"
