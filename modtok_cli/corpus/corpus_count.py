@@ -12,6 +12,7 @@ from modtok_cli.base.parameters import Data, Force, Langs, OutputFile, Threads
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.corpus.executors import Executor, ExecutorOptions, Workers
+from modtok_cli.text.corpus import checked_memory
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
@@ -75,7 +76,7 @@ def corpus_count(
         ModtokError, UsageError: the text or the output are not usable, options of tasks are there
             without an executor, or the extra `[corpus]` is missing for one.
     """
-    from modtok_cli.text.corpus import checked_memory, write_counts
+    from modtok_cli.text.corpus import write_counts
 
     shared: dict[str, Any] = {
         "languages": optional_languages(languages),
