@@ -8,13 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from modtok_cli.api.evaluations import compare as compare
-    from modtok_cli.api.evaluations import evaluate_bpb as evaluate_bpb
-    from modtok_cli.api.evaluations import evaluate_grid as evaluate_grid
-    from modtok_cli.api.evaluations import evaluate_mcq as evaluate_mcq
-    from modtok_cli.api.evaluations import evaluate_mt as evaluate_mt
-    from modtok_cli.api.evaluations import evaluate_sum as evaluate_sum
-    from modtok_cli.api.evaluations import write_examples as write_examples
     from modtok_cli.api.models import export as export
     from modtok_cli.api.models import generate as generate
     from modtok_cli.api.models import load_generator as load_generator
@@ -35,6 +28,14 @@ if TYPE_CHECKING:
     from modtok_cli.corpus.build import corpus_build as corpus_build
     from modtok_cli.corpus.corpus_count import corpus_count as corpus_count
     from modtok_cli.corpus.quality import corpus_train_quality as corpus_train_quality
+    from modtok_cli.evaluate.evaluate import compare as compare
+    from modtok_cli.evaluate.evaluate import evaluate_bpb as evaluate_bpb
+    from modtok_cli.evaluate.evaluate import evaluate_grid as evaluate_grid
+    from modtok_cli.evaluate.evaluate import evaluate_mcq as evaluate_mcq
+    from modtok_cli.evaluate.evaluate import evaluate_mt as evaluate_mt
+    from modtok_cli.evaluate.evaluate import evaluate_sum as evaluate_sum
+    from modtok_cli.evaluate.evaluate import fetch_tasks as fetch_tasks
+    from modtok_cli.evaluate.evaluate import write_examples as write_examples
     from modtok_cli.measure.check import check as check
     from modtok_cli.measure.corpus_stats import corpus_stats as corpus_stats
     from modtok_cli.measure.fairness import fairness as fairness
@@ -69,8 +70,6 @@ __version__ = "0.1.0"
 
 # What the imports above say to type checkers and editors, at run time; a test compares both.
 _NAMES = {
-    "api.evaluations": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt evaluate_sum "
-    "write_examples",
     "api.models": "export generate load_generator slice tokens transplant",
     "base.errors": "ModtokError UsageError",
     "base.public": "ModtokWarning",
@@ -85,6 +84,8 @@ _NAMES = {
     "corpus.build": "corpus_build",
     "corpus.corpus_count": "corpus_count",
     "corpus.quality": "corpus_train_quality",
+    "evaluate.evaluate": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt "
+    "evaluate_sum fetch_tasks write_examples",
     "measure.check": "check",
     "measure.corpus_stats": "corpus_stats",
     "measure.fairness": "fairness",

@@ -259,12 +259,15 @@ def as_command(
         if session.verbose:
             _say_settings(session, ctx)
         started = time.perf_counter()
-        IN_COMMAND.set(True)
-        if public:
-            call = public.call(ctx, values, session)
-            show(session, call, **{name: values[name] for name in annotations})
-        else:
-            show(session, **values)
+        token = IN_COMMAND.set(True)
+        try:
+            if public:
+                call = public.call(ctx, values, session)
+                show(session, call, **{name: values[name] for name in annotations})
+            else:
+                show(session, **values)
+        finally:
+            IN_COMMAND.reset(token)
         if session.verbose:
             _say_cost(session, time.perf_counter() - started)
 

@@ -49,9 +49,9 @@ class Comparison:
         return {"difference": "verdict", "relation": self.relation, "reason": self.reason}
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The relation, then one row for each difference, see `difference_rows`."""
+        """The relation, then one row for each difference, see `Difference.rows`."""
         yield self.verdict
-        yield from difference_rows(self.difference)
+        yield from self.difference.rows()
 
 
 @public
@@ -116,43 +116,6 @@ def open_comparable(tokenizer: str | os.PathLike[str] | Comparable | Tokenizer) 
     return tokenizer
 
 
-def difference_rows(difference: Difference) -> Iterator[dict[str, Any]]:
-    """One row for each language, token, merge and membership that only one of both has.
-
-    `only` is "first" or "second". Scores and the order of merges have a row each.
-    """
-    if difference.segmentations is not None:
-        yield {
-            "difference": "segmentation",
-            **dict(zip(SIDES, difference.segmentations, strict=True)),
-        }
-    only_languages = (difference.languages_only_a, difference.languages_only_b)
-    for side, languages in zip(SIDES, only_languages, strict=True):
-        for language in languages:
-            yield {"difference": "language", "only": side, "language": language}
-    for side, tokens in zip(SIDES, (difference.only_a, difference.only_b), strict=True):
-        for token in tokens:
-            yield {"difference": "token", "only": side, "token": text_of(token)}
-    only_merges = (difference.merges_only_a, difference.merges_only_b)
-    for side, merges in zip(SIDES, only_merges, strict=True):
-        for parts in merges:
-            yield {"difference": "merge", "only": side, "merge": list(map(text_of, parts))}
-    if difference.parts_at is not None:
-        yield {"difference": "merges from rank", "rank": difference.parts_at}
-    if difference.rescored:
-        yield {"difference": "scores", "tokens": difference.rescored}
-    for side, change in zip(SIDES, (difference.left, difference.joined), strict=True):
-        for language, tokens in change.items():
-            for token in tokens:
-                text = text_of(token)
-                yield {
-                    "difference": "membership",
-                    "only": side,
-                    "language": language,
-                    "token": text,
-                }
-
-
 def text_of(token: bytes) -> str:
     """Bytes of a token as text; invalid UTF-8 as `\\xNN`."""
     return token.decode("utf-8", "backslashreplace")
@@ -190,46 +153,80 @@ class Difference:
         """No difference at all."""
         return self == Difference()
 
+    def _one_sided(self) -> Iterator[tuple[str, int, Sequence[Any]]]:
+        """What only one of both has: its kind, 0 or 1, and all items."""
+        for kind, both in (
+            ("language", (self.languages_only_a, self.languages_only_b)),
+            ("token", (self.only_a, self.only_b)),
+            ("merge", (self.merges_only_a, self.merges_only_b)),
+        ):
+            yield from ((kind, side, items) for side, items in enumerate(both) if items)
+
+    def _memberships(self) -> Iterator[tuple[int, str, tuple[bytes, ...]]]:
+        for side, change in enumerate((self.left, self.joined)):
+            yield from ((side, language, tokens) for language, tokens in change.items())
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row for each language, token, merge and membership that only one of both has.
+
+        `only` is "first" or "second". Scores and the order of merges have a row each.
+        """
+        if self.segmentations is not None:
+            sides = dict(zip(SIDES, self.segmentations, strict=True))
+            yield {"difference": "segmentation", **sides}
+        for kind, side, items in self._one_sided():
+            for item in items:
+                yield {"difference": kind, "only": SIDES[side], kind: _plain(item)}
+        if self.parts_at is not None:
+            yield {"difference": "merges from rank", "rank": self.parts_at}
+        if self.rescored:
+            yield {"difference": "scores", "tokens": self.rescored}
+        for side, language, tokens in self._memberships():
+            row = {"difference": "membership", "only": SIDES[side], "language": language}
+            yield from ({**row, "token": text_of(token)} for token in tokens)
+
     def lines(self, limit: int = 10) -> list[str]:
         """For people: one finding a line, with at most `limit` examples each."""
         if self.empty:
             return ["no difference"]
-        lines: list[str] = []
+        lines = []
         if self.segmentations is not None:
             lines.append("segmentation: {} → {}".format(*self.segmentations))
-        for sign, names in (("-", self.languages_only_a), ("+", self.languages_only_b)):
-            if names:
-                lines.append(f"{sign} languages: {', '.join(names)}")
-        for sign, tokens in (("-", self.only_a), ("+", self.only_b)):
-            if tokens:
-                lines.append(f"{sign} {len(tokens):,} tokens: {_examples(tokens, limit)}")
-        for sign, pairs in (("-", self.merges_only_a), ("+", self.merges_only_b)):
-            if pairs:
-                shown = [f"{_show(left)} {_show(right)}" for left, right in pairs[:limit]]
-                more = ", …" if len(pairs) > limit else ""
-                lines.append(f"{sign} {len(pairs):,} merges: {', '.join(shown)}{more}")
+        for kind, side, items in self._one_sided():
+            if kind == "language":
+                lines.append(f"{'-+'[side]} languages: {', '.join(items)}")
+            else:
+                shown = _examples(items, limit)
+                lines.append(f"{'-+'[side]} {len(items):,} {kind}s: {shown}")
         if self.rescored:
             lines.append(f"{self.rescored:,} tokens have another score")
         if self.parts_at is not None:
             lines.append(f"the merges are the same up to rank {self.parts_at:,}")
-        for sign, change in (("-", self.left), ("+", self.joined)):
-            for language, tokens in change.items():
-                count = f"{language}: {len(tokens):,} tokens"
-                lines.append(f"{sign} {count}: {_examples(tokens, limit)}")
+        for side, language, tokens in self._memberships():
+            count = f"{language}: {len(tokens):,} tokens"
+            lines.append(f"{'-+'[side]} {count}: {_examples(tokens, limit)}")
         return lines
 
 
-def _show(token: bytes) -> str:
-    """In quotes; a token that cuts characters by its bytes."""
+def _plain(item: Any) -> str | list[str]:
+    if isinstance(item, tuple):
+        return list(map(text_of, item))
+    return item if isinstance(item, str) else text_of(item)
+
+
+def _show(item: bytes | tuple[bytes, bytes]) -> str:
+    """In quotes; a token that cuts characters by its bytes; the parts of a merge."""
+    if isinstance(item, tuple):
+        return " ".join(map(_show, item))
     try:
-        return repr(token.decode())
+        return repr(item.decode())
     except UnicodeDecodeError:
-        return repr(token)[1:]
+        return repr(item)[1:]
 
 
-def _examples(tokens: Sequence[bytes], limit: int) -> str:
-    more = ", …" if len(tokens) > limit else ""
-    return ", ".join(map(_show, tokens[:limit])) + more
+def _examples(items: Sequence[Any], limit: int) -> str:
+    more = ", …" if len(items) > limit else ""
+    return ", ".join(map(_show, items[:limit])) + more
 
 
 _Item = TypeVar("_Item", bound=Hashable)

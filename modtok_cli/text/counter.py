@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int64Array, UInt8Array
+from modtok_cli.base.arrays import Int64Array, UInt8Array, flatten
 from modtok_cli.core.counts import Counter
 from modtok_cli.core.library import PADDING, Splitter
 from modtok_cli.core.text import split
@@ -47,10 +47,7 @@ class WordCounter:
 
         Document d counts weights[d] times, once if there are no weights; weights (D,) int64.
         """
-        stops = np.cumsum([len(document) for document in documents], dtype=np.int64)
-        starts = np.concatenate([np.zeros(1, dtype=np.int64), stops[:-1]])
-        data = np.frombuffer(b"".join([*documents, bytes(PADDING)]), dtype=np.uint8)
-        self.add_spans(data, starts[: len(stops)], stops, weights)
+        self.add_spans(*_joined(documents), weights)
 
     def add_spans(
         self,
@@ -111,10 +108,7 @@ class WordCounter:
             if new is not old:
                 more = weight * (len(new) - len(old))
                 self._grown += CorpusSize(0, weight * (_points(new) - _points(old)), more)
-        ends = np.cumsum([len(document) for document in changed], dtype=np.int64)
-        begins = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])[: len(ends)]
-        joined = np.frombuffer(b"".join([*changed, bytes(PADDING)]), dtype=np.uint8)
-        return joined, begins, ends
+        return _joined(changed)
 
     @property
     def held(self) -> int:
@@ -135,6 +129,12 @@ class WordCounter:
             changed.bytes - self._grown.bytes,
         )
         return WordCounts(data, offsets, counts, self.pretokenizer, size)
+
+
+def _joined(documents: Sequence[bytes]) -> tuple[UInt8Array, Int64Array, Int64Array]:
+    """Documents in one buffer with padding, their starts and stops."""
+    data, offsets = flatten([*documents, bytes(PADDING)])
+    return data, offsets[:-2], offsets[1:-1]
 
 
 def count_documents(

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int64Array, UInt8Array
+from modtok_cli.base.arrays import Int64Array, UInt8Array, flatten
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.plugins import Plugins
 from modtok_cli.base.progress import Progress
@@ -58,10 +58,8 @@ class Spans:
 
 def join(texts: list[bytes]) -> Spans:
     """Spans of texts, one after the other."""
-    stops = np.cumsum([len(text) for text in texts], dtype=np.int64)
-    starts = np.zeros(len(texts), dtype=np.int64)
-    starts[1:] = stops[:-1]
-    return Spans(np.frombuffer(b"".join([*texts, PADDING]), dtype=np.uint8), starts, stops)
+    data, offsets = flatten([*texts, PADDING])
+    return Spans(data, offsets[:-2], offsets[1:-1])
 
 
 @dataclass(frozen=True)

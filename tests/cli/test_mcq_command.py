@@ -14,7 +14,7 @@ from modtok_cli.cli import output
 from modtok_cli.cli.commands.eval_mcq import pivot
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
-from modtok_cli.evaluate.mcq import evaluate_mcq
+from modtok_cli.evaluate.evaluate import evaluate_mcq
 
 TASKS = SAMPLE / "tasks"
 

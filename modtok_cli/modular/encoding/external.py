@@ -32,6 +32,7 @@ class External(ABC):
     """
 
     pretokenizer: PreTokenizer | None = None
+    size: int
     content = b""
 
     def __init__(self, name: str, data: bytes, *settings: str) -> None:
