@@ -8,12 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from modtok_cli.api.models import export as export
-    from modtok_cli.api.models import generate as generate
-    from modtok_cli.api.models import load_generator as load_generator
-    from modtok_cli.api.models import slice as slice
-    from modtok_cli.api.models import tokens as tokens
-    from modtok_cli.api.models import transplant as transplant
     from modtok_cli.base.errors import ModtokError as ModtokError
     from modtok_cli.base.errors import UsageError as UsageError
     from modtok_cli.base.public import ModtokWarning as ModtokWarning
@@ -36,6 +30,14 @@ if TYPE_CHECKING:
     from modtok_cli.evaluate.evaluate import evaluate_sum as evaluate_sum
     from modtok_cli.evaluate.evaluate import fetch_tasks as fetch_tasks
     from modtok_cli.evaluate.evaluate import write_examples as write_examples
+    from modtok_cli.inference.cost.latency import latency as latency
+    from modtok_cli.inference.cost.memory import memory as memory
+    from modtok_cli.inference.export.export import export as export
+    from modtok_cli.inference.hf.token_lists import tokens as tokens
+    from modtok_cli.inference.hf.transplant import transplant as transplant
+    from modtok_cli.inference.run.generate import generate as generate
+    from modtok_cli.inference.run.generate import load_generator as load_generator
+    from modtok_cli.inference.slice.slice import slice as slice
     from modtok_cli.measure.check import check as check
     from modtok_cli.measure.corpus_stats import corpus_stats as corpus_stats
     from modtok_cli.measure.fairness import fairness as fairness
@@ -70,7 +72,6 @@ __version__ = "0.1.0"
 
 # What the imports above say to type checkers and editors, at run time; a test compares both.
 _NAMES = {
-    "api.models": "export generate load_generator slice tokens transplant",
     "base.errors": "ModtokError UsageError",
     "base.public": "ModtokWarning",
     "cli.doctor": "doctor",
@@ -86,6 +87,13 @@ _NAMES = {
     "corpus.quality": "corpus_train_quality",
     "evaluate.evaluate": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt "
     "evaluate_sum fetch_tasks write_examples",
+    "inference.cost.latency": "latency",
+    "inference.cost.memory": "memory",
+    "inference.export.export": "export",
+    "inference.hf.token_lists": "tokens",
+    "inference.hf.transplant": "transplant",
+    "inference.run.generate": "generate load_generator",
+    "inference.slice.slice": "slice",
     "measure.check": "check",
     "measure.corpus_stats": "corpus_stats",
     "measure.fairness": "fairness",

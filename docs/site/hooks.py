@@ -32,7 +32,7 @@ TASKS = {  # page of the Python reference → its title, and the modules with it
     "measures": ("Measure, study and report", "measure reports studies"),
     "models": (
         "Train, slice and generate",
-        "api.models architectures training inference",
+        "architectures training inference",
     ),
     "evaluations": ("Evaluate", "api.evaluations evaluate"),
     "errors": ("Errors, warnings and installation", ""),  # and all that no other page has

@@ -178,6 +178,22 @@ LearnReferences = Annotated[
         flags="--no-references",
     ),
 ]
+TokensPerLanguage = Annotated[
+    int | None,
+    Option(
+        "Keep the N most used tokens of each language; all used tokens by default.",
+        flags="-k --budget",
+        key="k",
+        metavar="N",
+        low=257,
+    ),
+]
+Coverage = Annotated[
+    float | None,
+    Option(
+        "Drop rare tokens while texts grow by at most 1 − SHARE.", metavar="SHARE", low=0, high=1
+    ),
+]
 Joint = Annotated[bool, Option("Learn one tokenizer of N tokens for all languages.")]
 JournalSeconds = Annotated[
     float | None,
@@ -191,16 +207,31 @@ Force = Annotated[bool, Option("Overwrite an existing output.")]
 
 
 LATEST = "runs/latest"
+HfModel = Annotated[
+    FilePath,
+    Option(
+        "Hugging Face directory with safetensors and tokenizer.", argument=True, metavar="MODEL"
+    ),
+]
 Model = Annotated[
     FilePath,
     Option(
         "Run, checkpoint, slice, or directory of a Hugging Face model.",
+        key="model",
         argument=True,
         metavar="MODEL",
     ),
 ]
 Step = Annotated[
     int | None, Option("Step of the checkpoint; the last one by default.", metavar="N", low=0)
+]
+Inputs = Annotated[
+    Languages | None,
+    languages_option("Languages of the input vocabulary, or full.", "--in", key="reading"),
+]
+Outputs = Annotated[
+    Languages | None,
+    languages_option("Languages of the output vocabulary, or full.", "--out", key="writing"),
 ]
 Gpus = Annotated[
     int,

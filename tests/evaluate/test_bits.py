@@ -17,7 +17,7 @@ from modtok_cli.evaluate.bits import document_nats, windows
 from modtok_cli.evaluate.evaluate import evaluate_bpb
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.slice.slice import slice_model
+from modtok_cli.inference.slice.slice import slice as slice_model
 
 LINES = ["Le marché ouvre à l’arrivée de la charrette.", "Où est la reine ?", "x"]
 

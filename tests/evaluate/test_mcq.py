@@ -131,7 +131,7 @@ def test_scores_equal_lm_evals_hugging_face_class(
     """
     from lm_eval.models.huggingface import HFLM
 
-    from modtok_cli.inference.slice.slice import slice_model
+    from modtok_cli.inference.slice.slice import slice as slice_model
 
     path = tmp_path_factory.mktemp("slices") / "en-fr"
     slice_model(few_steps, ["en", "fr"], output=path)

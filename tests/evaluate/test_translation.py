@@ -31,7 +31,7 @@ from modtok_cli.evaluate.results import SEED
 from modtok_cli.evaluate.text_scores import corpus_metrics
 from modtok_cli.inference.load import load, open_source
 from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.slice.slice import slice_model
+from modtok_cli.inference.slice.slice import slice as slice_model
 
 TASKS = SAMPLE / "tasks"
 SMALL = {"shots": 2, "max_tokens": 12, "limit": 6}
