@@ -187,16 +187,16 @@ def corpus_train_quality(
 
 def _examples(paths: Sequence[Path | str], side: str, progress: Progress) -> dict[int, str]:
     """Examples by their hash, in file order."""
-    found: dict[int, str] = {}
+    examples: dict[int, str] = {}
     with progress.task(f"reading {side}", None, "documents") as task:
         for path in paths:
             for document in read_documents(path, Reading("replace"), progress=progress):
                 text = one_line(document.text[: 4 * CHARACTERS].decode(errors="ignore"))
                 # Scripts without spaces have few "words": their length counts instead.
                 if len(text.split()) >= 10 or len(text) >= 100:
-                    found.setdefault(paragraph_hash(text), text)
+                    examples.setdefault(paragraph_hash(text), text)
                 task.advance(1)
-    return found
+    return examples
 
 
 def _balanced(good: Sequence[str], bad: Sequence[str]) -> Iterator[str]:
