@@ -263,11 +263,7 @@ def as_command(
         try:
             if public:
                 call = public.call(ctx, values, session)
-<<<<<<< HEAD
-                show(session, call, **{name: values[name] for name in annotations})
-=======
                 show(session, call, **{name: values[name] for name in shown})
->>>>>>> main
             else:
                 show(session, **values)
         finally:

@@ -413,7 +413,6 @@ def test_model_runs_in_simple_evaluate(few_steps: Path, include: Path) -> None:
 
 
 def test_suites_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib.metadata
     from importlib.metadata import EntryPoint
 
     from modtok_cli.base import plugins
@@ -422,11 +421,7 @@ def test_suites_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = Suite("riddles", "{question}", 0, "none", order=15)
     monkeypatch.setattr(EntryPoint, "load", lambda entry: [theirs])
     entries = [EntryPoint("theirs", "their:SUITES", "modtok.suites")]
-<<<<<<< HEAD
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries)
-=======
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
->>>>>>> main
     plugins._entry_points.cache_clear()
     suites.cache_clear()
     try:
