@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import options_of
 from modtok_cli.base.progress import SILENT, Progress
@@ -213,9 +213,7 @@ def _written_in(
     return identified.count(language) / len(identified), len(identified)
 
 
-def _prompts(
-    run: Run, language: str, subtokenizer: Subtokenizer, samples: int
-) -> list[npt.NDArray[np.int32]]:
+def _prompts(run: Run, language: str, subtokenizer: Subtokenizer, samples: int) -> list[Int32Array]:
     """An end of text and the first tokens of held-out lines, all equally long."""
     texts = _held_out(run, language, 1 << 18)
     lines = [line for text in texts for line in text.split(b"\n") if len(line) > 100]
@@ -236,7 +234,7 @@ def _held_out(run: Run, language: str, most: int) -> list[bytes]:
 def continue_texts(
     model: Model,
     subtokenizer: Subtokenizer,
-    prompts: Sequence[npt.NDArray[np.int32]],
+    prompts: Sequence[Int32Array],
     count: int,
     *,
     avoid: Sequence[int] = (),
