@@ -31,7 +31,6 @@ from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.microbatch import Prefetcher
 from modtok_cli.training.settings import OPTIONS, RunSettings
 from modtok_cli.training.step import diverged, train_step
-from modtok_cli.training.tasks import TaskEvaluator
 
 # Bytes of held-out text that are evaluated before a checkpoint is saved.
 _PROBE = 512
@@ -56,19 +55,17 @@ def pretrain(
     resume: bool = False,
     force: bool = False,
     progress: Progress = SILENT,
-    evaluator: TaskEvaluator | None = None,
 ) -> RunReport:
     """Train a model on the languages of `data`, with sampled subtokenizers.
 
-    Under torchrun, srun or `modtok pretrain --gpus N` every process calls it. `evaluator` is
-    required by `eval_tasks`.
+    Under torchrun, srun or `modtok pretrain --gpus N` every process calls it.
 
     Raises:
         ModtokError, UsageError: settings or files are not usable, the disk is full, the loss
             is not finite. The last checkpoint stays.
         Stopped: SIGTERM or SIGINT; a checkpoint was saved.
     """
-    run = prepare(settings, resume=resume, force=force, progress=progress, evaluator=evaluator)
+    run = prepare(settings, resume=resume, force=force, progress=progress)
     try:
         hang_seconds = 60 * run.config.hang_timeout
         with StopSignals() as signals, Watchdog(run.ranks, hang_seconds):
