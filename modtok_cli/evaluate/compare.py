@@ -46,7 +46,7 @@ class Drawn:
     draws: Float64Array
 
 
-def compare(first: Path, second: Path) -> list[dict[str, Any]]:
+def compare_files(first: Path, second: Path) -> list[dict[str, Any]]:
     """Compare the files of two `modtok eval … --examples` calls.
 
     Returns:

@@ -52,22 +52,16 @@ def evaluate_tasks(
     Raises:
         ModtokError: a choice exceeds the context.
     """
-    from modtok_cli.evaluate.mcq import evaluate_mcq, languages_with_questions
+    from modtok_cli.evaluate.mcq import answer, languages_with_questions
+    from modtok_cli.evaluate.models import open_models
 
     data, settings = config.eval_tasks_data, _settings(config)
     chosen = languages_with_questions(data, languages, settings)
     if not chosen:
         return []
-    found = evaluate_mcq(
-        run,
-        chosen,
-        data=data,
-        settings=settings,
-        step=step,
-        device=device,
-        progress=progress,
-    )
-    return [result.as_row() for result in found.results]
+    models = open_models(run, step=step, device=device, progress=progress)
+    evaluation = answer(models, chosen, data, None, settings)
+    return [result.as_row() for result in evaluation.results]
 
 
 def _settings(config: Config) -> McqSettings:

@@ -24,6 +24,7 @@ from pathlib import Path
 import torch
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.parameters import FilePath, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.hf.source import OWN, HfSource
 from modtok_cli.inference.load import Source, model_of, open_source
@@ -256,22 +257,33 @@ class Models:
 
 
 def open_models(
-    run: Path | Models,
-    *,
-    tokenizer: Path | None = None,
+    run: FilePath,
+    tokenizer: FilePath | None = None,
     step: int | None = None,
-    dtype: torch.dtype | None = None,
+    dtype: str | None = None,
+    *,
     device: torch.device | str | None = None,
-    processes: Processes = ALONE,
+    processes: Processes | None = None,
     progress: Progress = SILENT,
 ) -> Models:
-    """The models of a run, a checkpoint or a slice; `run` itself if it is open.
+    """The models of a run, a checkpoint or a slice.
 
     Raises:
         UsageError: the directory is none of these.
         ModtokError: it is damaged.
     """
-    if isinstance(run, Models):
-        return run
-    source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
-    return Models(source, dtype=dtype, device=device, processes=processes, progress=progress)
+    source = open_source(
+        Path(run), tokenizer=optional_path(tokenizer), step=step, progress=progress
+    )
+    return Models(
+        source,
+        dtype=dtype_of(dtype),
+        device=device,
+        processes=processes or ALONE,
+        progress=progress,
+    )
+
+
+def dtype_of(name: str | None) -> torch.dtype | None:
+    """The dtype of torch of that name; None stays."""
+    return None if name is None else getattr(torch, name)

@@ -70,7 +70,7 @@ def study_sampling(
     p_values: Annotated[
         str | Sequence[float] | None,
         Option(
-            "Several probabilities, each of which trains a run under full and sub:N.",
+            "Probabilities p; each trains one run of full and of sub:N.",
             kind=str,
             metavar="P,...",
             parse=_probabilities,
@@ -79,7 +79,7 @@ def study_sampling(
     seeds: Annotated[
         str | Sequence[int] | None,
         Option(
-            "Several seeds, each of which trains all runs.",
+            "Seeds; each trains one run of every regime.",
             kind=str,
             metavar="N,...",
             parse=_seeds,

@@ -50,18 +50,11 @@ def study_sampling(
     """Train under each regime and evaluate each model under each inference vocabulary.
 
     Runs are stored as `study_runs` names them; a run finished with the same settings is not
-    trained again. The tokenizer's monolingual references identify languages.
+    trained again. The tokenizer's monolingual references identify languages. See
+    `studies.sampling`.
 
     Args:
-        probabilities: values of p, for regimes that have it; that of `settings` by default.
-        seeds: seeds of each regime and p; that of `settings` by default.
-
-    Returns:
-        A row per regime, p, seed, inference vocabulary ("lang", "full", "en+lang") and language:
-        bits per byte on held-out text, and the share of continued texts in the language.
-
-    Raises:
-        UsageError, ModtokError: see `pretrain`; or no references.
+        probabilities, seeds: those of `settings` by default.
     """
     # All settings are checked before hours of training.
     runs = study_runs(settings, regimes, probabilities, seeds)

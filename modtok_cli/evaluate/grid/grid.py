@@ -74,7 +74,7 @@ def rows_of(planned: Planned, store: Store) -> list[Row]:
     return [{**row, **labels} for row in store.rows(planned.cell.key)]
 
 
-def evaluate_grid(
+def run_grid(
     grid: Grid,
     output: Path,
     *,
@@ -127,7 +127,7 @@ def list_cells(grid: Grid, output: Path, *, progress: Progress = SILENT) -> list
     """A row for each cell, with `state`: "done", "missing" or "skipped: …".
 
     Raises:
-        UsageError, ModtokError: as `evaluate_grid`.
+        UsageError, ModtokError: as `run_grid`.
     """
     plan, store = plan_grid(checked(grid), progress), Store(output)
     rows: list[Row] = [

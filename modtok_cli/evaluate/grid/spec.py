@@ -23,6 +23,7 @@ from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import options_of
+from modtok_cli.base.parameters import FilePath
 from modtok_cli.base.records import from_json
 from modtok_cli.text.labels import split_pair
 from modtok_cli.text.languages import canonical, is_language
@@ -190,6 +191,19 @@ def read_grid(path: Path, runs: Sequence[Runs] | None = None) -> Grid:
         raise UsageError("names runs of its own", where=where, remedy="leave [[runs]] out")
     grid = parse_grid({**content, "runs": [{"path": each.path} for each in runs]}, where)
     return replace(grid, runs=tuple(runs))
+
+
+def place_of(grid: FilePath | Mapping[str, Any], output: FilePath | None) -> Path:
+    """Directory of a grid's results: `output`, else grids/NAME.
+
+    Raises:
+        UsageError: there is none, and the grid is no file.
+    """
+    if output is not None:
+        return Path(output)
+    if isinstance(grid, Mapping):
+        raise UsageError("no directory for the results", where="--output", remedy="choose one")
+    return Path("grids") / Path(grid).stem
 
 
 def parse_grid(content: Mapping[str, Any], where: str = "grid") -> Grid:

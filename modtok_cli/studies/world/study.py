@@ -23,7 +23,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.evaluate.grid.grid import evaluate_grid
+from modtok_cli.evaluate.grid.grid import run_grid
 from modtok_cli.evaluate.grid.spec import Grid, Mcq, Mt, Runs
 from modtok_cli.modular.manifest import read_manifest
 from modtok_cli.studies.world.claims import Figures, check_claims, interval
@@ -137,7 +137,7 @@ def study_world(
     for seed, place in places.items():
         progress.note(f"seed {seed}: evaluating")
         grid = _grid(place, settings)
-        result = evaluate_grid(grid, place / "scores", workers=workers, progress=progress)
+        result = run_grid(grid, place / "scores", workers=workers, progress=progress)
         result.require_complete()
         seeds.append(figures(result.rows))
     found = {"scores": score_rows(seeds, settings.regimes), "claims": check_claims(seeds)}
