@@ -94,8 +94,7 @@ ModularSource = Annotated[
 @public
 def load(
     directory: Annotated[
-        FilePath,
-        Option("A directory that one of the learners wrote.", accepts=(is_path, "a path")),
+        FilePath, Option("A directory that one of the learners wrote.", accepts=(is_path, "a path"))
     ],
 ) -> ModularTokenizer:
     """Load and validate a modular tokenizer.

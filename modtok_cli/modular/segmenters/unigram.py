@@ -17,12 +17,7 @@ import numpy as np
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int64Array
 from modtok_cli.base.tensors import Array
 from modtok_cli.learn.pieces import UNKNOWN, UNKNOWN_PENALTY
-from modtok_cli.modular.segmenters.interface import (
-    NO_MERGES,
-    ModularSegmenter,
-    Stored,
-    broken,
-)
+from modtok_cli.modular.segmenters.interface import NO_MERGES, ModularSegmenter, Stored, broken
 from modtok_cli.modular.segmenters.json_frame import (
     added_misfit,
     only_adds_special_tokens,
