@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -84,6 +85,14 @@ def cycle() -> list[str]:
 def test_architecture_lists_every_package() -> None:
     existing = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     assert sorted(packages()) == sorted(existing)
+
+
+def test_files_to_read_first_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = text.split("## Packages")[0]
+    files = re.findall(r"^\d\. `([\w/.]+)`", section, flags=re.M)
+    assert len(files) == 6
+    assert [file for file in files if not (PACKAGE / file).is_file()] == []
 
 
 def test_no_import_cycle() -> None:

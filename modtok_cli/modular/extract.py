@@ -161,7 +161,7 @@ def _check_suffix(tokenizer: External, suffix: str | None) -> None:
         raise UsageError(f"an {what}", where=tokenizer.name, remedy=remedy)
 
 
-def _cut(data: bytes, name: str) -> External:
+def _cut(data: bytes, name: str) -> Tokenizer:
     tokenizer = open_bytes(data, name, name)
     assert isinstance(tokenizer, External)
     tokenizer.content = data

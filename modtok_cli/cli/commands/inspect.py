@@ -128,8 +128,9 @@ def show(
             remedy="give one of them",
         )
     if other is not None:
-        first, second = (open_comparable(subset_spec(x, langs)) for x in (tokenizer, other))
-        comparison = compare(first, second, (tokenizer, other))
+        names = (tokenizer, other)
+        first, second = (open_comparable(subset_spec(name, langs)) for name in names)
+        comparison = compare(first, second, names)
         if json:
             emit_each(comparison.rows())
         else:
