@@ -44,7 +44,8 @@ def _are_codes(value: object) -> bool:
     return isinstance(value, Iterable)
 
 
-def _are_paths(value: object) -> bool:
+def are_paths(value: object) -> bool:
+    """Whether a value is a path or a list of paths."""
     items = [value] if is_path(value) else value
     return isinstance(items, Iterable) and all(map(is_path, items))
 
@@ -138,7 +139,7 @@ Texts = Annotated[
         argument=True,
         kind=list[str],
         metavar="TEXT",
-        accepts=(_are_paths, "a path or a list of paths"),
+        accepts=(are_paths, "a path or a list of paths"),
     ),
 ]
 References = Annotated[

@@ -253,12 +253,15 @@ def as_command(
         if session.verbose:
             _say_settings(session, ctx)
         started = time.perf_counter()
-        IN_COMMAND.set(True)
-        if public:
-            call = public.call(ctx, values, session)
-            show(session, call, **{name: values[name] for name in annotations})
-        else:
-            show(session, **values)
+        before = IN_COMMAND.set(True)
+        try:
+            if public:
+                call = public.call(ctx, values, session)
+                show(session, call, **{name: values[name] for name in annotations})
+            else:
+                show(session, **values)
+        finally:
+            IN_COMMAND.reset(before)
         if session.verbose:
             _say_cost(session, time.perf_counter() - started)
 

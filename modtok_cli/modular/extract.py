@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike
 from pathlib import Path
 from typing import Annotated
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import FilePath, Langs, text_paths
+from modtok_cli.base.parameters import FilePath, Langs, are_paths, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.modular.open import (
@@ -54,10 +53,7 @@ def extract(
             "Text for --top-k. Repeatable.",
             kind=list[str],
             metavar="TEXT",
-            accepts=(
-                lambda value: isinstance(value, Sequence | PathLike),
-                "a path or a list of paths",
-            ),
+            accepts=(are_paths, "a path or a list of paths"),
         ),
     ] = (),
     reading: Reading = Reading(),

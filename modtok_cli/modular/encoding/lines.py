@@ -19,6 +19,7 @@ from modtok_cli.base.parameters import (
     Langs,
     Output,
     Threads,
+    are_paths,
     text_paths,
 )
 from modtok_cli.base.progress import SILENT, Progress
@@ -37,6 +38,7 @@ OptionalTexts = Annotated[
         argument=True,
         kind=list[str],
         metavar="TEXT",
+        accepts=(are_paths, "a path or a list of paths"),
     ),
 ]
 
@@ -181,6 +183,7 @@ def decode(
             argument=True,
             kind=list[str],
             metavar="FILE",
+            accepts=(are_paths, "a path or a list of paths"),
         ),
     ] = None,
     tokenizer: AnyTokenizer = "tokenizer",
