@@ -15,7 +15,7 @@ from modtok_cli.core.segment import Pairs, Segmenter, Symbols
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.modular.encoding.encoder import Encoder
 from modtok_cli.text import pretokenizer as module
-from modtok_cli.text.counter import count_documents, split_words
+from modtok_cli.text.counts import count_documents, split_words
 from modtok_cli.text.pretokenizer import BPE, PatternPreTokenizer, find_pretokenizer, pretokenizers
 
 PATTERN = PatternPreTokenizer("pattern", BPE.pattern)
