@@ -10,24 +10,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from modtok_cli.api.corpora import corpus_build as corpus_build
     from modtok_cli.api.corpora import corpus_count as corpus_count
-    from modtok_cli.api.evaluations import compare as compare
-    from modtok_cli.api.evaluations import evaluate_bpb as evaluate_bpb
-    from modtok_cli.api.evaluations import evaluate_grid as evaluate_grid
-    from modtok_cli.api.evaluations import evaluate_mcq as evaluate_mcq
-    from modtok_cli.api.evaluations import evaluate_mt as evaluate_mt
-    from modtok_cli.api.evaluations import evaluate_sum as evaluate_sum
-    from modtok_cli.api.evaluations import write_examples as write_examples
     from modtok_cli.api.measures import check as check
     from modtok_cli.api.measures import explore as explore
     from modtok_cli.api.measures import fairness as fairness
     from modtok_cli.api.measures import origin as origin
     from modtok_cli.api.measures import report as report
-    from modtok_cli.api.models import export as export
-    from modtok_cli.api.models import generate as generate
-    from modtok_cli.api.models import load_generator as load_generator
-    from modtok_cli.api.models import slice as slice
-    from modtok_cli.api.models import tokens as tokens
-    from modtok_cli.api.models import transplant as transplant
     from modtok_cli.base.errors import ModtokError as ModtokError
     from modtok_cli.base.errors import UsageError as UsageError
     from modtok_cli.base.public import ModtokWarning as ModtokWarning
@@ -39,6 +26,22 @@ if TYPE_CHECKING:
     from modtok_cli.construct.bpe_seq import bpe_seq as bpe_seq
     from modtok_cli.construct.unigram import unigram as unigram
     from modtok_cli.construct.unigram_merge import unigram_merge as unigram_merge
+    from modtok_cli.evaluate.evaluate import compare as compare
+    from modtok_cli.evaluate.evaluate import evaluate_bpb as evaluate_bpb
+    from modtok_cli.evaluate.evaluate import evaluate_grid as evaluate_grid
+    from modtok_cli.evaluate.evaluate import evaluate_mcq as evaluate_mcq
+    from modtok_cli.evaluate.evaluate import evaluate_mt as evaluate_mt
+    from modtok_cli.evaluate.evaluate import evaluate_sum as evaluate_sum
+    from modtok_cli.evaluate.evaluate import fetch_tasks as fetch_tasks
+    from modtok_cli.evaluate.evaluate import write_examples as write_examples
+    from modtok_cli.inference.cost.latency import latency as latency
+    from modtok_cli.inference.cost.memory import memory as memory
+    from modtok_cli.inference.export.export import export as export
+    from modtok_cli.inference.hf.token_lists import tokens as tokens
+    from modtok_cli.inference.hf.transplant import transplant as transplant
+    from modtok_cli.inference.run.generate import generate as generate
+    from modtok_cli.inference.run.generate import load_generator as load_generator
+    from modtok_cli.inference.slice.slice import slice as slice
     from modtok_cli.measure.nsl import nsl as nsl
     from modtok_cli.modular.adopted.adopt import adopt as adopt
     from modtok_cli.modular.comparison import compare_tokenizers as compare_tokenizers
@@ -54,6 +57,9 @@ if TYPE_CHECKING:
     from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
     from modtok_cli.studies.sampling import study_sampling as study_sampling
+    from modtok_cli.studies.world.corpus import WorldSettings as WorldSettings
+    from modtok_cli.studies.world.corpus import corpus_world as corpus_world
+    from modtok_cli.studies.world.study import study_world as study_world
     from modtok_cli.text.reading import Reading as Reading
     from modtok_cli.training.pretrain import pretrain as pretrain
     from modtok_cli.training.settings import RunSettings as RunSettings
@@ -64,10 +70,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "base.public": "ModtokWarning",
     "api.corpora": "corpus_build corpus_count",
-    "api.evaluations": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt evaluate_sum "
-    "write_examples",
     "api.measures": "check explore fairness origin report",
-    "api.models": "export generate load_generator slice tokens transplant",
     "base.errors": "ModtokError UsageError",
     "cli.doctor": "doctor",
     "construct.bpe": "bpe",
@@ -77,6 +80,15 @@ _NAMES = {
     "construct.bpe_seq": "bpe_seq",
     "construct.unigram": "unigram",
     "construct.unigram_merge": "unigram_merge",
+    "evaluate.evaluate": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt evaluate_sum "
+    "fetch_tasks write_examples",
+    "inference.cost.latency": "latency",
+    "inference.cost.memory": "memory",
+    "inference.export.export": "export",
+    "inference.hf.token_lists": "tokens",
+    "inference.hf.transplant": "transplant",
+    "inference.run.generate": "generate load_generator",
+    "inference.slice.slice": "slice",
     "measure.nsl": "nsl",
     "modular.adopted.adopt": "adopt",
     "modular.comparison": "compare_tokenizers",
@@ -88,6 +100,8 @@ _NAMES = {
     "modular.subtokenizer": "Subtokenizer",
     "modular.tokenizer": "ModularTokenizer",
     "studies.sampling": "study_sampling",
+    "studies.world.corpus": "WorldSettings corpus_world",
+    "studies.world.study": "study_world",
     "text.reading": "Reading",
     "training.pretrain": "pretrain",
     "training.settings": "RunSettings",

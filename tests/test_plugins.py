@@ -21,7 +21,7 @@ def entries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         EntryPoint("theirs", "pathlib:Path", "modtok.tests"),
         EntryPoint("broken", "no_such_package:THING", "modtok.tests"),
     ]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: entries)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
     plugins._entry_points.cache_clear()
     yield
     plugins._entry_points.cache_clear()

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from benchmarks.common import emit
-from modtok_cli.evaluate.bits import BitsSettings, evaluate_bpb
+from modtok_cli.evaluate.evaluate import evaluate_bpb
 from modtok_cli.reports.charts import Curves
 from modtok_cli.reports.plot.layout import write_plot
 from modtok_cli.training import loop
@@ -105,7 +105,7 @@ def measure(options: argparse.Namespace, name: str, asked: RunSettings) -> dict[
     }
     known = OLD if name == "base" else ALL
     texts = [options.texts / f"{language}.txt" for language in known]
-    found = evaluate_bpb(path, texts, settings=BitsSettings(batch_size=16, limit=options.limit))
+    found = evaluate_bpb(path, texts, batch_size=16, limit=options.limit)
     bits = {row["language"]: row["bits_per_byte"] for row in found}
     return {"what": "growth", "model": name, "steps": asked.steps, "curve": curve, "texts": bits}
 

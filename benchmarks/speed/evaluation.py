@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
     os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
-    from modtok_cli.inference.slice.slice import slice_model
+    from modtok_cli.inference.slice.slice import slice as slice_model
 
     with tempfile.TemporaryDirectory() as work:
         run = prepare(options, Path(work))

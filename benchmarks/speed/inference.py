@@ -16,7 +16,7 @@ from statistics import median
 import torch
 
 from benchmarks.common import emit
-from modtok_cli.inference.cost.latency import RandomModel
+from modtok_cli.inference.cost.random_model import RandomModel
 from modtok_cli.training.recipe import PRESETS
 
 

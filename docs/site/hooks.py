@@ -32,7 +32,7 @@ TASKS = {  # page of the Python reference → its title, and the modules with it
     "measures": ("Measure and report", "api.measures measure reports"),
     "models": (
         "Train, slice and generate",
-        "api.models architectures training inference",
+        "architectures training inference",
     ),
     "evaluations": ("Evaluate and study", "api.evaluations evaluate studies"),
     "errors": ("Errors, warnings and installation", ""),  # and all that no other page has

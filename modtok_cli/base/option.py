@@ -232,7 +232,7 @@ def parameters_of(function: Callable[..., Any]) -> Mapping[str, Option | type[De
             option,
             name=name,
             kind=option.kind or _plain_kind(get_args(annotation)[0]),
-            optional=default is None,
+            optional=default is None or NoneType in get_args(get_args(annotation)[0]),
         )
     return declared
 

@@ -44,13 +44,13 @@ def _are_codes(value: object) -> bool:
     return isinstance(value, Iterable)
 
 
-def are_paths(value: object) -> bool:
-    """Whether a value is a path or a list of paths."""
+def _are_paths(value: object) -> bool:
     items = [value] if is_path(value) else value
     return isinstance(items, Iterable) and all(map(is_path, items))
 
 
 CODES = (_are_codes, "codes, a string or list")
+PATHS = (_are_paths, "a path or a list of paths")
 _TEXT = (
     "Text file (.txt, .jsonl, .parquet, .csv, .arrow; may be compressed), directory, or - (stdin)."
 )
@@ -89,7 +89,7 @@ Budget = Annotated[
 Data = Annotated[
     FilePath,
     Option(
-        "Directory with the text of each language, or one file (of several: --lang-field).",
+        "Directory with the text of each language, or one file with --lang-field.",
         metavar="PATH",
     ),
 ]
@@ -125,8 +125,8 @@ AnyTokenizers = Annotated[
 ExtendedTokenizer = Annotated[
     FilePath | None,
     Option(
-        "Directory of the tokenizer to extend; the result goes to -o. Without it, that of -o is "
-        "extended in place, and its old version kept beside it.",
+        "Directory of the tokenizer to extend; the result goes to -o. By default, the tokenizer "
+        "at -o is extended in place, and its old version is kept next to it.",
         flags="-t --tokenizer",
         metavar="TOKENIZER",
         complete="tokenizers",
@@ -139,7 +139,7 @@ Texts = Annotated[
         argument=True,
         kind=list[str],
         metavar="TEXT",
-        accepts=(are_paths, "a path or a list of paths"),
+        accepts=PATHS,
     ),
 ]
 References = Annotated[
@@ -176,11 +176,27 @@ LearnReferences = Annotated[
         flags="--no-references",
     ),
 ]
+TokensPerLanguage = Annotated[
+    int | None,
+    Option(
+        "Keep the N most used tokens of each language; all used tokens by default.",
+        flags="-k --budget",
+        key="k",
+        metavar="N",
+        low=257,
+    ),
+]
+Coverage = Annotated[
+    float | None,
+    Option(
+        "Drop rare tokens while texts grow by at most 1 − SHARE.", metavar="SHARE", low=0, high=1
+    ),
+]
 Joint = Annotated[bool, Option("Learn one tokenizer of N tokens for all languages.")]
 JournalSeconds = Annotated[
     float | None,
     Option(
-        "Least seconds between two writes of the state that a killed run resumes from.",
+        "Minimum number of seconds between writes of the state that a killed run resumes from.",
         python_only=True,
         low=0,
     ),
@@ -189,10 +205,17 @@ Force = Annotated[bool, Option("Overwrite an existing output.")]
 
 
 LATEST = "runs/latest"
+HfModel = Annotated[
+    FilePath,
+    Option(
+        "Hugging Face directory with safetensors and tokenizer.", argument=True, metavar="MODEL"
+    ),
+]
 Model = Annotated[
     FilePath,
     Option(
         "Run, checkpoint, slice, or directory of a Hugging Face model.",
+        key="model",
         argument=True,
         metavar="MODEL",
     ),
@@ -200,9 +223,17 @@ Model = Annotated[
 Step = Annotated[
     int | None, Option("Step of the checkpoint; the last one by default.", metavar="N", low=0)
 ]
+Inputs = Annotated[
+    Languages | None,
+    languages_option("Languages of the input vocabulary, or full.", "--in", key="reading"),
+]
+Outputs = Annotated[
+    Languages | None,
+    languages_option("Languages of the output vocabulary, or full.", "--out", key="writing"),
+]
 Gpus = Annotated[
     int,
-    Option("Number of processes, one per GPU; on the CPU without GPUs.", metavar="N", low=1),
+    Option("Number of processes, one per GPU; without GPUs, on the CPU.", metavar="N", low=1),
 ]
 Dtype = Annotated[
     Literal["float32", "bfloat16", "float16"] | None,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import textwrap
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
@@ -128,6 +129,13 @@ def documented(function: Callable[..., Any]) -> str:
     head = description_of(function)
     lines = []
     declared = parameters_of(function)
+    names: dict[str, str] = {}
+    for name, value in declared.items():
+        if isinstance(value, Option):
+            names.update(dict.fromkeys(value.all_flags, name))
+        else:
+            for option in options_of(value).values():
+                names.update(dict.fromkeys(option.all_flags, f"{name}.{option.name}"))
     for name in inspect.signature(function).parameters:
         each = declared.get(name)
         if name == "progress":
@@ -135,9 +143,21 @@ def documented(function: Callable[..., Any]) -> str:
         elif each is None:
             continue
         elif isinstance(each, Option):
-            words = each.help
+            words = _for_python(each, names)
         else:
             words = f"See `{each.__name__}`."
         lines.append(textwrap.fill(f"{name}: {words}", 96, subsequent_indent="    "))
     section = "Args:\n" + textwrap.indent("\n".join(lines), "    ")
     return "\n\n".join(part for part in (head, section, text[len(head) :].strip()) if part)
+
+
+def _for_python(option: Option, names: Mapping[str, str]) -> str:
+    """Help with parameters in place of flags; that of `--no-x` says what False does."""
+    words = option.help.removesuffix(" Repeatable.")
+    if option.flags.startswith("--no-"):
+        words = f"If false, {words[0].lower()}{words[1:]}"
+    return re.sub(
+        r"(?<![\w-])--?[a-z][\w-]*",
+        lambda flag: f"`{names[flag[0]]}`" if flag[0] in names else flag[0],
+        words,
+    )

@@ -224,9 +224,9 @@ def as_command(
     """Adapt a public function and what `show` adds to it to click, with the shared flags."""
     skipped = 2 if public else 1  # session, call
     own = list(inspect.signature(show, eval_str=True).parameters.values())[skipped:]
-    if public is None:
-        own = [option for parameter in own for option in _options_of(parameter)]
-    reading = None if public else _parameter_of_reading(show)
+    shown = [parameter.name for parameter in own]
+    own = [option for parameter in own for option in _options_of(parameter)]
+    reading = _parameter_of_reading(show)
     annotations = {parameter.name: parameter.annotation for parameter in own}
 
     def run(**values: Any) -> None:
@@ -253,15 +253,15 @@ def as_command(
         if session.verbose:
             _say_settings(session, ctx)
         started = time.perf_counter()
-        before = IN_COMMAND.set(True)
+        token = IN_COMMAND.set(True)
         try:
             if public:
                 call = public.call(ctx, values, session)
-                show(session, call, **{name: values[name] for name in annotations})
+                show(session, call, **{name: values[name] for name in shown})
             else:
                 show(session, **values)
         finally:
-            IN_COMMAND.reset(before)
+            IN_COMMAND.reset(token)
         if session.verbose:
             _say_cost(session, time.perf_counter() - started)
 
@@ -280,12 +280,18 @@ def as_command(
             for flag, annotation in (*extra, *_SHARED)
         ),
     ]
+    parameters.sort(key=lambda each: not _is_argument(each))  # first in help
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = "\n\n".join(
         part for part in (public.help if public else "", inspect.getdoc(show)) if part
     )
     return run
+
+
+def _is_argument(parameter: inspect.Parameter) -> bool:
+    facts = get_args(parameter.annotation)[1:]
+    return any(isinstance(each, typer.models.ArgumentInfo) for each in facts)
 
 
 def _parameter_of_reading(show: Callable[..., None]) -> str | None:

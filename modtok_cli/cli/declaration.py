@@ -48,12 +48,16 @@ class Call:
     def __call__(self, **others: Any) -> Any:
         """Call the function; `others` take precedence over `values`."""
         arguments = {**self.values, **others}
-        for name, options in self.groups.items():
+        for name in self.groups:
             if name not in arguments:
-                arguments[name] = self.declaration.declared[name](**options)  # type: ignore[operator]
+                arguments[name] = self.group(name)
         if self.declaration.takes_progress:
             arguments.setdefault("progress", self.progress)
         return self.declaration.function(**arguments)
+
+    def group(self, name: str) -> Any:
+        """The dataclass of options that a parameter stands for, as the command line has it."""
+        return self.declaration.declared[name](**self.groups[name])  # type: ignore[operator]
 
     def value(self, name: str) -> Any:
         """The value of a parameter, its default if it was not given."""

@@ -1,23 +1,24 @@
-"""Output of the `modtok eval` commands: result rows, examples, incomplete results."""
+"""What the `modtok eval` commands share: they run on several GPUs, and print rows and examples."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.output import Column, emit_rows
-from modtok_cli.cli.plotting import emit_plot
+from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.inference_options import require_models
+from modtok_cli.cli.output import Column, emit_tables
+from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
+from modtok_cli.cli.several_processes import sharing
 
 if TYPE_CHECKING:
-    import torch
-
-    from modtok_cli.evaluate.results import Evaluation
+    from modtok_cli.evaluate.results import Evaluation, Result
 
 COLUMNS = (
     Column("task", "task"),
@@ -31,56 +32,39 @@ COLUMNS = (
     Column("normalization", "norm"),
     Column("infer", "infer"),
 )
-TaskData = Annotated[
-    Path,
-    Option("--data", metavar="PATH", help="Directory with evaluation data; see modtok eval fetch."),
-]
 Examples = Annotated[
     Path | None,
     Option("--examples", metavar="FILE", help="Write one row per example to FILE."),
 ]
-Limit = Annotated[
-    int | None,
-    Option("--limit", metavar="N", min=1, help="Maximum number of examples per task and language."),
-]
-Shots = Annotated[
-    int | None,
-    Option(
-        "--shots",
-        metavar="N",
-        min=0,
-        help="Number of few-shot examples; set by the task by default.",
-    ),
-]
-Infer = Annotated[
-    str | None,
-    Option(
-        "--infer",
-        metavar="MODE",
-        help="Inference vocabulary: lang, full, full-lang, or languages such as en,fr; for pairs "
-        "src, tgt, src+tgt or src|tgt.",
-    ),
-]
+Pivot = Callable[["Sequence[Result]"], tuple[list[Mapping[str, Any]], list[Column]]]
 
 
-def torch_dtype(name: str | None) -> torch.dtype | None:
-    """The torch dtype of a `--dtype` value; None stays None."""
-    if name is None:
-        return None
-    import torch
-
-    dtype: torch.dtype = getattr(torch, name)
-    return dtype
-
-
-def check_examples(path: Path | None) -> None:
-    """Check the examples file before the evaluation starts.
+def evaluated(
+    session: Session,
+    call: Call,
+    gpus: int,
+    examples: Path | None,
+    plot: str | None,
+    *,
+    needs: Sequence[str] = (),
+    **others: Any,
+) -> Evaluation:
+    """Call the function of an evaluation, after what needs no model is checked.
 
     Raises:
-        UsageError: the path is a directory.
+        UsageError: a package of `needs` is not installed, or `examples` is a directory.
     """
-    if path is not None and path.is_dir():
-        raise UsageError("is a directory", where=str(path), remedy="give a file: --examples FILE")
+    check_plot(plot)
+    if examples is not None and examples.is_dir():
+        raise UsageError(
+            "is a directory", where=str(examples), remedy="give a file: --examples FILE"
+        )
+    require_models(*needs)
+    with sharing(session, gpus) as processes:
+        evaluation: Evaluation = call(
+            processes=processes, progress=processes.only_first(session.progress), **others
+        )
+    return evaluation
 
 
 @contextmanager
@@ -102,13 +86,14 @@ def writing_examples(path: Path | None, evaluation: Evaluation) -> Iterator[None
 def emit_evaluation(
     session: Session,
     evaluation: Evaluation,
-    *,
     title: str,
-    json: bool,
     examples: Path | None = None,
     plot: str | None = None,
+    *,
+    json: bool,
+    pivot: Pivot | None = None,
 ) -> None:
-    """Write rows, examples and the plot, then report incomplete results as an error.
+    """Write rows, as `pivot` shows them, examples and the plot, then report what is incomplete.
 
     Raises:
         ModtokError: some tasks were skipped; raised after everything else is written.
@@ -116,7 +101,9 @@ def emit_evaluation(
     rows = [result.as_row() for result in evaluation.results]
     with writing_examples(examples, evaluation):
         if rows:
-            emit_rows(rows, COLUMNS, title=title, json=json, caption=str(rows[0]["signature"]))
+            lines, columns = pivot(evaluation.results) if pivot else (rows, COLUMNS)
+            caption = str(rows[0]["signature"])
+            emit_tables(rows, [(title, lines, columns)], json=json, caption=caption)
     if rows:
-        emit_plot(session, plot, rows, "evaluation")
+        emit_plot(session, plot, [row for row in rows if row["task"] != "mean"], "evaluation")
     evaluation.require_complete()

@@ -10,7 +10,6 @@ from typer import Argument, Option
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli import completion
-from modtok_cli.text.languages import optional_languages
 
 LATEST = Path("runs/latest")
 
@@ -22,26 +21,6 @@ Step = Annotated[
     int | None,
     Option("--step", metavar="N", min=0, help="Step of the checkpoint; the last one by default."),
 ]
-TokensPerLanguage = Annotated[
-    int | None,
-    Option(
-        "-k",
-        "--budget",
-        metavar="N",
-        min=257,
-        help="Keep the N most used tokens of each language; all used tokens by default.",
-    ),
-]
-Coverage = Annotated[
-    float | None,
-    Option(
-        "--coverage",
-        metavar="SHARE",
-        min=0,
-        max=1,
-        help="Drop rare tokens while texts grow by at most 1 − SHARE.",
-    ),
-]
 Gpus = Annotated[
     int,
     Option(
@@ -49,24 +28,6 @@ Gpus = Annotated[
         metavar="N",
         min=1,
         help="Number of processes, one per GPU; without GPUs, on the CPU.",
-    ),
-]
-In = Annotated[
-    str | None,
-    Option(
-        "--in",
-        metavar="LANG,...",
-        autocompletion=completion.languages,
-        help="Languages of the input vocabulary, or full.",
-    ),
-]
-Out = Annotated[
-    str | None,
-    Option(
-        "--out",
-        metavar="LANG,...",
-        autocompletion=completion.languages,
-        help="Languages of the output vocabulary, or full.",
     ),
 ]
 Dtype = Annotated[
@@ -99,26 +60,6 @@ def model_among(arguments: Sequence[str]) -> tuple[Path | None, list[str]]:
         raise UsageError(f"two models given, {models[0]} and {models[1]}", remedy="give one")
     rest = [name for name in arguments if name not in models]
     return (Path(models[0]) if models else None), rest
-
-
-def sides(
-    langs: str | None, reading: str | None, writing: str | None
-) -> tuple[list[str] | None, list[str] | None]:
-    """(inputs, outputs) of --langs, or of --in and --out; ["full"] is T, None means not given.
-
-    >>> sides("fr,en", None, None)
-    (['fr', 'en'], None)
-
-    Raises:
-        UsageError: --langs combined with --in or --out, or an invalid list.
-    """
-    if langs is not None and (reading is not None or writing is not None):
-        raise UsageError("--langs conflicts with --in and --out", remedy="use one or the other")
-    if langs is not None:
-        return optional_languages(langs), None
-    inputs = optional_languages(reading, "--in")
-    outputs = optional_languages(writing, "--out")
-    return (["full"] if outputs and inputs is None else inputs), outputs
 
 
 def require_models(*evaluation: str) -> None:

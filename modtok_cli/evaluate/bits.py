@@ -16,20 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from modtok_cli.architectures.hf_directory import is_hf_directory
 from modtok_cli.base.arrays import Float64Array
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.models import (
     FULL_LANG,
     LANG,
     Infer,
     Models,
+    dtype_of,
     languages_of,
     mode_name,
-    open_models,
     vocabulary_of,
 )
 from modtok_cli.evaluate.results import (
@@ -49,7 +48,7 @@ from modtok_cli.inference.run.score import Request, score
 from modtok_cli.inference.slice.directory import NAME
 from modtok_cli.inference.slice.run import RunSource
 from modtok_cli.measure.references import references_or_none
-from modtok_cli.measure.texts import Text, check_texts, load_texts
+from modtok_cli.measure.texts import Text, load_texts
 from modtok_cli.text.reading import Reading
 
 Measured = tuple[Float64Array, Float64Array]
@@ -71,93 +70,60 @@ class BitsSettings:
     limit: int | None = None
 
 
-def evaluate_bpb(
-    run: Path | Models,
-    texts: Sequence[Path | str],
-    *,
-    language: str | None = None,
-    settings: BitsSettings | None = None,
-    reading: Reading = Reading(),
-    tokenizer: Path | None = None,
-    step: int | None = None,
-    dtype: torch.dtype | None = None,
-    device: torch.device | str | None = None,
-    examples: list[dict[str, Any]] | None = None,
-    processes: Processes = ALONE,
-    progress: Progress = SILENT,
-) -> list[dict[str, Any]]:
-    """Bits per byte and per character of texts, per language.
+def is_foreign(path: Path) -> bool:
+    """Whether a directory is a model of transformers that is no slice."""
+    return is_hf_directory(path) and not (path / NAME).is_file()
 
-    `run` is a run, a slice, models that are open already, or a directory of any causal language
-    model of transformers, which has no modes: it predicts over its vocabulary, after the token
-    that begins a text.
 
-    Args:
-        texts: files, directories or `-`; a line of a `.txt` file is a document.
-        language: language of all texts; by default that of each document, see `measure.texts`.
-        examples: receives a row per document with its bits and bytes, see `results.example`.
-
-    Returns:
-        One row per text and language: bits_per_byte with its 95% bootstrap interval over documents
-        (low, high; None for a single document), bits_per_character, bits_per_token, documents,
-        bytes, characters, tokens, signature. Texts in languages that the mode does not support are
-        skipped with a warning.
-
-    Raises:
-        UsageError: the run does not support the mode.
-        ModtokError: a text is missing, empty or damaged, or none is in a language of the run.
-    """
-    settings = settings or BitsSettings()
-    check_texts(texts)
-    if isinstance(run, Path) and is_hf_directory(run) and not (run / NAME).is_file():
-        if settings.infer or tokenizer or step is not None:
-            raise UsageError(
-                "is a Hugging Face model: --infer, -t and --step do not apply", where=str(run)
-            )
-        if processes.count > 1:
-            raise UsageError(
-                "a Hugging Face model runs on one GPU", where=str(run), remedy="leave --gpus out"
-            )
-        loaded = load_texts(
-            texts, language=language, references=None, keep_documents=True, reading=reading,
-            progress=progress,
-        )  # fmt: skip
-        model = CausalLM(run, dtype=dtype, device=device)
-        rows, measured = measure_directory(model, loaded, settings, progress)
-        if examples is not None:
-            for text, (nats, _) in zip(loaded, measured, strict=True):
-                examples += document_examples(text, documents_of(text, settings.limit), nats)
-        return rows
-    models = open_models(
-        run, tokenizer=tokenizer, step=step, dtype=dtype, device=device, processes=processes,
-        progress=progress,
-    )  # fmt: skip
+def measure_texts(
+    models: Models,
+    sources: Sequence[Path | str],
+    language: str | None,
+    reading: Reading,
+    settings: BitsSettings,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(rows, examples) of texts, see `evaluate.evaluate_bpb` and `results.example`."""
     source, references = models.source, None
     if isinstance(source, RunSource):  # its references identify the language of texts
         references = references_or_none(None, [str(source.tokenizer_path)])
-    loaded = load_texts(
-        texts, language=language, references=references, keep_documents=True, reading=reading,
+    texts = load_texts(
+        sources, language=language, references=references, keep_documents=True, reading=reading,
         progress=models.progress,
     )  # fmt: skip
-    vocabularies = _vocabularies(models, loaded, settings.infer)
-    rows = []
+    vocabularies = _vocabularies(models, texts, settings.infer)
+    rows, examples = [], []
     # One vocabulary after another: the rows of each are loaded once.
     for infer in dict.fromkeys(vocabularies.values()):
-        for text in loaded:
+        for text in texts:
             if vocabularies.get(text.language) == infer:
                 row, documents = _measure(models, text, infer, settings)
                 rows.append(row)
-                if examples is not None:
-                    examples += documents
-    return rows
+                examples += documents
+    return rows, examples
+
+
+def measure_foreign(
+    path: Path,
+    sources: Sequence[Path | str],
+    language: str | None,
+    reading: Reading,
+    settings: BitsSettings,
+    dtype: str | None,
+    progress: Progress,
+) -> list[dict[str, Any]]:
+    """Rows of texts by a model of transformers, which has no modes.
+
+    It predicts over its vocabulary, after the token that begins a text.
+    """
+    texts = load_texts(
+        sources, language=language, references=None, keep_documents=True, reading=reading,
+        progress=progress,
+    )  # fmt: skip
+    return measure_directory(CausalLM(path, dtype=dtype_of(dtype)), texts, settings, progress)[0]
 
 
 def _vocabularies(models: Models, texts: Sequence[Text], mode: str | None) -> dict[str, Infer]:
-    """Vocabularies by language; warns of texts that the mode does not support.
-
-    Raises:
-        ModtokError: it supports none.
-    """
+    """Vocabularies by language; warns of texts that the mode does not support."""
     source = models.source
     of_language = mode in (LANG, FULL_LANG) or (mode is None and isinstance(source, RunSource))
     vocabularies = {
@@ -249,11 +215,7 @@ def _measure(
 def measure_directory(
     model: CausalLM, texts: Sequence[Text], settings: BitsSettings, progress: Progress = SILENT
 ) -> tuple[list[dict[str, Any]], list[Measured]]:
-    """Rows as those of `evaluate_bpb`, and what they are made of.
-
-    Raises:
-        ModtokError: the model does not fit in memory, or transformers does not open it.
-    """
+    """Rows as those of `measure_texts`, and what they are made of."""
     rows: list[dict[str, Any]] = []
     measured: list[Measured] = []
     for text in texts:
@@ -277,11 +239,7 @@ def measure_directory(
 
 
 def documents_of(text: Text, limit: int | None) -> list[str]:
-    """The first documents of a text.
-
-    Raises:
-        ModtokError: it holds none.
-    """
+    """The first documents of a text."""
     if not text.documents:
         raise ModtokError(
             "contains word counts only", where=text.name, remedy="pass the text itself"

@@ -46,15 +46,12 @@ class Drawn:
     draws: Float64Array
 
 
-def compare(first: Path, second: Path) -> list[dict[str, Any]]:
+def compare_files(first: Path, second: Path) -> list[dict[str, Any]]:
     """Compare the files of two `modtok eval … --examples` calls.
 
     Returns:
         One row per task, language and metric: a, b, difference (b - a) with its 95% interval, p, n;
         and one row for the mean over the languages of a task that has several.
-
-    Raises:
-        ModtokError: the files hold different examples, or an example differs between them.
     """
     ours, theirs = _by_set(first), _by_set(second)
     _require_same(first, ours, second, theirs)

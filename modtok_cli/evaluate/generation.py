@@ -20,17 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.progress import Progress
 from modtok_cli.evaluate.documents import Documents
 from modtok_cli.evaluate.models import (
     Infer,
     Models,
     languages_of,
     mode_name,
-    open_models,
     vocabularies_of,
     vocabulary_of,
 )
@@ -49,7 +46,6 @@ from modtok_cli.evaluate.task_files import Example
 from modtok_cli.evaluate.text_scores import ROUGE, corpus_metrics, rouge
 from modtok_cli.inference.run.decode import generate
 from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.run.processes import ALONE, Processes
 from modtok_cli.inference.run.sampling import SamplingOptions
 from modtok_cli.text.labels import split_pair, target_of, the_one
 from modtok_cli.text.languages import is_language, normalize
@@ -121,39 +117,10 @@ class ExampleSet:
     tests: Sequence[Example]
 
 
-def evaluate_mt(
-    run: Path | Models,
-    pairs: str | None = None,
-    *,
-    data: Path,
-    settings: TranslationSettings | None = None,
-    tokenizer: Path | None = None,
-    step: int | None = None,
-    dtype: torch.dtype | None = None,
-    device: torch.device | str | None = None,
-    processes: Processes = ALONE,
-    progress: Progress = SILENT,
+def translate(
+    models: Models, pairs: str | None, data: Path, settings: TranslationSettings
 ) -> Evaluation:
-    """Translate the parallel text in `data` and score the translations.
-
-    Args:
-        run: its directory, or models that are open already.
-        pairs: "en-fr,en-fi"; "all" for every pair of the run's languages; None for English into
-            each other language.
-
-    Returns:
-        BLEU, chrF++ and "in language" (share of outputs in the target language) of each pair. Pairs
-        without data are in `skipped`.
-
-    Raises:
-        UsageError: the run does not support a pair or the mode.
-        ModtokError: there is no parallel text, or it is damaged.
-    """
-    settings = settings or TranslationSettings()
-    models = open_models(
-        run, tokenizer=tokenizer, step=step, dtype=dtype, device=device, processes=processes,
-        progress=progress,
-    )  # fmt: skip
+    """Translate the parallel text in `data`, see `evaluate.evaluate_mt`."""
     source = models.source
     wanted = parse_pairs(pairs, languages_of(source))
     vocabularies = {pair: vocabulary_of(source, settings.infer, pair) for pair in wanted}
@@ -171,38 +138,11 @@ def evaluate_mt(
     return _evaluate(TASKS[MT], models, sets, settings, skipped)
 
 
-def evaluate_sum(
-    run: Path | Models,
-    langs: Sequence[str] | None = None,
-    *,
-    data: Path,
-    settings: GenerationSettings | None = None,
-    tokenizer: Path | None = None,
-    step: int | None = None,
-    dtype: torch.dtype | None = None,
-    device: torch.device | str | None = None,
-    processes: Processes = ALONE,
-    progress: Progress = SILENT,
+def summarize(
+    models: Models, languages: Sequence[str] | None, data: Path, settings: GenerationSettings
 ) -> Evaluation:
-    """Summarize the documents in `data` and score the summaries.
-
-    `run` is its directory, or models that are open already. `langs` are the languages to
-    evaluate, by default all of the run.
-
-    Returns:
-        rouge1, rouge2, rougeL and "in language" of each language. Languages without documents are
-        in `skipped`.
-
-    Raises:
-        UsageError: the run does not support a language or the mode.
-        ModtokError: there are no documents, or a row is invalid.
-    """
-    settings = settings or GenerationSettings()
-    models = open_models(
-        run, tokenizer=tokenizer, step=step, dtype=dtype, device=device, processes=processes,
-        progress=progress,
-    )  # fmt: skip
-    vocabularies = vocabularies_of(models.source, settings.infer, langs)
+    """Summarize the documents in `data`, see `evaluate.evaluate_sum`."""
+    vocabularies = vocabularies_of(models.source, settings.infer, languages)
     documents = Documents(data)
     sets, skipped = {}, []
     # All files are read before generation starts, so that an invalid row is found immediately.
@@ -234,9 +174,6 @@ def parse_pairs(text: str | None, languages: Sequence[str]) -> list[Pair]:
 
     >>> parse_pairs("en-fr,fin_Latn-en", ["en", "fr"])
     [('en', 'fr'), ('fi', 'en')]
-
-    Raises:
-        UsageError: a part is not XX-YY, a pair occurs twice, or there is no default.
     """
     if text is None:
         if "en" not in languages or len(languages) < 2:

@@ -9,13 +9,11 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest, signature
 from modtok_cli.evaluate import hub
-from modtok_cli.evaluate.models import Infer, Models, mode_name, open_models, vocabularies_of
+from modtok_cli.evaluate.models import Infer, Models, mode_name, vocabularies_of
 from modtok_cli.evaluate.questions import Folder, Question
 from modtok_cli.evaluate.results import (
     Evaluation,
@@ -27,7 +25,6 @@ from modtok_cli.evaluate.results import (
 )
 from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite, suites
 from modtok_cli.inference.load import Source
-from modtok_cli.inference.run.processes import ALONE, Processes
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.cloze import ClozeTask
@@ -72,43 +69,18 @@ class _Job:
     shown: list[Question]
 
 
-def evaluate_mcq(
-    run: Path | Models,
-    langs: Sequence[str] | None = None,
-    *,
-    data: Path | None = None,
-    include: Path | None = None,
-    settings: McqSettings | None = None,
-    tokenizer: Path | None = None,
-    step: int | None = None,
-    dtype: torch.dtype | None = None,
-    device: torch.device | str | None = None,
-    processes: Processes = ALONE,
-    progress: Progress = SILENT,
+def answer(
+    models: Models,
+    languages: Sequence[str] | None,
+    data: Path | None,
+    include: Path | None,
+    settings: McqSettings,
 ) -> Evaluation:
-    """Score the model of a run or slice on multiple-choice questions.
+    """Score models on the questions in `data`, None for the hub, see `evaluate.evaluate_mcq`.
 
-    Args:
-        run: its directory, or models that are open already.
-        langs: languages to evaluate, by default all of the run.
-        data: directory with questions, see `questions`; None to download the suites.
-        include: directory with tasks of lm-eval.
-        processes: those that share the work.
-
-    Returns:
-        Accuracy of each task and language under the task's normalization, and the mean of each
-        language. What has no questions is in `skipped`.
-
-    Raises:
-        UsageError: the run does not support a task, language or mode.
-        ModtokError: there are no questions at all, or a row is invalid.
+    `include` is a directory with tasks of lm-eval.
     """
-    settings = settings or McqSettings()
-    models = open_models(
-        run, tokenizer=tokenizer, step=step, dtype=dtype, device=device, processes=processes,
-        progress=progress,
-    )  # fmt: skip
-    vocabularies = vocabularies_of(models.source, settings.infer, langs)
+    vocabularies = vocabularies_of(models.source, settings.infer, languages)
     own, external = tasks_of(settings.tasks, data)
     jobs, skipped = _collect_jobs(own, list(vocabularies), data, settings, models.progress)
     if external and len(set(vocabularies.values())) > 1:
@@ -146,12 +118,7 @@ def evaluate_mcq(
 
 
 def check_local(data: Path, languages: Sequence[str], settings: McqSettings) -> list[str]:
-    """Check that local files have questions; returns what is missing, in sentences.
-
-    Raises:
-        UsageError: a task is neither a suite nor in the files.
-        ModtokError: there are no questions, or a row is invalid.
-    """
+    """Check that local files have questions; returns what is missing, in sentences."""
     own, external = tasks_of(settings.tasks, data)
     if external:
         raise UsageError(f"no local task '{external[0]}' in {Folder(data).path}", remedy=LAYOUT)
@@ -171,11 +138,7 @@ def languages_with_questions(
 
 
 def tasks_of(names: Sequence[str] | None, data: Path | None) -> tuple[list[Suite], list[str]]:
-    """Suites, and names that are not suites. `names` None is all that have local files, or all.
-
-    Raises:
-        ModtokError: a local task has no valid description.
-    """
+    """Suites, and names that are not suites. `names` None is all that have local files, or all."""
     known = dict(suites())
     folder = Folder(data) if data is not None else None
     present = folder.tasks if folder is not None else []
@@ -285,11 +248,7 @@ def _lacks_examples(job: _Job, settings: McqSettings) -> str | None:
 
 
 def _require_choices_fit(source: Source, infer: Infer, jobs: Sequence[_Job]) -> None:
-    """Check that every choice fits the context, before hours of other tasks.
-
-    Raises:
-        ModtokError: a choice alone is too long.
-    """
+    """Check that every choice fits the context, before hours of other tasks."""
     encode = source.vocabularies(infer.inputs, infer.outputs).encode_out
     for job in jobs:
         for question in job.questions:

@@ -24,6 +24,7 @@ from pathlib import Path
 import torch
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.parameters import FilePath, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.hf.source import OWN, HfSource
 from modtok_cli.inference.load import Source, model_of, open_source
@@ -80,9 +81,6 @@ def infer_vocabularies(mode: str, languages: Sequence[str], own: Sequence[str]) 
     Infer(inputs='full', outputs=('fr',), crossed=False)
     >>> str(infer_vocabularies("src|tgt", ["en", "fr"], ["fr", "en"]))
     'fr|en'
-
-    Raises:
-        UsageError: the mode or a language is unknown, or a single language has no such mode.
     """
     if mode == FULL:
         return Infer(FULL)
@@ -117,11 +115,7 @@ def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[
 
 
 def vocabulary_of(source: Source, mode: str | None, own: Sequence[str]) -> Infer:
-    """`infer_vocabularies`; `mode` None is `lang`, and the own vocabularies of a slice.
-
-    Raises:
-        UsageError: the source does not support the mode or the language.
-    """
+    """`infer_vocabularies`; `mode` None is `lang`, and the own vocabularies of a slice."""
     if isinstance(source, HfSource):
         if mode not in (None, FULL):
             raise UsageError(
@@ -153,11 +147,7 @@ def languages_of(source: Source) -> tuple[str, ...]:
 def vocabularies_of(
     source: Source, mode: str | None, langs: Sequence[str] | None
 ) -> dict[str, Infer]:
-    """Vocabularies by language, of those that the user names, else of those of the source.
-
-    Raises:
-        UsageError: a model without languages, and none are named; or as `vocabulary_of`.
-    """
+    """Vocabularies by language, of those that the user names, else of those of the source."""
     languages = list(langs or languages_of(source))
     if not languages:
         raise UsageError(
@@ -239,11 +229,7 @@ class Models:
         return LanguageIdentifier.of(self.source, self.progress)
 
     def of(self, infer: Infer) -> SlicedModel:
-        """Model with the vocabularies of `infer`; the last one is cached.
-
-        Raises:
-            UsageError: the run lacks a language, or the slice has other vocabularies.
-        """
+        """Model with the vocabularies of `infer`; the last one is cached."""
         if self._last is None or self._last[0] != infer:
             if self._last is not None:
                 model = self._last[1].with_vocabulary(infer.inputs, infer.outputs)
@@ -256,22 +242,28 @@ class Models:
 
 
 def open_models(
-    run: Path | Models,
-    *,
-    tokenizer: Path | None = None,
+    run: FilePath,
+    tokenizer: FilePath | None = None,
     step: int | None = None,
-    dtype: torch.dtype | None = None,
+    dtype: str | None = None,
+    *,
     device: torch.device | str | None = None,
-    processes: Processes = ALONE,
+    processes: Processes | None = None,
     progress: Progress = SILENT,
 ) -> Models:
-    """The models of a run, a checkpoint or a slice; `run` itself if it is open.
+    """The models of a run, a checkpoint or a slice."""
+    source = open_source(
+        Path(run), tokenizer=optional_path(tokenizer), step=step, progress=progress
+    )
+    return Models(
+        source,
+        dtype=dtype_of(dtype),
+        device=device,
+        processes=processes or ALONE,
+        progress=progress,
+    )
 
-    Raises:
-        UsageError: the directory is none of these.
-        ModtokError: it is damaged.
-    """
-    if isinstance(run, Models):
-        return run
-    source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
-    return Models(source, dtype=dtype, device=device, processes=processes, progress=progress)
+
+def dtype_of(name: str | None) -> torch.dtype | None:
+    """The dtype of torch of that name; None stays."""
+    return None if name is None else getattr(torch, name)

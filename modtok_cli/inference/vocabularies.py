@@ -15,8 +15,11 @@ from functools import cached_property
 import numpy as np
 
 from modtok_cli.base.arrays import Int64Array
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.parameters import Languages
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.labels import matching
+from modtok_cli.text.languages import language_list, optional_languages
 
 FULL = "full"
 Side = Sequence[str] | str | None
@@ -33,6 +36,25 @@ def names_exactly(side: Sequence[str] | str, languages: Iterable[str]) -> bool:
     own = tuple(languages)
     names = [side] if isinstance(side, str) else side
     return {label for name in names for label in matching(name, own) or [name]} == set(own)
+
+
+def sides(
+    languages: Languages | None, inputs: Languages | None, outputs: Languages | None
+) -> tuple[list[str] | None, list[str] | None]:
+    """(inputs, outputs) of languages for both, or for each; ["full"] is T, None means not given.
+
+    >>> sides("fr,en", None, None), sides(None, None, "fr")
+    ((['fr', 'en'], None), (['full'], ['fr']))
+
+    Raises:
+        UsageError: languages for both and for one, or an invalid list.
+    """
+    if languages is not None and (inputs is not None or outputs is not None):
+        raise UsageError("--langs conflicts with --in and --out", remedy="use one or the other")
+    if languages is not None:
+        return language_list(languages), None
+    reading, writing = optional_languages(inputs, "--in"), optional_languages(outputs, "--out")
+    return (["full"] if writing and reading is None else reading), writing
 
 
 @dataclass(frozen=True, eq=False)

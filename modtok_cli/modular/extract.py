@@ -9,7 +9,7 @@ from typing import Annotated
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import FilePath, Langs, are_paths, text_paths
+from modtok_cli.base.parameters import PATHS, FilePath, Langs, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.modular.open import (
@@ -53,7 +53,7 @@ def extract(
             "Text for --top-k. Repeatable.",
             kind=list[str],
             metavar="TEXT",
-            accepts=(are_paths, "a path or a list of paths"),
+            accepts=PATHS,
         ),
     ] = (),
     reading: Reading = Reading(),
@@ -114,7 +114,8 @@ def content_of(tokenizer: Tokenizer, suffix: str | None = None) -> bytes:
     """The file of a tokenizer that `extract` gave; `suffix` selects the format."""
     if isinstance(tokenizer, Subtokenizer):
         return tokenizer.to_bytes(suffix or ".json")
-    from modtok_cli.modular.frequent import External, check_suffix
+    from modtok_cli.modular.encoding.external import External
+    from modtok_cli.modular.frequent import check_suffix
 
     assert isinstance(tokenizer, External)
     check_suffix(tokenizer, suffix)

@@ -77,7 +77,7 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
     model, step, positions = _start(run, resume)
     config = run.config
     reporter = Reporter(run, step)
-    stream = open_stream(run, step + 1, positions)
+    feed = open_stream(run, step + 1, positions)
     last: dict[str, Any] = {}
     try:
         with run.progress.task("training", config.steps, "steps") as task:
@@ -85,7 +85,7 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
             if step and run.tasks.due(step) and not reporter.has_tasks(step):
                 reporter.tasks(run.tasks.evaluate(step))
             for now in range(step + 1, config.steps + 1):
-                line = train_step(run, model, stream, now)
+                line = train_step(run, model, feed, now)
                 reporter.step(line, task)
                 if now % config.eval_every == 0 or now == config.steps:
                     last = evaluate(run, model, now)
@@ -93,7 +93,7 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
                 number = signals.agreed(run.ranks) if now < config.steps else 0
                 due = run.tasks.due(now)
                 if number or due or now % config.save_every == 0 or now == config.steps:
-                    save_checkpoint(run, model, stream, now, evaluated=last.get("step") == now)
+                    save_checkpoint(run, model, feed.stream, now, evaluated=last.get("step") == now)
                 if number:  # a resumed run evaluates the tasks of this step
                     run.checkpointer.wait()
                     raise stopped(number, now, _resume_command(run))
@@ -102,7 +102,7 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
                     reporter.tasks(run.tasks.evaluate(now))
         run.checkpointer.wait()
     finally:
-        stream.close()
+        feed.close()
         run.checkpointer.close()
         model.close()
         reporter.close()
@@ -204,7 +204,7 @@ def open_stream(
 
 
 def save_checkpoint(
-    run: Run, model: Model, stream: Prefetcher, step: int, *, evaluated: bool
+    run: Run, model: Model, stream: BatchStream, step: int, *, evaluated: bool
 ) -> None:
     """Save weights, moments and stream positions. Collective: every rank calls it."""
     if not evaluated:  # look at a held-out loss: huge weights may still be finite

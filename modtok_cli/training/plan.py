@@ -50,11 +50,9 @@ class Plan:
 
     config: Config
     ranks: int
-    shards: int
     vocabulary: int
     step_rows: StepRows
     memory: dict[str, tuple[int, int]]
-    flops: float
     seconds: float
     evaluation: str
     device: str
@@ -148,11 +146,9 @@ def plan(
     return Plan(
         config,
         ranks,
-        shards,
         subtokenizers.size,
         step_rows,
         memory,
-        flops,
         flops / (peak * _UTILIZATION * replicas * shards),
         evaluation_plan(config, len(mixture.languages)),
         name,

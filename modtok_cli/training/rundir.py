@@ -227,38 +227,36 @@ def point_latest(path: Path) -> None:
 def find_tokenizer(
     run: Path,
     facts: Mapping[str, Any],
-    given: Path | None = None,
+    path: Path | None = None,
     *,
     remedy: str = "give its directory with -t",
 ) -> Path:
-    """The modular directory with the run's signature: `given`, or one that is found.
+    """The modular directory with the run's signature: `path`, or one in the usual places.
 
-    It is searched in the run, in the run's workspace and in the current directory. If `given`
-    contains the run's tokenizer (a language was appended to it), the run's own is returned.
-    `facts` is "tokenizer" of the run's config.json.
+    These are the run, its workspace and the current directory. If `path` contains the run's
+    tokenizer (a language was appended to it), the run's own is returned. `facts` is "tokenizer"
+    of the run's config.json.
     """
-    real = run.resolve()
-    name = str(facts.get("path", "tokenizer"))
+    real, name, signature = run.resolve(), str(facts.get("path", "tokenizer")), facts["signature"]
     usual = [real / name, real.parent.parent / name, Path(name)]
     others = []
-    for place in [given] if given else usual:
-        if is_modular(place):
-            signature = _signature(place)
-            if signature == facts["signature"]:
-                return place
-            others.append(f"{place} is {signature}")
-    if given is not None and others:
-        own = [place for place in usual if is_modular(place)]
-        own = [place for place in own if _signature(place) == facts["signature"]]
-        if own and containment(ModularTokenizer.load(given), ModularTokenizer.load(own[0])).holds:
-            return own[0]
+    for place in [path] if path else usual:
+        other = _signature(place)
+        if other == signature:
+            return place
+        if other:
+            others.append(f"{place} is {other}")
+    if path is not None and others:
+        own = next((place for place in usual if _signature(place) == signature), None)
+        if own and containment(ModularTokenizer.load(path), ModularTokenizer.load(own)).holds:
+            return own
     seen = f" ({'; '.join(dict.fromkeys(others))})" if others else ""
     raise UsageError(
-        f"was trained with tokenizer {facts['signature']}, which was not found{seen}",
+        f"was trained with tokenizer {signature}, which was not found{seen}",
         where=str(run),
         remedy=remedy,
     )
 
 
 def _signature(directory: Path) -> str:
-    return str(read_manifest(directory)["signature"])
+    return str(read_manifest(directory)["signature"]) if is_modular(directory) else ""

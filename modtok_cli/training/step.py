@@ -30,7 +30,7 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
         ModtokError: loss or gradient is not finite; names the batches. Nothing is updated.
     """
     config, ranks = run.config, run.ranks
-    started, waited, host = time.perf_counter(), feed.waited, model.host_seconds
+    started, waited, host = time.perf_counter(), feed.stream.waited, model.host_seconds
     # Draw: language and subtokenizer of each group of sequences, of all ranks. Workers make the
     # same draws for the sequences of this rank, and pack and tokenize their text ahead.
     groups = range(config.batch_size // config.group_size(ranks.replicas))
@@ -64,7 +64,7 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
         "draws": draws,
         "time": timing(
             seconds=seconds,
-            waited=feed.waited - waited,
+            waited=feed.stream.waited - waited,
             tokens=config.step_tokens,
             flops=config.shape.step_flops(config.seq_length, now.sizes) * ranks.replicas,
             peak=config.device_flops or peak_flops(run.device, model.dtype),

@@ -124,7 +124,7 @@ def train_or_resume(
     if force or not (directory.path / CONFIG).is_file():
         loop.pretrain(settings, force=force, progress=progress)
         return
-    found = checkpoint.newest(directory.checkpoints, progress)
+    newest = checkpoint.newest(directory.checkpoints, progress)
     file = directory.path / CONFIG
     config = directory.read_config()
     then = Config.from_json(config["config"], str(file))
@@ -140,7 +140,7 @@ def train_or_resume(
             where=str(file),
             remedy="--force trains it again, --runs puts the study elsewhere",
         )
-    if found is None or found[1]["step"] < then.steps:
+    if newest is None or newest[1]["step"] < then.steps:
         loop.pretrain(settings, resume=True, progress=progress)
 
 

@@ -79,3 +79,11 @@ def test_no_name_is_a_package_too() -> None:
 
 def test_type_hints_of_light_modules_resolve() -> None:
     assert typing.get_type_hints(modtok.ModtokError.__init__)
+
+
+def test_arguments_are_described_in_parameters_and_not_in_flags() -> None:
+    text = " ".join((modtok.bpe_seq.__doc__ or "").split())
+    assert "references: If false, do not learn the monolingual reference tokenizers" in text
+    assert "the result goes to `output`" in text
+    assert "or one file with `reading.lang_field`" in text
+    assert "--" not in text

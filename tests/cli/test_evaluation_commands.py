@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import types
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ import pytest
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.evaluate.results import Evaluation, Result, example, read_examples, write_examples
 
-from .conftest import StandIn
-
 RESULT = Result(
     "mt", "en-fr", "BLEU", 27.04, 26.0, 28.1, 8, 5, "none", "lang", "mt|…", {"tokens": 9}
 )
@@ -22,26 +19,10 @@ SHARED = "--infer full --shots 3 --batch-size 2 --max-tokens 9 --limit 4 --step 
 
 
 @pytest.fixture
-def room(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A module in the place of one that imports torch."""
-
-    fakes: dict[str, types.ModuleType] = {}
-
-    def put(module: str, name: str, answer: Any, **more: Any) -> StandIn:
-        fake = fakes.setdefault(module, types.ModuleType(f"modtok_cli.evaluate.{module}"))
-        function = StandIn(answer)
-        setattr(fake, name, function)
-        for key, value in more.items():
-            setattr(fake, key, value)
-        monkeypatch.setitem(sys.modules, fake.__name__, fake)
-        return function
-
+def room(monkeypatch: pytest.MonkeyPatch, stand_in: Any) -> Any:
+    """Puts an answer in the place of a public function, which would import torch."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: object())
-    return put
-
-
-def settings(**values: Any) -> types.SimpleNamespace:
-    return types.SimpleNamespace(**values)
+    return lambda name, answer: stand_in("modtok_cli.evaluate.evaluate", name, answer)
 
 
 def told() -> Evaluation:
@@ -50,41 +31,37 @@ def told() -> Evaluation:
 
 
 def test_mt(here: Any, room: Any) -> None:
-    done = room("generation", "evaluate_mt", told(), TranslationSettings=settings)
+    done = room("evaluate_mt", told())
     line = f"eval mt r --pairs en-fr --data d --lowercase --examples e.jsonl {SHARED} --json"
     status, out, _ = here(*line.split())
     assert (status, json.loads(out)) == (0, RESULT.as_row())
     assert json.loads(out)["tokens"] == 9
-    assert done.args == (Path("r"), "en-fr")
-    assert vars(done.kwargs["settings"]) == {
-        "infer": "full", "shots": 3, "max_tokens": 9, "batch_size": 2, "limit": 4,
-        "lowercase": True,
+    assert done.kwargs.pop("processes").count == 1
+    done.kwargs.pop("progress")
+    assert done.kwargs == {
+        "model": Path("r"), "pairs": "en-fr", "data": Path("d"), "infer": "full", "shots": 3,
+        "max_tokens": 9, "batch_size": 2, "limit": 4, "lowercase": True, "step": 7,
+        "tokenizer": Path("t"),
     }  # fmt: skip
-    assert (done.kwargs["data"], done.kwargs["tokenizer"]) == (Path("d"), Path("t"))
-    assert (done.kwargs["step"], done.kwargs["dtype"]) == (7, None)
-    assert done.kwargs["processes"].count == 1
     assert [row["id"] for row in read_examples(Path("e.jsonl"))] == ["1"]
     status, _, err = here("eval", "mt", "--examples", ".")
     assert (status, err.split(";")[0]) == (2, "modtok: error: .: is a directory")
     assert here("eval", "mt")[0] == 0
-    assert done.args == (Path("runs/latest"), None)
-    assert done.kwargs["data"] == Path("tasks")
-    assert vars(done.kwargs["settings"])["shots"] == 5
+    assert set(done.kwargs) == {"processes", "progress"}  # the function has the defaults
 
 
 def test_sum(here: Any, room: Any) -> None:
-    done = room("generation", "evaluate_sum", told(), GenerationSettings=settings)
+    done = room("evaluate_sum", told())
     line = f"eval sum r --langs fr,en --data d {SHARED} --dtype bfloat16"
     status, out, _ = here(*line.split())
     assert (status, json.loads(out)) == (0, RESULT.as_row())
-    assert done.args == (Path("r"), ["fr", "en"])
-    assert str(done.kwargs["dtype"]) == "torch.bfloat16"
-    assert here("eval", "sum", "--langs", "fr,,en")[0] == 2
+    assert (done.kwargs["model"], done.kwargs["languages"]) == (Path("r"), "fr,en")
+    assert done.kwargs["dtype"] == "bfloat16"
 
 
 def test_pictures(here: Any, room: Any) -> None:
-    room("generation", "evaluate_mt", told(), TranslationSettings=settings)
-    room("generation", "evaluate_sum", told(), GenerationSettings=settings)
+    room("evaluate_mt", told())
+    room("evaluate_sum", told())
     assert here("eval", "mt", "--plot", "m.svg")[0] == 0
     assert "<svg" in Path("m.svg").read_text()
     status, _, err = here("eval", "sum", "--plot", "-")
@@ -95,7 +72,7 @@ def test_pictures(here: Any, room: Any) -> None:
 def test_missing_parts_are_reported_after_the_present_ones(here: Any, room: Any) -> None:
     evaluation = told()
     evaluation.skipped = ["tasks/mt has no text in de"]
-    room("generation", "evaluate_mt", evaluation, TranslationSettings=settings)
+    room("evaluate_mt", evaluation)
     status, out, err = here("eval", "mt", "--pairs", "en-fr,en-de")
     assert status == 1
     assert json.loads(out) == RESULT.as_row()
@@ -103,7 +80,7 @@ def test_missing_parts_are_reported_after_the_present_ones(here: Any, room: Any)
 
 
 def test_a_table_for_a_person(here: Any, room: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    room("generation", "evaluate_mt", told(), TranslationSettings=settings)
+    room("evaluate_mt", told())
     monkeypatch.setattr("modtok_cli.cli.output._is_terminal", lambda stream: True)
     monkeypatch.setenv("COLUMNS", "100")
     status, out, err = here("eval", "mt")
@@ -161,30 +138,38 @@ class Fetched:
 
 
 def test_fetch(here: Any, room: Any) -> None:
-    done = room("fetch", "fetch", Fetched(), TASKS=("mcq", "mt", "sum"))
+    done = room("fetch_tasks", Fetched())
     status, out, err = here(
         "eval", "fetch", "mt", "sum", "--langs", "fr,en", "-o", "there", "--force", "--json"
     )
     assert (status, json.loads(out)) == (1, Fetched.rows[0])
     assert "incomplete: sum fr" in err
-    assert done.args == (["mt", "sum"], ["fr", "en"], Path("there"))
-    assert done.kwargs["force"] is True
+    assert (done.kwargs["tasks"], done.kwargs["languages"]) == (["mt", "sum"], "fr,en")
+    assert (done.kwargs["output"], done.kwargs["force"]) == (Path("there"), True)
+
+
+def test_fetch_needs_languages(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: object())
     status, _, err = here("eval", "fetch")
     assert status == 2
     assert "no languages given; as in: modtok eval fetch --langs en,fr" in err
 
 
 def test_fetch_takes_the_languages_of_the_tokenizer(
-    here: Any, room: Any, monkeypatch: pytest.MonkeyPatch
+    here: Any, stand_in: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = room("fetch", "fetch", Fetched(), TASKS=("mcq", "mt", "sum"))
+    done = stand_in("modtok_cli.evaluate.fetch", "fetch", Fetched())
+    monkeypatch.setattr(
+        sys.modules["modtok_cli.evaluate.fetch"], "TASKS", ("mcq", "mt", "sum"), raising=False
+    )
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: object())
     monkeypatch.setattr("modtok_cli.modular.directory.is_modular", lambda path: True)
     monkeypatch.setattr(
         "modtok_cli.modular.manifest.read_manifest",
         lambda path: {"languages": [{"language": "en"}, {"language": "fi"}]},
     )
     assert here("eval", "fetch")[0] == 1
-    assert done.args == (("mcq", "mt", "sum"), ["en", "fi"], Path("tasks"))
+    assert done.args == (["mcq", "mt", "sum"], ["en", "fi"], Path("tasks"))
 
 
 def test_fetch_without_network(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import types
 from importlib import import_module
 from pathlib import Path
@@ -12,23 +11,17 @@ from typing import Any
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.inference_options import sides
-
-from .conftest import StandIn
+from modtok_cli.inference.vocabularies import sides
 
 PART = {"part": "all", "bytes": 2, "full_bytes": 4, "saved": 0.5}
 
 
-def room(monkeypatch: pytest.MonkeyPatch, module: str, **things: Any) -> Any:
-    """A module in the place of one that imports torch, and nothing asked of the machine."""
-    fake = types.ModuleType(f"modtok_cli.inference.{module}")
-    for name, thing in things.items():
-        setattr(fake, name, thing)
-    monkeypatch.setitem(sys.modules, fake.__name__, fake)
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is asked of the machine."""
     for command in ("slice", "generate", "export", "latency"):
-        path = f"modtok_cli.cli.commands.{command}"
-        monkeypatch.setattr(import_module(path), "require_models", lambda: None)
-    return fake
+        module = import_module(f"modtok_cli.cli.commands.{command}")
+        monkeypatch.setattr(module, "require_models", lambda: None)
 
 
 class SliceReport:
@@ -40,26 +33,26 @@ class SliceReport:
         return [PART]
 
 
-def test_slice(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = room(monkeypatch, "slice.slice", slice_model=StandIn(SliceReport())).slice_model
+def test_slice(here: Any, room: None, stand_in: Any) -> None:
+    call = stand_in("modtok_cli.inference.slice.slice", "slice", SliceReport())
     line = "slice runs/a --langs fr,en -o fr-en --step 7 --dtype bfloat16 -t t --force"
     status, out, _ = here(*line.split(), "--json")
     assert (status, json.loads(out)) == (0, PART)
-    assert made.args == (Path("runs/a"),)
-    assert (made.kwargs["inputs"], made.kwargs["outputs"]) == (["fr", "en"], ["fr", "en"])
-    assert (made.kwargs["step"], made.kwargs["dtype"]) == (7, "bfloat16")
-    assert (made.kwargs["tokenizer"], made.kwargs["force"]) == (Path("t"), True)
+    arguments = call.kwargs
+    assert (arguments["run"], arguments["languages"]) == (Path("runs/a"), "fr,en")
+    assert (arguments["step"], arguments["dtype"]) == (7, "bfloat16")
+    assert (arguments["tokenizer"], arguments["force"]) == (Path("t"), True)
     assert here("slice", "s", "--append", "fi", "--from", "runs/b")[0] == 0
-    assert (made.kwargs["append"], made.kwargs["run"]) == (["fi"], Path("runs/b"))
-    assert made.kwargs["output"] == Path("s")
+    assert (call.kwargs["append"], call.kwargs["origin"]) == ("fi", Path("runs/b"))
+    assert "output" not in call.kwargs
     card = "--license apache-2.0 --base-model runs/a --no-bos"
     assert here("slice", "--langs", "fr", "-o", "s", *card.split())[0] == 0
-    facts = {name: made.kwargs[name] for name in ("license", "base_model", "bos")}
+    facts = {name: call.kwargs[name] for name in ("license", "base_model", "bos")}
     assert facts == {"license": "apache-2.0", "base_model": "runs/a", "bos": False}
     assert here("slice", "--langs", "fr", "-o", "s", "--bos")[0] == 0
-    assert made.kwargs["bos"] is True
+    assert call.kwargs["bos"] is True
     assert here("slice", "--out", "fr", "-o", "s")[0] == 0
-    assert (made.kwargs["inputs"], made.kwargs["outputs"]) == (["full"], ["fr"])
+    assert call.kwargs["outputs"] == "fr"
 
 
 @pytest.mark.parametrize(
@@ -126,15 +119,12 @@ class Generator:
         if listener is not None:
             listener(0, " ét")
             listener(0, "ait")
-        return [{**ROW, "prompt": prompts[0].text, "options": options}]
+        return [{**ROW, "prompt": prompts[0].text, "options": options.__dict__}]
 
 
-def test_generate(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def prompt(text: str) -> Any:
-        return types.SimpleNamespace(text=text)
-
-    room(monkeypatch, "run.generate", Generator=Generator, Prompt=prompt)
-    room(monkeypatch, "run.sampling", SamplingOptions=lambda **said: said)
+def test_generate(here: Any, monkeypatch: pytest.MonkeyPatch, room: None) -> None:
+    module = import_module("modtok_cli.cli.commands.generate")
+    monkeypatch.setattr(module, "Generator", Generator)
     status, out, err = here("generate", "--langs", "auto", "Il")
     assert (status, out) == (0, " était\n")
     assert "fr (identified, by a margin of 12.5 bits); 1 prompt tokens, 2 new tokens" in err
@@ -153,11 +143,12 @@ def test_generate(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         "min_p": 0.1,
         "stop": ["x"],
         "seed": 3,
+        "past_end": False,
     }
     assert Generator.made[1]["references"] == Path("r")
 
 
-def test_export(here: Any, monkeypatch: pytest.MonkeyPatch, workspace: Path) -> None:
+def test_export(here: Any, room: None, stand_in: Any, workspace: Path) -> None:
     report = types.SimpleNamespace(
         output=Path("m.gguf"),
         bytes=10,
@@ -167,15 +158,15 @@ def test_export(here: Any, monkeypatch: pytest.MonkeyPatch, workspace: Path) -> 
         different=1,
         program="llama.cpp",
     )
-    made = room(monkeypatch, "export.export", export=StandIn(report)).export
+    call = stand_in("modtok_cli.inference.export.export", "export", report)
     (workspace / "fr.txt").write_text("un\ndeux\n")
     line = "export s --format gguf --probe fr.txt --inexact --dtype float32 --json"
     status, out, err = here(*line.split())
     assert (status, json.loads(out)["output"]) == (0, "m.gguf")
     assert "3 of 4 probe lines have the same ids" in err
-    assert made.args == (Path("s"), Path("s.gguf"))
-    assert (made.kwargs["probe"], made.kwargs["inexact"]) == (["un", "deux"], True)
-    assert made.kwargs["dtype"] == "float32"
+    assert call.kwargs["model"] == Path("s")
+    assert (call.kwargs["probe"], call.kwargs["inexact"]) == (["un", "deux"], True)
+    assert call.kwargs["dtype"] == "float32"
 
 
 def test_memory_is_the_papers_table(here: Any) -> None:
@@ -185,12 +176,10 @@ def test_memory_is_the_papers_table(here: Any) -> None:
     assert [round(100 * row["saved"]) for row in rows] == [0, 31, 0, 5]
 
 
-def test_latency(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_latency(here: Any, room: None, stand_in: Any) -> None:
     row = {"model": "tiny", "tokenizer": "t", "forward_ratio": 1.0}
-    made = room(monkeypatch, "cost.latency", latency=StandIn([row])).latency
-    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    call = stand_in("modtok_cli.inference.cost.latency", "latency", [row])
     status, out, _ = here("latency", "fr.txt", "--scale", "tiny", "--lines", "3", "--json")
     assert (status, json.loads(out)) == (0, row)
-    assert made.args == (["tokenizer", "tokenizer@each"], [Path("fr.txt")])
-    assert made.kwargs["lines"] == 3
-    assert list(made.kwargs["models"]) == ["tiny"]
+    assert call.kwargs["sources"] == ["fr.txt"]
+    assert (call.kwargs["lines"], call.kwargs["scales"]) == (3, ["tiny"])

@@ -14,7 +14,7 @@ from modtok_cli.cli import output
 from modtok_cli.cli.commands.eval_mcq import pivot
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
-from modtok_cli.evaluate.mcq import evaluate_mcq
+from modtok_cli.evaluate.evaluate import evaluate_mcq
 
 TASKS = SAMPLE / "tasks"
 
@@ -101,7 +101,7 @@ def test_languages_without_questions_end_in_1(
 def test_slice_is_evaluated_as_it_was_cut(
     workspace: Path, few_steps: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from modtok_cli.inference.slice.slice import slice_model
+    from modtok_cli.inference.slice.slice import slice as slice_model
 
     slice_model(few_steps, ["fr"], output=workspace / "fr")
     assert modtok("fr") == 0

@@ -13,10 +13,11 @@ from helpers.handmade_tokenizers import write_text
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
-from modtok_cli.evaluate.bits import BitsSettings, document_nats, evaluate_bpb, windows
+from modtok_cli.evaluate.bits import document_nats, windows
+from modtok_cli.evaluate.evaluate import evaluate_bpb
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.slice.slice import slice_model
+from modtok_cli.inference.slice.slice import slice as slice_model
 
 LINES = ["Le marché ouvre à l’arrivée de la charrette.", "Où est la reine ?", "x"]
 
@@ -37,7 +38,7 @@ def nats_by_hand(model: SlicedModel, text: str) -> float:
 @pytest.mark.parametrize("mode", ["lang", "full", "en,fr", "full-lang"])
 def test_bits_by_hand(few_steps: Path, tmp_path: Path, model: SlicedModel, mode: str) -> None:
     (path,) = write_text(tmp_path, fr=LINES)
-    (row,) = evaluate_bpb(few_steps, [path], settings=BitsSettings(infer=mode))
+    (row,) = evaluate_bpb(few_steps, [path], infer=mode)
     sides = {"full": "full", "en,fr": ["en", "fr"]}
     under = model.with_vocabulary(sides.get(mode, ["fr"]))
     nats = sum(nats_by_hand(under, line) for line in LINES)
@@ -92,7 +93,7 @@ def test_languages_of_texts(few_steps: Path, tmp_path: Path) -> None:
     rows = evaluate_bpb(few_steps, texts, progress=said)
     assert sorted(row["language"] for row in rows) == ["en", "fr"]
     assert any("skipped text in sw" in line for line in said.warnings)
-    rows = evaluate_bpb(few_steps, texts, settings=BitsSettings(infer="full", limit=1))
+    rows = evaluate_bpb(few_steps, texts, infer="full", limit=1)
     assert sorted((row["language"], row["documents"]) for row in rows) == [
         ("en", 1), ("fr", 1), ("sw", 1),
     ]  # fmt: skip
@@ -114,7 +115,5 @@ def test_slice_equals_its_run(few_steps: Path, tmp_path: Path) -> None:
 
 def test_held_out_text_agrees_with_training(few_steps: Path) -> None:
     """The sample's own text is of the size that a model of a few steps gives."""
-    rows = evaluate_bpb(
-        few_steps, [SAMPLE / "parallel" / "fr.txt"], settings=BitsSettings(limit=20)
-    )
+    rows = evaluate_bpb(few_steps, [SAMPLE / "parallel" / "fr.txt"], limit=20)
     assert 1.0 < rows[0]["bits_per_byte"] < 9.0

@@ -12,7 +12,7 @@ import sacrebleu
 from sacrebleu.significance import PairedTest
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.evaluate.compare import compare
+from modtok_cli.evaluate.evaluate import compare
 from modtok_cli.evaluate.results import (
     RESAMPLES,
     SEED,

@@ -14,8 +14,8 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.bits import windows
+from modtok_cli.evaluate.evaluate import evaluate_mcq
 from modtok_cli.evaluate.lm import ModtokLM, options_of
-from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq
 from modtok_cli.evaluate.suite import HubSource, suites
 from modtok_cli.inference.load import load
 
@@ -62,8 +62,8 @@ def include(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_tasks_of_lm_eval_by_name(few_steps: Path, include: Path) -> None:
     names = tuple(f"{name}_fr" for name in KINDS)
-    settings = McqSettings(tasks=names, infer="full-lang")
-    found = evaluate_mcq(few_steps, ["fr"], include=include, settings=settings)
+    settings = {"tasks": names, "infer": "full-lang"}
+    found = evaluate_mcq(few_steps, ["fr"], data=None, include=include, **settings)
     by_metric = {(result.task, result.metric): result for result in found.results}
     assert set(by_metric) == {
         ("choice_fr", "acc"),
@@ -89,18 +89,18 @@ def test_tasks_of_lm_eval_by_name(few_steps: Path, include: Path) -> None:
 
 
 def test_external_task_needs_a_language(few_steps: Path, include: Path) -> None:
-    settings = McqSettings(tasks=("choice_fr",))
+    settings = {"tasks": ("choice_fr",)}
     with pytest.raises(UsageError, match="the language of the task 'choice_fr' is unknown"):
-        evaluate_mcq(few_steps, include=include, settings=settings)
-    whole = McqSettings(tasks=("choice_fr",), infer="full", limit=1)
-    found = evaluate_mcq(few_steps, include=include, settings=whole)
+        evaluate_mcq(few_steps, data=None, include=include, **settings)
+    whole = {"tasks": ("choice_fr",), "infer": "full", "limit": 1}
+    found = evaluate_mcq(few_steps, data=None, include=include, **whole)
     assert {(result.language, result.n) for result in found.results} == {("full", 1)}
 
 
 def test_task_that_cannot_be_loaded(few_steps: Path, include: Path) -> None:
     (include / "docs.jsonl").unlink()
     with pytest.raises(ModtokError, match="lm-eval cannot load choice_fr"):
-        evaluate_mcq(few_steps, ["fr"], include=include, settings=McqSettings(tasks=("choice_fr",)))
+        evaluate_mcq(few_steps, ["fr"], data=None, include=include, tasks=("choice_fr",))
 
 
 CODE = {
@@ -122,10 +122,10 @@ def test_task_files_that_run_code_are_refused(few_steps: Path, include: Path, ki
     field = CODE[kind].partition(":")[0]
     lines = [line for line in text.splitlines() if not line.startswith(field)]
     (include / "write.yaml").write_text("\n".join([*lines, CODE[kind]]) + "\n")
-    settings = McqSettings(tasks=("write_fr",))
-    said = "unsafe" if kind == "template" else "the task runs code .*--allow-code"
+    settings = {"tasks": ("write_fr",)}
+    said = "unsafe" if kind == "template" else "the task runs code .*allow_code"
     with pytest.raises((ModtokError, SecurityError), match=said):
-        evaluate_mcq(few_steps, ["fr"], include=include, settings=settings)
+        evaluate_mcq(few_steps, ["fr"], data=None, include=include, **settings)
     assert not ran.exists()
 
 
@@ -134,8 +134,8 @@ def test_task_files_with_code_run_if_allowed(few_steps: Path, include: Path) -> 
     text = (include / "write.yaml").read_text()
     code = text.replace('doc_to_target: "{{word}}"', "doc_to_target: !function mine.target")
     (include / "write.yaml").write_text(code)
-    settings = McqSettings(tasks=("write_fr",), allow_code=True)
-    found = evaluate_mcq(few_steps, ["fr"], include=include, settings=settings)
+    settings = {"tasks": ("write_fr",), "allow_code": True}
+    found = evaluate_mcq(few_steps, ["fr"], data=None, include=include, **settings)
     assert [row["target"] for row in found.examples] == ["caisse", "charrette"]
 
 
@@ -154,9 +154,7 @@ def test_unknown_task(few_steps: Path, include: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(lm_eval.tasks, "TaskManager", small)
     for _ in range(2):
         with pytest.raises(UsageError, match="unknown task 'chance'"):
-            evaluate_mcq(
-                few_steps, ["fr"], include=include, settings=McqSettings(tasks=("chance",))
-            )
+            evaluate_mcq(few_steps, ["fr"], data=None, include=include, tasks=("chance",))
     assert len(wholes) == 1
 
 
@@ -359,7 +357,7 @@ def test_questions_from_the_hub_are_evaluated(
 
     monkeypatch.setattr(hub, "_rows", loaded)
     monkeypatch.setattr(hub, "reachable", lambda: True)
-    found = evaluate_mcq(few_steps, ["fr"], settings=McqSettings(limit=4))
+    found = evaluate_mcq(few_steps, ["fr"], data=None, limit=4)
     assert [(result.task, result.n, result.shots) for result in found.results] == [
         ("arc_easy", 4, 5)
     ]
@@ -382,7 +380,7 @@ def test_a_lost_connection_is_one_line(few_steps: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("datasets.load_dataset", refused)
     monkeypatch.setattr(hub, "reachable", lambda: True)
     with pytest.raises(ModtokError, match=r"^tasks/: .*reached in en,fr; where it can"):
-        evaluate_mcq(few_steps, ["en", "fr"])
+        evaluate_mcq(few_steps, ["en", "fr"], data=None)
     assert len(tries) == 1
 
 
@@ -409,9 +407,7 @@ def test_model_runs_in_simple_evaluate(few_steps: Path, include: Path) -> None:
     manager = TaskManager(include_path=str(include), include_defaults=False)
     lm = ModtokLM(load(few_steps, ["fr"]))
     found = simple_evaluate(lm, tasks=["choice_fr"], task_manager=manager, bootstrap_iters=0)
-    ours = evaluate_mcq(
-        few_steps, ["fr"], include=include, settings=McqSettings(tasks=("choice_fr",))
-    )
+    ours = evaluate_mcq(few_steps, ["fr"], data=None, include=include, tasks=("choice_fr",))
     assert found is not None
     assert 100 * found["results"]["choice_fr"]["acc,none"] == ours.results[0].value
 
@@ -425,7 +421,7 @@ def test_suites_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = Suite("riddles", "{question}", 0, "none", order=15)
     monkeypatch.setattr(EntryPoint, "load", lambda entry: [theirs])
     entries = [EntryPoint("theirs", "their:SUITES", "modtok.suites")]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: entries)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
     plugins._entry_points.cache_clear()
     suites.cache_clear()
     try:

@@ -14,15 +14,9 @@ from modtok_cli.base.progress import SILENT
 from modtok_cli.cli.commands.eval_mcq import all_local
 from modtok_cli.cli.evaluation_output import emit_evaluation, writing_examples
 from modtok_cli.evaluate import hub, mcq
-from modtok_cli.evaluate.compare import compare
 from modtok_cli.evaluate.documents import Documents, read_documents
-from modtok_cli.evaluate.generation import (
-    GenerationSettings,
-    TranslationSettings,
-    evaluate_mt,
-    evaluate_sum,
-    parse_pairs,
-)
+from modtok_cli.evaluate.evaluate import compare, evaluate_mt, evaluate_sum
+from modtok_cli.evaluate.generation import parse_pairs
 from modtok_cli.evaluate.questions import Folder, read_questions
 from modtok_cli.evaluate.results import (
     Evaluation,
@@ -98,15 +92,11 @@ def test_all_texts_are_validated_before_generation(
         text = "".join(f"line {number}\n" for number in range(count))
         (tmp_path / f"{name}.txt").write_text(text)
     with pytest.raises(ModtokError, match="they differ from this line on"):
-        evaluate_mt(
-            few_steps, "en-fi,en-fr", data=tmp_path, settings=TranslationSettings(max_tokens=2)
-        )
+        evaluate_mt(few_steps, "en-fi,en-fr", data=tmp_path, max_tokens=2)
     put(tmp_path / "en.jsonl", *[{"document": "a", "summary": "b"}] * 9)
     put(tmp_path / "fr.jsonl", {"document": "a", "summary": ""})
     with pytest.raises(ModtokError, match=r"fr\.jsonl:1: the summary is empty"):
-        evaluate_sum(
-            few_steps, ["en", "fr"], data=tmp_path, settings=GenerationSettings(max_tokens=2)
-        )
+        evaluate_sum(few_steps, ["en", "fr"], data=tmp_path, max_tokens=2)
 
 
 def test_all_pairs_requires_two_languages() -> None:
@@ -132,13 +122,13 @@ def test_scores_and_examples_are_written_independently(
     assert len(read_examples(tmp_path / "e.jsonl")) == 1
     given: list[Any] = []
     monkeypatch.setattr(
-        "modtok_cli.cli.evaluation_output.emit_rows", lambda rows, *_, **__: given.extend(rows)
+        "modtok_cli.cli.evaluation_output.emit_tables", lambda rows, *_, **__: given.extend(rows)
     )
     result = Result("mt", "a-b", "BLEU", 1.0, None, None, 1, 0, "none", "lang", "mt|x")
     evaluation.results.append(result)
     (tmp_path / "taken").mkdir()
     with pytest.raises(ModtokError, match="cannot write"):
-        emit_evaluation(None, evaluation, title="", json=True, examples=tmp_path / "taken")  # type: ignore[arg-type]
+        emit_evaluation(None, evaluation, "", tmp_path / "taken", json=True)  # type: ignore[arg-type]
     assert len(given) == 1
 
 

@@ -20,20 +20,18 @@ from helpers.questions import lay_out
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.evaluate.bits import BitsSettings, evaluate_bpb
-from modtok_cli.evaluate.compare import compare
-from modtok_cli.evaluate.generation import (
-    GenerationSettings,
-    TranslationSettings,
+from modtok_cli.evaluate.evaluate import (
+    compare,
+    evaluate_bpb,
+    evaluate_mcq,
     evaluate_mt,
     evaluate_sum,
 )
 from modtok_cli.evaluate.grid import work
 from modtok_cli.evaluate.grid.cells import Cell, Row, Store
-from modtok_cli.evaluate.grid.grid import GridResult, evaluate_grid, list_cells
+from modtok_cli.evaluate.grid.grid import GridResult, list_cells, run_grid
 from modtok_cli.evaluate.grid.plan import drawn_sets, plan_grid
 from modtok_cli.evaluate.grid.spec import Bpb, Grid, Mcq, Mt, Runs, Sets, Sum, parse_grid, read_grid
-from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq
 from modtok_cli.evaluate.results import write_examples
 
 TASKS = SAMPLE / "tasks"
@@ -75,21 +73,21 @@ def test_rows_are_those_of_the_commands(few_steps: Path, tmp_path: Path) -> None
         sum=(Sum(data=TASKS, languages=("fi",), limit=1, max_tokens=2, shots=0),),
         bpb=(Bpb(texts=(TEXT,), limit=2, infer=("full",)),),
     )
-    found = evaluate_grid(grid, tmp_path)
+    found = run_grid(grid, tmp_path)
     expected: list[Any] = []
     for language, settings in (
-        ("fr", McqSettings(infer="full-lang", limit=3, shots=1)),
-        ("el", McqSettings(tasks=("endings",), limit=2)),
+        ("fr", {"infer": "full-lang", "limit": 3, "shots": 1}),
+        ("el", {"tasks": ("endings",), "limit": 2}),
     ):
-        results = evaluate_mcq(few_steps, [language], data=TASKS, settings=settings).results
+        results = evaluate_mcq(few_steps, [language], data=TASKS, **settings).results
         expected += [result.as_row() for result in results if result.task != "mean"]
-    written = TranslationSettings(infer="src|tgt", limit=2, max_tokens=3)
-    for result in evaluate_mt(few_steps, "en-fr,fr-fi", data=TASKS, settings=written).results:
+    written = {"infer": "src|tgt", "limit": 2, "max_tokens": 3}
+    for result in evaluate_mt(few_steps, "en-fr,fr-fi", data=TASKS, **written).results:
         expected.append(result.as_row())
-    short = GenerationSettings(limit=1, max_tokens=2, shots=0)
-    for result in evaluate_sum(few_steps, ["fi"], data=TASKS, settings=short).results:
+    short = {"limit": 1, "max_tokens": 2, "shots": 0}
+    for result in evaluate_sum(few_steps, ["fi"], data=TASKS, **short).results:
         expected.append(result.as_row())
-    expected += evaluate_bpb(few_steps, [TEXT], settings=BitsSettings(limit=2, infer="full"))
+    expected += evaluate_bpb(few_steps, [TEXT], limit=2, infer="full")
     assert [bare(row) for row in found.rows] == orjson.loads(orjson.dumps(expected))
     assert {row["system"] for row in found.rows} == {"sub:1"}
     assert {(row["run"], row["step"], row["seed"]) for row in found.rows} == {("it", 12, 0)}
@@ -102,7 +100,7 @@ def test_rows_are_those_of_the_commands(few_steps: Path, tmp_path: Path) -> None
 
 
 def test_examples_of_cells_compare(few_steps: Path, small: Grid, tmp_path: Path) -> None:
-    found = evaluate_grid(small, tmp_path / "grid")
+    found = run_grid(small, tmp_path / "grid")
     for mode in ("lang", "full"):
         examples = [
             example
@@ -139,22 +137,22 @@ def test_each_cell_is_computed_once(
 ) -> None:
     whole = Counted()
     monkeypatch.setattr(work, "evaluate_cell", whole)
-    expected = evaluate_grid(small, tmp_path / "whole")
+    expected = run_grid(small, tmp_path / "whole")
     assert len(whole.cells) == len(set(whole.cells)) == expected.computed == 8
     computed: list[str] = []
     for stop in (3, 0, 2):
         part = Counted(stop)
         monkeypatch.setattr(work, "evaluate_cell", part)
         with pytest.raises(KeyboardInterrupt):
-            evaluate_grid(small, tmp_path / "part")
+            run_grid(small, tmp_path / "part")
         computed += part.cells
     last = Counted()
     monkeypatch.setattr(work, "evaluate_cell", last)
-    found = evaluate_grid(small, tmp_path / "part")
+    found = run_grid(small, tmp_path / "part")
     assert found.computed == 3
     assert sorted(computed + last.cells) == sorted(whole.cells)
     assert found.rows == expected.rows
-    assert evaluate_grid(small, tmp_path / "part").computed == 0
+    assert run_grid(small, tmp_path / "part").computed == 0
     states = [row["state"] for row in list_cells(small, tmp_path / "part")]
     assert states == ["done"] * 8
 
@@ -187,7 +185,7 @@ def test_what_does_not_apply_is_skipped(few_steps: Path, tmp_path: Path) -> None
         infer=("lang", "src|tgt", "sv,en"),
         mcq=(Mcq(data=TASKS, tasks=("facts",), languages=("fr", "sw", "sv"), limit=1),),
     )
-    found = evaluate_grid(grid, tmp_path)
+    found = run_grid(grid, tmp_path)
     assert [(row["language"], row["infer"]) for row in found.rows] == [("fr", "lang")]
     reasons = {(each.language, each.infer): each.why for each in found.skipped}
     assert "needs a source and a target" in reasons["fr", "src|tgt"]
@@ -204,7 +202,7 @@ def test_a_cell_that_fails_leaves_the_others(few_steps: Path, tmp_path: Path) ->
         lay_out(tmp_path, "arc_easy", language, test=asked)
     grid = grid_of(few_steps, mcq=(Mcq(data=tmp_path, shots=0, languages=("fi", "fr")),))
     said = Silent()
-    found = evaluate_grid(grid, tmp_path / "out", progress=said)
+    found = run_grid(grid, tmp_path / "out", progress=said)
     assert [row["language"] for row in found.rows] == ["fr"]
     (_, why), *others = found.failed
     assert not others
@@ -212,18 +210,18 @@ def test_a_cell_that_fails_leaves_the_others(few_steps: Path, tmp_path: Path) ->
     assert any("the context has 192" in line for line in said.warnings)
     with pytest.raises(ModtokError, match=r"^incomplete: it@12 arc_easy fi default: "):
         found.require_complete()
-    assert evaluate_grid(grid, tmp_path / "out").computed == 0  # fails again, is not stored
+    assert run_grid(grid, tmp_path / "out").computed == 0  # fails again, is not stored
 
 
 def test_damaged_cells_are_computed_again(small: Grid, tmp_path: Path) -> None:
     grid = replace(small, mt=(), bpb=())
-    expected = evaluate_grid(grid, tmp_path).rows
+    expected = run_grid(grid, tmp_path).rows
     files = sorted((tmp_path / "cells").iterdir())
     files[0].write_bytes(files[0].read_bytes()[:-5])
     files[1].write_bytes(b"[1]\n")
     files[2].write_bytes(b"")
     files[3].write_bytes(files[3].read_bytes().replace(b'"value":', b'"value":1', 1))
-    found = evaluate_grid(grid, tmp_path)
+    found = run_grid(grid, tmp_path)
     assert (found.computed, found.rows) == (4, expected)
     where = Store(tmp_path).path(found.plan.cells[0].cell.key)
     text = where.read_bytes()
@@ -236,7 +234,7 @@ KILLED = """
 import os, signal
 from pathlib import Path
 from modtok_cli.evaluate.grid import work
-from modtok_cli.evaluate.grid.grid import evaluate_grid
+from modtok_cli.evaluate.grid.grid import run_grid
 from modtok_cli.evaluate.grid.spec import read_grid
 real, done = work.evaluate_cell, []
 def counted(*arguments):
@@ -245,7 +243,7 @@ def counted(*arguments):
     done.append(None)
     return real(*arguments)
 work.evaluate_cell = counted
-evaluate_grid(read_grid(Path("grid.toml")), Path("out"), device="cpu")
+run_grid(read_grid(Path("grid.toml")), Path("out"), device="cpu")
 """
 
 
@@ -253,7 +251,7 @@ def test_killed_and_resumed_by_several_workers(
     small: Grid, few_steps: Path, tmp_path: Path, forked_executable: str
 ) -> None:
     """SIGKILL after three of eight cells; two workers do the others. All in one is the same."""
-    expected = evaluate_grid(small, tmp_path / "whole", device="cpu")
+    expected = run_grid(small, tmp_path / "whole", device="cpu")
     text = (
         f'infer = ["lang", "full"]\n[[runs]]\npath = "{few_steps}"\n'
         f'[[mcq]]\ndata = "{TASKS}"\ntasks = ["facts"]\nlanguages = ["fi", "fr"]\nlimit = 2\n'
@@ -265,7 +263,7 @@ def test_killed_and_resumed_by_several_workers(
     killed = run_python(["-c", KILLED], cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert killed.returncode == -signal.SIGKILL
     assert len(list((tmp_path / "out" / "cells").glob("[!.]*"))) == 3
-    found = evaluate_grid(small, tmp_path / "out", workers=2, device="cpu")
+    found = run_grid(small, tmp_path / "out", workers=2, device="cpu")
     assert (found.computed, found.failed) == (5, [])
     assert found.rows == expected.rows
     assert not list((tmp_path / "out" / "cells").glob(".*"))
@@ -424,9 +422,9 @@ def test_a_directory_is_written_by_one(
 ) -> None:
     def inside(cell: Cell, models: Any) -> Any:
         with pytest.raises(ModtokError, match="is being written by another process"):
-            evaluate_grid(small, tmp_path)
+            run_grid(small, tmp_path)
         return [{"task": cell.task}], []
 
     monkeypatch.setattr(work, "evaluate_cell", inside)
-    result: GridResult = evaluate_grid(replace(small, mt=(), bpb=()), tmp_path)
+    result: GridResult = run_grid(replace(small, mt=(), bpb=()), tmp_path)
     assert result.computed == 4

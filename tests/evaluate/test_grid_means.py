@@ -17,10 +17,10 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.progress import SILENT
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
-from modtok_cli.evaluate.compare import compare
+from modtok_cli.evaluate.evaluate import compare
 from modtok_cli.evaluate.grid import work
 from modtok_cli.evaluate.grid.cells import Cell, Row
-from modtok_cli.evaluate.grid.grid import GridResult, evaluate_grid
+from modtok_cli.evaluate.grid.grid import GridResult, run_grid
 from modtok_cli.evaluate.grid.means import Summary, summarize
 from modtok_cli.evaluate.grid.spec import Bpb, Grid, Mcq, Mt, Runs, Sets
 from modtok_cli.evaluate.results import example, interval, mean_interval, write_examples
@@ -117,7 +117,7 @@ def test_seeds(copies: Copies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         return shares[name] - better + 0.1 * (mode == "full")
 
     monkeypatch.setattr(work, "evaluate_cell", Made(share))
-    result = evaluate_grid(grid_of(paths), tmp_path / "out")
+    result = run_grid(grid_of(paths), tmp_path / "out")
     means, tests = summary_of(result, tmp_path / "out")
     # Of Finnish both tasks have the run's share; one of two French tasks has 0.1 less.
     of_runs = [47.5, 57.5, 87.5]
@@ -157,7 +157,7 @@ def test_one_run_is_compared_on_examples(
         "evaluate_cell",
         Made(lambda run, task, language, mode: 0.3 + 0.4 * (mode == "full")),
     )
-    result = evaluate_grid(grid_of([few_steps], tasks=("facts",)), tmp_path / "out")
+    result = run_grid(grid_of([few_steps], tasks=("facts",)), tmp_path / "out")
     means, tests = summary_of(result, tmp_path / "out")
     for mode in ("lang", "full"):
         rows = [
@@ -187,11 +187,11 @@ def test_means_are_over_what_all_have(
     shares = {"fi": 0.2, "fr": 0.6}
     made = Made(lambda run, task, language, mode: shares[language])
     monkeypatch.setattr(work, "evaluate_cell", made)
-    both = evaluate_grid(grid_of([a], tasks=("facts",)), tmp_path / "out")
+    both = run_grid(grid_of([a], tasks=("facts",)), tmp_path / "out")
     rows = both.rows
     task = Mcq(data=TASKS, tasks=("facts",), languages=("fr",), infer=("lang",))
     grid = Grid(runs=(Runs(path=str(b)),), mcq=(task,))
-    alone = evaluate_grid(grid, tmp_path / "out")
+    alone = run_grid(grid, tmp_path / "out")
     assert len(rows) == 4
     merged = GridResult(
         type(both.plan)([*both.plan.cells, *alone.plan.cells], []), both.store, [], [], 0
@@ -211,7 +211,7 @@ def test_summary_is_made_once(
 ) -> None:
     made = Made(lambda run, task, language, mode: 0.5)
     monkeypatch.setattr(work, "evaluate_cell", made)
-    result = evaluate_grid(grid_of([few_steps]), tmp_path)
+    result = run_grid(grid_of([few_steps]), tmp_path)
     first = summarize(result, tmp_path)
     file = tmp_path / "means.jsonl"
     changed = file.stat().st_mtime_ns
@@ -219,7 +219,7 @@ def test_summary_is_made_once(
     assert file.stat().st_mtime_ns == changed
     file.write_text("{}\n")
     assert summarize(result, tmp_path) == first
-    smaller = evaluate_grid(grid_of([few_steps], tasks=("facts",)), tmp_path)
+    smaller = run_grid(grid_of([few_steps], tasks=("facts",)), tmp_path)
     assert {row["tasks"] for row in summarize(smaller, tmp_path).means} == {1}
 
 
@@ -233,7 +233,7 @@ def test_tables(copies: Copies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         Made(lambda run, task, language, mode: 0.2 + 0.1 * len(mode.split(","))),
     )
     grid = grid_of(paths, tasks=("facts",), sets=Sets(sizes=(2, 3), draws=2))
-    result = evaluate_grid(grid, tmp_path / "out")
+    result = run_grid(grid, tmp_path / "out")
     means, tests = summary_of(result, tmp_path / "out")
     (table,) = SHOWN["averages"](means)
     assert table.headings == ["system", "lang", "full"]
@@ -372,7 +372,7 @@ def test_real_scores_and_their_resamples(few_steps: Path, tmp_path: Path) -> Non
         mt=(Mt(data=TASKS, pairs=("en-fr",), limit=4, shots=0, max_tokens=4),),
         bpb=(Bpb(texts=(SAMPLE / "parallel" / "fr.txt",), limit=4),),
     )
-    result = evaluate_grid(grid, tmp_path)
+    result = run_grid(grid, tmp_path)
     means, tests = summary_of(result, tmp_path)
     assert tests == []
     assert {row["measure"] for row in means} == {

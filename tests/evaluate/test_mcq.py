@@ -17,9 +17,9 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.cloze import ClozeTask, choose
+from modtok_cli.evaluate.evaluate import evaluate_mcq
 from modtok_cli.evaluate.external import run_tasks
 from modtok_cli.evaluate.lm import ModtokLM
-from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq
 from modtok_cli.evaluate.questions import as_question, read_questions
 from modtok_cli.evaluate.results import Evaluation
 from modtok_cli.evaluate.suite import read_suite, suites
@@ -37,7 +37,7 @@ MODES = {
 
 
 def ask(run: Path, data: Path, mode: str | None = None, **settings: Any) -> Evaluation:
-    return evaluate_mcq(run, ["fr"], data=data, settings=McqSettings(infer=mode, **settings))
+    return evaluate_mcq(run, ["fr"], data=data, infer=mode, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_batch_and_order_do_not_change_results(few_steps: Path, tmp_path: Path, 
     shutil.copytree(TASKS / "mcq", data / "mcq")
     for path in data.rglob("??.jsonl"):
         path.write_text("".join(f"{line}\n" for line in reversed(path.read_text().splitlines())))
-    other = evaluate_mcq(few_steps, ["en", "fr"], data=data, settings=McqSettings(batch_size=batch))
+    other = evaluate_mcq(few_steps, ["en", "fr"], data=data, batch_size=batch)
     by_name = {(row["task"], row["language"], row["id"]): row for row in other.examples}
     assert len(by_name) == len(first.examples) > 40
     for row in first.examples:
@@ -131,7 +131,7 @@ def test_scores_equal_lm_evals_hugging_face_class(
     """
     from lm_eval.models.huggingface import HFLM
 
-    from modtok_cli.inference.slice.slice import slice_model
+    from modtok_cli.inference.slice.slice import slice as slice_model
 
     path = tmp_path_factory.mktemp("slices") / "en-fr"
     slice_model(few_steps, ["en", "fr"], output=path)
@@ -263,7 +263,7 @@ def test_batch_that_does_not_fit_is_an_error(
     data = lay_out(tmp_path, "hellaswag", "fr", test=QUESTIONS["test"])
     assert ask(few_steps, data, batch_size=10**9).results[0].n == 4
     monkeypatch.setattr(SlicedModel, "scoring_bytes", lambda *_: 1 << 60)
-    with pytest.raises(ModtokError, match=r"a batch of 4 sequences .* lower --batch-size"):
+    with pytest.raises(ModtokError, match=r"a batch of 4 sequences .* lower batch_size"):
         ask(few_steps, data, batch_size=4)
 
 
@@ -290,7 +290,7 @@ def test_files_that_cannot_be_read(few_steps: Path, tmp_path: Path) -> None:
 def test_missing_tasks_are_reported_and_others_evaluated(few_steps: Path, tmp_path: Path) -> None:
     data = lay_out(tmp_path, "hellaswag", "fra_Latn", test=QUESTIONS["test"])
     lay_out(tmp_path, "arc_easy", "fr", **QUESTIONS)
-    found = evaluate_mcq(few_steps, ["fr", "fi"], data=data, settings=McqSettings(limit=3))
+    found = evaluate_mcq(few_steps, ["fr", "fi"], data=data, limit=3)
     assert [(result.task, result.n) for result in found.results] == [("hellaswag", 3)]
     told = "\n".join(found.skipped)
     assert "arc_easy has 2 few-shot examples, expected 5" in told
@@ -305,7 +305,7 @@ def test_missing_tasks_are_reported_and_others_evaluated(few_steps: Path, tmp_pa
 def test_missing_network_lists_the_required_files(few_steps: Path) -> None:
     assert not hub.reachable()
     with pytest.raises(ModtokError) as caught:
-        evaluate_mcq(few_steps, ["fr", "en"])
+        evaluate_mcq(few_steps, ["fr", "en"], data=None)
     said = str(caught.value)
     assert said.startswith("tasks/: no questions: the hub cannot be reached in fr,en; ")
     assert "modtok eval fetch mcq -o DIR" in said
@@ -319,7 +319,7 @@ def test_wrong_usage(few_steps: Path, tmp_path: Path) -> None:
         ask(few_steps, data, "src")
     with pytest.raises(UsageError, match="unknown language 'sw'"):
         evaluate_mcq(few_steps, ["sw"], data=data)
-    with pytest.raises(UsageError, match="expected a batch size of 1 or more, got 0"):
+    with pytest.raises(UsageError, match="batch_size: expected at least 1, got 0"):
         ask(few_steps, data, batch_size=0)
     lay_out(tmp_path, "mine", "fr", test=QUESTIONS["test"])
     with pytest.raises(ModtokError, match=r"mcq/mine: .*task\.yaml"):

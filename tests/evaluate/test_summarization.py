@@ -12,12 +12,12 @@ import pytest
 from helpers.small_run import small_run
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate.documents import Documents, read_documents
+from modtok_cli.evaluate.evaluate import evaluate_sum
 from modtok_cli.evaluate.generation import (
     TASKS,
     ExampleSet,
     GenerationSettings,
     encode,
-    evaluate_sum,
     generate_set,
     pieces_of,
     prompt_limit,
@@ -58,8 +58,8 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("infer", ["lang", "full", "full-lang", "fr,en"])
 def test_scores_are_the_means_of_the_examples(run: Path, data: Path, infer: str) -> None:
-    settings = GenerationSettings(infer=infer, shots=2, max_tokens=10)
-    found = evaluate_sum(run, ["fr", "en"], data=data, settings=settings)
+    settings = {"infer": infer, "shots": 2, "max_tokens": 10}
+    found = evaluate_sum(run, ["fr", "en"], data=data, **settings)
     assert found.skipped == []
     for result in found.results:
         rows = [row for row in found.examples if row["language"] == result.language]
@@ -114,17 +114,17 @@ def test_long_document_is_truncated_at_its_end(run: Path) -> None:
 
 
 def test_languages_without_documents_are_listed(run: Path, data: Path) -> None:
-    settings = GenerationSettings(shots=1, max_tokens=2, limit=1)
-    found = evaluate_sum(run, data=data, settings=settings)  # all of the run: el, en, fi, fr
+    settings = {"shots": 1, "max_tokens": 2, "limit": 1}
+    found = evaluate_sum(run, data=data, **settings)  # all of the run: el, en, fi, fr
     assert {result.language for result in found.results} == {"en", "fr"}
     assert [line[:18] for line in found.skipped] == ["no documents in el", "no documents in fi"]
     with pytest.raises(ModtokError, match="incomplete: "):
         found.require_complete()
     for wrong in (["de"], ["fr", "fr"]):
         with pytest.raises(UsageError):
-            evaluate_sum(run, wrong, data=data, settings=settings)
+            evaluate_sum(run, wrong, data=data, **settings)
     with pytest.raises(UsageError, match="needs a source and a target"):
-        evaluate_sum(run, ["fr"], data=data, settings=GenerationSettings("src|tgt"))
+        evaluate_sum(run, ["fr"], data=data, infer="src|tgt")
 
 
 def test_layouts(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from helpers.sample import SAMPLE
 from helpers.small_run import small_run
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
+from modtok_cli.evaluate.evaluate import evaluate_mt
 from modtok_cli.evaluate.generation import TASKS as KINDS
 from modtok_cli.evaluate.generation import (
     ExampleSet,
     Piece,
     TranslationSettings,
     encode,
-    evaluate_mt,
     fit,
     generate_set,
     parse_pairs,
@@ -31,10 +31,10 @@ from modtok_cli.evaluate.results import SEED
 from modtok_cli.evaluate.text_scores import corpus_metrics
 from modtok_cli.inference.load import load, open_source
 from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.slice.slice import slice_model
+from modtok_cli.inference.slice.slice import slice as slice_model
 
 TASKS = SAMPLE / "tasks"
-SMALL = TranslationSettings(shots=2, max_tokens=12, limit=6)
+SMALL = {"shots": 2, "max_tokens": 12, "limit": 6}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def lines(language: str) -> list[str]:
 
 
 def test_scores_equal_sacrebleu(run: Path) -> None:
-    found = evaluate_mt(run, "en-fr", data=TASKS, settings=SMALL)
+    found = evaluate_mt(run, "en-fr", data=TASKS, **SMALL)
     outputs = [row["output"] for row in found.examples]
     references = lines("fr")[5:11]
     assert [row["reference"] for row in found.examples] == references
@@ -118,8 +118,8 @@ def test_interval_is_close_to_sacrebleus() -> None:
     "infer", ["lang", "full", "full-lang", "src", "tgt", "src|tgt", "en,fr,fi"]
 )
 def test_every_mode_generates_in_its_vocabulary(run: Path, infer: str) -> None:
-    settings = TranslationSettings(infer=infer, shots=2, max_tokens=8, limit=3)
-    found = evaluate_mt(run, "en-fr", data=TASKS, settings=settings)
+    settings = {"infer": infer, "shots": 2, "max_tokens": 8, "limit": 3}
+    found = evaluate_mt(run, "en-fr", data=TASKS, **settings)
     assert {result.infer for result in found.results} == {infer}
     assert [row["id"] for row in found.examples] == ["6", "7", "8"]
     assert found.skipped == []
@@ -159,7 +159,10 @@ def test_full_lang_is_full_with_the_other_logits_masked(run: Path, models: Model
         run,
         "en-fr",
         data=TASKS,
-        settings=TranslationSettings(infer="full-lang", shots=2, max_tokens=12, limit=4),
+        infer="full-lang",
+        shots=2,
+        max_tokens=12,
+        limit=4,
     )
     whole = models.of(Infer("full"))
     french = load(run, ["fr"]).tokenizer_in.global_ids.astype(np.int64)
@@ -173,8 +176,8 @@ def test_full_lang_is_full_with_the_other_logits_masked(run: Path, models: Model
 
 def test_crossed_prompt_equals_rows_by_hand(run: Path, models: Models) -> None:
     """Source sides by English alone, target sides by Greek alone, also in the shots."""
-    settings = TranslationSettings(infer="src|tgt", shots=2, max_tokens=12, limit=4)
-    found = evaluate_mt(run, "en-el", data=TASKS, settings=settings)
+    settings = {"infer": "src|tgt", "shots": 2, "max_tokens": 12, "limit": 4}
+    found = evaluate_mt(run, "en-el", data=TASKS, **settings)
     whole = models.of(Infer("full"))
     sides = [load(run, [name]).tokenizer_in for name in ("en", "el")]
     english, greek = lines("en"), lines("el")
@@ -247,7 +250,10 @@ def test_pairs_without_text_are_reported_and_others_evaluated(run: Path) -> None
         run,
         "en-fr,en-de,sv-fr",
         data=TASKS,
-        settings=TranslationSettings("full", shots=1, max_tokens=2, limit=2),
+        infer="full",
+        shots=1,
+        max_tokens=2,
+        limit=2,
     )
     assert {result.language for result in found.results} == {"en-fr"}
     assert [line.partition(" in /")[0] for line in found.skipped] == [
@@ -257,30 +263,31 @@ def test_pairs_without_text_are_reported_and_others_evaluated(run: Path) -> None
     with pytest.raises(ModtokError, match=r"incomplete: no text in de .*; no text in sv"):
         found.require_complete()
     with pytest.raises(UsageError, match="the model has"):
-        evaluate_mt(run, "en-de", data=TASKS, settings=SMALL)
+        evaluate_mt(run, "en-de", data=TASKS, **SMALL)
 
 
 def test_slice_keeps_its_vocabularies(run: Path, tmp_path: Path) -> None:
     slice_model(run, inputs=["en"], outputs=["fr"], output=tmp_path / "en-to-fr")
-    settings = TranslationSettings(shots=1, max_tokens=4, limit=2)
-    found = evaluate_mt(tmp_path / "en-to-fr", "en-fr", data=TASKS, settings=settings)
+    settings = {"shots": 1, "max_tokens": 4, "limit": 2}
+    found = evaluate_mt(tmp_path / "en-to-fr", "en-fr", data=TASKS, **settings)
     whole = evaluate_mt(
         run,
         "en-fr",
         data=TASKS,
-        settings=TranslationSettings("src|tgt", shots=1, max_tokens=4, limit=2),
+        infer="src|tgt",
+        shots=1,
+        max_tokens=4,
+        limit=2,
     )
     assert {result.infer for result in found.results} == {"slice"}
     assert {result.metric for result in found.results} == {"BLEU", "chrF++"}  # none to judge by
     crossed = evaluate_mt(
         tmp_path / "en-to-fr", "en-fr", data=TASKS,
-        settings=TranslationSettings("src|tgt", shots=1, max_tokens=4, limit=2),
+        infer="src|tgt", shots=1, max_tokens=4, limit=2,
     )  # fmt: skip
     assert [row["output"] for row in crossed.examples] == [row["output"] for row in whole.examples]
     with pytest.raises(UsageError):
-        evaluate_mt(
-            tmp_path / "en-to-fr", "en-fr", data=TASKS, settings=TranslationSettings("full")
-        )
+        evaluate_mt(tmp_path / "en-to-fr", "en-fr", data=TASKS, infer="full")
 
 
 def test_dropped_shots_are_reported(run: Path) -> None:
@@ -295,7 +302,8 @@ def test_dropped_shots_are_reported(run: Path) -> None:
         run,
         "en-fr",
         data=TASKS,
-        settings=TranslationSettings(max_tokens=60, limit=2),
+        max_tokens=60,
+        limit=2,
         progress=heard,
     )
     assert found.results[0].facts["shots_dropped"] > 0

@@ -16,8 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from modtok_cli.training.distributed.ranks import Ranks, pick_device
 from modtok_cli.training.model import megatron, model
-from modtok_cli.training.model.megatron_adamw import MegatronAdamW
-from modtok_cli.training.model.optimizer import TorchAdamW
+from modtok_cli.training.model.optimizer import MegatronAdamW, TorchAdamW
 from modtok_cli.training.rows.table import AdamW
 
 CPU = torch.device("cpu")

@@ -73,7 +73,7 @@ def tied_run(workspace: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def french_english(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from modtok_cli.inference.slice.slice import slice_model
+    from modtok_cli.inference.slice.slice import slice as slice_model
 
     path = tmp_path_factory.mktemp("slices") / "fr-en"
     slice_model(run, ["fr", "en"], output=path)

@@ -33,7 +33,7 @@ from modtok_cli.inference.run.decode import generate
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.run.sampling import SamplingOptions
 from modtok_cli.inference.slice.run import RunSource
-from modtok_cli.inference.slice.slice import slice_model
+from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.segmenters.chunks import may_span_words
 from modtok_cli.text.counts import split_words
 from modtok_cli.training import checkpoint

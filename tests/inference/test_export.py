@@ -19,7 +19,7 @@ from modtok_cli.inference.export.export import (
 from modtok_cli.inference.export.gguf_tokenizer import MergesTokenizer
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.backbone import check_range
-from modtok_cli.inference.slice.slice import slice_model
+from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 gguf = pytest.importorskip("gguf")

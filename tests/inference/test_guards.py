@@ -14,11 +14,11 @@ from safetensors.torch import load_file, save_file
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.cost.latency import latency
-from modtok_cli.inference.cost.memory import footprint
+from modtok_cli.inference.cost.memory import memory
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.generate import Generator, answer_all, read_prompts
 from modtok_cli.inference.run.sampling import SamplingOptions
-from modtok_cli.inference.slice.slice import slice_model
+from modtok_cli.inference.slice.slice import slice as slice_model
 
 from .conftest import LANGUAGES, SAMPLE, TOY
 
@@ -112,14 +112,16 @@ def test_append_by_a_link_and_with_a_tokenizer_from_elsewhere(
     alone = Path(shutil.copytree(run, tmp_path / "alone"))
     tokenizer = Path(shutil.move(alone / "tokenizer", tmp_path / "elsewhere"))
     slice_model(alone, ["fr"], output=tmp_path / "fr", tokenizer=tokenizer)
-    with pytest.raises(UsageError, match="give its directory with -t"):
+    with pytest.raises(UsageError, match="give its directory with tokenizer"):
         slice_model(tmp_path / "fr", append=["en"], output=tmp_path / "wider")
     slice_model(tmp_path / "fr", append=["en"], output=tmp_path / "wider", tokenizer=tokenizer)
     shutil.rmtree(alone)
     with pytest.raises(UsageError, match="its run 'alone' was not found; pass the run with"):
         slice_model(tmp_path / "fr", append=["en"], output=tmp_path / "widest")
-    with pytest.raises(UsageError, match="nowhere is not a run; pass the run with --from"):
-        slice_model(tmp_path / "fr", append=["en"], output=tmp_path / "widest", run=Path("nowhere"))
+    with pytest.raises(UsageError, match="nowhere is not a run; pass the run with origin"):
+        slice_model(
+            tmp_path / "fr", append=["en"], output=tmp_path / "widest", origin=Path("nowhere")
+        )
 
 
 def prompts(*rows: dict[str, Any]) -> Any:
@@ -149,24 +151,24 @@ def test_the_memory_of_a_run_is_that_of_its_own_tokenizer(run: Path, tmp_path: P
     root = tmp_path / "root"
     shutil.copytree(run, root / "runs" / "it")
     shutil.rmtree(root / "runs" / "it" / "tokenizer")
-    with pytest.raises(UsageError, match="which was not found; give tokenizers with -t"):
-        footprint([], [], run=root / "runs" / "it")
+    with pytest.raises(UsageError, match="which was not found; name others with tokenizers"):
+        memory(root / "runs" / "it")
     bpe_seq(LANGUAGES, data=SAMPLE, output=root / "tokenizer", k=500, references=False)
     with pytest.raises(UsageError, match=r"which was not found \(.*tokenizer is .*\)"):
-        footprint([], [], run=root / "runs" / "it")
-    named = footprint([str(root / "tokenizer")], [], run=root / "runs" / "it")
+        memory(root / "runs" / "it")
+    named = memory(root / "runs" / "it", tokenizers=str(root / "tokenizer"))
     assert [row["model"] for row in named] == ["toy-inference"]
-    rows = footprint([], [], run=run)
+    rows = memory(run)
     assert len(rows) == 1 + len(LANGUAGES)
-    with pytest.raises(UsageError, match="is not a run; pass a run"):
-        footprint([], [], run=tmp_path)
+    with pytest.raises(UsageError, match="a text needs a tokenizer"):  # it is no run
+        memory(tmp_path)
 
 
 def test_latency_of_blank_lines(workspace: Path, tmp_path: Path) -> None:
     blank = tmp_path / "fr.txt"
     blank.write_text("  \n \n")
     with pytest.raises(ModtokError, match=r"fr.txt: language 'fr' has only blank lines; give"):
-        latency([str(workspace / "tokenizer")], [blank], models={"toy": TOY.shape})
+        latency([workspace / "tokenizer", blank], models={"toy": TOY.shape})
 
 
 def test_a_slice_below_a_name_that_is_no_text(run: Path, tmp_path: Path) -> None:

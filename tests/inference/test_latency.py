@@ -9,8 +9,9 @@ import torch
 
 from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.inference.cost import latency as timing
-from modtok_cli.inference.cost.latency import RandomModel, latency, packed
+from modtok_cli.inference.cost import random_model
+from modtok_cli.inference.cost.latency import latency, packed
+from modtok_cli.inference.cost.random_model import RandomModel
 from modtok_cli.modular.open import open_tokenizer
 
 from .conftest import SAMPLE, TOY
@@ -46,11 +47,11 @@ def test_long_texts_are_not_truncated(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A line of more than one context was measured by its first 4,096 tokens."""
-    monkeypatch.setattr(timing, "RandomModel", Clock)
+    monkeypatch.setattr(random_model, "RandomModel", Clock)
     text = tmp_path / "fr.txt"
     text.write_text("Il était une fois un petit roi. " * 1200 + "\n" + "Fin.\n")
     spec = str(workspace / "tokenizer")
-    rows = latency([f"{spec}@each", spec], [text], models=MODELS)
+    rows = latency(text, tokenizers=[f"{spec}@each", spec], models=MODELS)
     for row, each in zip(rows, [f"{spec}@fr", f"{spec}@fr", spec], strict=True):
         ids = open_tokenizer(each).encode_batch(text.read_text().splitlines())
         if row["tokenizer"] != "reference":
@@ -61,15 +62,14 @@ def test_long_texts_are_not_truncated(
             row["context_seconds"] * row["tokens"] / 4096
         )
         assert row["forward_ratio"] == row["forward_seconds"] / rows[0]["forward_seconds"]
-    short = latency([spec], [text], models=MODELS, lines=1)
+    short = latency([spec, text], models=MODELS, lines=1)
     assert short[1]["tokens"] < rows[2]["tokens"]
 
 
 def test_every_tokenizer_reads_the_same_text(workspace: Path) -> None:
     each = f"{workspace / 'tokenizer'}@each"
     rows = latency(
-        [each, str(workspace / "tokenizer")],
-        [SAMPLE / "fr.jsonl"],
+        [each, workspace / "tokenizer", SAMPLE / "fr.jsonl"],
         models=MODELS,
         lines=2,
         decode_steps=3,

@@ -2,8 +2,9 @@
 
 import pytest
 
+from modtok_cli.architectures.sizes import PAPER, sizes
 from modtok_cli.base.errors import UsageError
-from modtok_cli.inference.cost.memory import memory
+from modtok_cli.inference.cost.memory import memory, memory_rows
 
 SCALES = ["0.5b", "1b", "2.5b", "7b", "12b", "30b"]
 
@@ -33,10 +34,11 @@ def test_scales_are_named_by_the_parameters_beside_the_tables() -> None:
 def test_a_shorter_text_fills_less_cache() -> None:
     """The paper: 0.314 tokens a character against 0.242, a 23% cut."""
     figures = {"hr": {"gemma": 0.314, "own": 0.242}}
-    rows = memory({"gemma": 262_144, "own": 24_000}, tokens_per_character=figures)
+    counts = {"gemma": 262_144, "own": 24_000}
+    rows = memory_rows(counts, sizes(PAPER), tokens_per_character=figures)
     own = [row for row in rows if row["tokenizer"] == "own"]
     assert len(own) == 6
     assert all(round(100 * row["kv_saved"]) == 23 for row in own)
     assert own[0]["kv_bytes_per_character"] == pytest.approx(0.242 * 58_368)
-    with pytest.raises(UsageError, match="no tokenizer"):
-        memory({})
+    with pytest.raises(UsageError, match="a text needs a tokenizer"):
+        memory("text.txt")

@@ -15,7 +15,7 @@ from modtok_cli.inference.load import load
 from modtok_cli.inference.run.decode import generate
 from modtok_cli.inference.run.sampling import SamplingOptions
 from modtok_cli.inference.run.score import score
-from modtok_cli.inference.slice.slice import slice_model
+from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
@@ -86,7 +86,7 @@ def test_without_bos_the_tokenizer_adds_nothing(run: Path, tmp_path: Path) -> No
     ours = load(run, ["fr"])
     theirs = AutoTokenizer.from_pretrained(tmp_path / "fr")
     assert theirs(PROBES[0]).input_ids == ours.encode_in(PROBES[0])
-    slice_model(tmp_path / "fr", append=["en"], output=tmp_path / "wide", run=run)
+    slice_model(tmp_path / "fr", append=["en"], output=tmp_path / "wide", origin=run)
     assert orjson.loads((tmp_path / "wide" / "modtok.json").read_bytes())["bos"] is False
     data = (tmp_path / "fr" / "tokenizer.json").read_bytes()
     assert data == ours.tokenizer_in.to_json()
@@ -156,14 +156,14 @@ def test_tied_tables_stay_one(tied_run: Path, tmp_path: Path) -> None:
 
 
 def test_append(french_english: Path, run: Path, tied_run: Path, tmp_path: Path) -> None:
-    slice_model(french_english, append=["fi"], output=tmp_path / "three", run=run)
+    slice_model(french_english, append=["fi"], output=tmp_path / "three", origin=run)
     slice_model(run, ["fi", "fr", "en"], output=tmp_path / "anew")
     for name in ("model.safetensors", "tokenizer.json", "config.json"):
         assert (tmp_path / "three" / name).read_bytes() == (tmp_path / "anew" / name).read_bytes()
-    slice_model(tmp_path / "three", append=["el"], output=tmp_path / "three", run=run)
+    slice_model(tmp_path / "three", append=["el"], output=tmp_path / "three", origin=run)
     assert load(tmp_path / "three").source.languages == ("el", "en", "fi", "fr")
     with pytest.raises(ModtokError, match="was extracted from other weights than"):
-        slice_model(french_english, append=["fi"], output=tmp_path / "mixed", run=tied_run)
+        slice_model(french_english, append=["fi"], output=tmp_path / "mixed", origin=tied_run)
 
 
 def test_two_vocabularies_are_ours_alone(run: Path, tmp_path: Path) -> None:

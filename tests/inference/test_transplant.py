@@ -112,7 +112,7 @@ def test_special_tokens_keep_their_meaning(workspace: Path, tmp_path: Path) -> N
 def test_what_transplant_refuses(workspace: Path, tmp_path: Path) -> None:
     old = build(tmp_path / "model")
     spec = f"{workspace / 'tokenizer'}@fr"
-    with pytest.raises(UsageError, match=r"already exists; choose another -o, or use --force"):
+    with pytest.raises(UsageError, match=r"already exists; choose another output, or use force"):
         transplant(old, spec, output=old)
     with pytest.raises(UsageError, match="was not made by modtok"):
         transplant(old, str(old / "tokenizer.json"), output=tmp_path / "new")
@@ -144,7 +144,7 @@ def test_fitted_output_rows(family: str, untie: bool, workspace: Path, tmp_path:
     texts = write_texts(tmp_path)
     plain, fitted = tmp_path / "plain", tmp_path / "fitted"
     transplant(old, spec, output=plain)
-    report = transplant(old, spec, output=fitted, fit=FitText(texts, untie=untie))
+    report = transplant(old, spec, output=fitted, fit=texts, untie=untie)
     new = open_tokenizer(spec)
     assert isinstance(new, Subtokenizer)
     lines = [line for text in texts for line in Path(text).read_text("utf-8").splitlines()]

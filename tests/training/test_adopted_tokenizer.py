@@ -13,7 +13,7 @@ from helpers.external_models import build
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.load import load
-from modtok_cli.inference.slice.slice import slice_model
+from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.adopted.adopt import adopt
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training.config import resolve

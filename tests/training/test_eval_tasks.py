@@ -23,8 +23,9 @@ from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 pytest.importorskip("lm_eval")
 
+from modtok_cli.evaluate.evaluate import evaluate_mcq
 from modtok_cli.evaluate.in_training import TrainingTasks
-from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq
+from modtok_cli.evaluate.mcq import McqSettings
 
 
 @pytest.fixture

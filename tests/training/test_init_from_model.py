@@ -16,7 +16,7 @@ from modtok_cli.architectures.hf_directory import open_hf_directory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.bpe import bpe
-from modtok_cli.inference.slice.slice import slice_model
+from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.initial import InitialModel

@@ -146,7 +146,7 @@ def serve() -> None:
     import modtok_cli.evaluate.generation
     import modtok_cli.evaluate.mcq
     import modtok_cli.inference.export.export
-    import modtok_cli.inference.slice.slice
+    import modtok_cli.inference.slice.write
     import modtok_cli.reports.report
     import modtok_cli.training.loop  # noqa: F401
 

@@ -88,7 +88,7 @@ def _plan(root: Path) -> None:
 
 def run_samples(root: Path) -> None:
     """A run of a few steps and a slice of it; needs the extra `lm`, after `light_samples`."""
-    from modtok_cli.inference.slice.slice import slice_model
+    from modtok_cli.inference.slice.slice import slice as slice_model
     from modtok_cli.training.loop import pretrain
     from modtok_cli.training.settings import RunSettings
 

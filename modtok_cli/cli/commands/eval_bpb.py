@@ -7,24 +7,15 @@ from typing import Annotated
 import typer
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.parameters import text_paths
 from modtok_cli.cli.command import command
-from modtok_cli.cli.evaluation_output import Infer, Limit, torch_dtype
-from modtok_cli.cli.inference_options import (
-    LATEST,
-    Dtype,
-    Gpus,
-    RunTokenizer,
-    Step,
-    model_among,
-    require_models,
-)
-from modtok_cli.cli.options import Json, Lang, Plot
+from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.inference_options import LATEST, Gpus, model_among, require_models
+from modtok_cli.cli.options import Json, Plot
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.several_processes import sharing
-from modtok_cli.text.reading import Reading
+from modtok_cli.evaluate.evaluate import evaluate_bpb
 
 COLUMNS = (
     Column("text", "text"),
@@ -46,13 +37,11 @@ Arguments = Annotated[
         ".parquet, .csv, .arrow, directory, or - for stdin), in any order.",
     ),
 ]
-BatchSize = Annotated[
-    int, typer.Option("--batch-size", metavar="N", min=1, help="Number of windows per batch.")
-]
 
 
 @command(
     "eval bpb",
+    evaluate_bpb,
     keeps=True,
     examples="""
     # the last run on held-out text, each language with its own subtokenizer
@@ -68,49 +57,23 @@ BatchSize = Annotated[
     modtok eval bpb model/ fr.txt
     """,
 )
-def eval_bpb(
+def show(
     session: Session,
+    call: Call,
     arguments: Arguments,
-    lang: Lang = None,
-    infer: Infer = None,
-    batch_size: BatchSize = 8,
-    limit: Limit = None,
     gpus: Gpus = 1,
-    reading: Reading = Reading(),
-    step: Step = None,
-    tokenizer: RunTokenizer = None,
-    dtype: Dtype = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Measure bits per byte and per character of texts.
-
-    Bits per byte do not depend on the vocabulary, so subtokenizers, inference modes and runs
-    compare on the same text. A line of a text file is a document and is predicted from its
-    start, as in training; a document longer than the context is predicted in windows.
-
-    Texts in languages that the mode does not support are skipped with a warning. A Hugging Face
-    model has no modes: it predicts over its vocabulary, after the token that begins a text, in
-    windows of 2,048 tokens at most.
-    """
     model, texts = model_among(arguments)
     if not texts:
         raise UsageError("no text given", remedy="as in: modtok eval bpb MODEL fr.txt")
-    sources = text_paths(texts)
     check_plot(plot)
     require_models()
-    from modtok_cli.evaluate.bits import BitsSettings, evaluate_bpb
-
-    with sharing(session, gpus, reads_input="-" in sources) as processes:
-        rows = evaluate_bpb(
-            model or LATEST,
-            sources,
-            language=lang,
-            settings=BitsSettings(infer=infer, batch_size=batch_size, limit=limit),
-            reading=reading,
-            tokenizer=tokenizer,
-            step=step,
-            dtype=torch_dtype(dtype),
+    with sharing(session, gpus, reads_input="-" in texts) as processes:
+        rows = call(
+            model=model or LATEST,
+            texts=texts,
             processes=processes,
             progress=processes.only_first(session.progress),
         )

@@ -1,19 +1,12 @@
 """`modtok eval fetch`: download evaluation data from the Hugging Face hub."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
+from modtok_cli.cli.declaration import Call
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.options import Force, Json, Langs, Output
+from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.session import Session
-from modtok_cli.text.languages import optional_languages
+from modtok_cli.evaluate.evaluate import fetch_tasks
 
 COLUMNS = (
     Column("task", "task"),
@@ -22,14 +15,11 @@ COLUMNS = (
     Column("shots", "for shots", "int"),
     Column("source", "source"),
 )
-Tasks = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="TASK", help="mcq, mt or sum; all by default."),
-]
 
 
 @command(
     "eval fetch",
+    fetch_tasks,
     resumes=True,
     examples="""
     # all tasks in the languages of tokenizer/, into tasks/
@@ -38,42 +28,9 @@ Tasks = Annotated[
     modtok eval fetch mt --langs en,fr,fi -o elsewhere
     """,
 )
-def eval_fetch(
-    session: Session,
-    tasks: Tasks = None,
-    langs: Langs = None,
-    output: Output = None,
-    force: Force = False,
-    json: Json = False,
-) -> None:
-    """Download evaluation data from the Hugging Face hub.
-
-    Writes the multiple-choice suites, FLORES-200 and WikiLingua to tasks/, in the layout that
-    modtok eval reads. No other command needs the network. Without network access, place the
-    files by hand; the error describes the layout.
-    """
-    languages = optional_languages(langs) or workspace_languages()
+def show(session: Session, call: Call, json: Json = False) -> None:
     require_models("datasets", "yaml")
-    from modtok_cli.evaluate.fetch import TASKS, fetch
-
-    fetched = fetch(
-        tasks or TASKS, languages, output or Path("tasks"), force=force, progress=session.progress
-    )
+    fetched = call()
     if fetched.rows:
         emit_rows(fetched.rows, COLUMNS, title="Fetched", json=json)
     fetched.require_complete()
-
-
-def workspace_languages() -> list[str]:
-    """Languages of the tokenizer in the workspace.
-
-    Raises:
-        UsageError: the workspace has no tokenizer.
-    """
-    from modtok_cli.modular.directory import is_modular
-    from modtok_cli.modular.manifest import languages_of
-
-    path = Path("tokenizer")
-    if not is_modular(path):
-        raise UsageError("no languages given", remedy="as in: modtok eval fetch --langs en,fr")
-    return languages_of(path)

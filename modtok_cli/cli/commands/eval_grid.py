@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,10 +10,12 @@ import typer
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.eval_mcq import WORKSPACE_TASKS, all_local, stay_local
+from modtok_cli.cli.declaration import Call
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.options import Json, Output
+from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column, emit_rows, emit_tables
 from modtok_cli.cli.session import Session
+from modtok_cli.evaluate.evaluate import evaluate_grid
 from modtok_cli.text.languages import optional_languages
 
 if TYPE_CHECKING:
@@ -32,13 +33,6 @@ CELLS = (
     Column("infer", "infer"),
     Column("state", "state"),
 )
-GridFile = Annotated[
-    Path, typer.Argument(metavar="GRID", help="TOML file with runs, tasks and inference modes.")
-]
-Workers = Annotated[
-    int,
-    typer.Option("--workers", metavar="N", min=1, help="Number of processes, each with a model."),
-]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="List the cells and which are done; evaluate nothing.")
 ]
@@ -55,6 +49,7 @@ Show = Annotated[
 
 @command(
     "eval grid",
+    evaluate_grid,
     resumes=True,
     examples="""
     # all cells of a file, then the same command after it was interrupted
@@ -67,49 +62,37 @@ Show = Annotated[
     modtok report grids/grid -o grid.html
     """,
 )
-def eval_grid(
+def show(
     session: Session,
-    grid: GridFile,
-    output: Output = None,
-    workers: Workers = 1,
+    call: Call,
     show: Show = None,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Evaluate runs on tasks under several inference modes.
-
-    Each run, task, language or pair, and mode of the file is a cell, which is evaluated once and
-    saved. An interrupted grid continues; when a checkpoint, a text or a setting changes, only
-    its cells are evaluated again. Cells that do not apply to a run are listed and skipped.
-
-    Rows have the fields of eval mcq, mt, sum and bpb, and run, step, sampling, p, seed. -o,
-    grids/NAME by default, gets them, and means over tasks and languages with intervals and paired
-    tests between modes and between systems; modtok report makes a page of it.
-    """
     chosen = optional_languages(show, "--show")
     if unknown := [name for name in chosen or () if name not in TABLES]:
         raise UsageError(
             f"no table {unknown[0]!r}", where="--show", remedy=f"use {', '.join(TABLES)}"
         )
     require_models("lm_eval", "sacrebleu", "scipy")
-    from modtok_cli.evaluate.grid.spec import read_grid
+    from modtok_cli.evaluate.grid.spec import place_of, read_grid
 
-    wanted = read_grid(grid)
+    grid = call.values["grid"]
+    wanted, place = read_grid(grid), place_of(grid, call.values.get("output"))
     if all(is_local(task) for task in wanted.mcq):
         stay_local()
-    from modtok_cli.evaluate.grid.grid import evaluate_grid, list_cells
+    from modtok_cli.evaluate.grid.grid import list_cells
     from modtok_cli.evaluate.grid.means import summarize
 
-    place = output or Path("grids") / grid.stem
     if dry_run:
         rows = list_cells(wanted, place, progress=session.progress)
         done = sum(row["state"] == "done" for row in rows)
         emit_rows(rows, CELLS, title=f"{done} of {len(rows)} cells are done", json=json)
         return
-    result = evaluate_grid(wanted, place, workers=workers, progress=session.progress)
+    result = call()
     for line in summary_of(result.skipped):
         session.say(line)
-    summary = summarize(result, place, session.progress)
+    summary = summarize(result, place)  # as the call has written it
     means = summary.means if not chosen or set(chosen) - {TESTS} else []
     tests = summary.tests if chosen and TESTS in chosen else []
     tables = tables_of(chosen or ["averages", "combinations"], means, tests)
@@ -124,13 +107,13 @@ def tables_of(
     """Tables by name, as `emit_tables` takes them."""
     from modtok_cli.reports.kinds.grid import SHOWN, differences
 
-    found: list[tuple[str, Sequence[Row], Sequence[Column]]] = []
+    tables: list[tuple[str, Sequence[Row], Sequence[Column]]] = []
     for name in names:
         for table in differences(tests) if name == TESTS else SHOWN[name](means):
             columns = [Column(str(place), text) for place, text in enumerate(table.headings)]
             lines = [{str(place): cell for place, cell in enumerate(row)} for row in table.rows]
-            found.append((table.caption, lines, columns))
-    return found
+            tables.append((table.caption, lines, columns))
+    return tables
 
 
 def is_local(task: Mcq) -> bool:

@@ -2,83 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
-from modtok_cli.cli.evaluation_output import (
-    Examples,
-    Infer,
-    Limit,
-    Shots,
-    check_examples,
-    torch_dtype,
-    writing_examples,
-)
-from modtok_cli.cli.inference_options import (
-    LATEST,
-    Dtype,
-    Gpus,
-    Model,
-    RunTokenizer,
-    Step,
-    require_models,
-)
-from modtok_cli.cli.options import Json, Langs, Plot
-from modtok_cli.cli.output import Column, emit_tables
-from modtok_cli.cli.plotting import check_plot, emit_plot
+from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.evaluation_output import Examples, emit_evaluation, evaluated
+from modtok_cli.cli.inference_options import Gpus, require_models
+from modtok_cli.cli.options import Json, Plot
+from modtok_cli.cli.output import Column
 from modtok_cli.cli.session import Session
-from modtok_cli.cli.several_processes import sharing
+from modtok_cli.evaluate.evaluate import evaluate_mcq
 from modtok_cli.text.languages import optional_languages
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.results import Result
 
 WORKSPACE_TASKS = Path("tasks")
-Tasks = Annotated[
-    str | None,
-    typer.Option(
-        "--tasks",
-        metavar="NAME,...",
-        autocompletion=completion.tasks,
-        help="Comma-separated tasks: built-in suites or lm-eval tasks.",
-    ),
-]
-Questions = Annotated[
-    Path | None,
-    typer.Option(
-        "--data", metavar="PATH", help="Directory with mcq/TASK/LANG.jsonl, instead of the hub."
-    ),
-]
-Include = Annotated[
-    Path | None,
-    typer.Option(
-        "--include",
-        metavar="DIR",
-        allow_from_autoenv=False,  # tasks may hold code
-        help="Directory with additional lm-eval tasks.",
-    ),
-]
-AllowCode = Annotated[
-    bool,
-    typer.Option(
-        "--allow-code",
-        allow_from_autoenv=False,  # consent is given on the command line
-        help="Load tasks of --include that contain code (!function).",
-    ),
-]
-BatchSize = Annotated[
-    int, typer.Option("--batch-size", metavar="N", min=1, help="Number of choices per batch.")
-]
 
 
 @command(
     "eval mcq",
+    evaluate_mcq,
     keeps=True,
     examples="""
     # the last run, each language with its own subtokenizer
@@ -91,83 +39,32 @@ BatchSize = Annotated[
     modtok eval mcq --gpus 8
     """,
 )
-def eval_mcq(
+def show(
     session: Session,
-    model: Model = LATEST,
-    langs: Langs = None,
-    tasks: Tasks = None,
-    data: Questions = None,
-    infer: Infer = None,
-    shots: Shots = None,
-    batch_size: BatchSize = 32,
-    limit: Limit = None,
+    call: Call,
     gpus: Gpus = 1,
     examples: Examples = None,
-    include: Include = None,
-    allow_code: AllowCode = False,
-    step: Step = None,
-    tokenizer: RunTokenizer = None,
-    dtype: Dtype = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Evaluate on multiple-choice questions in cloze form.
-
-    English: ARC, HellaSwag, MMLU, BeleBele, CSQA, PIQA, SIQA. Other languages: translations of
-    the first four. 5 shots (HellaSwag and BeleBele: 0); accuracy under the normalization of
-    each task. XNLI, XCOPA, XStoryCloze and Global MMLU are not part of the mean.
-
-    Questions are read from --data, else from tasks/ in the workspace, else from the hub.
+    """Questions are read from --data, else from tasks/ in the workspace, else from the hub.
     Languages and tasks without questions are reported, and the exit status is 1.
     """
-    check_plot(plot)
-    check_examples(examples)
-    languages = optional_languages(langs)
-    names = optional_languages(tasks, "--tasks")
-    if data is not None and not data.is_dir():
+    folder = call.values.get("data")
+    if folder is not None and not folder.is_dir():
         raise UsageError(
-            "directory does not exist", where=str(data), remedy="see docs/evaluation.md"
+            "directory does not exist", where=str(folder), remedy="see docs/evaluation.md"
         )
+    if folder is None and (WORKSPACE_TASKS / "mcq").is_dir():
+        folder = WORKSPACE_TASKS
     require_models("lm_eval")
-    folder = data or (WORKSPACE_TASKS if (WORKSPACE_TASKS / "mcq").is_dir() else None)
+    names = optional_languages(call.values.get("tasks"), "--tasks")
     if folder is not None and all_local(folder, names):
         stay_local()
-    from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq
-
-    settings = McqSettings(
-        infer=infer,
-        tasks=None if names is None else tuple(names),
-        shots=shots,
-        batch_size=batch_size,
-        limit=limit,
-        allow_code=allow_code,
+    evaluation = evaluated(session, call, gpus, examples, plot, data=folder)
+    emit_evaluation(
+        session, evaluation, "Accuracy (95% interval)", examples, plot, json=json, pivot=pivot
     )
-    with sharing(session, gpus) as processes:
-        evaluation = evaluate_mcq(
-            model,
-            languages,
-            data=folder,
-            include=include,
-            settings=settings,
-            tokenizer=tokenizer,
-            step=step,
-            dtype=torch_dtype(dtype),
-            processes=processes,
-            progress=processes.only_first(session.progress),
-        )
-    with writing_examples(examples, evaluation):
-        if evaluation.results:
-            lines, columns = pivot(evaluation.results)
-            emit_tables(
-                [result.as_row() for result in evaluation.results],
-                [("Accuracy (95% interval)", lines, columns)],
-                json=json,
-                caption=evaluation.results[0].signature,
-            )
-    if evaluation.results:
-        rows = [result.as_row() for result in evaluation.results if result.task != "mean"]
-        emit_plot(session, plot, rows, "evaluation")
-    evaluation.require_complete()
 
 
 def all_local(folder: Path, tasks: Sequence[str] | None) -> bool:
@@ -180,8 +77,6 @@ def all_local(folder: Path, tasks: Sequence[str] | None) -> bool:
 
 def stay_local() -> None:
     """Disable network access of the libraries of lm-eval; all data is local."""
-    import os
-
     for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
         os.environ.setdefault(name, "1")
 

@@ -2,40 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import standard_input
+from modtok_cli.base.parameters import LATEST, optional_path
 from modtok_cli.cli.command import command
-from modtok_cli.cli.inference_options import (
-    LATEST,
-    Gpus,
-    In,
-    Out,
-    RunTokenizer,
-    Step,
-    require_models,
-    sides,
-)
-from modtok_cli.cli.options import Json, Langs, References
+from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.inference_options import Gpus, require_models
+from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import emit_text
 from modtok_cli.cli.session import Session, stdin_holds_data
 from modtok_cli.cli.several_processes import sharing
+from modtok_cli.inference.run.generate import (
+    Generator,
+    Prompt,
+    answer_all,
+    generate,
+    read_prompts,
+)
+from modtok_cli.inference.run.sampling import SamplingOptions
+from modtok_cli.inference.vocabularies import sides
 
 if TYPE_CHECKING:
-    from modtok_cli.inference.run.generate import Generator
     from modtok_cli.inference.run.processes import Processes
-    from modtok_cli.inference.run.sampling import SamplingOptions
 
 ModelOrPrompt = Annotated[
     str | None,
     typer.Argument(
         metavar="MODEL",
-        help="Run, slice or directory of a Hugging Face model. A single argument that is not a "
-        "directory is the prompt of runs/latest.",
+        help="Run, slice or directory of a Hugging Face model; runs/latest if the only argument "
+        "is no directory: that is the prompt.",
     ),
 ]
 PromptText = Annotated[
@@ -47,35 +49,6 @@ PromptText = Annotated[
 MaxTokens = Annotated[
     int, typer.Option("--max-tokens", metavar="N", min=1, help="Maximum number of new tokens.")
 ]
-Temperature = Annotated[
-    float,
-    typer.Option("--temperature", metavar="T", min=0, help="Sampling temperature; 0 is greedy."),
-]
-TopP = Annotated[
-    float,
-    typer.Option(
-        "--top-p",
-        metavar="P",
-        min=0,
-        max=1,
-        help="Sample from the most probable tokens with total probability P.",
-    ),
-]
-MinP = Annotated[
-    float,
-    typer.Option(
-        "--min-p",
-        metavar="P",
-        min=0,
-        max=1,
-        help="Sample from tokens with at least P times the highest probability.",
-    ),
-]
-Stop = Annotated[
-    list[str] | None,
-    typer.Option("--stop", metavar="TEXT", help="Stop before this text. Repeatable."),
-]
-DrawSeed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Random seed.")]
 BatchSize = Annotated[
     int, typer.Option("--batch-size", metavar="N", min=1, help="Number of prompts per batch.")
 ]
@@ -83,6 +56,7 @@ BatchSize = Annotated[
 
 @command(
     "generate",
+    generate,
     tables=False,
     examples="""
     # continue a text with the French subtokenizer of the last run
@@ -97,55 +71,31 @@ BatchSize = Annotated[
     modtok generate --gpus 8 < prompts.jsonl > answers.jsonl
     """,
 )
-def generate(
+def show(
     session: Session,
+    call: Call,
     model: ModelOrPrompt = None,
     prompt: PromptText = None,
-    langs: Langs = None,
-    reading: In = None,
-    writing: Out = None,
-    max_tokens: MaxTokens = 128,
-    temperature: Temperature = 0.0,
-    top_p: TopP = 1.0,
-    min_p: MinP = 0.0,
-    stop: Stop = None,
-    seed: DrawSeed = 0,
     batch_size: BatchSize = 8,
     gpus: Gpus = 1,
-    step: Step = None,
-    tokenizer: RunTokenizer = None,
-    references: References = None,
     json: Json = False,
 ) -> None:
-    """Continue a text with a trained model.
-
-    Uses the subtokenizer of --langs, or those of --in and --out.
-
-    --langs auto identifies the language of each prompt with the monolingual references of the
-    tokenizer; an ambiguous prompt gets the union of the candidates. Without --langs, the full
-    vocabulary is used; for a slice, its own.
-
-    A Hugging Face model has one vocabulary, and no --langs.
-
-    Without PROMPT, reads one JSON object per line from standard input, with "prompt" and
+    """Without PROMPT, reads one JSON object per line from standard input, with "prompt" and
     optionally "langs". Results are JSON lines in the same order.
     """
     if model is not None and prompt is None and not (model.endswith("/") or Path(model).is_dir()):
         model, prompt = None, model
     if prompt is None and not stdin_holds_data():
         raise UsageError("no prompt given", remedy='as in: modtok generate --langs fr "Il était"')
-    inputs, outputs = sides(langs, reading, writing)
+    inputs, outputs = sides(*(call.value(name) for name in ("languages", "inputs", "outputs")))
     require_models()
-    from modtok_cli.inference.run.generate import Generator
-    from modtok_cli.inference.run.sampling import SamplingOptions
-
     options = SamplingOptions(
-        max_tokens=max_tokens,
-        temperature=temperature,
-        top_p=top_p,
-        min_p=min_p,
-        stop=tuple(stop or ()),
-        seed=seed,
+        call.value("max_tokens"),
+        call.value("temperature"),
+        call.value("top_p"),
+        call.value("min_p"),
+        tuple(call.value("stop")),
+        call.value("seed"),
     )
     if prompt is not None and gpus > 1:
         if "gpus" in session.explicit:
@@ -153,52 +103,46 @@ def generate(
         gpus = 1
     with sharing(session, gpus, reads_input=True) as processes:
         generator = Generator(
-            LATEST if model is None else Path(model),
+            Path(model or LATEST),
             inputs,
             outputs,
-            tokenizer=tokenizer,
-            step=step,
-            references=references,
+            tokenizer=optional_path(call.value("tokenizer")),
+            step=call.value("step"),
+            references=optional_path(call.value("references")),
             device=processes.device,
             progress=processes.only_first(session.progress),
         )
-        if prompt is None:
-            _answer_lines(generator, options, batch_size, processes)
-        else:
+        if prompt is not None:
             _answer_one(session, generator, options, prompt, json)
+            return
+        rows = answer_all(
+            generator,
+            read_prompts(standard_input()),
+            options,
+            batch=batch_size,
+            processes=processes,
+        )
+        emit_text(_lines(rows, processes))
 
 
-def _answer_lines(
-    generator: Generator, options: SamplingOptions, batch_size: int, processes: Processes
-) -> None:
-    import orjson
-
-    from modtok_cli.inference.run.generate import answer_all, read_prompts
-
-    prompts = read_prompts(standard_input())
-    rows = answer_all(generator, prompts, options, batch=batch_size, processes=processes)
-    if not processes.first:
-        for _ in rows:
-            pass
-        return
-    emit_text(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+def _lines(rows: Iterator[dict[str, Any]], processes: Processes) -> Iterator[bytes]:
+    """Rows as JSON lines, of the first process only."""
+    for row in rows:
+        if processes.first:
+            yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _answer_one(
     session: Session, generator: Generator, options: SamplingOptions, prompt: str, json: bool
 ) -> None:
-    import orjson
-
-    from modtok_cli.inference.run.generate import Prompt
-
-    def show(_: int, text: str) -> None:
+    def emit(_: int, text: str) -> None:
         emit_text([text.encode()])
 
-    row = generator.answer([Prompt(prompt)], options, None if json else show)[0]
+    row = generator.answer([Prompt(prompt)], options, None if json else emit)[0]
     if json:
         emit_text([orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)])
     else:
-        show(0, "\n")
+        emit(0, "\n")
     session.say(_summary(row))
 
 

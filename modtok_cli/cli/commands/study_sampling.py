@@ -94,10 +94,10 @@ def _evaluate(session: Session, tasks: Grid, output: Path, json: bool) -> None:
     """Evaluate the runs; a terminal shows the means, JSON has the rows of the study only."""
     if all(is_local(task) for task in tasks.mcq):
         stay_local()
-    from modtok_cli.evaluate.grid.grid import evaluate_grid
+    from modtok_cli.evaluate.grid.grid import run_grid
     from modtok_cli.evaluate.grid.means import summarize
 
-    result = evaluate_grid(tasks, output, progress=session.progress)
+    result = run_grid(tasks, output, progress=session.progress)
     for line in summary_of(result.skipped):
         session.say(line)
     summary = summarize(result, output, session.progress)

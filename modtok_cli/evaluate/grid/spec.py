@@ -23,6 +23,7 @@ from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import options_of
+from modtok_cli.base.parameters import FilePath
 from modtok_cli.base.records import from_json
 from modtok_cli.text.labels import split_pair
 from modtok_cli.text.languages import canonical, is_language
@@ -170,11 +171,7 @@ class Grid:
 
 
 def read_grid(path: Path, runs: Sequence[Runs] | None = None) -> Grid:
-    """Read a TOML file; with `runs` one that names tasks only, for these.
-
-    Raises:
-        UsageError: not readable, not TOML, an unknown key, or an invalid value; names the key.
-    """
+    """Read a TOML file; with `runs` one that names tasks only, for these."""
     where = str(path)
     try:
         if path.stat().st_size > _LARGEST:
@@ -192,12 +189,17 @@ def read_grid(path: Path, runs: Sequence[Runs] | None = None) -> Grid:
     return replace(grid, runs=tuple(runs))
 
 
-def parse_grid(content: Mapping[str, Any], where: str = "grid") -> Grid:
-    """The grid of a parsed file.
+def place_of(grid: FilePath | Mapping[str, Any], output: FilePath | None) -> Path:
+    """Directory of a grid's results: `output`, else grids/NAME."""
+    if output is not None:
+        return Path(output)
+    if isinstance(grid, Mapping):
+        raise UsageError("no directory for the results", where="--output", remedy="choose one")
+    return Path("grids") / Path(grid).stem
 
-    Raises:
-        UsageError: an unknown key, or an invalid value; names the key.
-    """
+
+def parse_grid(content: Mapping[str, Any], where: str = "grid") -> Grid:
+    """The grid of a parsed file."""
     tables = {
         name: [content[name]]  # [mcq] for [[mcq]]
         for name in _TABLES
@@ -211,11 +213,7 @@ def parse_grid(content: Mapping[str, Any], where: str = "grid") -> Grid:
 
 
 def checked(grid: Grid, where: str = "grid") -> Grid:
-    """The grid with short language codes.
-
-    Raises:
-        UsageError: an empty grid, a number out of range, or what is not a language.
-    """
+    """The grid with short language codes."""
     for path, value in _values(grid):
         wrong = _wrong(path.rpartition(".")[2], value)
         if wrong:

@@ -15,18 +15,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.processes import die_with_parent
 from modtok_cli.base.progress import Progress, Silent
-from modtok_cli.evaluate.bits import evaluate_bpb
-from modtok_cli.evaluate.generation import evaluate_mt, evaluate_sum
+from modtok_cli.evaluate.bits import measure_texts
+from modtok_cli.evaluate.generation import summarize, translate
 from modtok_cli.evaluate.grid.cells import Cell, Place, Row, Store
 from modtok_cli.evaluate.grid.plan import in_order_of_models
-from modtok_cli.evaluate.mcq import evaluate_mcq
+from modtok_cli.evaluate.mcq import answer
 from modtok_cli.evaluate.models import Models, open_models
 from modtok_cli.evaluate.results import BPB, MCQ, MT
 
@@ -47,11 +46,7 @@ def work(
     progress: Progress,
     done: Done,
 ) -> None:
-    """Evaluate cells and save them in `output`.
-
-    Raises:
-        ModtokError: a file could not be written, or a process was killed.
-    """
+    """Evaluate cells and save them in `output`."""
     ordered = in_order_of_models(cells)
     if workers == 1 or len(cells) < 2:
         loaded, store = Loaded(device), Store(output)
@@ -70,18 +65,14 @@ class Loaded:
         self._last: tuple[Place, Models] | None = None
 
     def of(self, place: Place, progress: Progress) -> Models:
-        """Models of a checkpoint or slice, loaded if it is another one.
-
-        Raises:
-            ModtokError: it is damaged, or has gone.
-        """
+        """Models of a checkpoint or slice, loaded if it is another one."""
         if self._last is None or self._last[0] != place:
             self._last = None  # before the next one needs memory
             models = open_models(
                 place.path,
-                tokenizer=place.tokenizer,
-                step=place.step,
-                dtype=None if place.dtype is None else getattr(torch, place.dtype),
+                place.tokenizer,
+                place.step,
+                place.dtype,
                 device=self._device,
                 progress=progress,
             )
@@ -91,45 +82,26 @@ class Loaded:
 
 
 def evaluate_cell(cell: Cell, models: Models) -> tuple[list[Row], list[Row]]:
-    """(rows, examples) of a cell: those of the command of its task.
-
-    Raises:
-        ModtokError: it cannot be evaluated.
-    """
-    common: dict[str, Any] = {"settings": cell.settings}
-    language = str(cell.language)
+    """(rows, examples) of a cell: those of the command of its task."""
+    language, settings = str(cell.language), cell.settings
     if cell.kind == BPB:
-        examples: list[Row] = []
-        rows = evaluate_bpb(
-            models,
-            [cell.data or ""],
-            language=cell.language,
-            reading=cell.reading,
-            examples=examples,
-            **common,
-        )
-        return rows, examples
+        source = cell.data or ""
+        return measure_texts(models, [source], cell.language, cell.reading, settings)
     if cell.kind == MCQ:
-        evaluation = evaluate_mcq(
-            models, [language], data=cell.data, include=cell.include, **common
-        )
+        evaluation = answer(models, [language], cell.data, cell.include, settings)
     else:
         assert cell.data is not None
         if cell.kind == MT:
-            evaluation = evaluate_mt(models, language, data=cell.data, **common)
+            evaluation = translate(models, language, cell.data, settings)
         else:
-            evaluation = evaluate_sum(models, [language], data=cell.data, **common)
+            evaluation = summarize(models, [language], cell.data, settings)
     if evaluation.skipped:
         raise ModtokError("; ".join(evaluation.skipped))
     return [result.as_row() for result in evaluation.results], evaluation.examples
 
 
 def compute(cell: Cell, loaded: Loaded, store: Store, progress: Progress) -> str | None:
-    """Evaluate a cell and save it; returns why it failed, None if it did not.
-
-    Raises:
-        ModtokError: it could not be saved.
-    """
+    """Evaluate a cell and save it; returns why it failed, None if it did not."""
     try:
         rows, examples = evaluate_cell(cell, loaded.of(cell.place, progress))
     except ModtokError as error:

@@ -9,33 +9,44 @@ so that changes in the machine's speed affect all of them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import AnyTokenizers, FilePath, Lang, References, optional_path
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.run.backbone import backbone_config, empty_backbone
-from modtok_cli.inference.run.model import check_device_memory
-from modtok_cli.measure.candidates import Candidate, in_order, open_each, open_named
+from modtok_cli.base.public import public
+from modtok_cli.inference.cost import CONTEXT
+from modtok_cli.inference.cost.memory import (
+    Scales,
+    settings_of_run,
+    shapes,
+    sources_option,
+    split_sources,
+)
+from modtok_cli.measure.candidates import (
+    Candidate,
+    Spec,
+    in_order,
+    named,
+    open_each,
+    open_named,
+)
 from modtok_cli.measure.references import find_references
 from modtok_cli.measure.texts import load_texts
+from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.open import Tokenizer
 from modtok_cli.text.reading import Reading
 
-CONTEXT = 4096
-_DECODE_PROMPT = 64
-# Logits in memory at once.
-_LOGITS = 1 << 26
+if TYPE_CHECKING:
+    from modtok_cli.inference.cost.random_model import RandomModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,25 +74,34 @@ def packed(ids: Int64Array, context: int = CONTEXT) -> Int64Array:
     return np.resize(ids, (count, context))
 
 
-@torch.inference_mode()
+@public
 def latency(
-    tokenizers: Sequence[str],
-    texts: Sequence[Path | str],
+    sources: Annotated[FilePath | Sequence[FilePath], sources_option("size and tokenizer")],
     *,
-    models: Mapping[str, Shape],
-    references: Path | None = None,
-    language: str | None = None,
-    lines: int | None = None,
-    decode_steps: int = 16,
-    dtype: torch.dtype | None = None,
-    device: torch.device | str | None = None,
+    tokenizers: AnyTokenizers = (),
+    scales: Scales = (),
+    references: References = None,
+    lines: Annotated[
+        int | None,
+        Option("Number of documents per language; all by default.", metavar="N", low=1),
+    ] = None,
+    language: Lang = None,
+    models: Annotated[
+        Mapping[str, Shape] | None,
+        Option("Shapes by name, in place of `scales`.", python_only=True, kind=dict),
+    ] = None,
+    decode_steps: Annotated[int, Option("Decoded tokens to time.", python_only=True, low=1)] = 16,
     reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
-    """Time tokenizers on texts for some models, next to the monolingual reference.
+    """Measure forward and decoding time by tokenizer.
 
-    `lines`: number of documents of each language, all by default. The dtype is bfloat16 on a GPU
-    and float32 on a CPU by default.
+    The whole text is packed into full contexts of 4,096 tokens; forward is the mean pass
+    times the contexts that its tokens fill. Times are relative to those of the monolingual
+    tokenizer of the language, with interleaved measurements. Weights are random.
+
+    Defaults: the workspace's tokenizer/, whole and by language; model size tiny on a CPU
+    and 0.5b on a GPU.
 
     Returns:
         A row per model, language and tokenizer: tokens; contexts, the number of forward passes;
@@ -89,21 +109,41 @@ def latency(
         4096; forward_ratio; token_seconds, the time of one decoded token; decode_ratio, for all
         tokens of the text decoded one by one. Ratios are against the reference.
 
+    Examples:
+        >>> rows = modtok.latency(["tokenizer", "parallel/fr.txt"], scales=["tiny"], lines=1)
+        >>> [row["tokenizer"] for row in rows]
+        ['reference', 'tokenizer']
+
     Raises:
-        UsageError: no model. ModtokError: a text, a tokenizer or a reference is not usable, or a
-            model does not fit into memory.
+        UsageError: no text, or an unknown model size.
+        ModtokError: a text, a tokenizer or a reference is not usable, or a model does not fit into
+            memory.
     """
-    if not models:
-        raise UsageError("no model size given", remedy="choose one with --scale")
-    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    chosen = dtype or (torch.bfloat16 if where.type == "cuda" else torch.float32)
-    entries = _entries(tokenizers, texts, references, language, lines, reading, progress)
+    import torch
+
+    from modtok_cli.inference.cost.random_model import RandomModel
+
+    run, paths, texts = split_sources(sources)
+    if not texts:
+        raise UsageError("no text given", remedy="as in: modtok latency MODEL fr.txt")
+    specs: list[Spec] = [*paths, *named(tokenizers)]
+    gpu = torch.cuda.is_available()
+    default = ["tokenizer", "tokenizer@each"]
+    if run is not None:
+        own_models, _, own = settings_of_run(run, named=bool(specs))
+        models = models or (None if scales else own_models)
+        default = [own[0], f"{own[0]}@each"] if own and is_modular(Path(own[0])) else own
+    models = models or shapes(scales or ["0.5b" if gpu else "tiny"])
+    entries = _entries(
+        specs or [*default], texts, optional_path(references), language, lines, reading, progress
+    )
     largest = max(entry.size for each in entries.values() for entry in each)
     passes = sum(len(entry.contexts) for each in entries.values() for entry in each)
+    device, dtype = ("cuda", torch.bfloat16) if gpu else ("cpu", torch.float32)
     rows: list[dict[str, Any]] = []
-    with progress.task("timing", len(models) * passes, "passes") as task:
+    with torch.inference_mode(), progress.task("timing", len(models) * passes, "passes") as task:
         for name, shape in models.items():
-            model = RandomModel(shape, largest, chosen, where)
+            model = RandomModel(shape, largest, dtype, torch.device(device))
             for spoken, each in entries.items():
                 means = _context_seconds(model, each, task)
                 decoded = model.decode_seconds([entry.size for entry in each], decode_steps)
@@ -113,8 +153,8 @@ def latency(
 
 
 def _entries(
-    tokenizers: Sequence[str],
-    texts: Sequence[Path | str],
+    tokenizers: Sequence[Spec],
+    texts: Sequence[str],
     references: Path | None,
     language: str | None,
     lines: int | None,
@@ -122,8 +162,8 @@ def _entries(
     progress: Progress,
 ) -> dict[str, list[_Entry]]:
     """Language → its reference, then the tokenizers, each with the ids of the text."""
-    named = open_named(tokenizers, progress)
-    known = find_references(references, tokenizers, named)
+    opened = open_named(tokenizers, progress)
+    known = find_references(references, tokenizers, opened)
     loaded = load_texts(
         texts,
         language=language,
@@ -133,8 +173,8 @@ def _entries(
         progress=progress,
     )
     present = sorted({text.language for text in loaded})
-    candidates = in_order(named + open_each(tokenizers, present, progress), tokenizers)
-    found: dict[str, list[_Entry]] = {}
+    candidates = in_order(opened + open_each(tokenizers, present, progress), tokenizers)
+    entries: dict[str, list[_Entry]] = {}
     for spoken in present:
         documents = [
             data.decode()
@@ -151,11 +191,11 @@ def _entries(
             )
         own = Candidate(known[spoken].tokenizer, "reference")
         fitting = [candidate for candidate in candidates if candidate.fits(spoken)]
-        found[spoken] = [
+        entries[spoken] = [
             _Entry(each.label, each.tokenizer.size, _ids(each.tokenizer, documents))
             for each in (own, *fitting)
         ]
-    return found
+    return entries
 
 
 def _ids(tokenizer: Tokenizer, documents: list[str]) -> Int64Array:
@@ -165,6 +205,8 @@ def _ids(tokenizer: Tokenizer, documents: list[str]) -> Int64Array:
 
 def _context_seconds(model: RandomModel, entries: list[_Entry], task: Any) -> list[float]:
     """Mean forward pass of a full context for each tokenizer, all contexts being computed."""
+    import torch
+
     contexts = [torch.from_numpy(entry.contexts) for entry in entries]
     for entry, own in zip(entries, contexts, strict=True):
         # The first pass of a size includes allocations and the choice of kernels.
@@ -212,73 +254,3 @@ def _rows(
         }
         for index, entry in enumerate(entries)
     ]
-
-
-class RandomModel:
-    """A model of a shape with random weights; the first V of its `rows` rows are the head.
-
-    Raises:
-        ModtokError: it does not fit into memory.
-    """
-
-    def __init__(self, shape: Shape, rows: int, dtype: torch.dtype, device: torch.device) -> None:
-        number_bytes = torch.finfo(dtype).bits // 8
-        # Weights and rows; the activations of one layer for a full context; logits.
-        need = (shape.parameters + rows * shape.hidden_size) * number_bytes
-        need += CONTEXT * (6 * shape.hidden_size + 3 * shape.ffn) * number_bytes
-        need += max(_LOGITS, rows) * number_bytes
-        check_device_memory(
-            need, device, "the model", "choose a smaller --scale, or use a larger machine"
-        )
-        config = backbone_config(shape, vocabulary=1, context=CONTEXT, end=0, dtype=dtype)
-        backbone = empty_backbone(shape, config)
-        rotary = backbone.rotary_emb
-        self.backbone: Any = backbone.to_empty(device=device).to(dtype).eval()
-        self.backbone.requires_grad_(False)
-        for parameter in self.backbone.parameters():
-            parameter.uniform_(-0.02, 0.02)
-        self.backbone.rotary_emb = type(rotary)(config).to(device)
-        self.table = torch.empty(rows, shape.hidden_size, dtype=dtype, device=device).uniform_(
-            -0.02, 0.02
-        )
-        self.device = device
-
-    def forward(self, ids: torch.Tensor, size: int, cache: Any = None) -> None:
-        """Compute the logits of all tokens over the first `size` rows; ids (B, T).
-
-        The logits are computed in parts of bounded size, and dropped.
-        """
-        states = self.backbone(
-            inputs_embeds=F.embedding(ids, self.table),
-            past_key_values=cache,
-            use_cache=cache is not None,
-        ).last_hidden_state.flatten(0, 1)
-        head = self.table[:size]
-        for part in states.split(max(1, _LOGITS // size)):
-            F.linear(part, head)
-
-    def seconds(self, ids: torch.Tensor, size: int, cache: Any = None) -> float:
-        """Wall time of `forward`, until the device has finished."""
-        self._wait()
-        started = time.perf_counter()
-        self.forward(ids, size, cache)
-        self._wait()
-        return time.perf_counter() - started
-
-    def _wait(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
-
-    def decode_seconds(self, sizes: Sequence[int], steps: int) -> list[float]:
-        """Median time of one decoded token after 64 cached ones, for each head size."""
-        from transformers import DynamicCache
-
-        times: list[list[float]] = [[] for _ in sizes]
-        caches = [DynamicCache(config=self.backbone.config) for _ in sizes]
-        prompt = torch.zeros(1, _DECODE_PROMPT, dtype=torch.int64, device=self.device)
-        for size, cache in zip(sizes, caches, strict=True):
-            self.forward(prompt, size, cache)
-        for _ in range(steps):
-            for index, size in enumerate(sizes):
-                times[index].append(self.seconds(prompt[:, :1], size, caches[index]))
-        return [median(each) for each in times]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 
@@ -16,46 +16,138 @@ from modtok_cli.architectures.hf_directory import is_hf_directory, open_hf_direc
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import PAPER, sizes
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import PATHS, AnyTokenizers, FilePath, Lang, is_path
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_bounded
+from modtok_cli.measure.candidates import Spec, is_each, named
+from modtok_cli.measure.check import split_arguments
 from modtok_cli.text.reading import Reading
 from modtok_cli.training.config import stored_shape
-from modtok_cli.training.rundir import find_tokenizer
+from modtok_cli.training.rundir import find_tokenizer, is_run
 
 PAPER_VOCABULARIES = {"256k": 256_000, "24k": 24_000}
+Scales = Annotated[
+    Sequence[str],
+    Option(
+        "Model size: tiny, small, 0.5b, 1b, 2.5b, 7b, 12b, 30b. Repeatable.",
+        flags="--scale",
+        kind=list[str],
+        metavar="NAME",
+        complete="presets",
+        accepts=(lambda value: isinstance(value, list | tuple), "a list"),
+    ),
+]
+_TEXTS = "texts (.txt, .jsonl, .parquet, .csv, .arrow, directory, or - for stdin), in any order."
 
 
+def sources_option(help: str) -> Option:
+    """An argument that takes a model, tokenizers and texts."""
+    return Option(
+        f"Run, slice or Hugging Face model to take {help} from; tokenizers (as in -t); {_TEXTS}",
+        key="arguments",
+        argument=True,
+        kind=list[str],
+        metavar="MODEL_OR_TEXT",
+        complete="tokenizers",
+        accepts=PATHS,
+    )
+
+
+@public
 def memory(
-    vocabularies: Mapping[str, int] | None = None,
+    sources: Annotated[
+        FilePath | Sequence[FilePath], sources_option("size, tokenizer and languages")
+    ] = (),
     *,
-    models: Mapping[str, Shape] | None = None,
-    tied: bool = False,
-    tokens_per_character: Mapping[str, Mapping[str, float]] | None = None,
-    number_bytes: int = 2,
+    tokenizers: AnyTokenizers = (),
+    scales: Scales = (),
+    tied: Annotated[bool, Option("Tie input and output embeddings.")] = False,
+    language: Lang = None,
+    reading: Reading = Reading(),
+    progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
-    """Parameters and cache of each tokenizer at each model size.
+    """Compute parameters and KV cache size by tokenizer.
 
-    Args:
-        vocabularies: name → number of tokens; the others are compared with the first. By default
-            the paper's 256,000 and 24,000.
-        models: name → shape; by default the paper's six sizes.
-        tied: whether input and output embeddings are one table.
-        tokens_per_character: language → name → value, for the cache per character.
-        number_bytes: bytes of a number, 2 for bfloat16.
+    "saved" is the share of parameters saved relative to the first tokenizer. By default, the
+    vocabulary sizes of the paper are compared: 256,000 and 24,000 tokens. With TEXT, the KV
+    cache is also reported per character.
 
     Returns:
         A row for each size and tokenizer (and language, if any): parameters, those of the
         vocabulary and their share, `saved` (share of all parameters, compared with the first
         tokenizer), bytes, kv_bytes_per_token, and with text kv_bytes_per_character and kv_saved.
 
+    Examples:
+        >>> rows = modtok.memory("tokenizer", scales=["1b"])
+        >>> rows[0]["model"], rows[0]["vocabulary"] == modtok.load("tokenizer").size
+        ('1b', True)
+
     Raises:
-        UsageError: no tokenizer.
+        UsageError, ModtokError: a tokenizer, a text or the run is not usable.
     """
-    counts = dict(PAPER_VOCABULARIES if vocabularies is None else vocabularies)
-    if not counts:
-        raise UsageError("no tokenizer given", remedy="give one with -t")
-    if models is None:
-        models = sizes(PAPER)
+    run, paths, texts = split_sources(sources)
+    specs: list[Spec] = [*paths, *named(tokenizers)]
+    if texts and not (specs or run):
+        raise UsageError("a text needs a tokenizer", remedy="give one with -t")
+    models = shapes(scales) if scales or run is None else {}
+    if run is not None:
+        shape, run_is_tied, own = settings_of_run(run, named=bool(specs))
+        tied = tied or run_is_tied
+        models = models or shape
+        specs = specs or [*own]
+    counts: Mapping[str, int] = PAPER_VOCABULARIES
+    figures: Mapping[str, Mapping[str, float]] = {}
+    if texts:
+        counts, figures = _measured(specs, texts, language, reading, progress)
+    elif specs:
+        counts = _sizes(specs)
+    return memory_rows(counts, models, tied=tied, tokens_per_character=figures)
+
+
+def split_sources(
+    sources: FilePath | Sequence[FilePath],
+) -> tuple[Path | None, list[str], list[str]]:
+    """The run, slice or model among arguments, if there is one, the tokenizers, and the texts.
+
+    Raises:
+        UsageError: two models.
+    """
+    names = [str(sources)] if is_path(sources) else [str(each) for each in sources]  # type: ignore[union-attr]
+    models = [name for name in names if is_run(Path(name)) or is_hf_directory(Path(name))]
+    if len(models) > 1:
+        raise UsageError(f"two models given, {models[0]} and {models[1]}", remedy="give one")
+    tokenizers, texts = split_arguments(name for name in names if name not in models)
+    return (Path(models[0]) if models else None), tokenizers, texts
+
+
+def shapes(names: Sequence[str]) -> dict[str, Shape]:
+    """Shapes by name; the paper's sizes without names.
+
+    Raises:
+        UsageError: a name is unknown.
+    """
+    return sizes(names or PAPER)
+
+
+def memory_rows(
+    counts: Mapping[str, int],
+    models: Mapping[str, Shape],
+    *,
+    tied: bool = False,
+    tokens_per_character: Mapping[str, Mapping[str, float]] | None = None,
+    number_bytes: int = 2,
+) -> list[dict[str, Any]]:
+    """The rows of `memory`.
+
+    Args:
+        counts: name → number of tokens; the others are compared with the first.
+        models: name → shape.
+        tied: whether input and output embeddings are one table.
+        tokens_per_character: language → name → value, for the cache per character.
+        number_bytes: bytes of a number, 2 for bfloat16.
+    """
     first = next(iter(counts))
     rows: list[dict[str, Any]] = []
     for scale, shape in models.items():
@@ -98,50 +190,6 @@ def _with_text(
     }
 
 
-def choose_models(names: Sequence[str] | None) -> dict[str, Shape]:
-    """Shapes by name; None for the paper's sizes.
-
-    Raises:
-        UsageError: a name is unknown.
-    """
-    return sizes(names or PAPER)
-
-
-def footprint(
-    tokenizers: Sequence[str],
-    texts: Sequence[Path | str],
-    *,
-    scales: Sequence[str] | None = None,
-    run: Path | None = None,
-    tied: bool = False,
-    language: str | None = None,
-    reading: Reading = Reading(),
-    progress: Progress = SILENT,
-) -> list[dict[str, Any]]:
-    """The rows of `memory` for tokenizer arguments as on the command line.
-
-    A `run` provides the model size and the tokenizers (whole and by language) if none are given.
-    With texts, tokens per character are measured on them (`DIR@each` is allowed).
-
-    Raises:
-        UsageError, ModtokError: a tokenizer, a text or the run is not usable.
-    """
-    if texts and not (tokenizers or run):
-        raise UsageError("a text needs a tokenizer", remedy="give one with -t")
-    models = choose_models(scales) if scales or run is None else None
-    specs = list(tokenizers)
-    if run is not None:
-        shape, run_is_tied, own = settings_of_run(run, named=bool(specs))
-        tied = tied or run_is_tied
-        models = models or shape
-        specs = specs or own
-    if texts:
-        sizes, figures = _measured(specs, texts, language, reading, progress)
-    else:
-        sizes, figures = _sizes(specs), None
-    return memory(sizes or None, models=models, tied=tied, tokens_per_character=figures)
-
-
 def settings_of_run(run: Path, *, named: bool) -> tuple[dict[str, Shape], bool, list[str]]:
     """(size by name, tied, tokenizer arguments) of a run or model, without torch.
 
@@ -171,22 +219,27 @@ def settings_of_run(run: Path, *, named: bool) -> tuple[dict[str, Shape], bool, 
     shapes, tied = {str(name): shape}, shape.tied
     if named:
         return shapes, tied, []
-    directory = find_tokenizer(run, config["tokenizer"], remedy="give tokenizers with -t")
+    directory = find_tokenizer(run, config["tokenizer"], remedy="name others with -t")
     return shapes, tied, [str(directory), *(f"{directory}@{each}" for each in languages)]
 
 
-def _sizes(specs: Sequence[str]) -> dict[str, int]:
+def _sizes(specs: Sequence[Spec]) -> dict[str, int]:
     from modtok_cli.modular.open import open_tokenizer
 
     for spec in specs:
-        if spec.endswith("@each"):
+        if is_each(spec):
             raise UsageError(f"{spec} depends on the text", remedy="give a text, or languages")
-    return {spec: open_tokenizer(spec).size for spec in specs}
+    return {
+        spec if isinstance(spec, str) else spec.name: (
+            open_tokenizer(spec) if isinstance(spec, str) else spec
+        ).size
+        for spec in specs
+    }
 
 
 def _measured(
-    specs: Sequence[str],
-    texts: Sequence[Path | str],
+    specs: Sequence[Spec],
+    texts: Sequence[str],
     language: str | None,
     reading: Reading,
     progress: Progress,
@@ -194,10 +247,10 @@ def _measured(
     """(name → size, language → name → tokens per character)."""
     from modtok_cli.measure.nsl import nsl
 
-    sizes: dict[str, int] = {}
+    counts: dict[str, int] = {}
     figures: dict[str, dict[str, float]] = {}
     for row in nsl(specs, texts, language=language, reading=reading, progress=progress):
         name = row["tokenizer"]
-        sizes[name] = max(sizes.get(name, 0), row["size"])
+        counts[name] = max(counts.get(name, 0), row["size"])
         figures.setdefault(row["language"], {})[name] = row["tokens_per_character"]
-    return sizes, figures
+    return counts, figures

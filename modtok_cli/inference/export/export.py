@@ -6,23 +6,34 @@ of the slice's own vocabulary, or text of the user. `formats` holds one module f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
-
-import torch
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_file
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import (
+    LATEST,
+    Force,
+    Langs,
+    Model,
+    Output,
+    RunTokenizer,
+    Step,
+    optional_path,
+)
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.export.formats import export_format
-from modtok_cli.inference.hf.source import HfSource
-from modtok_cli.inference.load import open_source
-from modtok_cli.inference.run.backbone import DTYPES, check_range
-from modtok_cli.inference.vocabularies import Ends, Side
+from modtok_cli.base.public import public
+from modtok_cli.inference.export.formats import export_format, export_formats
+from modtok_cli.inference.vocabularies import Ends
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.languages import optional_languages
+
+if TYPE_CHECKING:
+    import torch
 
 _PROBE_WORDS = 16  # words in a line
 
@@ -97,41 +108,67 @@ class ExportReport:
     program: str
 
 
+@public
 def export(
-    path: Path,
-    output: Path,
+    model: Model = LATEST,
+    output: Output = None,
     *,
-    format: str = "gguf",
-    languages: Side = None,
-    probe: Sequence[str] | None = None,
-    inexact: bool = False,
-    dtype: str = "float16",
-    tokenizer: Path | None = None,
-    step: int | None = None,
-    force: bool = False,
+    format: Annotated[
+        str, Option(f"File format: {', '.join(export_formats())}.", metavar="NAME")
+    ] = "gguf",
+    languages: Langs = None,
+    probe: Annotated[
+        Iterable[str] | None,
+        Option(
+            "Texts that must have the same ids there; words of the vocabulary by default.",
+            python_only=True,
+            kind=list[str],
+            accepts=(lambda value: isinstance(value, Iterable), "a list"),
+        ),
+    ] = None,
+    inexact: Annotated[bool, Option("Export even if some token ids of the probe differ.")] = False,
+    dtype: Annotated[
+        Literal["float32", "bfloat16", "float16"], Option("Dtype of the weights.")
+    ] = "float16",
+    step: Step = None,
+    tokenizer: RunTokenizer = None,
+    force: Force = False,
     progress: Progress = SILENT,
 ) -> ExportReport:
-    """Write a slice, a subset of a run, or a model of transformers for another program.
+    """Export a model as a GGUF file for llama.cpp.
 
-    `probe`: texts that must get the same ids there; with `inexact` the file is written even if
-    they do not (every text stays lossless).
+    The model is a run, a slice or a directory of a Hugging Face model. llama.cpp has a fixed
+    set of pre-tokenizers. The closest one is selected, and its token ids are compared on a
+    probe text; a difference is an error unless `inexact` is given. Merges and Unigram
+    tokenizers can be exported; fewest-tokens ones if learned with --whole-characters.
 
-    Example:
-        export(Path("fr-en"), Path("fr-en.gguf"), dtype="bfloat16")
+    Returns:
+        `output` (by default the model's name with the format as suffix), `bytes`, `vocabulary`,
+        and how many `lines` of the probe have `different` ids.
+
+    Examples:
+        >>> report = modtok.export("fr-en", "fr-en.gguf", inexact=True)
+        >>> report.output.stat().st_size == report.bytes
+        True
 
     Raises:
-        UsageError: unknown format or dtype, two vocabularies, a tokenizer that the program
-            cannot run, different ids, weights out of range of the dtype, an existing output.
+        UsageError: a tokenizer that llama.cpp cannot run, differing ids, or an existing output.
     """
-    output, kind = Path(output), export_format(format)
-    if dtype not in DTYPES:
-        raise UsageError(f"dtype '{dtype}' is not supported", remedy=f"use {', '.join(DTYPES)}")
-    if output.exists() and not force:
+    path, kind = Path(model), export_format(format)
+    place = Path(output or f"{path.resolve().name}.{format}")
+    if place.exists() and not force:
         raise UsageError(
-            "already exists", where=str(output), remedy="choose another -o, or use --force"
+            "already exists", where=str(place), remedy="choose another -o, or use --force"
         )
-    source = open_source(path, tokenizer=tokenizer, step=step, progress=progress)
-    vocabularies = source.vocabularies(languages, None)
+    import torch
+
+    from modtok_cli.inference.hf.source import HfSource
+    from modtok_cli.inference.load import open_source
+    from modtok_cli.inference.run.backbone import check_range
+
+    where = optional_path(tokenizer)
+    source = open_source(path, tokenizer=where, step=step, progress=progress)
+    vocabularies = source.vocabularies(optional_languages(languages), None)
     if not vocabularies.same:
         raise UsageError(
             f"input and output vocabularies differ, which {kind.name} cannot represent",
@@ -159,13 +196,13 @@ def export(
     backbone = source.backbone(torch.float32, torch.device("cpu")).state_dict()
     backbone.pop("embed_tokens.weight", None)
     check_range({"input rows": embedding, "output rows": head, **backbone}, dtype)
-    model = ExportedModel(
+    exported = ExportedModel(
         source.shape, own, embedding, head, backbone, source.context, ends, template
     )
-    with atomic_file(output) as beside:
-        kind.write(beside, model, chosen, dtype)
+    with atomic_file(place) as beside:
+        kind.write(beside, exported, chosen, dtype)
         size = beside.stat().st_size
-    return ExportReport(output, size, own.size, chosen.name, len(texts), different, kind.program)
+    return ExportReport(place, size, own.size, chosen.name, len(texts), different, kind.program)
 
 
 def _own_words(tokenizer: Subtokenizer) -> list[str]:

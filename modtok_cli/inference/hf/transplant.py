@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import orjson
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from modtok_cli.architectures.hf_directory import (
     CONFIG,
@@ -30,7 +28,18 @@ from modtok_cli.architectures.hf_directory import (
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import (
+    PATHS,
+    FilePath,
+    Force,
+    HfModel,
+    Output,
+    is_path,
+    text_paths,
+)
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.inference.hf.directory import ModelDirectory
 from modtok_cli.inference.hf.files import (
@@ -44,13 +53,16 @@ from modtok_cli.inference.hf.files import (
     with_ids,
     write_object,
 )
-from modtok_cli.inference.hf.fit_outputs import FIRST, FitText, first_only, logit_offsets, measure
-from modtok_cli.inference.slice.files import with_bos
 from modtok_cli.modular.adopted.adopt import read_tokenizer_file
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.spelling import LibraryVocabulary, Spelling
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.training.rows.growth import spelled_rows
+from modtok_cli.text.reading import Reading
+
+if TYPE_CHECKING:
+    import torch
+
+    from modtok_cli.inference.hf.fit_outputs import FitText
 
 # Fields of tokenizer_config.json that do not depend on the vocabulary.
 _KEPT_FIELDS = re.compile(r"_token$|^chat_template$|^model_max_length$|_side$|^model_input_names$")
@@ -84,33 +96,68 @@ class TransplantReport:
         return size_rows(self.sizes, **more)
 
 
+@public
 def transplant(
-    model: Path,
-    tokenizer: str,
+    model: HfModel,
+    tokenizer: Annotated[
+        FilePath,
+        Option(
+            "New vocabulary: DIR, DIR@fr,en, or a file.",
+            flags="-t --tokenizer",
+            kind=str,
+            metavar="TOKENIZER",
+        ),
+    ] = "tokenizer",
     *,
-    output: Path,
-    fit: FitText | None = None,
-    force: bool = False,
+    output: Output = None,
+    fit: Annotated[
+        FilePath | Sequence[FilePath],
+        Option(
+            "Fit output rows to this text, without training; the model must fit in memory. "
+            "Repeatable.",
+            kind=list[str],
+            metavar="TEXT",
+            accepts=PATHS,
+        ),
+    ] = (),
+    untie: Annotated[
+        bool, Option("With --fit: give a model with tied tables separate output rows.")
+    ] = False,
+    reading: Reading = Reading(),
+    force: Force = False,
     progress: Progress = SILENT,
 ) -> TransplantReport:
-    """Write the model of `model` with the vocabulary of `tokenizer` to `output`.
+    """Give a Hugging Face model another vocabulary.
 
-    Ids of the result are those of `tokenizer`; special tokens that the model's configuration or
-    chat template names follow them. If the model's tokenizer begins every text with a token, the
-    new one does too. Files of weights are rewritten one at a time.
+    Embedding rows of tokens that the model has too are copied. Any other row is the mean of the
+    rows of the tokens that spell it. With `fit`, the logit of each token is lowered by how much
+    rarer it is in the text than the token of the model that it begins with. Special tokens that
+    the model's files name are kept, with new ids. The result needs some training: see modtok
+    pretrain --init-from.
 
-    Args:
-        model: A directory of transformers with safetensors and tokenizer.json, any architecture.
-        tokenizer: A tokenizer that modtok encodes itself, such as `DIR@fr,en`.
-        output: Directory to write.
-        fit: Text to fit output rows to. It needs the new model in memory once.
-        force: Replace an existing output.
+    Ids of the result are those of `tokenizer`; the special tokens follow them. If the model's
+    tokenizer begins every text with a token, the new one does too. Files of weights are rewritten
+    one at a time.
+
+    Examples:
+        >>> report = modtok.transplant("fr-en", "tokenizer@fi", output="fr-en-for-fi")
+        >>> sum(report.tokens.values()) == modtok.open_tokenizer("tokenizer@fi").size
+        True
 
     Raises:
-        UsageError: no such model, a tokenizer of other programs, or an existing output.
+        UsageError: not a model, a tokenizer that modtok did not make, or an existing output.
         ModtokError: a file is damaged, or the model to fit does not fit in memory.
     """
-    check_output(output, CONFIG, force=force, kind="model")
+    if output is None:
+        raise UsageError(
+            "no output directory given",
+            remedy="as in: modtok transplant model/ -t tokenizer@fr,en -o model-fr-en/",
+        )
+    texts = [str(text) for text in text_paths(fit)] if is_path(fit) or fit else []
+    if untie and not texts:
+        raise UsageError("--untie needs --fit", remedy="name text, as in: --fit fr.txt")
+    tokenizer, place = str(tokenizer), Path(output)
+    check_output(place, CONFIG, force=force, kind="model")
     new = open_tokenizer(tokenizer, progress=progress)
     if not isinstance(new, Subtokenizer):
         raise UsageError(
@@ -118,7 +165,12 @@ def transplant(
             where=tokenizer,
             remedy="give a modular directory, DIR@fr,en, or a file of modtok extract",
         )
-    return _Transplant(model, new).write(output, fit, progress)
+    fit_text = None
+    if texts:
+        from modtok_cli.inference.hf.fit_outputs import FitText
+
+        fit_text = FitText(texts, reading, untie)
+    return _Transplant(Path(model), new).write(place, fit_text, progress)
 
 
 class _Transplant:
@@ -212,6 +264,8 @@ class _Transplant:
         return TransplantReport(output, self.new.signature, tokens, sizes)
 
     def _write_weights(self, beside: Path) -> dict[str, tuple[int, int]]:
+        from safetensors.torch import save_file
+
         before = dict.fromkeys(("tables", "others"), 0)
         after = dict(before)
         where: dict[str, str] = {}
@@ -239,6 +293,11 @@ class _Transplant:
 
     def _fit(self, path: Path, fit: FitText, counts: tuple[Int64Array, Int64Array]) -> int:
         """Fit the output rows of the model in `path`; returns the bytes that it grew by."""
+        import torch
+        from safetensors.torch import save_file
+
+        from modtok_cli.inference.hf.fit_outputs import FIRST, first_only, logit_offsets, measure
+
         spelling = self.spellings["output"]
         direction, untied = measure(path, fit)
         shift = torch.from_numpy(logit_offsets(spelling, *counts)).float()[:, None] * direction
@@ -302,6 +361,10 @@ class _Transplant:
 
     def _rows(self, old: torch.Tensor, spelling: Spelling) -> torch.Tensor:
         """Means of the old rows that spell the tokens, float32; of all rows for the others."""
+        import torch
+
+        from modtok_cli.training.rows.growth import spelled_rows
+
         wide = old.float().reshape(len(old), -1)
         table = wide.mean(0).repeat(self.size, 1)
         for block, rows in spelled_rows([wide], spelling, torch.arange(self.size), scaled=False):
@@ -328,6 +391,8 @@ class _Transplant:
         begins = self.old.first_token()
         if begins is None or begins[1] not in self.new_of:
             return data
+        from modtok_cli.inference.slice.files import with_bos
+
         return with_bos(data, begins[0], self.new_of[begins[1]])
 
     def _tokenizer_config(self) -> dict[str, Any]:

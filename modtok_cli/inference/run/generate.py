@@ -12,19 +12,38 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.parameters import (
+    FilePath,
+    Inputs,
+    Langs,
+    Model,
+    Outputs,
+    References,
+    RunTokenizer,
+    Step,
+    optional_path,
+)
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.load import load
-from modtok_cli.inference.run.decode import generate
-from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.base.public import public
 from modtok_cli.inference.run.processes import ALONE, Processes
 from modtok_cli.inference.run.route import Route, route, routing_references
-from modtok_cli.inference.run.sampling import SamplingOptions
-from modtok_cli.inference.slice.run import RunSource
-from modtok_cli.inference.vocabularies import Side
+from modtok_cli.inference.run.sampling import (
+    MaxTokens,
+    MinP,
+    SamplingOptions,
+    Seed,
+    Stop,
+    Temperature,
+    TopP,
+)
+from modtok_cli.inference.vocabularies import Side, sides
 from modtok_cli.measure.references import Reference
+from modtok_cli.text.languages import optional_languages
 
 if TYPE_CHECKING:
     import torch
+
+    from modtok_cli.inference.run.model import SlicedModel
 
 AUTO = "auto"
 _MODELS = 8  # subsets in memory
@@ -60,6 +79,8 @@ class Generator:
     progress: Progress = SILENT
 
     def __post_init__(self) -> None:
+        from modtok_cli.inference.load import load
+
         routed = _is_auto(self.inputs)
         self.model = load(
             self.path,
@@ -82,6 +103,8 @@ class Generator:
             UsageError: a slice or another model, and no directory of references.
             ModtokError: there is none.
         """
+        from modtok_cli.inference.slice.run import RunSource
+
         source = self.model.source
         if isinstance(source, RunSource):
             home = source.tokenizer_path
@@ -122,6 +145,8 @@ class Generator:
             UsageError: a prompt that is too long, or a language that the run does not have.
             ModtokError: the batch does not fit into memory.
         """
+        from modtok_cli.inference.run.decode import generate as continued
+
         routes = self._routes(prompts)
         groups: dict[tuple[str, ...] | None, list[int]] = {}
         for index, prompt in enumerate(prompts):
@@ -144,7 +169,7 @@ class Generator:
 
             indices = [first + index for index in members]
             try:
-                results = generate(model, tokens, options, indices=indices, listener=heard)
+                results = continued(model, tokens, options, indices=indices, listener=heard)
             except UsageError as error:
                 raise _located(error, model, tokens, [prompts[i] for i in members]) from error
             for index, ids, result in zip(members, tokens, results, strict=True):
@@ -176,6 +201,8 @@ class Generator:
 
     def _stranger(self, text: str, model: SlicedModel, tokens: int) -> dict[str, Any]:
         """Tokens by its own subset, of a prompt in a language that the model's does not have."""
+        from modtok_cli.inference.slice.run import RunSource
+
         source, known = model.source, set(model.tokenizer_in.languages)
         if not text or known >= set(source.languages) or not isinstance(source, RunSource):
             return {}
@@ -255,3 +282,99 @@ def answer_all(
         ):
             yield from rows
         first += len(read)
+
+
+@public
+def load_generator(
+    model: Model,
+    languages: Langs = None,
+    *,
+    inputs: Inputs = None,
+    outputs: Outputs = None,
+    tokenizer: RunTokenizer = None,
+    step: Step = None,
+    references: References = None,
+    progress: Progress = SILENT,
+) -> Generator:
+    """Load a model that continues prompts; see `generate` for a single call.
+
+    With languages "auto", the subtokenizer is chosen by the prompt; without languages it is the
+    whole vocabulary.
+
+    Examples:
+        >>> generator = modtok.load_generator("runs/latest", "fr")
+        >>> [row["tokens"] for row in modtok.generate(generator, ["Le", "La"], max_tokens=2)]
+        [2, 2]
+
+    Raises:
+        UsageError: an unknown language, or none of these.
+        ModtokError: it is damaged.
+    """
+    return Generator(
+        Path(model),
+        *sides(languages, inputs, outputs),
+        tokenizer=optional_path(tokenizer),
+        step=step,
+        references=optional_path(references),
+        progress=progress,
+    )
+
+
+@public
+def generate(
+    model: FilePath | Generator,
+    prompts: str | Sequence[str],
+    languages: Langs = None,
+    *,
+    inputs: Inputs = None,
+    outputs: Outputs = None,
+    max_tokens: MaxTokens = 128,
+    temperature: Temperature = 0.0,
+    top_p: TopP = 1.0,
+    min_p: MinP = 0.0,
+    stop: Stop = (),
+    seed: Seed = 0,
+    step: Step = None,
+    tokenizer: RunTokenizer = None,
+    references: References = None,
+    progress: Progress = SILENT,
+) -> list[dict[str, Any]]:
+    """Continue a text with a trained model.
+
+    Uses the subtokenizer of `languages`, or those of `inputs` and `outputs`.
+
+    `languages` auto identifies the language of each prompt with the monolingual references of the
+    tokenizer; an ambiguous prompt gets the union of the candidates. Without `languages`, the full
+    vocabulary is used; for a slice, its own.
+
+    A Hugging Face model has one vocabulary, and no `languages`.
+
+    Returns:
+        One row for each of the prompts, in order, with `text`, `tokens`, `prompt_tokens`, `langs`
+        and `reason`. The model is a directory, or what `load_generator` returned; then `languages`
+        are those of these prompts.
+
+    Examples:
+        >>> rows = modtok.generate("runs/latest", ["Il était une fois"], "fr", max_tokens=4)
+        >>> rows[0]["tokens"], rows[0]["langs"]
+        (4, ['fr'])
+
+    Raises:
+        UsageError: an unknown language, a prompt longer than the context, or invalid settings.
+    """
+    options = SamplingOptions(max_tokens, temperature, top_p, min_p, tuple(stop), seed)
+    langs = None
+    if isinstance(model, Generator):
+        generator, codes = model, optional_languages(languages)
+        langs = None if codes is None else tuple(codes)
+    else:
+        generator = Generator(
+            Path(model),
+            *sides(languages, inputs, outputs),
+            tokenizer=optional_path(tokenizer),
+            step=step,
+            references=optional_path(references),
+            progress=progress,
+        )
+    texts = [prompts] if isinstance(prompts, str) else prompts
+    return generator.answer([Prompt(text, langs) for text in texts], options)

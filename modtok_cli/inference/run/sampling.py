@@ -11,40 +11,66 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import torch
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option
+
+if TYPE_CHECKING:
+    import torch
 
 SEEDS = 1 << 62
 """Seeds are below this."""
 
 
+MaxTokens = Annotated[int, Option("Maximum number of new tokens.", metavar="N", low=1)]
+Temperature = Annotated[float, Option("Sampling temperature; 0 is greedy.", metavar="T", low=0)]
+TopP = Annotated[
+    float,
+    Option(
+        "Sample from the most probable tokens with total probability P.",
+        metavar="P",
+        low=0,
+        high=1,
+    ),
+]
+MinP = Annotated[
+    float,
+    Option(
+        "Sample from tokens with at least P times the highest probability.",
+        metavar="P",
+        low=0,
+        high=1,
+    ),
+]
+Stop = Annotated[
+    Sequence[str],
+    Option(
+        "Stop before this text. Repeatable.",
+        kind=list[str],
+        metavar="TEXT",
+        accepts=(lambda value: isinstance(value, list | tuple), "a list"),
+    ),
+]
+Seed = Annotated[int, Option("Random seed.", metavar="N", low=0)]
+
+
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How to choose tokens and when to stop.
-
-    Attributes:
-        max_tokens: maximum number of generated tokens.
-        temperature: 0 is greedy.
-        top_p: keep the smallest set of tokens with this probability; 1 keeps all.
-        min_p: keep tokens with at least this share of the best one's probability; 0 keeps all.
-        stop: strings that end the text; they are not part of it.
-        seed: seed of all draws.
-        past_end: continue after an end of text.
+    """How to choose tokens and when to stop; `past_end` continues after an end of text.
 
     Raises:
         UsageError: a value out of range.
     """
 
-    max_tokens: int = 128
-    temperature: float = 0.0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    stop: tuple[str, ...] = ()
-    seed: int = 0
+    max_tokens: MaxTokens = 128
+    temperature: Temperature = 0.0
+    top_p: TopP = 1.0
+    min_p: MinP = 0.0
+    stop: Stop = ()
+    seed: Seed = 0
     past_end: bool = False
 
     def __post_init__(self) -> None:
@@ -80,6 +106,8 @@ class SamplingOptions:
         `prompts` are the indices of the sequences' prompts, `position` is the number of tokens
         generated so far.
         """
+        import torch
+
         if self.temperature == 0:
             return logits.argmax(-1)
         for each in self._filters:

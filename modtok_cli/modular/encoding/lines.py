@@ -13,13 +13,13 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import standard_input
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
+    PATHS,
     AnyTokenizer,
     FilePath,
     Force,
     Langs,
     Output,
     Threads,
-    are_paths,
     text_paths,
 )
 from modtok_cli.base.progress import SILENT, Progress
@@ -38,7 +38,7 @@ OptionalTexts = Annotated[
         argument=True,
         kind=list[str],
         metavar="TEXT",
-        accepts=(are_paths, "a path or a list of paths"),
+        accepts=PATHS,
     ),
 ]
 
@@ -183,7 +183,7 @@ def decode(
             argument=True,
             kind=list[str],
             metavar="FILE",
-            accepts=(are_paths, "a path or a list of paths"),
+            accepts=PATHS,
         ),
     ] = None,
     tokenizer: AnyTokenizer = "tokenizer",

@@ -43,10 +43,10 @@ class Regime:
         """
         if text in ("none", "full", "joint"):
             return Regime(text)
-        found = re.fullmatch(r"sub:([1-9][0-9]{0,3})", str(text))
-        if not found:
+        match = re.fullmatch(r"sub:([1-9][0-9]{0,3})", str(text))
+        if not match:
             raise ValueError(f"expected {REGIMES}, got {text!r}")
-        return Regime("sub", int(found[1]))
+        return Regime("sub", int(match[1]))
 
     @staticmethod
     def usual(languages: int) -> Regime:
@@ -135,8 +135,8 @@ class Mixture:
 def parse_mix(value: str | Mapping[str, float]) -> dict[str, float]:
     """Shares by language, from `en=0.7,fr=0.1` or a mapping."""
     if isinstance(value, str):
-        found = [_SHARE.fullmatch(part) for part in value.split(",")]
-        pairs = [(match[1], match[2]) if match else ("", "") for match in found]
+        matches = map(_SHARE.fullmatch, value.split(","))
+        pairs = [(match[1], match[2]) if match else ("", "") for match in matches]
     elif isinstance(value, Mapping):
         pairs = [(str(language), share) for language, share in value.items()]
     else:

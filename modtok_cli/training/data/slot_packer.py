@@ -125,31 +125,31 @@ class SlotPacker:
     ) -> tuple[Int32Array, int, StreamPosition]:
         """`wanted` tokens from `position` on, the bytes they stand for, and the position after."""
         end = np.array([self._subtokenizers.end_in(subtokenizer)], dtype=np.int32)
-        found: list[Int32Array] = []
+        pieces: list[Int32Array] = []
         missing, size = wanted, 0
         while True:
             parts = self._parts(language, position, missing)
             encoded = subtokenizer.encode_utf8([text for _, text, _ in parts], 1)
             for (start, text, after), ids in zip(parts, encoded, strict=True):
                 if len(ids) >= missing:
-                    kept = ids[:missing]
+                    head = ids[:missing]
                     used = len(text)
                     if len(ids) > missing:
-                        used = min(used, len(subtokenizer.decode_bytes(kept)))
-                    found.append(kept)
+                        used = min(used, len(subtokenizer.decode_bytes(head)))
+                    pieces.append(head)
                     resume = _character_start(text, used)
                     if resume >= len(text):  # only the end-of-text token is missing
-                        return np.concatenate(found), size + used, after or _later(start, used)
-                    return np.concatenate(found), size + used, _later(start, resume)
-                found.append(ids)
+                        return np.concatenate(pieces), size + used, after or _later(start, used)
+                    return np.concatenate(pieces), size + used, _later(start, resume)
+                pieces.append(ids)
                 missing -= len(ids)
                 size += len(text)
                 if after is not None and after[1] == 0:
-                    found.append(end)
+                    pieces.append(end)
                     missing -= 1
                 position = after or _later(start, len(text))
                 if missing == 0:
-                    return np.concatenate(found), size, position
+                    return np.concatenate(pieces), size, position
 
     def _parts(
         self, language: str, position: StreamPosition, missing: int

@@ -90,7 +90,6 @@ class BatchStream:
         self.state: State = {slot: dict((state or {}).get(slot, {})) for slot in slots}
         self.waited = 0.0
         self._last_step = last_step
-        self._ahead: tuple[int, list[Batch]] | None = None
         self._workers: list[_Worker] = []
         self._packers: list[SlotPacker] = []
         if workers == 0:
@@ -102,28 +101,13 @@ class BatchStream:
             worker = _Worker(plan, mine, {s: self.state[s] for s in mine}, first_step, last_step)
             self._workers.append(worker)
 
-    def step(self, step: int) -> list[Batch]:
-        """The batches of `step`, one per slot, in order of slots."""
-        batches = self._take(step) if self._ahead is None else self._ahead[1]
-        self._ahead = None
-        for batch in batches:
-            if batch.step != step:
-                raise ModtokError(f"the batch stream is at step {batch.step}, not {step}")
-            self.state[batch.slot] = batch.positions
-        return batches
+    def take(self, step: int) -> list[Batch] | None:
+        """The batches of `step`, the next one, in order of slots; None after the last step.
 
-    def ahead(self, step: int) -> list[Batch] | None:
-        """The batches that the next call of `step` returns, without changing `state`.
-
-        None after the last step.
+        They do not change `state` before `use`.
         """
         if step > self._last_step:
             return None
-        if self._ahead is None:
-            self._ahead = (step, self._take(step))
-        return self._ahead[1]
-
-    def _take(self, step: int) -> list[Batch]:
         started = time.perf_counter()
         if self._workers:
             count = len(self._workers)
@@ -132,6 +116,13 @@ class BatchStream:
             batches = [packer.batch(step) for packer in self._packers]
         self.waited += time.perf_counter() - started
         return batches
+
+    def use(self, step: int, batches: Sequence[Batch]) -> None:
+        """Advance the state after the batches of `step`."""
+        for batch in batches:
+            if batch.step != step:
+                raise ModtokError(f"the batch stream is at step {batch.step}, not {step}")
+            self.state[batch.slot] = batch.positions
 
     def close(self) -> None:
         """Stop the worker processes."""
@@ -165,7 +156,7 @@ class _Worker:
     def take(self) -> Batch:
         while True:
             try:
-                found = self._queue.get(timeout=1)
+                item = self._queue.get(timeout=1)
             except queue.Empty:
                 if not self._process.is_alive():
                     raise ModtokError(
@@ -173,9 +164,9 @@ class _Worker:
                         remedy="resume from the last checkpoint with --resume",
                     ) from None
                 continue
-            if isinstance(found, Batch):
-                return found
-            raise found
+            if isinstance(item, Batch):
+                return item
+            raise item
 
     def close(self) -> None:
         self._process.kill()

@@ -14,7 +14,7 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 
 # A subtokenizer takes a few MB, and up to 20 for its cache of words; sampled sets rarely repeat
 # soon.
-_KEPT = 16
+_RECENT = 16
 
 
 class SubtokenizerCache:
@@ -30,7 +30,7 @@ class SubtokenizerCache:
         self.tokenizer = tokenizer
         self.size = tokenizer.size
         self.end_of_text = _end_of_text(tokenizer, where)
-        self._kept: OrderedDict[tuple[str, ...] | None, Subtokenizer] = OrderedDict()
+        self._recent: OrderedDict[tuple[str, ...] | None, Subtokenizer] = OrderedDict()
 
     @staticmethod
     def load(directory: Path) -> SubtokenizerCache:
@@ -49,15 +49,15 @@ class SubtokenizerCache:
 
     def of(self, languages: tuple[str, ...] | None) -> Subtokenizer:
         """The subtokenizer of `languages`; of all if None. Keeps those used last."""
-        found = self._kept.get(languages)
-        if found is None:
+        if languages not in self._recent:
             tokenizer = self.tokenizer
-            found = tokenizer.full() if languages is None else tokenizer.subset(languages)
-            self._kept[languages] = found
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(languages)
-        return found
+            self._recent[languages] = (
+                tokenizer.full() if languages is None else tokenizer.subset(languages)
+            )
+            if len(self._recent) > _RECENT:
+                self._recent.popitem(last=False)
+        self._recent.move_to_end(languages)
+        return self._recent[languages]
 
 
 def _end_of_text(tokenizer: ModularTokenizer, where: str) -> int:
@@ -72,11 +72,11 @@ def _end_of_text(tokenizer: ModularTokenizer, where: str) -> int:
             )
         return index
     specials = tokenizer.vocabulary.specials
-    found = [specials.index(text) for text in END_OF_TEXT if text in specials]
-    if not found:
+    ids = [specials.index(text) for text in END_OF_TEXT if text in specials]
+    if not ids:
         raise ModtokError(
             "has no end-of-text token",
             where=where,
             remedy=f"train the tokenizer again with --special '{END_OF_TEXT[0]}'",
         )
-    return found[0]
+    return ids[0]

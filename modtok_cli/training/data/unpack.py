@@ -190,9 +190,9 @@ def packed(spans: Spans) -> memoryview | bytes:
     if int(between.min()) < 0:  # not in order
         return b"".join(spans.data[a:b].tobytes() for a, b in zip(starts, stops, strict=True))
     if int(between.max()) == 1:  # lines: drop what ends them
-        kept = np.ones(last - first, dtype=np.bool_)
-        kept[stops[:-1][between == 1] - first] = False
-        return spans.data[first:last][kept].data
+        inside = np.ones(last - first, dtype=np.bool_)
+        inside[stops[:-1][between == 1] - first] = False
+        return spans.data[first:last][inside].data
     return b"".join(spans.data[a:b].tobytes() for a, b in zip(starts, stops, strict=True))
 
 

@@ -63,7 +63,7 @@ class Watchdog:
     ) -> None:
         self.entered = entered
         self.ranks, self.hang_seconds, self._end = ranks, hang_seconds, end
-        self._stopping = Event()
+        self.stopping = Event()  # this rank has ended in order
         self.completed = False
         self._thread: Thread | None = None
 
@@ -83,7 +83,8 @@ class Watchdog:
         else:
             host = os.environ.get("MASTER_ADDR", "127.0.0.1")
             one = socket.create_connection((host, port), timeout=_SILENT_SECONDS)
-            work = _Client(one, token, self).run
+            one.sendall(f"{token} {ranks.rank}\n".encode())
+            work = _Client(one, self).run
         gather_json(ranks, None)  # all are connected
         self._thread = Thread(target=work, name="watchdog", daemon=True)
         self._thread.start()
@@ -93,40 +94,31 @@ class Watchdog:
         """Stop watching, with a good-bye if the run is complete."""
         if self._thread is not None and kind is not None and issubclass(kind, RuntimeError):
             # Most likely the connection to a rank that has died: its name comes from rank 0.
-            self._stopping.wait(3 * _GOODBYE_SECONDS)
+            self.stopping.wait(3 * _GOODBYE_SECONDS)
         self.completed = kind is None
-        self._stopping.set()
+        self.stopping.set()
         if self._thread is not None:
             self._thread.join(2 * _SECONDS)
             self._thread = None
 
-    @property
-    def stopping(self) -> bool:
-        """Whether this rank has ended in order."""
-        return self._stopping.is_set()
-
-    def wait(self, seconds: float) -> bool:
-        """Wait, at most until `stop`; returns `stopping`."""
-        return self._stopping.wait(seconds)
-
     def end(self, message: str, report: bool) -> None:
         """End this process, unless it is about to end in order."""
-        if not self.stopping:
+        if not self.stopping.is_set():
             self._end(message, report)
 
 
 class _Client:
     """Of a rank other than 0."""
 
-    def __init__(self, connection: socket.socket, token: str, dog: Watchdog) -> None:
+    def __init__(self, connection: socket.socket, dog: Watchdog) -> None:
         self._socket, self._dog = connection, dog
-        self._socket.sendall(f"{token} {dog.ranks.rank}\n".encode())
 
     def run(self) -> None:
         """Report to rank 0 until the end of the run, or until rank 0 says that it has failed."""
         received, last = b"", time.monotonic()
+        stopping = self._dog.stopping
         self._socket.settimeout(_SECONDS)
-        while not self._dog.stopping:
+        while not stopping.is_set():
             try:
                 self._socket.sendall(f"{self._dog.entered()}\n".encode())
                 data = self._socket.recv(4096)
@@ -137,13 +129,13 @@ class _Client:
                 for line in filter(None, lines):
                     self._dog.end(line.decode(errors="replace"), False)
                     return
-                self._dog.wait(_SECONDS)
+                stopping.wait(_SECONDS)
             except TimeoutError:
                 if time.monotonic() - last > _SILENT_SECONDS:
                     break
             except OSError:
                 break
-        if self._dog.wait(0 if self._dog.stopping else _GOODBYE_SECONDS):
+        if stopping.wait(_GOODBYE_SECONDS):
             with suppress(OSError):
                 if self._dog.completed:
                     self._socket.sendall(b"bye\n")
@@ -176,11 +168,14 @@ class _Server:
         """Watch the ranks until the end of the run."""
         entered, since = -1, time.monotonic()
         spoken = since
-        while not self._dog.stopping:
+        while not self._dog.stopping.is_set():
             for key, _ in self._selector.select(_SECONDS):
                 one: Any = key.fileobj
                 if one is self._listener:
-                    self._accept()
+                    one, _ = self._listener.accept()
+                    one.setblocking(False)
+                    self._peers[one] = _Peer()
+                    self._selector.register(one, selectors.EVENT_READ)
                 else:
                     self._read(one)
             now = time.monotonic()
@@ -206,23 +201,16 @@ class _Server:
                 return f"rank {peer.rank} has ended"
             if peer.gone is None and now - peer.heard > _SILENT_SECONDS:
                 return f"rank {peer.rank} has not answered for {_SILENT_SECONDS:.0f} s"
-        if quiet > self._dog.hang_seconds:
-            least = min(counts.values())
-            slow = sorted(rank for rank, count in counts.items() if count == least)
-            named = ", ".join(map(str, slow[:8])) + (" …" if len(slow) > 8 else "")
-            if len(slow) == len(counts):
-                return f"no rank has made progress for {quiet:.0f} s (--hang-timeout)"
-            return (
-                f"rank {named} has made no progress for {quiet:.0f} s, the others wait for it "
-                "(--hang-timeout)"
-            )
-        return ""
-
-    def _accept(self) -> None:
-        one, _ = self._listener.accept()
-        one.setblocking(False)
-        self._peers[one] = _Peer()
-        self._selector.register(one, selectors.EVENT_READ)
+        if quiet <= self._dog.hang_seconds:
+            return ""
+        slow = sorted(rank for rank, count in counts.items() if count == min(counts.values()))
+        named = ", ".join(map(str, slow[:8])) + (" …" if len(slow) > 8 else "")
+        if len(slow) == len(counts):
+            return f"no rank has made progress for {quiet:.0f} s (--hang-timeout)"
+        return (
+            f"rank {named} has made no progress for {quiet:.0f} s, the others wait for it "
+            "(--hang-timeout)"
+        )
 
     def _read(self, one: socket.socket) -> None:
         peer = self._peers[one]
@@ -240,23 +228,21 @@ class _Server:
                     break
                 peer.rank = int(words[1])
             elif line == b"bye":
-                self._drop(one)
+                self._close(one)
+                del self._peers[one]
                 return
             elif line.isdigit():
                 peer.entered = int(line)
         if data:
             return
+        self._close(one)
         if peer.rank < 0:
-            self._drop(one)
-            return
-        self._selector.unregister(one)
-        one.close()
+            del self._peers[one]
         peer.gone = time.monotonic()
 
-    def _drop(self, one: socket.socket) -> None:
+    def _close(self, one: socket.socket) -> None:
         self._selector.unregister(one)
         one.close()
-        del self._peers[one]
 
     def _say(self, line: bytes) -> None:
         for one, peer in self._peers.items():

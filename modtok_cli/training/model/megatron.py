@@ -1,4 +1,4 @@
-"""Adapter of Megatron-Core's Transformer block (its optimizer: `megatron_adamw`).
+"""Adapter of Megatron-Core's Transformer block (its optimizer: `optimizer`).
 
 Versions 0.16 (Python 3.11) to 0.19 (3.12) differ in details, and all expect a GPU. The adapter
 works around:
@@ -225,7 +225,30 @@ def build_backbone(
         layers=shape.layers,
         change=shape.megatron_layer if shape.own_layer else None,
     )
+    ddp = parts.distributed
+    with cpu_as_current_device(device):
+        torch.manual_seed(seed)
+        block = _block(shape, config, spec, shards).to(device=device, dtype=dtype)
+        if recompute:
+            for layer in block.block.layers:
+                layer.forward = _recomputed(layer.forward)
+        wrapped = ddp.DistributedDataParallel(
+            config,
+            ddp.DistributedDataParallelConfig(
+                grad_reduce_in_fp32=True,
+                overlap_grad_reduce=execution.overlap_grad_reduce,
+                overlap_param_gather=execution.overlap_param_gather,
+                bucket_size=execution.bucket,
+                use_distributed_optimizer=distributed,
+            ),
+            block,
+        )
+    shard_group = parts.parallel_state.get_tensor_model_parallel_group() if shards > 1 else None
+    return Backbone(wrapped, device, shard_group, sequence_parallel=parallel)
 
+
+def _block(shape: Shape, config: Any, spec: Any, shards: int) -> Any:
+    parts = core()
     Module: Any = parts.transformer.module.MegatronModule
 
     class Block(Module):  # type: ignore[misc]
@@ -253,32 +276,13 @@ def build_backbone(
                 self.rotary.inv_freq = torch.from_numpy(scaled).float()
 
         def forward(self, x_SBd: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-            angles = self.rotary(x_SBd.shape[0] * (shards if parallel else 1))
+            angles = self.rotary(x_SBd.shape[0] * (shards if config.sequence_parallel else 1))
             result: torch.Tensor = self.block(
                 hidden_states=x_SBd, attention_mask=mask, rotary_pos_emb=angles
             )
             return result
 
-    ddp = parts.distributed
-    with cpu_as_current_device(device):
-        torch.manual_seed(seed)
-        block = Block().to(device=device, dtype=dtype)
-        if recompute:
-            for layer in block.block.layers:
-                layer.forward = _recomputed(layer.forward)
-        wrapped = ddp.DistributedDataParallel(
-            config,
-            ddp.DistributedDataParallelConfig(
-                grad_reduce_in_fp32=True,
-                overlap_grad_reduce=execution.overlap_grad_reduce,
-                overlap_param_gather=execution.overlap_param_gather,
-                bucket_size=execution.bucket,
-                use_distributed_optimizer=distributed,
-            ),
-            block,
-        )
-    shard_group = parts.parallel_state.get_tensor_model_parallel_group() if shards > 1 else None
-    return Backbone(wrapped, device, shard_group, sequence_parallel=parallel)
+    return Block()
 
 
 def plain_name(name: str) -> str:

@@ -11,7 +11,7 @@ import torch
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.training.data.slot_packer import Batch
-from modtok_cli.training.data.stream import BatchStream, State
+from modtok_cli.training.data.stream import BatchStream
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import Ranks
 
@@ -114,10 +114,12 @@ class Step:
     """The microbatches of a rank in one step, in order of slots.
 
     Attributes:
+        sequences: what the stream gave, a sequence each.
         batches, microbatches: the same microbatches in host memory and on the device.
         sizes: (tokens, |V_S|) of each.
     """
 
+    sequences: list[Batch]
     batches: list[Batch]
     microbatches: list[MicroBatch]
     sizes: list[tuple[int, int]]
@@ -136,39 +138,27 @@ class Prefetcher:
         device: torch.device,
         sequences: int,
     ) -> None:
-        self._sequences = sequences
-        self._stream, self._subtokenizers, self._device = stream, subtokenizers, device
-        self._ahead: tuple[int, Step] | None = None
-
-    @property
-    def state(self) -> State:
-        """Stream positions after the steps taken, by slot."""
-        return self._stream.state
-
-    @property
-    def waited(self) -> float:
-        """Total seconds spent waiting for batches."""
-        return self._stream.waited
+        self.stream, self._sequences = stream, sequences
+        self._subtokenizers, self._device = subtokenizers, device
+        self._ahead: Step | None = None
 
     def step(self, step: int) -> Step:
         """The microbatches of `step`, the next one."""
-        batches = self._stream.step(step)
-        if self._ahead is not None and self._ahead[0] == step:
-            return self._ahead[1]
-        return self._on_device(batches)
+        now, self._ahead = self.ahead(step), None
+        assert now is not None
+        self.stream.use(step, now.sequences)
+        return now
 
     def ahead(self, step: int) -> Step | None:
         """The microbatches that the next call of `step` returns; None after the last step."""
-        batches = self._stream.ahead(step)
-        if batches is None:
-            return None
-        if self._ahead is None or self._ahead[0] != step:
-            self._ahead = (step, self._on_device(batches))
-        return self._ahead[1]
+        if self._ahead is None:
+            sequences = self.stream.take(step)
+            self._ahead = None if sequences is None else self._on_device(sequences)
+        return self._ahead
 
     def close(self) -> None:
         """Stop the worker processes."""
-        self._stream.close()
+        self.stream.close()
 
     def _on_device(self, sequences: list[Batch]) -> Step:
         starts = range(0, len(sequences), self._sequences)
@@ -176,6 +166,7 @@ class Prefetcher:
         ids = [self._subtokenizers.of(batch.draw.languages).global_ids for batch in batches]
         pairs = list(zip(batches, ids, strict=True))
         return Step(
+            sequences,
             batches,
             [MicroBatch.of(one.inputs, one.targets, rows, self._device) for one, rows in pairs],
             [(one.targets.size, len(rows)) for one, rows in pairs],

@@ -264,11 +264,11 @@ class OffloadedRows:
 
     def _keep(self, update: _Update) -> Rows:
         """The current values of the rows that an update will change."""
-        kept = {}
+        rows = {}
         for name, download in update.downloads.items():
             ids = download.wait()[0].clone()
-            kept[name] = (ids, self.tables[name].gather(ids))
-        return kept
+            rows[name] = (ids, self.tables[name].gather(ids))
+        return rows
 
 
 def _overlay(
