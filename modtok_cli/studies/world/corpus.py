@@ -176,9 +176,9 @@ def write_world(output: Path, settings: WorldSettings, progress: Progress = SILE
                         file.write(orjson.dumps({"text": writer.document(draw)}) + b"\n")
                 rows = questions(world, tongue, seed=settings.seed)
                 for group, place in tasks.items():
-                    lines = [orjson.dumps(row) + b"\n" for row, stated in rows if stated == group]
-                    if lines:
-                        (place / f"{code}.jsonl").write_bytes(b"".join(lines))
+                    own = [orjson.dumps(row) + b"\n" for row, stated in rows if stated == group]
+                    if own:
+                        (place / f"{code}.jsonl").write_bytes(b"".join(own))
                 task.advance()
         for group, place in tasks.items():
             text = _TASK.format(task=place.name, group=group, stated=STATED_BY[group])
