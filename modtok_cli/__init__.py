@@ -8,13 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from modtok_cli.api.corpora import corpus_build as corpus_build
-    from modtok_cli.api.corpora import corpus_count as corpus_count
-    from modtok_cli.api.measures import check as check
-    from modtok_cli.api.measures import explore as explore
-    from modtok_cli.api.measures import fairness as fairness
-    from modtok_cli.api.measures import origin as origin
-    from modtok_cli.api.measures import report as report
     from modtok_cli.base.errors import ModtokError as ModtokError
     from modtok_cli.base.errors import UsageError as UsageError
     from modtok_cli.base.public import ModtokWarning as ModtokWarning
@@ -26,6 +19,9 @@ if TYPE_CHECKING:
     from modtok_cli.construct.bpe_seq import bpe_seq as bpe_seq
     from modtok_cli.construct.unigram import unigram as unigram
     from modtok_cli.construct.unigram_merge import unigram_merge as unigram_merge
+    from modtok_cli.corpus.build import corpus_build as corpus_build
+    from modtok_cli.corpus.corpus_count import corpus_count as corpus_count
+    from modtok_cli.corpus.quality import corpus_train_quality as corpus_train_quality
     from modtok_cli.evaluate.evaluate import compare as compare
     from modtok_cli.evaluate.evaluate import evaluate_bpb as evaluate_bpb
     from modtok_cli.evaluate.evaluate import evaluate_grid as evaluate_grid
@@ -42,7 +38,11 @@ if TYPE_CHECKING:
     from modtok_cli.inference.run.generate import generate as generate
     from modtok_cli.inference.run.generate import load_generator as load_generator
     from modtok_cli.inference.slice.slice import slice as slice
+    from modtok_cli.measure.check import check as check
+    from modtok_cli.measure.corpus_stats import corpus_stats as corpus_stats
+    from modtok_cli.measure.fairness import fairness as fairness
     from modtok_cli.measure.nsl import nsl as nsl
+    from modtok_cli.measure.origin import origin as origin
     from modtok_cli.modular.adopted.adopt import adopt as adopt
     from modtok_cli.modular.comparison import compare_tokenizers as compare_tokenizers
     from modtok_cli.modular.encoding.files import encode_files as encode_files
@@ -56,7 +56,14 @@ if TYPE_CHECKING:
     from modtok_cli.modular.open import open_tokenizer as open_tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
+    from modtok_cli.reports.explore.page import explore as explore
+    from modtok_cli.reports.report import report as report
+    from modtok_cli.studies.budget import study_budget as study_budget
+    from modtok_cli.studies.combos import study_combos as study_combos
+    from modtok_cli.studies.cost import study_cost as study_cost
+    from modtok_cli.studies.orders import study_orders as study_orders
     from modtok_cli.studies.sampling import study_sampling as study_sampling
+    from modtok_cli.studies.scaling import study_scaling as study_scaling
     from modtok_cli.studies.world.corpus import WorldSettings as WorldSettings
     from modtok_cli.studies.world.corpus import corpus_world as corpus_world
     from modtok_cli.studies.world.study import study_world as study_world
@@ -68,10 +75,8 @@ __version__ = "0.1.0"
 
 # What the imports above say to type checkers and editors, at run time; a test compares both.
 _NAMES = {
-    "base.public": "ModtokWarning",
-    "api.corpora": "corpus_build corpus_count",
-    "api.measures": "check explore fairness origin report",
     "base.errors": "ModtokError UsageError",
+    "base.public": "ModtokWarning",
     "cli.doctor": "doctor",
     "construct.bpe": "bpe",
     "construct.bpe_concat": "bpe_concat",
@@ -80,8 +85,11 @@ _NAMES = {
     "construct.bpe_seq": "bpe_seq",
     "construct.unigram": "unigram",
     "construct.unigram_merge": "unigram_merge",
-    "evaluate.evaluate": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt evaluate_sum "
-    "fetch_tasks write_examples",
+    "corpus.build": "corpus_build",
+    "corpus.corpus_count": "corpus_count",
+    "corpus.quality": "corpus_train_quality",
+    "evaluate.evaluate": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt "
+    "evaluate_sum fetch_tasks write_examples",
     "inference.cost.latency": "latency",
     "inference.cost.memory": "memory",
     "inference.export.export": "export",
@@ -89,7 +97,11 @@ _NAMES = {
     "inference.hf.transplant": "transplant",
     "inference.run.generate": "generate load_generator",
     "inference.slice.slice": "slice",
+    "measure.check": "check",
+    "measure.corpus_stats": "corpus_stats",
+    "measure.fairness": "fairness",
     "measure.nsl": "nsl",
+    "measure.origin": "origin",
     "modular.adopted.adopt": "adopt",
     "modular.comparison": "compare_tokenizers",
     "modular.encoding.files": "encode_files",
@@ -99,7 +111,14 @@ _NAMES = {
     "modular.open": "Tokenizer load open_tokenizer",
     "modular.subtokenizer": "Subtokenizer",
     "modular.tokenizer": "ModularTokenizer",
+    "reports.explore.page": "explore",
+    "reports.report": "report",
+    "studies.budget": "study_budget",
+    "studies.combos": "study_combos",
+    "studies.cost": "study_cost",
+    "studies.orders": "study_orders",
     "studies.sampling": "study_sampling",
+    "studies.scaling": "study_scaling",
     "studies.world.corpus": "WorldSettings corpus_world",
     "studies.world.study": "study_world",
     "text.reading": "Reading",

@@ -125,13 +125,13 @@ def build(files: list[Path], output: Path) -> CorpusReport:
     from loguru import logger
 
     from modtok_cli.corpus.build import stages_of
-    from modtok_cli.corpus.plan import Settings, begin, make_plan
+    from modtok_cli.corpus.plan import BuildSettings, begin, make_plan
     from modtok_cli.corpus.report import load_report
 
     logger.disable("datatrove")
     # Its statistics tell the time of the clock; of the processor is what is asked for here.
     statistics.time = SimpleNamespace(perf_counter=time.process_time)
-    settings = Settings(None, None, 0.4, 5.0, 200, None, None, None)
+    settings = BuildSettings(None, None, 0.4, 5.0, 200, None, None, None)
     plan = make_plan(files, settings, output)
     begin(plan)
     for stage in stages_of(plan):

@@ -26,15 +26,15 @@ SOURCES = {site: source for source, site in PAGES.items()}
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 CODE = re.compile(r"`[^`]+`")
 TASKS = {  # page of the Python reference → its title, and the modules with its names
-    "corpora": ("Read text, build corpora, count words", "api.corpora corpus text"),
+    "corpora": ("Read text, build corpora, count words", "corpus text"),
     "learners": ("Learn tokenizers", "construct learn"),
     "tokenizers": ("Open, extract and check tokenizers", "modular"),
-    "measures": ("Measure and report", "api.measures measure reports"),
+    "measures": ("Measure, study and report", "measure reports studies"),
     "models": (
         "Train, slice and generate",
         "architectures training inference",
     ),
-    "evaluations": ("Evaluate and study", "api.evaluations evaluate studies"),
+    "evaluations": ("Evaluate", "api.evaluations evaluate"),
     "errors": ("Errors, warnings and installation", ""),  # and all that no other page has
 }
 

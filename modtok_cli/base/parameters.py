@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from modtok_cli.base.option import Option
 
@@ -49,6 +49,7 @@ def _are_paths(value: object) -> bool:
     return isinstance(items, Iterable) and all(map(is_path, items))
 
 
+PATHS = (_are_paths, "a path or a list of paths")
 CODES = (_are_codes, "codes, a string or list")
 PATHS = (_are_paths, "a path or a list of paths")
 _TEXT = (
@@ -96,6 +97,7 @@ Data = Annotated[
 Output = Annotated[
     FilePath | None, Option("Output file or directory.", flags="-o --output", metavar="PATH")
 ]
+OutputFile = Annotated[FilePath, get_args(Output)[1]]
 ModularOutput = Annotated[
     FilePath | None,
     Option("Output file or directory.", flags="-o --output", metavar="PATH", default="tokenizer"),

@@ -213,6 +213,12 @@ def command(
     return register
 
 
+def is_argument(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter is positional on the command line."""
+    facts = getattr(parameter.annotation, "__metadata__", ())
+    return any(isinstance(each, typer.models.ArgumentInfo) for each in facts)
+
+
 def as_command(
     show: Callable[..., None],
     public: Declaration | None = None,
@@ -273,8 +279,10 @@ def as_command(
         extra.append(("no_keep", NoKeep))
     parameters = [
         inspect.Parameter("ctx", keyword, annotation=typer.Context),
-        *(public.parameters if public else ()),
-        *(parameter.replace(kind=keyword) for parameter in own),
+        *sorted(
+            [*(public.parameters if public else ()), *(each.replace(kind=keyword) for each in own)],
+            key=lambda each: not is_argument(each),
+        ),
         *(
             inspect.Parameter(flag, keyword, default=False, annotation=annotation)
             for flag, annotation in (*extra, *_SHARED)

@@ -1,31 +1,14 @@
-"""Shared by the study commands: options, output file, recorded command line."""
+"""What the study commands print, and the command line that they record."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from typer import Option
-
-from modtok_cli.base.errors import UsageError
+from modtok_cli.cli.declaration import Call
 from modtok_cli.cli.output import emit_tables
-from modtok_cli.cli.plotting import emit_plot
+from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
-
-Orders = Annotated[
-    int,
-    Option(
-        "--orders",
-        metavar="N",
-        min=1,
-        help="Number of language orders: the alphabetical one and random ones.",
-    ),
-]
-Seed = Annotated[int, Option("--seed", metavar="N", help="Seed of random orders and samples.")]
-
-Row = Mapping[str, Any]
 
 
 def command_line(session: Session) -> str:
@@ -45,37 +28,15 @@ def command_line(session: Session) -> str:
     return shlex.join(["modtok", *words])
 
 
-def study_output(output: Path | None, name: str) -> Path:
-    """Output file of a study: -o, else studies/NAME.jsonl."""
-    return output or Path("studies") / f"{name}.jsonl"
-
-
 def emit_study(
-    session: Session, kind: str, rows: Sequence[Row], *, plot: str | None, json: bool
+    session: Session, call: Call, kind: str, *, plot: str | None, json: bool, **others: Any
 ) -> None:
-    """Write the rows as JSON lines or as summary tables, and the plot if requested."""
+    """Run a study; write its rows as JSON lines or as summary tables, and the plot if requested."""
     from modtok_cli.reports.kinds import kinds
 
+    check_plot(plot)
+    if "command" in call.declaration.declared:
+        others["command"] = command_line(session)
+    rows = call(**others)
     emit_tables(rows, kinds()[kind].summary(rows), json=json)
     emit_plot(session, plot, rows, kind)
-
-
-def parse_numbers(text: str, flag: str) -> list[int]:
-    """Positive integers of a comma-separated list.
-
-    >>> parse_numbers("8000,16000", "--budgets")
-    [8000, 16000]
-
-    Raises:
-        UsageError: an entry is not a positive integer.
-    """
-    found = []
-    for part in text.split(","):
-        if not part.strip().isdecimal() or int(part) == 0:
-            raise UsageError(
-                f"'{part.strip()}' is not a positive integer",
-                where=flag,
-                remedy=f"as in: {flag} 8000,16000",
-            )
-        found.append(int(part))
-    return found

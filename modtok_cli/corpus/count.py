@@ -97,7 +97,7 @@ def tasks_of(
     while any(level.values()):
         jobs: list[Task] = [[] for _ in shares]
         further: dict[str, list[str]] = {}
-        given = 0
+        jobs_so_far = 0
         for language, groups in level.items():
             made = []
             for number, group in enumerate(groups):
@@ -105,9 +105,9 @@ def tasks_of(
                 place = work / language / f"{len(stages)}-{number:05d}{SUFFIX}"
                 final = output / f"{language}{SUFFIX}"
                 made.append(str(final if last else place))
-                owner = given % len(jobs) if stages else owners[language][number]
+                owner = jobs_so_far % len(jobs) if stages else owners[language][number]
                 jobs[owner].append(Job(language, group, made[-1], last))
-                given += 1
+                jobs_so_far += 1
             further[language] = made
         stages.append([task for task in jobs if task])
         level = {
@@ -221,14 +221,7 @@ def count_shards(
         for language, paths in language_files(data, languages, reading, progress=progress).items()
     }
     output = output.absolute()
-    for language, paths in files.items():
-        place = output / f"{language}{SUFFIX}"
-        if any(path.resolve() == place.resolve() for path in paths):
-            raise UsageError(
-                "would overwrite its own input", where=str(place), remedy="pass --output"
-            )
-        for path in (output, *paths):
-            check_name(path)
+    _check_places(files, output)
     work = output / ".corpus-count"
     sizes = {name: [path.stat().st_size for path in paths] for name, paths in files.items()}
     number = tasks or min(MAX_TASKS, sum(map(len, files.values())))
@@ -278,6 +271,17 @@ def count_shards(
             return None
     shutil.rmtree(work)
     return [_row(name, place, unchanged=False) for name, place in places.items()]
+
+
+def _check_places(files: Mapping[str, Sequence[Path]], output: Path) -> None:
+    for language, paths in files.items():
+        place = output / f"{language}{SUFFIX}"
+        if any(path.resolve() == place.resolve() for path in paths):
+            raise UsageError(
+                "would overwrite its own input", where=str(place), remedy="pass --output"
+            )
+        for path in (output, *paths):
+            check_name(path)
 
 
 def _is_current(

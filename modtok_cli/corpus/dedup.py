@@ -63,12 +63,12 @@ def load_hashes(path: Path) -> UInt64Array:
     return np.memmap(path, dtype=_TYPE, mode="r")
 
 
-def save_pieces(path: Path, found: Mapping[str, Sequence[UInt64Array]]) -> None:
-    """Write the hashes found for each run to one file, with an index beside it."""
+def save_pieces(path: Path, pieces_of: Mapping[str, Sequence[UInt64Array]]) -> None:
+    """Write the hashes of each run to one file, with an index beside it."""
     index: dict[str, tuple[int, int]] = {}
     data: list[bytes] = []
     end = 0
-    for run, pieces in found.items():
+    for run, pieces in pieces_of.items():
         size = sum(map(len, pieces))
         if size:
             index[run] = (end, end + size)
@@ -100,7 +100,7 @@ def repeated(
     """
     total = sum(int(_stop(run, high) - _start(run, low)) for run in runs)
     steps = max(1, -(-total * _BYTES_EACH // memory))
-    found: list[list[UInt64Array]] = [[] for _ in runs]
+    hits: list[list[UInt64Array]] = [[] for _ in runs]
     for first, last in split(high - low, steps):
         pieces = [run[_start(run, low + first) : _stop(run, low + last)] for run in runs]
         lengths = [len(piece) for piece in pieces]
@@ -118,8 +118,8 @@ def repeated(
             hit = again[end : end + length]
             end += length
             if hit.any():
-                found[number].append(np.asarray(piece[hit], dtype=np.uint64))
-    return found
+                hits[number].append(np.asarray(piece[hit], dtype=np.uint64))
+    return hits
 
 
 def _start(run: UInt64Array, low: int) -> int:

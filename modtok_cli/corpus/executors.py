@@ -17,12 +17,12 @@ from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from shutil import rmtree
 from tempfile import gettempdir
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import is_alive
+from modtok_cli.base.option import Option
 
-KINDS = ("local", "slurm", "ray")
 _SOCKETS = "sockets"
 _LOOK_SECONDS = 2.0
 
@@ -36,14 +36,49 @@ class Stage:
     tasks: int
 
 
+def executor_options(value: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
+    """Options of an executor by name, from a mapping or from texts KEY=VALUE.
+
+    >>> executor_options(["partition=cpu", "time=10:00:00"])
+    {'partition': 'cpu', 'time': '10:00:00'}
+
+    Raises:
+        ValueError: an option without a valid key or "=".
+    """
+    if isinstance(value, Mapping):
+        return dict(value)
+    options = {}
+    for text in value:
+        key, equals, content = text.partition("=")
+        if not (key.isidentifier() and equals):
+            raise ValueError(f"expected KEY=VALUE, got {text!r}")
+        options[key] = content
+    return options
+
+
+Executor = Literal["local", "slurm", "ray"]
+ExecutorOptions = Annotated[
+    Mapping[str, str] | None,
+    Option(
+        "Option passed to the datatrove executor, such as partition=cpu. Repeatable.",
+        flags="--executor-option",
+        kind=list[str],
+        metavar="KEY=VALUE",
+        environment=False,  # may hold shell commands
+        parse=executor_options,
+    ),
+]
+Workers = Annotated[
+    int | None, Option("Number of parallel tasks; one per core by default.", metavar="N", low=1)
+]
+
+
 def check_executor(kind: str, options: Mapping[str, str]) -> dict[str, Any]:
     """Options of an executor, with numbers converted.
 
     Raises:
-        UsageError: unknown executor, options for the local one, or missing options of Slurm.
+        UsageError: options for the local one, or missing options of Slurm.
     """
-    if kind not in KINDS:
-        raise UsageError(f"expected one of {', '.join(KINDS)}, got '{kind}'", where="--executor")
     if kind == "local" and options:
         raise UsageError("--executor-option requires slurm or ray", remedy="remove it")
     missing = [name for name in ("partition", "time") if kind == "slurm" and name not in options]

@@ -15,7 +15,7 @@ from typing import Any
 
 from modtok_cli.base.files import atomic_file
 from modtok_cli.corpus.near import SIZE
-from modtok_cli.corpus.plan import Settings
+from modtok_cli.corpus.plan import BuildSettings
 from modtok_cli.text.languages import long_code
 
 SPLIT = "train"
@@ -91,7 +91,7 @@ def is_table(file: Path) -> bool:
     return {*COLUMNS} - {*_OPTIONAL} <= names <= {*COLUMNS}
 
 
-def columns_of(settings: Settings) -> dict[str, str]:
+def columns_of(settings: BuildSettings) -> dict[str, str]:
     """Columns and their types of a build with these settings."""
     present = dict(zip(_OPTIONAL, (settings.near, settings.quality_model), strict=True))
     return {name: kind for name, kind in COLUMNS.items() if present.get(name, True)}
@@ -100,7 +100,7 @@ def columns_of(settings: Settings) -> dict[str, str]:
 class FineWebWriters:
     """Open files of one shard; all appear if the block succeeds, none otherwise."""
 
-    def __init__(self, place: Path, rank: int, settings: Settings) -> None:
+    def __init__(self, place: Path, rank: int, settings: BuildSettings) -> None:
         import pyarrow as pa
 
         self._place = place

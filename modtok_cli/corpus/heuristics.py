@@ -31,17 +31,17 @@ def faults(text: str) -> list[str | None]:
     lines = text.split("\n")
     has_broken = "\ufffd" in text
     has_long = max(map(len, text.split()), default=0) >= _LONGEST_WORD
-    found: list[str | None] = []
+    reasons: list[str | None] = []
     for line, share in zip(lines, letter_shares(text).tolist(), strict=True):
         if has_broken and "\ufffd" in line:
-            found.append("broken characters")
+            reasons.append("broken characters")
         elif share < MIN_LETTERS:
-            found.append("symbols")
+            reasons.append("symbols")
         elif has_long and _NO_WORD.search(line):
-            found.append("no words")
+            reasons.append("no words")
         else:
-            found.append(None)
-    return found
+            reasons.append(None)
+    return reasons
 
 
 def letter_shares(text: str) -> npt.NDArray[np.float64]:

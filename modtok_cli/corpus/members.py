@@ -115,9 +115,9 @@ class Member:
         window = 1 << 16
         while True:
             piece = self.peek(window)
-            found = piece.find(mark)
-            if found >= 0 or len(piece) < window:
-                self.read(found if found >= 0 else len(piece))
+            place = piece.find(mark)
+            if place >= 0 or len(piece) < window:
+                self.read(place if place >= 0 else len(piece))
                 return
             self.read(len(piece) - len(mark) + 1)
 
@@ -178,13 +178,13 @@ class Archive:
 
     def _next(self, handle: BinaryIO, opener: _Opener, first: bytes, start: int) -> int | None:
         """Offset of the next member whose content starts with the mark."""
-        found: int | None = start - 1
-        while found is not None:
-            found = _find(handle, first, found + 1)
-            if found is not None:
+        place: int | None = start - 1
+        while place is not None:
+            place = _find(handle, first, place + 1)
+            if place is not None:
                 try:
-                    if Member(0, opener(_Raw(handle, found, None))).peek(64).startswith(self._mark):
-                        return found
+                    if Member(0, opener(_Raw(handle, place, None))).peek(64).startswith(self._mark):
+                        return place
                 except Broken:
                     continue
         return None
@@ -295,9 +295,9 @@ def _find(handle: BinaryIO, mark: bytes, start: int) -> int | None:
     held = b""
     while piece := handle.read(1 << 20):
         held += piece
-        found = held.find(mark)
-        if found >= 0:
-            return start + found
+        place = held.find(mark)
+        if place >= 0:
+            return start + place
         start += len(held) - len(mark) + 1
         held = held[-len(mark) + 1 :]
     return None

@@ -90,8 +90,8 @@ class Words(WordTokenizer):
         """
         if not _ANY_UNSPACED.search(text):
             return text.split()
-        found: list[str] = WORD.findall(text)
-        return found
+        words: list[str] = WORD.findall(text)
+        return words
 
     def sent_tokenize(self, text: str) -> list[str]:
         """The text as one sentence."""

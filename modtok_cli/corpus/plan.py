@@ -58,8 +58,8 @@ class Near:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Settings that decide which text is kept.
+class BuildSettings:
+    """BuildSettings that decide which text is kept.
 
     `languages`: None for all. `page_seconds`: processor time for the text of one page.
     `quality_top`: fraction of the pages to keep by quality in each language. `near`: None if
@@ -86,7 +86,7 @@ class Plan:
     are sizes and modification times (ns) of the files and models.
     """
 
-    settings: Settings
+    settings: BuildSettings
     shards: tuple[tuple[str, ...], ...]
     stamps: dict[str, tuple[int, int]]
     output: str
@@ -122,7 +122,7 @@ def work_of(output: Path) -> Path:
 
 def make_plan(
     files: Sequence[Path],
-    settings: Settings,
+    settings: BuildSettings,
     output: Path,
     force: bool = False,
     shard_bytes: int = SHARD_BYTES,

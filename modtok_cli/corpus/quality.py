@@ -11,14 +11,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.extras import require
 from modtok_cli.base.files import scratch_directory, write_bytes
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import PATHS, FilePath, Force, OutputFile, text_paths
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.corpus.dedup import paragraph_hash
 from modtok_cli.corpus.fasttext_file import as_fasttext
 from modtok_cli.corpus.language import load_fasttext
@@ -89,33 +93,59 @@ class QualityReport:
         return {**self.__dict__, "output": str(self.output)}
 
 
-def train_quality(
-    good: Sequence[Path],
-    bad: Sequence[Path],
+@public
+def corpus_train_quality(
+    good: Annotated[
+        FilePath | Sequence[FilePath],
+        Option(
+            "High-quality text, such as encyclopedias, books or news. Repeatable.",
+            flags="--good",
+            kind=list[Path],
+            metavar="TEXT",
+            accepts=PATHS,
+        ),
+    ],
+    bad: Annotated[
+        FilePath | Sequence[FilePath],
+        Option(
+            "Random pages. Repeatable.",
+            flags="--bad",
+            kind=list[Path],
+            metavar="TEXT",
+            accepts=PATHS,
+        ),
+    ],
     *,
-    output: Path = Path("quality.bin"),
-    epochs: int = 5,
-    force: bool = False,
+    output: OutputFile = "quality.bin",
+    epochs: Annotated[int, Option("Number of epochs.", metavar="N", low=1)] = 5,
+    force: Force = False,
     progress: Progress = SILENT,
 ) -> QualityReport:
-    """Train a classifier that separates good pages from bad ones, and evaluate it.
+    """Train a classifier that scores the quality of pages.
 
-    Args:
-        good: texts such as Wikipedia, textbooks or news, in formats of `text.readers`.
-        bad: random pages.
-        output: path of the model.
+    A fastText model is trained to separate the good texts from the random ones. A tenth of
+    the examples is held out to measure precision and recall.
 
-    An example is a document of at least ten words. Duplicates are removed, and documents on both
-    sides are removed from both. One in ten, chosen by hash, is held out. The smaller side is
-    repeated to balance the classes. The same texts give the same model.
+    Requires the extra [corpus]: pip install 'modtok[corpus]'.
+
+    Returns:
+        Sizes of the two sides, and precision, recall and AUC on the examples held out. An example
+        is a document of at least ten words. Duplicates are removed, and documents on both sides
+        are removed from both; the smaller side is repeated to balance the classes. The same texts
+        give the same model.
 
     Raises:
-        UsageError: the output exists.
+        UsageError: the output exists, or the extra is missing.
         ModtokError: a text is missing or damaged, or a side has fewer than 20 examples.
     """
+    require("modtok corpus train-quality", corpus=("fasttext", "floret"))
+    output = Path(output)
     if output.exists() and not force:
         raise UsageError("already exists", where=str(output), remedy="pass --force to overwrite it")
-    sides = [_examples(good, "good", progress), _examples(bad, "bad", progress)]
+    sides = [
+        _examples(text_paths(good), "good", progress),
+        _examples(text_paths(bad), "bad", progress),
+    ]
     both = sides[0].keys() & sides[1].keys()
     for side, name in zip(sides, ("--good", "--bad"), strict=True):
         for key in both:
@@ -155,18 +185,18 @@ def train_quality(
     )
 
 
-def _examples(paths: Sequence[Path], side: str, progress: Progress) -> dict[int, str]:
+def _examples(paths: Sequence[Path | str], side: str, progress: Progress) -> dict[int, str]:
     """Examples by their hash, in file order."""
-    found: dict[int, str] = {}
+    examples: dict[int, str] = {}
     with progress.task(f"reading {side}", None, "documents") as task:
         for path in paths:
             for document in read_documents(path, Reading("replace"), progress=progress):
                 text = one_line(document.text[: 4 * CHARACTERS].decode(errors="ignore"))
                 # Scripts without spaces have few "words": their length counts instead.
                 if len(text.split()) >= 10 or len(text) >= 100:
-                    found.setdefault(paragraph_hash(text), text)
+                    examples.setdefault(paragraph_hash(text), text)
                 task.advance(1)
-    return found
+    return examples
 
 
 def _balanced(good: Sequence[str], bad: Sequence[str]) -> Iterator[str]:

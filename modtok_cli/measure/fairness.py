@@ -10,18 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import (
+    AnyTokenizers,
+    Lang,
+    References,
+    Texts,
+    optional_path,
+    text_paths,
+)
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.base.signature import digest, signature
 from modtok_cli.measure.aligned import check_aligned
 from modtok_cli.measure.candidates import (
     Candidate,
-    Spec,
+    named,
     open_named,
     pretokenizers_of,
     wants_documents,
@@ -37,39 +46,51 @@ from modtok_cli.text.reading import Reading
 DEFAULT_PIVOT = "en"
 
 
+@public
 def fairness(
-    tokenizers: Sequence[Spec],
-    texts: Sequence[Path | str],
+    tokenizers: AnyTokenizers,
+    texts: Texts,
     *,
-    pivot: str | None = None,
-    references: Path | None = None,
-    language: str | None = None,
+    pivot: Annotated[
+        str | None,
+        Option(
+            "Language that premiums are relative to; by default en, else the first language.",
+            metavar="LANG",
+        ),
+    ] = None,
+    references: References = None,
+    language: Lang = None,
     reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
-    """Measure tokenizers on the same lines in several languages.
+    """Compare token counts of languages on parallel text.
 
-    Args:
-        tokenizers: opened tokenizers, arguments of `modular.open.open_tokenizer`, or `DIR@each`.
-        texts: line-aligned texts, each in one language.
-        pivot: language that premiums are relative to; by default English, else the first one.
-        references: directory of monolingual tokenizers for the NSL; by default the tokenizer's own
-            or the workspace's. Without any there is no NSL.
-        language: language of a single text whose name does not contain it.
+    Reads line-aligned text, one file per language. Reports tokens per character, byte and
+    word; the premium over a pivot language; Gini coefficient and max/min ratio over
+    languages; the share of the vocabulary in use; and the share of tokens that occur only
+    as parts of others (junk).
+
+    Rows of kind "language" are followed by one row of kind "tokenizer" per tokenizer.
 
     Returns:
         One row of kind "language" per tokenizer and language (tokens, premium, per character, byte
-        and word, NSL, tokens used), then one of kind "tokenizer" per tokenizer: mean, min, max,
-        max/min and Gini, vocabulary utilization and merge-only tokens, over the languages that all
-        tokenizers have (`languages`).
+        and word, NSL if there are references, tokens used), then one of kind "tokenizer" per
+        tokenizer: mean, min, max, max/min and Gini, vocabulary utilization and merge-only tokens,
+        over the languages that all tokenizers have (`languages`).
+
+    Examples:
+        >>> rows = modtok.fairness("tokenizer", ["parallel/en.txt", "parallel/fi.txt"])
+        >>> [(row["language"], row["pivot"]) for row in rows if row["kind"] == "language"]
+        [('en', 'en'), ('fi', 'en')]
 
     Raises:
         ModtokError: texts are not line-aligned, or a file is missing, empty or damaged.
-        UsageError: a language occurs twice, or there is no text in the pivot language.
+        UsageError: two texts in one language, or no text in the pivot language.
     """
+    texts, tokenizers = text_paths(texts), named(tokenizers)
     check_texts(texts)
     opened = open_named(tokenizers, progress)
-    reference_set = references_or_none(references, tokenizers, opened, progress)
+    reference_set = references_or_none(optional_path(references), tokenizers, opened, progress)
     loaded = load_texts(
         texts,
         language=language,

@@ -57,14 +57,14 @@ class Alignment:
     Attributes:
         words: number of words.
         split: number of words that are more than one token.
-        found: morpheme boundaries that are token boundaries.
+        shared: morpheme boundaries that are token boundaries.
         expected: morpheme boundaries; `expected_split`: those of split words.
         placed: token boundaries within words.
     """
 
     words: int
     split: int
-    found: int
+    shared: int
     expected: int
     expected_split: int
     placed: int
@@ -72,23 +72,23 @@ class Alignment:
     @property
     def morph_score(self) -> float | None:
         """Share of the morpheme boundaries of split words that are token boundaries."""
-        return self.found / self.expected_split if self.expected_split else None
+        return self.shared / self.expected_split if self.expected_split else None
 
     @property
     def precision(self) -> float | None:
         """Share of token boundaries that are morpheme boundaries."""
-        return self.found / self.placed if self.placed else None
+        return self.shared / self.placed if self.placed else None
 
     @property
     def recall(self) -> float | None:
         """Share of morpheme boundaries that are token boundaries, over all words."""
-        return self.found / self.expected if self.expected else None
+        return self.shared / self.expected if self.expected else None
 
     @property
     def f1(self) -> float | None:
         """Harmonic mean of precision and recall."""
         both = self.placed + self.expected
-        return 2 * self.found / both if both else None
+        return 2 * self.shared / both if both else None
 
     def as_row(self) -> dict[str, float | int | None]:
         """Fields of a row."""
@@ -105,7 +105,7 @@ def align(tokenizer: Tokenizer, words: Sequence[Segmented], language: str) -> Al
     """Compare a tokenizer's boundaries with the morphemes of words."""
     space = "" if normalize(language) in _UNSPACED else " "
     batch = tokenizer.encode_batch([space + each.word for each in words])
-    split = found = expected_split = placed = 0
+    split = shared = expected_split = placed = 0
     for each, ids in zip(words, batch, strict=True):
         size = len(each.word.encode())
         # From the end: decoding may drop the space before the first token.
@@ -114,10 +114,10 @@ def align(tokenizer: Tokenizer, words: Sequence[Segmented], language: str) -> Al
         if inner:
             split += 1
             expected_split += len(each.boundaries)
-        found += len(inner & each.boundaries)
+        shared += len(inner & each.boundaries)
         placed += len(inner)
     expected = sum(len(each.boundaries) for each in words)
-    return Alignment(len(words), split, found, expected, expected_split, placed)
+    return Alignment(len(words), split, shared, expected, expected_split, placed)
 
 
 class Morphemes:
@@ -137,8 +137,8 @@ class Morphemes:
         for file in files:
             if file.suffix not in _SUFFIXES:
                 continue
-            found = label_of_path(file.name)
-            name = canonical(language) if language and path.is_file() else found
+            own = label_of_path(file.name)
+            name = canonical(language) if language and path.is_file() else own
             if name is None:
                 raise UsageError(
                     "unknown language", where=str(file), remedy="name it after one, such as fi.tsv"

@@ -8,14 +8,17 @@ inserted tokens).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.parameters import AnyTokenizer, Lang, Texts, text_paths
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.base.signature import signature
 from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import check_texts, load_texts
@@ -55,29 +58,38 @@ def shares(
     }
 
 
+OriginTokenizer = Annotated[AnyTokenizer, replace(get_args(AnyTokenizer)[1], default="tokenizer")]
+
+
+@public
 def origin(
-    tokenizer: str,
-    texts: Sequence[Path | str],
+    tokenizer: OriginTokenizer,
+    texts: Texts,
     *,
-    language: str | None = None,
+    language: Lang = None,
     reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
-    """Measure the origin of the tokens of texts.
+    """Show which languages the tokens of a text belong to.
 
-    Args:
-        tokenizer: a modular directory, or `DIR@fr,en` for a union.
-        texts: texts in languages of that union; others are skipped with a warning.
-        language: language of all texts; by default that of each document.
+    For a text tokenized with the full vocabulary or a union of languages: the share of tokens
+    that are not in the subtokenizer of its language, and the languages of these tokens. The
+    tokenizer is a modular directory, or DIR@fr,en for a union.
 
     Returns:
-        One row per text and language: tokens, `outside` (fraction of tokens not in V_L),
-        `exclusive` and `member` (language -> fraction), `several`, and the signature.
+        One row per text and language: tokens, `outside` (share of tokens that the language's own
+        subtokenizer lacks), `exclusive` and `member` (language to share), `several`, and the
+        signature. Texts in other languages are skipped with a warning.
+
+    Examples:
+        >>> 0 < modtok.origin("tokenizer", "parallel/fi.txt")[0]["outside"] < 0.2
+        True
 
     Raises:
         UsageError: the tokenizer is not a modular directory.
         ModtokError: a text is missing, empty or damaged, or none is in a language of the tokenizer.
     """
+    texts, tokenizer = text_paths(texts), str(tokenizer)
     check_texts(texts)
     modular, subset = _open(tokenizer)
     loaded = load_texts(

@@ -6,10 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_bytes
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import FilePath, Force, OutputFile
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.modular.manifest import NAME as MANIFEST
 from modtok_cli.reports.charts import is_empty
 from modtok_cli.reports.collect import Contents, Result, collect
@@ -21,26 +25,36 @@ from modtok_cli.reports.tables import short_names
 from modtok_cli.reports.tokenizers import all_tokenizers_table, tokenizer_section
 
 
+@public
 def report(
-    workspace: Path,
-    output: Path,
+    workspace: Annotated[
+        FilePath,
+        Option(
+            "Directory with tokenizers, results/ and studies/.", argument=True, metavar="WORKSPACE"
+        ),
+    ] = ".",
+    output: OutputFile = "report.html",
     *,
-    force: bool = False,
+    force: Force = False,
     progress: Progress = SILENT,
 ) -> list[dict[str, object]]:
-    """Write the page.
+    """Write an HTML report of the measurements of a workspace.
 
-    The page shows every modular tokenizer and every run of the workspace, and every file of result
-    rows in the workspace, its `results/` and its `studies/`, each with plots, tables, command and
-    signatures.
+    Shows every modular tokenizer, every run and every JSONL result file in the workspace, results/
+    and studies/: plots, tables, commands and signatures. nsl, fairness, check, origin and eval
+    keep their rows in results/. The page is one HTML file without external resources.
 
     Returns:
         One row per section.
+
+    Examples:
+        >>> rows = modtok.report(".", "report.html", force=True)
 
     Raises:
         UsageError: `output` exists and `force` is not set.
         ModtokError: there is nothing to show, or a file is damaged.
     """
+    workspace, output = Path(workspace), Path(output)
     if output.exists() and not force:
         raise UsageError(
             "already exists", where=str(output), remedy="choose another -o, or pass --force"

@@ -9,9 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, get_args
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import Budget, FilePath, Langs, Texts, text_paths
 from modtok_cli.base.progress import Progress
 from modtok_cli.construct.corpora import to_learn_from
 from modtok_cli.construct.references import reference_json
@@ -21,8 +24,17 @@ from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import language_files
+
+K = Annotated[int, get_args(Budget)[1]]
+Orders = Annotated[
+    int,
+    Option("Number of language orders: the alphabetical one and random ones.", metavar="N", low=1),
+]
+Command = Annotated[str, Option("Command line to store with the rows.", python_only=True)]
+Seed = Annotated[int, Option("Seed of random orders and samples.", metavar="N")]
 
 
 @dataclass(frozen=True)
@@ -63,8 +75,8 @@ class Bench:
 
 
 def load_counts(
-    languages: Sequence[str] | None,
-    data: Path,
+    languages: Langs,
+    data: FilePath,
     reading: Reading,
     threads: int | None,
     progress: Progress,
@@ -74,7 +86,7 @@ def load_counts(
     Raises:
         ModtokError: text is missing, empty or damaged.
     """
-    files = language_files(data, languages, reading, progress=progress)
+    files = language_files(Path(data), optional_languages(languages), reading, progress=progress)
     counts = count_languages(files, reading=reading, threads=threads, progress=progress)
     for language, table in counts.items():
         if not len(table):
@@ -86,12 +98,12 @@ def load_counts(
 
 
 def load_bench(
-    languages: Sequence[str] | None,
-    texts: Sequence[Path | str],
+    languages: Langs,
+    texts: Texts,
     *,
-    data: Path,
+    data: FilePath,
     k: int,
-    output: Path,
+    output: FilePath,
     reading: Reading,
     threads: int | None,
     progress: Progress,
@@ -102,6 +114,7 @@ def load_bench(
         UsageError: a language has no test text.
         ModtokError: text is missing, empty or damaged.
     """
+    texts = text_paths(texts)
     check_texts(texts)
     counts = load_counts(languages, data, reading, threads, progress)
     loaded = load_texts(
@@ -130,7 +143,7 @@ def load_bench(
             remedy=f"provide one, or select languages with --langs {','.join(sorted(tests))}",
         )
     specials = DEFAULT_SPECIALS
-    cache = output.parent / f"references-{k}"
+    cache = Path(output).parent / f"references-{k}"
     references = _references(counts, k, specials, cache, threads, progress)
     tests = {language: tests[language] for language in counts}
     tokens = {
@@ -180,13 +193,7 @@ def _references(
 
 
 def language_orders(languages: Sequence[str], number: int, seed: int) -> list[list[str]]:
-    """The alphabetical order and `number` - 1 shuffled ones, reproducible by the seed.
-
-    Raises:
-        UsageError: `number` is less than one.
-    """
-    if number < 1:
-        raise UsageError(f"expected 1 or more, got {number}", where="--orders")
+    """The alphabetical order and `number` - 1 shuffled ones, reproducible by the seed."""
     alphabetical = sorted(languages)
     shuffler = random.Random(seed)
     orders = [list(alphabetical) for _ in range(number)]

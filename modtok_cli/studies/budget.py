@@ -5,49 +5,84 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import Data, Force, Langs, OutputFile, Texts, Threads
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.learn.merges import check_budget
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.studies.bench import Bench, load_bench
+from modtok_cli.studies.bench import Bench, Command, K, load_bench
 from modtok_cli.studies.orders import learn_order
 from modtok_cli.studies.rows import Row, StudyFile
 from modtok_cli.text.reading import Reading
 
-BUDGETS = (8000, 16000, 24000, 32000)
+
+def budget_list(value: str | Sequence[int]) -> list[int]:
+    """Distinct budgets, ascending, of a list or of text with commas.
+
+    >>> budget_list("16000,8000")
+    [8000, 16000]
+
+    Raises:
+        ValueError: an entry is not a positive integer, or there is none.
+    """
+    budgets = set()
+    for part in value.split(",") if isinstance(value, str) else value:
+        text = str(part).strip()
+        if not text.isdecimal() or int(text) == 0:
+            raise ValueError(f"'{text}' is not a positive integer, as in 8000,16000")
+        budgets.add(int(text))
+    if not budgets:
+        raise ValueError("no budgets")
+    return sorted(budgets)
 
 
+@public
 def study_budget(
-    texts: Sequence[Path | str],
-    languages: Sequence[str] | None = None,
+    texts: Texts,
+    languages: Langs = None,
     *,
-    data: Path = Path("data"),
-    output: Path = Path("studies/budget.jsonl"),
-    budgets: Sequence[int] = BUDGETS,
-    k: int = 24000,
+    budgets: Annotated[
+        str | Sequence[int],
+        Option(
+            "Vocabulary sizes per language to compare.",
+            metavar="N,...",
+            kind=str,
+            parse=budget_list,
+        ),
+    ] = "8000,16000,24000,32000",
+    k: K = 24000,
+    data: Data = "data",
+    output: OutputFile = "studies/budget.jsonl",
     reading: Reading = Reading(),
-    threads: int | None = None,
-    force: bool = False,
-    command: str = "modtok study budget",
+    threads: Threads = None,
+    force: Force = False,
+    command: Command = "modtok study budget",
     progress: Progress = SILENT,
 ) -> list[Row]:
-    """Learn sequential BPE with several budgets; NSL is relative to references of `k` tokens.
+    """Compare vocabulary sizes per language for sequential BPE.
+
+    NSL is relative to monolingual references of `k` tokens for all budgets, which makes budgets
+    comparable. Rows are written to studies/budget.jsonl.
 
     Returns:
         One row per budget, tokenizer ("T", "extracted", and "monolingual" up to `k`) and language:
         size, tokens, NSL.
 
+    Examples:
+        >>> rows = modtok.study_budget("parallel", "en,fi", budgets=[400, 600], k=600)
+        >>> sorted({row["k"] for row in rows})
+        [400, 600]
+
     Raises:
         ModtokError, UsageError: texts, settings or output are invalid.
     """
-    wanted = sorted(set(budgets))
-    if not wanted:
-        raise UsageError("no budgets", where="--budgets", remedy="use --budgets 8000,16000")
+    wanted = budget_list(budgets)
     bench = load_bench(
         languages, texts, data=data, k=k, output=output, reading=reading, threads=threads,
         progress=progress,

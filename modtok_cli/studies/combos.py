@@ -12,18 +12,20 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import combinations, permutations
 from math import comb
-from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import Data, Force, Langs, OutputFile, Texts, Threads
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.construct.bpe_concat import merges_of
 from modtok_cli.learn.concatenation import MergePool
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.studies.bench import Bench, language_orders, load_bench
+from modtok_cli.studies.bench import Bench, Command, K, Orders, Seed, language_orders, load_bench
 from modtok_cli.studies.orders import learn_order
 from modtok_cli.studies.rows import Row, StudyFile
 from modtok_cli.text.pretokenizer import BPE
@@ -32,39 +34,44 @@ from modtok_cli.text.reading import Reading
 SIZES = (1, 2, 3, 4)
 
 
+@public
 def study_combos(
-    texts: Sequence[Path | str],
-    languages: Sequence[str] | None = None,
+    texts: Texts,
+    languages: Langs = None,
     *,
-    data: Path = Path("data"),
-    output: Path = Path("studies/combos.jsonl"),
-    k: int = 24000,
-    orders: int = 4,
-    sets: int = 60,
-    seed: int = 0,
+    k: K = 24000,
+    orders: Orders = 4,
+    sets: Annotated[
+        int, Option("Number of sets of each size; all if there are fewer.", metavar="N", low=1)
+    ] = 60,
+    seed: Seed = 0,
+    data: Data = "data",
+    output: OutputFile = "studies/combos.jsonl",
     reading: Reading = Reading(),
-    threads: int | None = None,
-    force: bool = False,
-    command: str = "modtok study combos",
+    threads: Threads = None,
+    force: Force = False,
+    command: Command = "modtok study combos",
     progress: Progress = SILENT,
 ) -> list[Row]:
-    """Measure unions of languages with both methods.
+    """Compare unions of 1 to 4 languages, extracted and concatenated.
 
-    Args:
-        texts: one test text per language.
-        orders: number of sequential tokenizers to extract from; the first is alphabetical.
-        sets: number of sets of each size to measure; all sets if there are fewer.
+    Subsets extracted from sequential BPE under several language orders are compared with naive
+    concatenation of monolingual BPE in every order of the set. Rows are written to
+    studies/combos.jsonl.
 
     Returns:
         One row per set, method ("sequential", "concatenated"), order and language: size, tokens
         and NSL. `order` is the index of the sequential tokenizer, or the languages in
         concatenation order.
 
+    Examples:
+        >>> rows = modtok.study_combos("parallel", "en,fi", k=600, orders=1)
+        >>> max(row["n"] for row in rows)
+        2
+
     Raises:
         ModtokError, UsageError: texts, settings or output are invalid.
     """
-    if sets < 1:
-        raise UsageError(f"expected 1 or more, got {sets}", where="--sets")
     bench = load_bench(
         languages, texts, data=data, k=k, output=output, reading=reading, threads=threads,
         progress=progress,

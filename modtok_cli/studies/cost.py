@@ -11,14 +11,14 @@ Attention over the context and hardware efficiency are ignored; `modtok latency`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import PAPER, SIZES
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.parameters import AnyTokenizers, Lang, References, Texts, optional_path
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.base.signature import signature
+from modtok_cli.measure.candidates import named
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.references import find_references
 from modtok_cli.studies.rows import Row
@@ -34,20 +34,29 @@ def step_cost(size: int, reference_size: int, shape: Shape) -> float:
     return (backbone + width * size) / (backbone + width * reference_size)
 
 
+@public
 def study_cost(
-    texts: Sequence[Path | str],
-    tokenizers: Sequence[str],
+    texts: Texts,
+    tokenizers: AnyTokenizers,
     *,
-    references: Path | None = None,
-    language: str | None = None,
+    references: References = None,
+    language: Lang = None,
     reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[Row]:
-    """Relative cost of tokenizers on texts, for models of the paper's sizes.
+    """Estimate the inference cost of tokenizers by model size.
+
+    Models have 0.5B to 30B parameters. Cost is tokens times multiplications per token,
+    including the output layer, relative to the monolingual reference of the language. It is
+    computed, not measured.
 
     Returns:
         One row per text, language, tokenizer and scale: size, NSL, `step` (cost of a token) and
         `cost` (of the text), both relative to the language's monolingual reference.
+
+    Examples:
+        >>> len(modtok.study_cost("parallel/fi.txt", "tokenizer@each"))  # one per model size
+        6
 
     Raises:
         ModtokError: a file is missing or damaged, or no language has a reference.
@@ -60,7 +69,7 @@ def study_cost(
         reading=reading,
         progress=progress,
     )
-    against = find_references(references, tokenizers)
+    against = find_references(optional_path(references), named(tokenizers))
     rows: list[Row] = []
     for row in measured:
         if row["nsl"] is None:

@@ -4,42 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import Data, Force, Langs, OutputFile, Texts, Threads
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.learn.sequential import SequentialLearner, learn_bpe
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.studies.bench import Bench, language_orders, load_bench
+from modtok_cli.studies.bench import Bench, Command, K, Orders, Seed, language_orders, load_bench
 from modtok_cli.studies.rows import Row, StudyFile
 from modtok_cli.text.counts import merge_counts
 from modtok_cli.text.reading import Reading
 
 
+@public
 def study_orders(
-    texts: Sequence[Path | str],
-    languages: Sequence[str] | None = None,
+    texts: Texts,
+    languages: Langs = None,
     *,
-    data: Path = Path("data"),
-    output: Path = Path("studies/orders.jsonl"),
-    k: int = 24000,
-    orders: int = 5,
-    seed: int = 0,
-    joint: bool = True,
+    k: K = 24000,
+    orders: Orders = 5,
+    joint: Annotated[
+        bool, Option("Skip the joint BPE baseline of the size of T.", flags="--no-joint")
+    ] = True,
+    seed: Seed = 0,
+    data: Data = "data",
+    output: OutputFile = "studies/orders.jsonl",
     reading: Reading = Reading(),
-    threads: int | None = None,
-    force: bool = False,
-    command: str = "modtok study orders",
+    threads: Threads = None,
+    force: Force = False,
+    command: Command = "modtok study orders",
     progress: Progress = SILENT,
 ) -> list[Row]:
-    """Learn T under several language orders and measure T and every extracted subtokenizer.
+    """Compare language orders for sequential BPE.
 
-    The first order is alphabetical, the others are shuffled with `seed`. With `joint` an ordinary
-    BPE of the mean size of T is measured too.
+    T is learned under several language orders; the first is alphabetical. Rows are written to
+    studies/orders.jsonl: T and the subtokenizers of every order, and a joint BPE of the same size.
+    The table shows minimum and maximum NSL.
 
     Returns:
         One row per order, tokenizer ("T", "extracted", "joint") and language: size, tokens and NSL.
         `output` contains the same rows after a header line.
+
+    Examples:
+        >>> rows = modtok.study_orders("parallel", "en,fi", k=600, orders=2)
+        >>> sorted({row["tokenizer"] for row in rows})
+        ['T', 'extracted', 'joint']
 
     Raises:
         ModtokError, UsageError: texts, settings or output are invalid.

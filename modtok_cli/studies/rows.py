@@ -16,6 +16,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
+from modtok_cli.base.parameters import FilePath
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.signature import digest, signature
@@ -30,9 +31,11 @@ class StudyFile:
     another study. `command` is stored for the reader.
     """
 
-    def __init__(self, output: Path, study: str, settings: Mapping[str, Any], command: str) -> None:
-        self.output = output
-        self.partial = output.parent / f".{output.name}.resume"
+    def __init__(
+        self, output: FilePath, study: str, settings: Mapping[str, Any], command: str
+    ) -> None:
+        self.output = Path(output)
+        self.partial = self.output.with_name(f".{self.output.name}.resume")
         settings = orjson.loads(orjson.dumps(settings))
         key = digest(orjson.dumps(settings, option=orjson.OPT_SORT_KEYS))
         self.signature = signature(f"study-{study}", [("key", key)])

@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import Data, FilePath, Force, Langs, OutputFile, Threads
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file
 from modtok_cli.construct.request import DEFAULT_SPECIALS
 from modtok_cli.learn.sequential import SequentialLearner
-from modtok_cli.studies.bench import language_orders, load_counts
+from modtok_cli.studies.bench import Command, K, Orders, Seed, language_orders, load_counts
 from modtok_cli.studies.rows import Row, StudyFile
 from modtok_cli.text.languages import canonical, is_language, subtags
 from modtok_cli.text.reading import Reading
@@ -23,34 +27,46 @@ LEAST = 2
 """Fewest languages of a family: with one, nothing can be added."""
 
 
+@public
 def study_scaling(
-    languages: Sequence[str] | None = None,
+    languages: Langs = None,
     *,
-    data: Path = Path("data"),
-    output: Path = Path("studies/scaling.jsonl"),
-    k: int = 24000,
-    orders: int = 3,
-    seed: int = 0,
-    families: Path | None = None,
+    k: K = 24000,
+    orders: Orders = 3,
+    seed: Seed = 0,
+    families: Annotated[
+        FilePath | None,
+        Option("Learn a T for each family of a file with lines tr<tab>Turkic.", metavar="FILE"),
+    ] = None,
+    data: Data = "data",
+    output: OutputFile = "studies/scaling.jsonl",
     reading: Reading = Reading(),
-    threads: int | None = None,
-    force: bool = False,
-    command: str = "modtok study scaling",
+    threads: Threads = None,
+    force: Force = False,
+    command: Command = "modtok study scaling",
     progress: Progress = SILENT,
 ) -> list[Row]:
-    """Learn T language by language in several orders, and record its size after each.
+    """Measure the size of the whole tokenizer as languages are added.
 
-    With `families` (`families.read_families`), a T of its own for each family.
+    Languages are added by sequential BPE. Rows are written to studies/scaling.jsonl: for each
+    order and language, the size of the tokenizer T so far, and the number of adopted and new
+    tokens. With `families`, each family has a T of its own; the summary gives the share of the
+    sum of its vocabularies that T has, and x where T of n languages has n^x times the tokens of
+    one.
 
     Returns:
         One row per order and language: `n` languages so far, `total` tokens of T, and how many of
         the language's tokens were `adopted` or `new`; `family` if there are several T.
 
+    Examples:
+        >>> [row["n"] for row in modtok.study_scaling("en,fi", k=600, orders=1)]
+        [1, 2]
+
     Raises:
         ModtokError, UsageError: texts, settings or output are invalid.
     """
     counts = load_counts(languages, data, reading, threads, progress)
-    groups = {} if families is None else read_families(families, list(counts), progress)
+    groups = {} if families is None else read_families(Path(families), list(counts), progress)
     chosen = {
         name: language_orders(group, orders, seed)
         for name, group in (groups or {"": list(counts)}).items()

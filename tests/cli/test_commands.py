@@ -132,11 +132,11 @@ def test_corpus_count(here, stand_in) -> None:
     line = "corpus count --langs fr --errors replace --memory 4GB --force"
     status, out, _ = here(*line.split())
     assert (status, json.loads(out)) == (0, {"language": "fr", "words": 3})
-    assert called.args == (["fr"],)
     assert rest(called) == {
+        "languages": ["fr"],
         "data": Path("data"),
         "output": Path("counts"),
-        "reading": Reading("replace"),
+        "reading": Reading(errors="replace"),
         "threads": None,
         "memory": 4_000_000_000,
         "force": True,

@@ -29,28 +29,7 @@ def test_corpus_build(here, stand_in) -> None:
     status, out, err = here("corpus", "build", "a.warc.gz", "b")
     assert (status, json.loads(out)) == (0, {"kept": True, "language": "fi", "pages": 2})
     assert "1 invalid record is listed in data/corpus.json, first: a.warc.gz:17 (damaged)" in err
-    assert called.args == (["a.warc.gz", "b"],)
-    plain: dict[str, Any] = {
-        "languages": None,
-        "output": Path("data"),
-        "language_model": None,
-        "language_threshold": 0.4,
-        "min_characters": 200,
-        "quality_model": None,
-        "quality_threshold": None,
-        "quality_top": None,
-        "near_duplicates": "off",
-        "near_ngram": 5,
-        "near_buckets": 14,
-        "near_hashes": 8,
-        "layout": "languages",
-        "executor": "local",
-        "executor_options": {},
-        "workers": None,
-        "force": False,
-    }
-    assert rest(called) == plain
-    fits(called, *where)
+    assert rest(called) == {"inputs": ["a.warc.gz", "b"]}
     line = "--langs fi,en -o out --lang-model m.bin --lang-threshold 0.7 --min-characters 50"
     line += " --quality-model q.bin --quality-threshold 0.4 --quality-top 0.3 --workers 3 --force"
     line += " --near-duplicates all --near-ngram 4 --near-buckets 9 --near-hashes 7"
@@ -58,7 +37,8 @@ def test_corpus_build(here, stand_in) -> None:
     line += " --executor slurm --executor-option partition=cpu --executor-option time=1:00:00"
     assert here("corpus", "build", "a.warc.gz", *line.split(), "--json")[0] == 0
     assert rest(called) == {
-        "languages": ["fi", "en"],
+        "inputs": ["a.warc.gz"],
+        "languages": "fi,en",
         "output": Path("out"),
         "language_model": Path("m.bin"),
         "language_threshold": 0.7,
@@ -78,19 +58,9 @@ def test_corpus_build(here, stand_in) -> None:
     }
 
 
-def test_the_defaults_are_those_of_the_function(here, stand_in) -> None:
-    import inspect
-
-    from modtok_cli.corpus.build import corpus_build
-
-    defaults = {
-        name: parameter.default
-        for name, parameter in inspect.signature(corpus_build).parameters.items()
-    }
-    called = stand_in("modtok_cli.corpus.build", "corpus_build", None)
-    assert here("corpus", "build", "a") == (0, "", "")  # None: submitted, nothing to tell yet
-    given = rest(called) | {"executor_options": None}
-    assert {name: defaults[name] for name in given} == given
+def test_submitted_tasks_have_no_report_yet(here, stand_in) -> None:
+    stand_in("modtok_cli.corpus.build", "corpus_build", None)
+    assert here("corpus", "build", "a") == (0, "", "")
 
 
 def test_corpus_train_quality(here, stand_in) -> None:
@@ -100,13 +70,15 @@ def test_corpus_train_quality(here, stand_in) -> None:
         def row(self) -> dict[str, object]:
             return {"precision": 0.9}
 
-    where = ("modtok_cli.corpus.quality", "train_quality")
+    where = ("modtok_cli.corpus.quality", "corpus_train_quality")
     called = stand_in(*where, Trained())
     line = "--good a --good b --bad c -o q.bin --epochs 2 --force"
     status, out, _ = here("corpus", "train-quality", *line.split())
     assert (status, json.loads(out)) == (0, {"precision": 0.9})
-    assert called.args == ([Path("a"), Path("b")], [Path("c")])
-    assert rest(called) == {"output": Path("q.bin"), "epochs": 2, "force": True}
+    assert rest(called) == {
+        "good": [Path("a"), Path("b")], "bad": [Path("c")], "output": Path("q.bin"), "epochs": 2,
+        "force": True,
+    }  # fmt: skip
     fits(called, *where)
     status, _, err = here("corpus", "train-quality", "--good", "a")
     assert (status, "--good and --bad are required" in err) == (2, True)
@@ -119,11 +91,11 @@ def test_corpus_count_by_an_executor(here, stand_in) -> None:
     line += " --count-tasks 7 --memory 1GiB"
     status, out, _ = here("corpus", "count", *line.split())
     assert (status, json.loads(out)) == (0, {"language": "fi"})
-    assert called.args == (["fi"],)
     assert rest(called) == {
+        "languages": ["fi"],
         "data": Path("data"),
         "output": Path("counts"),
-        "reading": Reading("skip"),
+        "reading": Reading(errors="skip"),
         "executor": "ray",
         "executor_options": {"address": "auto"},
         "tasks": 7,
@@ -172,13 +144,10 @@ def test_wrong_usage_in_one_line(here) -> None:
         ("-", "a pipe cannot be read again"),
         ("a.jsonl --langs tlh", "the language model does not know tlh"),
         ("a.jsonl --langs x9", "'x9' is not a language code"),
-        ("a.jsonl --lang-threshold 1.5", "--lang-threshold must be between 0 and 1, got 1.5"),
+        ("a.jsonl --lang-threshold 1.5", "--lang-threshold: expected a number of at least 0"),
         ("a.jsonl --quality-top 0.5", "no quality model"),
         ("a.jsonl --near-ngram 4", "--near-hashes require --near-duplicates"),
-        (
-            "a.jsonl --near-duplicates all --near-hashes 99",
-            "--near-hashes must be between 1 and 64",
-        ),
+        ("a.jsonl --near-duplicates all --near-hashes 99", "--near-hashes: expected a whole"),
         ("a.jsonl --lang-model no.bin", "no.bin: model does not exist"),
         ("a.jsonl --lang-model a.jsonl", "a.jsonl: not a fastText model"),
         ("a.jsonl --executor slurm", "Slurm needs partition and time"),

@@ -14,14 +14,14 @@ from modtok_cli.corpus import count
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.count import count_shards
 from modtok_cli.corpus.executors import Stage
-from modtok_cli.corpus.plan import Settings, begin, is_unfinished, make_plan, work_of
-from modtok_cli.corpus.quality import QualityModel, train_quality
+from modtok_cli.corpus.plan import BuildSettings, begin, is_unfinished, make_plan, work_of
+from modtok_cli.corpus.quality import QualityModel, corpus_train_quality
 from modtok_cli.corpus.report import load_report
 from modtok_cli.corpus.sources import find_files, read_pages
 from modtok_cli.text.corpus import write_counts
 
 PAGES = "".join(" ".join(paragraphs("fi")[n : n + 4]) + "\n" for n in range(0, 12, 4))
-SETTINGS = Settings(None, None, 0.4, 5.0, 200, None, None, None)
+SETTINGS = BuildSettings(None, None, 0.4, 5.0, 200, None, None, None)
 
 
 def test_force_resumes_a_build_started_without_it(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_only_the_corpus_itself_is_excluded_from_the_input(tmp_path: Path) -> No
 def test_retrained_model_makes_another_build(tmp_path: Path) -> None:
     model = tmp_path / "quality.bin"
     model.write_bytes(b"one")
-    settings = Settings(None, None, 0.4, 5.0, 200, str(model), None, None)
+    settings = BuildSettings(None, None, 0.4, 5.0, 200, str(model), None, None)
     first = make_plan([], settings, tmp_path / "data")
     work_of(tmp_path / "data").mkdir(parents=True)
     begin(first)
@@ -194,5 +194,5 @@ def test_texts_that_contain_labels(tmp_path: Path) -> None:
         lines = (f"{words} " + " ".join(f"{name}{n + m}" for m in range(12)) for n in range(40))
         (tmp_path / f"{name}.txt").write_text("\n".join(lines))
     out = tmp_path / "q.bin"
-    train_quality([tmp_path / "good.txt"], [tmp_path / "bad.txt"], output=out, epochs=1)
+    corpus_train_quality([tmp_path / "good.txt"], [tmp_path / "bad.txt"], output=out, epochs=1)
     assert 0 <= QualityModel(out).score("about __label__spam") <= 1

@@ -21,7 +21,7 @@ from modtok_cli.corpus.dedup import (
     save_pieces,
     split,
 )
-from modtok_cli.corpus.quality import train_quality
+from modtok_cli.corpus.quality import corpus_train_quality
 
 # Few different values, so that they repeat; the ends of the range among them.
 VALUES = st.sampled_from(
@@ -102,9 +102,9 @@ def build_here(inputs: list[Path], output: Path) -> None:
     from datatrove.executor.local import LocalPipelineExecutor
 
     from modtok_cli.corpus.build import stages_of
-    from modtok_cli.corpus.plan import Settings, begin, make_plan
+    from modtok_cli.corpus.plan import BuildSettings, begin, make_plan
 
-    chosen = Settings(("fi",), None, 0.4, 5.0, 1, None, None, None)
+    chosen = BuildSettings(("fi",), None, 0.4, 5.0, 1, None, None, None)
     plan = make_plan(inputs, chosen, output, shard_bytes=1)
     begin(plan)
     for stage in stages_of(plan):
@@ -122,7 +122,9 @@ def test_quality_threshold_and_top_share(tmp_path: Path) -> None:
     menu = "Home login cart menu buy now click here sale share follow subscribe next page. " * 5
     write(tmp_path / "good.jsonl", [one[:n] for one in text for n in (200, 300, 400)])
     write(tmp_path / "bad.jsonl", [f"{menu[n:]} {menu[: n % 77]}" for n in range(50)])
-    train_quality([tmp_path / "good.jsonl"], [tmp_path / "bad.jsonl"], output=tmp_path / "q.bin")
+    corpus_train_quality(
+        [tmp_path / "good.jsonl"], [tmp_path / "bad.jsonl"], output=tmp_path / "q.bin"
+    )
     # The menu page comes first and holds a paragraph of the second one, which must not lose it.
     pages = [f"{menu}\n{text[0]}", *("\n".join([one]) for one in text[:9])]
     write(tmp_path / "pages.jsonl", pages)

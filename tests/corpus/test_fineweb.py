@@ -136,7 +136,7 @@ def test_rows_are_written_whenever_enough_text_is_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fineweb, "BUFFER_BYTES", 100)
-    settings = build.Settings(None, None, 0.4, 5.0, 200, "model", None, None)
+    settings = build.BuildSettings(None, None, 0.4, 5.0, 200, "model", None, None)
     one = {"lang_score": 0.9, "quality": 0.5, "url": None, "date": None, "record": None}
     texts = {"sr": ["ноћ " * 20, "noć " * 10], "zh": ["夜" * 50]}
     with fineweb.FineWebWriters(tmp_path, 7, settings) as writers:

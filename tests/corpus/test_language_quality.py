@@ -16,9 +16,9 @@ from modtok_cli.corpus.language import LanguageModel, bundled_model, load_fastte
 from modtok_cli.corpus.quality import (
     QualityModel,
     auc,
+    corpus_train_quality,
     cut_of,
     precision_recall,
-    train_quality,
 )
 
 
@@ -153,7 +153,7 @@ def examples(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_classifier_training_is_deterministic(tmp_path: Path) -> None:
     good, bad = examples(tmp_path)
-    report = train_quality([good], [bad], output=tmp_path / "q.bin")
+    report = corpus_train_quality([good], [bad], output=tmp_path / "q.bin")
     assert report.train_good + report.held_out_good == 300  # equal ones once, common ones never
     assert report.train_bad + report.held_out_bad == 90
     assert report.held_out_good > 15
@@ -161,16 +161,16 @@ def test_classifier_training_is_deterministic(tmp_path: Path) -> None:
     assert report.precision > 0.9
     assert report.recall > 0.9
     assert report.auc > 0.95
-    train_quality([good], [bad], output=tmp_path / "again.bin")
+    corpus_train_quality([good], [bad], output=tmp_path / "again.bin")
     assert (tmp_path / "q.bin").read_bytes() == (tmp_path / "again.bin").read_bytes()
     scorer = QualityModel(tmp_path / "q.bin")
     assert scorer.score(paragraphs("en")[3]) > 0.9
     assert scorer.score("Click here to login, share and subscribe.\nNext page") < 0.3
     assert 0 <= scorer.score("") <= 1
     with pytest.raises(UsageError, match="already exists"):
-        train_quality([good], [bad], output=tmp_path / "q.bin")
+        corpus_train_quality([good], [bad], output=tmp_path / "q.bin")
     with pytest.raises(ModtokError, match="too few to train on"):
-        train_quality([good], [good], output=tmp_path / "none.bin")
+        corpus_train_quality([good], [good], output=tmp_path / "none.bin")
     assert not (tmp_path / "none.bin").exists()
 
 

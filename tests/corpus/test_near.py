@@ -20,7 +20,7 @@ from modtok_cli.corpus.near import (
     remaining,
 )
 from modtok_cli.corpus.parts import PartWriters
-from modtok_cli.corpus.plan import Near, Plan, Settings, begin, make_plan
+from modtok_cli.corpus.plan import BuildSettings, Near, Plan, begin, make_plan
 
 PRIME = (1 << 61) - 1
 Page = tuple[str, int, str]
@@ -66,7 +66,7 @@ def begun(place: Path, pages: list[Page], chosen: Near, shards: int) -> Plan:
     files = [place / f"{n}.txt" for n in range(shards)]
     for file in files:
         file.write_text("page")
-    parts = Settings(None, None, 0.4, 5.0, 1, None, None, None, chosen)
+    parts = BuildSettings(None, None, 0.4, 5.0, 1, None, None, None, chosen)
     plan = make_plan(files, parts, place / "out", shard_bytes=1)
     begin(plan)
     for rank in range(shards):

@@ -35,7 +35,7 @@ def test_by_hand(tmp_path: Path) -> None:
 
 def test_example_of_the_documentation() -> None:
     """talo|ssa as tal ossa, talo|n as talo n, auto|t as autot."""
-    found = Alignment(words=3, split=2, found=1, expected=3, expected_split=2, placed=2)
+    found = Alignment(words=3, split=2, shared=1, expected=3, expected_split=2, placed=2)
     assert (found.morph_score, found.precision, found.recall, found.f1) == (
         1 / 2,
         1 / 2,
@@ -79,7 +79,7 @@ _BYTES: object = _Bytes()
 
 def test_boundaries_of_unigram_tokenizers(tmp_path: Path) -> None:
     """Their tokens begin with a mark for the space, which decoding may drop."""
-    unigram_merge(["fi"], data=SAMPLE / "data", output=tmp_path / "t", k=400, references="none")
+    unigram_merge(["fi"], data=SAMPLE / "data", output=tmp_path / "t", k=400, references=False)
     tokenizer = ModularTokenizer.load(tmp_path / "t").subset(["fi"])
     word = Segmented("talossa", ("talo", "ssa"))
     ids = tokenizer.encode(" talossa")

@@ -13,7 +13,7 @@ from tokenizers import models, pre_tokenizers, trainers
 
 from helpers.toy_tokenizers import toy
 from modtok_cli.base.progress import Silent
-from modtok_cli.measure.corpus_stats import corpus_stats
+from modtok_cli.measure.corpus_stats import stats_of
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -99,7 +99,7 @@ def test_commands_give_the_same_numbers(tmp_path: Path) -> None:
         path.write_bytes(data)
         warned = Silent()
         (row,) = nsl([str(path)], [tmp_path / "en.txt"], references=references, progress=warned)
-        stats = corpus_stats({"en": [tmp_path / "en.txt"]}, tokenizer=str(path), progress=warned)
+        stats = stats_of({"en": [tmp_path / "en.txt"]}, tokenizer=str(path), progress=warned)
         assert len(warned.warnings) == (2 if name == "bad" else 0)
         rows.append((row["tokens"], row["nsl"], stats[0]["tokens"]))
     assert rows[0] == rows[1]

@@ -110,7 +110,7 @@ def test_model_truncated_by_full_disk_is_not_written(
         lines = (f"{name} words of line {n} are told apart by these two ways\n" for n in range(40))
         (tmp_path / f"{name}.txt").write_text("".join(lines))
     with pytest.raises(ModtokError, match="the trained model is incomplete"):
-        quality.train_quality(
+        quality.corpus_train_quality(
             [tmp_path / "good.txt"], [tmp_path / "bad.txt"], output=tmp_path / "q.bin", epochs=1
         )
     assert not (tmp_path / "q.bin").exists()

@@ -206,11 +206,11 @@ def test_corpus_report_cannot_name_directories_to_remove(tmp_path: Path) -> None
 def test_moved_plan_is_not_resumed(tmp_path: Path) -> None:
     """It names the directory to write to."""
     from modtok_cli.base.errors import UsageError
-    from modtok_cli.corpus.plan import Settings, begin, is_unfinished, load_plan, make_plan
+    from modtok_cli.corpus.plan import BuildSettings, begin, is_unfinished, load_plan, make_plan
 
     page = tmp_path / "page.html"
     page.write_text("<p>text</p>")
-    settings = Settings(None, None, 0.4, 5.0, 200, None, None, None)
+    settings = BuildSettings(None, None, 0.4, 5.0, 200, None, None, None)
     begin(make_plan([page], settings, tmp_path / "a"))
     (tmp_path / "a").rename(tmp_path / "b")
     load_plan.cache_clear()

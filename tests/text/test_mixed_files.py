@@ -7,7 +7,7 @@ import pytest
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.measure.corpus_stats import corpus_stats
+from modtok_cli.measure.corpus_stats import stats_of
 from modtok_cli.text.corpus import count_languages, write_counts
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import language_files
@@ -62,7 +62,7 @@ def test_words_of_mixed_files_are_those_of_plain_ones(plain, mixed):
 
 def test_statistics_and_stores_read_their_language(mixed, tmp_path):
     files = language_files(mixed, None, READING)
-    rows = corpus_stats(files, reading=READING)
+    rows = stats_of(files, reading=READING)
     assert {row["language"]: row["documents"] for row in rows} == {"fi": 3, "fr": 2, "zh": 1}
     store = text_store("fi", files["fi"], tmp_path / "cache", reading=READING)
     assert [store.document(i).decode() for i in range(3)] == TEXTS["fi"]

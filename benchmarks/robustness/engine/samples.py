@@ -53,7 +53,7 @@ def corpus_samples(root: Path) -> None:
         record,
     )
     from modtok_cli.corpus.language import bundled_model
-    from modtok_cli.corpus.quality import train_quality
+    from modtok_cli.corpus.quality import corpus_train_quality
 
     shutil.copy(bundled_model(), root / "lid.176.ftz")
     body = paragraphs("en")
@@ -69,17 +69,19 @@ def corpus_samples(root: Path) -> None:
     for name, words in (("good", " ".join(body).split()), ("bad", [f"x{i}" for i in range(300)])):
         lines = (" ".join(rng.choices(words, k=20)) for _ in range(60))
         (root / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    train_quality([root / "good.txt"], [root / "bad.txt"], output=root / "quality.bin", epochs=1)
+    corpus_train_quality(
+        [root / "good.txt"], [root / "bad.txt"], output=root / "quality.bin", epochs=1
+    )
 
     _plan(root)
 
 
 def _plan(root: Path) -> None:
     """What a build notes: its plan, its report."""
-    from modtok_cli.corpus.plan import RunSettings, begin, make_plan
+    from modtok_cli.corpus.plan import BuildSettings, begin, make_plan
 
     made = root / "made"
-    settings = RunSettings(("en",), None, 0.4, 5.0, 200, None, None, None)
+    settings = BuildSettings(("en",), None, 0.4, 5.0, 200, None, None, None)
     begin(make_plan([root / "crawl.warc"], settings, made))
     row = {"language": "en", "pages": 3, "paragraphs": 9, "characters": 999}
     report = {"format": "modtok corpus", "build": {}, "languages": [row], "dropped": [], "bad": []}

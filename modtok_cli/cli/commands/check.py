@@ -9,15 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.parameters import text_paths
 from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.nsl import WORKSPACE_TOKENIZER, tokenizers_or_default
-from modtok_cli.cli.options import Json, Lang, Plot, Tokenizers
+from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.options import Json, Plot
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
-from modtok_cli.text.reading import Reading
+from modtok_cli.measure.check import check, hint, split_arguments
+from modtok_cli.reports.tables import grouped
 
 Arguments = Annotated[
     list[str],
@@ -32,6 +33,7 @@ Arguments = Annotated[
 
 @command(
     "check",
+    check,
     keeps=True,
     examples="""
     # how many tokens does Gemma's tokenizer need for Finnish?
@@ -44,36 +46,12 @@ Arguments = Annotated[
     modtok check tokenizer tokenizer@each texts/
     """,
 )
-def check(
-    session: Session,
-    arguments: Arguments,
-    tokenizer: Tokenizers = None,
-    lang: Lang = None,
-    reading: Reading = Reading(),
-    plot: Plot = None,
-    json: Json = False,
+def show(
+    session: Session, call: Call, arguments: Arguments, plot: Plot = None, json: Json = False
 ) -> None:
-    """Judge how well tokenizers suit a language.
-
-    Needs no reference tokenizers. Reports tokens per word (fertility), per character and per
-    byte, the share of tokens that are bytes instead of characters, that of unknown tokens if
-    there are any, and a verdict with a reason. "vs own" estimates the tokens relative to a
-    tokenizer made for the language, from measured values of 24 languages or their mean, about
-    4 characters per token. Languages with the largest value come first.
-
-    If English text is among the texts, tokens are compared with it as well: as a premium if
-    the lines correspond, else per character. A word contains a letter or digit; scripts
-    without spaces between words have no tokens per word.
-
-    The language of a text is that of --lang, of its documents, or of its file name (fi.txt);
-    else the references of the tokenizer identify it, if it is one of theirs. A text of unknown
-    language is compared with the mean.
-
-    Without a tokenizer, tokenizer/ is judged. For exact ratios with reference tokenizers use
+    """Without a tokenizer, tokenizer/ is judged. For exact ratios with reference tokenizers use
     modtok nsl.
     """
-    from modtok_cli.measure.check import check, split_arguments
-
     tokenizers, texts = split_arguments(arguments)
     if not texts:
         for name in tokenizers:
@@ -84,24 +62,25 @@ def check(
             remedy="as in: modtok check tokenizer.json fi.txt",
         )
     check_plot(plot)
-    sources = text_paths(texts)
-    specs = [*tokenizers, *(tokenizer or [])] or tokenizers_or_default(session, None, texts)
+    specs = [*tokenizers, *call.values.get("tokenizers", [])]
+    specs = specs or tokenizers_or_default(session, None, texts)
     if specs == [WORKSPACE_TOKENIZER] and not Path(WORKSPACE_TOKENIZER).exists():
         raise UsageError(
             f"no tokenizer among the arguments, and no {WORKSPACE_TOKENIZER}/ here: "
             + ", ".join(arguments),
             remedy="as in: modtok check tokenizer.json fi.txt",
         )
-    rows = check(specs, sources, language=lang, reading=reading, progress=session.progress)
+    rows = call(tokenizers=specs, texts=texts)
+    verdicts = [{**row, "text": f"{row['verdict']}: {row['reason']}"} for row in rows]
     emit_tables(
         rows,
         [
             ("Tokens per word, character and byte", rows, columns(rows)),
-            ("Verdicts", verdicts(rows), VERDICTS),
+            ("Verdicts", verdicts, VERDICTS),
         ],
         json=json,
     )
-    for text in hints(rows):
+    for text in filter(None, map(hint, grouped(rows, "tokenizer").values())):
         session.say(text)
     emit_plot(session, plot, rows, "check")
 
@@ -115,7 +94,7 @@ VERDICTS = (
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
     """Columns of the numbers; about English and unknown tokens only where there are any."""
-    found = [
+    columns = [
         Column("name", "language"),
         Column("tokenizer", "tokenizer"),
         Column("tokens", "tokens", "int"),
@@ -126,23 +105,9 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
         Column("byte_tokens", "bytes", "ratio"),
     ]
     if any(row["unknown_tokens"] for row in rows):
-        found.append(Column("unknown_tokens", "unknown", "ratio"))
+        columns.append(Column("unknown_tokens", "unknown", "ratio"))
     if any(row["premium"] is not None for row in rows):
-        found.append(Column("premium", "vs English", "ratio"))
+        columns.append(Column("premium", "vs English", "ratio"))
     elif any(row["per_character_premium"] is not None for row in rows):
-        found.append(Column("per_character_premium", "/char vs English", "ratio"))
-    return found
-
-
-def verdicts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of the table of verdicts."""
-    return [{**row, "text": f"{row['verdict']}: {row['reason']}"} for row in rows]
-
-
-def hints(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One line for each tokenizer that is poor or bad in some language."""
-    from modtok_cli.measure.check import hint
-    from modtok_cli.reports.tables import grouped
-
-    found = map(hint, grouped(rows, "tokenizer").values())
-    return [text for text in found if text]
+        columns.append(Column("per_character_premium", "/char vs English", "ratio"))
+    return columns

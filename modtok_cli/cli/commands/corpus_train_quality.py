@@ -1,17 +1,12 @@
 """`modtok corpus train-quality`: good and random pages → quality classifier."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
-from modtok_cli.cli.options import Force, Json, Output
+from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.session import Session
+from modtok_cli.corpus.quality import corpus_train_quality
 
 COLUMNS = (
     Column("train_good", "good", "int"),
@@ -23,23 +18,10 @@ COLUMNS = (
     Column("auc", "AUC", "ratio"),
 )
 
-Good = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--good",
-        metavar="TEXT",
-        help="High-quality text, such as encyclopedias, books or news. Repeatable.",
-    ),
-]
-Bad = Annotated[
-    list[Path] | None,
-    typer.Option("--bad", metavar="TEXT", help="Random pages. Repeatable."),
-]
-Epochs = Annotated[int, typer.Option("--epochs", metavar="N", min=1, help="Number of epochs.")]
-
 
 @command(
     "corpus train-quality",
+    corpus_train_quality,
     examples="""
     # Wikipedia and textbooks against random pages of the crawl
     modtok corpus train-quality --good wiki.jsonl --good books.txt --bad data/en
@@ -47,37 +29,9 @@ Epochs = Annotated[int, typer.Option("--epochs", metavar="N", min=1, help="Numbe
     modtok corpus build crawl --quality-model quality.bin --quality-top 0.5 -o top
     """,
 )
-def corpus_train_quality(
-    session: Session,
-    good: Good = None,
-    bad: Bad = None,
-    output: Output = Path("quality.bin"),
-    epochs: Epochs = 5,
-    force: Force = False,
-    json: Json = False,
-) -> None:
-    """Train a classifier that scores the quality of pages.
-
-    A fastText model is trained to separate the good texts from the random ones. A tenth of
-    the examples is held out to measure precision and recall.
-
-    Requires the extra [corpus]: pip install 'modtok[corpus]'.
-    """
-    if not good or not bad:
+def show(session: Session, call: Call, json: Json = False) -> None:
+    if not {"good", "bad"} <= call.values.keys():
         raise UsageError("--good and --bad are required", remedy="give at least one text for each")
-    from modtok_cli.base.extras import require
-
-    require("modtok corpus train-quality", corpus=("fasttext", "floret"))
-    from modtok_cli.corpus.quality import train_quality
-
-    report = train_quality(
-        good,
-        bad,
-        output=output or Path("quality.bin"),
-        epochs=epochs,
-        force=force,
-        progress=session.progress,
-    )
-    emit_rows(
-        [report.row()], COLUMNS, title="Quality classifier", json=json, caption=str(report.output)
-    )
+    report = call()
+    caption = str(report.output)
+    emit_rows([report.row()], COLUMNS, title="Quality classifier", json=json, caption=caption)

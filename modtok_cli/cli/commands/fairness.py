@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from modtok_cli.base.parameters import text_paths
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import tokenizers_or_default
-from modtok_cli.cli.options import Json, Lang, Plot, References, Texts, Tokenizers
+from modtok_cli.cli.commands.nsl import tokenizers_of
+from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.options import Json, Plot
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
-from modtok_cli.text.reading import Reading
+from modtok_cli.measure.fairness import fairness
+from modtok_cli.reports.kinds.tokenizers import summary_title
 
 TOTALS = (
     Column("tokenizer", "tokenizer"),
@@ -29,18 +28,10 @@ TOTALS = (
     Column("merge_only", "junk", "ratio"),
 )
 
-Pivot = Annotated[
-    str | None,
-    typer.Option(
-        "--pivot",
-        metavar="LANG",
-        help="Language that premiums are relative to; by default en, else the first language.",
-    ),
-]
-
 
 @command(
     "fairness",
+    fairness,
     keeps=True,
     examples="""
     # tokenizer/ on parallel text, one file per language
@@ -51,40 +42,9 @@ Pivot = Annotated[
     modtok fairness -t tokenizer flores/ --pivot fr --plot fairness.svg
     """,
 )
-def fairness(
-    session: Session,
-    texts: Texts,
-    tokenizer: Tokenizers = None,
-    pivot: Pivot = None,
-    references: References = None,
-    lang: Lang = None,
-    reading: Reading = Reading(),
-    plot: Plot = None,
-    json: Json = False,
-) -> None:
-    """Compare token counts of languages on parallel text.
-
-    Reads line-aligned text, one file per language. Reports tokens per character, byte and
-    word; the premium over a pivot language; Gini coefficient and max/min ratio over
-    languages; the share of the vocabulary in use; and the share of tokens that occur only
-    as parts of others (junk).
-
-    Rows of kind "language" are followed by one row of kind "tokenizer" per tokenizer.
-    """
-    sources = text_paths(texts)
+def show(session: Session, call: Call, plot: Plot = None, json: Json = False) -> None:
     check_plot(plot)
-    from modtok_cli.measure.fairness import fairness
-    from modtok_cli.reports.kinds.tokenizers import summary_title
-
-    rows = fairness(
-        tokenizers_or_default(session, tokenizer, texts),
-        sources,
-        pivot=pivot,
-        references=references,
-        language=lang,
-        reading=reading,
-        progress=session.progress,
-    )
+    rows = call(tokenizers=tokenizers_of(session, call))
     totals = [row for row in rows if row["kind"] == "tokenizer"]
     wide, columns = per_language(rows)
     emit_tables(

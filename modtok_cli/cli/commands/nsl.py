@@ -53,14 +53,15 @@ def show(session: Session, call: Call, plot: Plot = None, json: Json = False) ->
     from tokenizer/.
     """
     check_plot(plot)
-    rows = call(
-        tokenizers=tokenizers_or_default(
-            session, call.values.get("tokenizers"), call.values["texts"]
-        )
-    )
+    rows = call(tokenizers=tokenizers_of(session, call))
     columns = (*COLUMNS, *BOUNDARIES) if "morphemes" in call.values else COLUMNS
     emit_rows(rows, columns, title="NSL and tokens per character, byte and word", json=json)
     emit_plot(session, plot, rows, "nsl")
+
+
+def tokenizers_of(session: Session, call: Call) -> list[str]:
+    """Tokenizers of a call that measures texts, as `tokenizers_or_default` has them."""
+    return tokenizers_or_default(session, call.values.get("tokenizers"), call.values["texts"])
 
 
 def tokenizers_or_default(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from modtok_cli.base.parameters import text_paths
 from modtok_cli.cli.command import command
-from modtok_cli.cli.options import Json, Lang, Plot, Texts, Tokenizer
+from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.options import Json, Plot
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
-from modtok_cli.text.reading import Reading
+from modtok_cli.measure.origin import origin
 
 COLUMNS = (
     Column("text", "text"),
@@ -22,6 +22,7 @@ COLUMNS = (
 
 @command(
     "origin",
+    origin,
     keeps=True,
     examples="""
     # the full vocabulary
@@ -32,25 +33,9 @@ COLUMNS = (
     modtok origin flores/ --plot origin.svg
     """,
 )
-def origin(
-    session: Session,
-    texts: Texts,
-    tokenizer: Tokenizer = "tokenizer",
-    lang: Lang = None,
-    reading: Reading = Reading(),
-    plot: Plot = None,
-    json: Json = False,
-) -> None:
-    """Show which languages the tokens of a text belong to.
-
-    For a text tokenized with the full vocabulary or a union of languages: the share of tokens
-    that are not in the subtokenizer of its language, and the languages of these tokens.
-    """
-    sources = text_paths(texts)
+def show(session: Session, call: Call, plot: Plot = None, json: Json = False) -> None:
     check_plot(plot)
-    from modtok_cli.measure.origin import origin
-
-    rows = origin(tokenizer, sources, language=lang, reading=reading, progress=session.progress)
+    rows = call(tokenizer=call.value("tokenizer"))
     shown = [
         {
             **row,

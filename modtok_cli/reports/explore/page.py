@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import zlib
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -16,59 +17,72 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
+from modtok_cli.base.parameters import AnyTokenizers, Force, Langs, OutputFile
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.core import backend
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.open import Tokenizer, open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.explore.packing import packed_tokenizer
 from modtok_cli.text.language_names import language_name
+from modtok_cli.text.languages import optional_languages
 
-Spec = str | Tokenizer | ModularTokenizer
 TITLE = "Explore tokenizers"
 
 
+@public
 def explore(
-    tokenizers: Sequence[Spec],
-    output: Path,
+    tokenizers: AnyTokenizers,
+    output: OutputFile = "explore.html",
     *,
-    languages: Iterable[str] | None = None,
-    force: bool = False,
+    languages: Langs = None,
+    force: Force = False,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Write one HTML page that segments typed text in the browser.
+    """Write a page that segments typed text in the browser.
 
-    Args:
-        tokenizers: modular tokenizers or directories, whose languages can be chosen on the page,
-            and tokenizers to compare them with: files of modtok, a `tokenizer.json` that
-            changes no text but by NFC (of bytes) or SentencePiece's spaces, rank files.
-        output: file to write; it refers to no other file and no network.
-        languages: chosen when the page opens; by default English if it is there, else the first.
-        force: replace an existing file.
+    Shows tokens in the color of their language, token counts and vocabulary sizes, for any
+    set of languages of a modular tokenizer and for other tokenizers beside it. The page is one
+    HTML file that needs no server and no network; it computes the same ids as modtok encode.
+
+    Tokenizers: modular directories and plain files of modtok; a tokenizer.json with BPE of
+    bytes (GPT-2, Llama 3, Qwen) or of characters with byte fallback (Gemma, Llama 2), or Unigram
+    without a normalizer; tiktoken rank files. SentencePiece files of other programs are refused.
+    `languages` are the languages that are chosen when the page opens; by default English if it is
+    there, else the first.
 
     Returns:
-        `output`, `bytes`, and the names of the `tokenizers`.
+        `output`, its size in `bytes`, and the names of the `tokenizers`.
+
+    Examples:
+        >>> modtok.explore(["tokenizer", "tokenizer@fi"], languages="fi", force=True)["tokenizers"]
+        ['tokenizer', 'tokenizer@fi']
 
     Raises:
         UsageError: `output` exists; an unknown language; a tokenizer that only its library runs.
         ModtokError: a tokenizer is damaged; the core is not there as WebAssembly.
     """
+    output = Path(output)
+    is_list = isinstance(tokenizers, list | tuple)
+    specs: list[Any] = list(tokenizers) if is_list else [tokenizers]  # type: ignore[arg-type]
     if output.exists() and not force:
         raise UsageError(
             "already exists", where=str(output), remedy="choose another -o, or pass --force"
         )
     packed, names, modular = [], [], []
-    with progress.task("packing", total=len(tokenizers), unit="tokenizers") as task:
-        for spec in tokenizers:
+    with progress.task("packing", total=len(specs), unit="tokenizers") as task:
+        for spec in specs:
             tokenizer = _opened(spec, progress)
             if isinstance(tokenizer, ModularTokenizer):
                 modular.append(tokenizer)
-            name = _short(spec) if isinstance(spec, str) else getattr(spec, "name", "tokenizer")
+            is_path = isinstance(spec, str | os.PathLike)
+            name = _short(str(spec)) if is_path else getattr(spec, "name", "tokenizer")
             names.append(name)
             packed.append(packed_tokenizer(tokenizer, name))
             task.advance(1)
     there = dict.fromkeys(code for each in modular for code in each.languages)
-    chosen = _chosen(languages, modular, there)
+    chosen = _chosen(optional_languages(languages), modular, there)
     sentences = samples()
     offered = [code for code in there if code in sentences] or list(sentences)
     offered.sort(key=language_name)
@@ -108,12 +122,13 @@ def _core() -> bytes:
         ) from None
 
 
-def _opened(spec: Spec, progress: Progress) -> Tokenizer | ModularTokenizer:
-    if not isinstance(spec, str):
-        return spec
+def _opened(spec: Any, progress: Progress) -> Tokenizer | ModularTokenizer:
+    if not isinstance(spec, str | os.PathLike):
+        tokenizer: Tokenizer | ModularTokenizer = spec
+        return tokenizer
     if is_modular(Path(spec)):
         return ModularTokenizer.load(Path(spec))
-    return open_tokenizer(spec, progress=progress)
+    return open_tokenizer(str(spec), progress=progress)
 
 
 def _short(spec: str) -> str:
@@ -121,14 +136,14 @@ def _short(spec: str) -> str:
 
 
 def _chosen(
-    languages: Iterable[str] | None, modular: Sequence[ModularTokenizer], there: Iterable[str]
+    languages: Sequence[str] | None, modular: Sequence[ModularTokenizer], there: Iterable[str]
 ) -> list[str]:
     there = list(there)
     if languages is None:
         return ["en"] if "en" in there else there[:1]
     if not modular:
         raise UsageError("--langs requires a modular directory among the tokenizers")
-    return sorted(modular[0].resolve(list(languages)))
+    return sorted(modular[0].resolve(languages))
 
 
 def _script_safe(json: str) -> str:
