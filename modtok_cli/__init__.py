@@ -64,6 +64,9 @@ if TYPE_CHECKING:
     from modtok_cli.studies.orders import study_orders as study_orders
     from modtok_cli.studies.sampling import study_sampling as study_sampling
     from modtok_cli.studies.scaling import study_scaling as study_scaling
+    from modtok_cli.studies.world.corpus import WorldSettings as WorldSettings
+    from modtok_cli.studies.world.corpus import corpus_world as corpus_world
+    from modtok_cli.studies.world.study import study_world as study_world
     from modtok_cli.text.reading import Reading as Reading
     from modtok_cli.training.pretrain import pretrain as pretrain
     from modtok_cli.training.settings import RunSettings as RunSettings
@@ -116,6 +119,8 @@ _NAMES = {
     "studies.orders": "study_orders",
     "studies.sampling": "study_sampling",
     "studies.scaling": "study_scaling",
+    "studies.world.corpus": "WorldSettings corpus_world",
+    "studies.world.study": "study_world",
     "text.reading": "Reading",
     "training.pretrain": "pretrain",
     "training.settings": "RunSettings",

@@ -90,7 +90,7 @@ Budget = Annotated[
 Data = Annotated[
     FilePath,
     Option(
-        "Directory with the text of each language, or one file (of several: --lang-field).",
+        "Directory with the text of each language, or one file with --lang-field.",
         metavar="PATH",
     ),
 ]
@@ -127,8 +127,8 @@ AnyTokenizers = Annotated[
 ExtendedTokenizer = Annotated[
     FilePath | None,
     Option(
-        "Directory of the tokenizer to extend; the result goes to -o. Without it, that of -o is "
-        "extended in place, and its old version kept beside it.",
+        "Directory of the tokenizer to extend; the result goes to -o. By default, the tokenizer "
+        "at -o is extended in place, and its old version is kept next to it.",
         flags="-t --tokenizer",
         metavar="TOKENIZER",
         complete="tokenizers",
@@ -198,7 +198,7 @@ Joint = Annotated[bool, Option("Learn one tokenizer of N tokens for all language
 JournalSeconds = Annotated[
     float | None,
     Option(
-        "Least seconds between two writes of the state that a killed run resumes from.",
+        "Minimum number of seconds between writes of the state that a killed run resumes from.",
         python_only=True,
         low=0,
     ),
@@ -235,7 +235,7 @@ Outputs = Annotated[
 ]
 Gpus = Annotated[
     int,
-    Option("Number of processes, one per GPU; on the CPU without GPUs.", metavar="N", low=1),
+    Option("Number of processes, one per GPU; without GPUs, on the CPU.", metavar="N", low=1),
 ]
 Dtype = Annotated[
     Literal["float32", "bfloat16", "float16"] | None,

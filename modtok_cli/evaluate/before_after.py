@@ -33,10 +33,6 @@ def compare(
         of `after`, the same of `before` with the prefix full_; change, the difference of bits per
         byte, with its 95% bootstrap interval over documents (low, high; None for a single
         document); documents, bytes, and the digest of the text.
-
-    Raises:
-        UsageError: a directory is not a model.
-        ModtokError: a model does not fit in memory, or transformers does not open it.
     """
     settings = BitsSettings(batch_size=batch_size)
     sides: list[tuple[int, int, list[Measured]]] = []

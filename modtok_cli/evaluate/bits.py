@@ -123,11 +123,7 @@ def measure_foreign(
 
 
 def _vocabularies(models: Models, texts: Sequence[Text], mode: str | None) -> dict[str, Infer]:
-    """Vocabularies by language; warns of texts that the mode does not support.
-
-    Raises:
-        ModtokError: it supports none.
-    """
+    """Vocabularies by language; warns of texts that the mode does not support."""
     source = models.source
     of_language = mode in (LANG, FULL_LANG) or (mode is None and isinstance(source, RunSource))
     vocabularies = {
@@ -219,11 +215,7 @@ def _measure(
 def measure_directory(
     model: CausalLM, texts: Sequence[Text], settings: BitsSettings, progress: Progress = SILENT
 ) -> tuple[list[dict[str, Any]], list[Measured]]:
-    """Rows as those of `measure_texts`, and what they are made of.
-
-    Raises:
-        ModtokError: the model does not fit in memory, or transformers does not open it.
-    """
+    """Rows as those of `measure_texts`, and what they are made of."""
     rows: list[dict[str, Any]] = []
     measured: list[Measured] = []
     for text in texts:
@@ -247,11 +239,7 @@ def measure_directory(
 
 
 def documents_of(text: Text, limit: int | None) -> list[str]:
-    """The first documents of a text.
-
-    Raises:
-        ModtokError: it holds none.
-    """
+    """The first documents of a text."""
     if not text.documents:
         raise ModtokError(
             "contains word counts only", where=text.name, remedy="pass the text itself"

@@ -52,9 +52,6 @@ def compare_files(first: Path, second: Path) -> list[dict[str, Any]]:
     Returns:
         One row per task, language and metric: a, b, difference (b - a) with its 95% interval, p, n;
         and one row for the mean over the languages of a task that has several.
-
-    Raises:
-        ModtokError: the files hold different examples, or an example differs between them.
     """
     ours, theirs = _by_set(first), _by_set(second)
     _require_same(first, ours, second, theirs)

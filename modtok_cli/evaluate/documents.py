@@ -32,9 +32,6 @@ class Documents:
 
     Attributes:
         path: directory of the files.
-
-    Raises:
-        ModtokError: the directory does not exist or holds no documents.
     """
 
     def __init__(self, data: Path) -> None:
@@ -59,11 +56,7 @@ class Documents:
         return self._files.of(language)
 
     def of(self, language: str, shots: int) -> tuple[Sequence[Example], Sequence[Example]]:
-        """(few-shot examples, documents to score) of a language.
-
-        Raises:
-            ModtokError: a row is invalid, or there are fewer rows than `shots`.
-        """
+        """(few-shot examples, documents to score) of a language."""
         path = self._files.find(language, "test")
         if path is None:
             raise ModtokError(f"no documents in {language}", where=str(self.path), remedy=LAYOUT)
@@ -74,11 +67,7 @@ class Documents:
 
 
 def read_documents(path: Path) -> list[Example]:
-    """Read the rows of a file.
-
-    Raises:
-        ModtokError: the file cannot be read, or a row has no document or no summary.
-    """
+    """Read the rows of a file."""
     rows: dict[str, Example] = {}
     for number, row in json_lines(path, _ROW):
         document, summary = _texts(row)

@@ -41,10 +41,6 @@ def run_external_tasks(
     """Run tasks of lm-eval by name, from YAML files in `include` or from lm-eval's own index.
 
     Fractions of 1 (accuracies) are multiplied by 100; other metrics are reported unchanged.
-
-    Raises:
-        UsageError: no task has that name.
-        ModtokError: its data is not available, or it contains code that is not allowed.
     """
     from modtok_cli.evaluate.lm import ModtokLM
 
@@ -177,10 +173,6 @@ def find_tasks(
 
     The index takes about 14 s to build, once a process, and is used only for names that `include`
     lacks.
-
-    Raises:
-        UsageError: no task has that name.
-        ModtokError: a task cannot be loaded, or it runs code and `allow_code` is not set.
     """
     from lm_eval.tasks import TaskManager
 

@@ -48,11 +48,7 @@ class Fetched:
         self.rows.append({**row, "source": dataset, "path": str(place)})
 
     def require_complete(self) -> None:
-        """Report sets that are missing.
-
-        Raises:
-            ModtokError: a set is missing.
-        """
+        """Report sets that are missing."""
         if self.skipped:
             raise ModtokError(f"incomplete: {'; '.join(self.skipped)}")
 
@@ -68,10 +64,6 @@ def fetch(
     """Write the data of `tasks` ("mcq", "mt", "sum") in `languages` to `output`.
 
     After an interruption the same call resumes: finished directories are kept.
-
-    Raises:
-        UsageError: a task is unknown, or a directory already exists.
-        ModtokError: the hub cannot be reached; the message describes the files to provide.
     """
     for task in tasks:
         if task not in TASKS:

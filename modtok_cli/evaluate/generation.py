@@ -174,9 +174,6 @@ def parse_pairs(text: str | None, languages: Sequence[str]) -> list[Pair]:
 
     >>> parse_pairs("en-fr,fin_Latn-en", ["en", "fr"])
     [('en', 'fr'), ('fi', 'en')]
-
-    Raises:
-        UsageError: a part is not XX-YY, a pair occurs twice, or there is no default.
     """
     if text is None:
         if "en" not in languages or len(languages) < 2:

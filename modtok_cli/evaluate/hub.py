@@ -88,11 +88,7 @@ def _not_loaded(error: Exception, place: str, remedy: str = "") -> ModtokError:
 
 
 def stream(dataset: str, split: str, **place: str | None) -> Iterator[Row]:
-    """Rows as they are downloaded; `place` is config, or files and revision.
-
-    Raises:
-        ModtokError: the dataset cannot be loaded.
-    """
+    """Rows as they are downloaded; `place` is config, or files and revision."""
     try:
         yield from _load(dataset, split, **place, streaming=True)
     except GeneratorExit:
@@ -108,10 +104,6 @@ def questions(
     """(questions to score, few-shot examples) of a dataset in `language`.
 
     Rows without a valid answer are skipped and counted.
-
-    Raises:
-        Unreachable: there is no connection.
-        ModtokError: the dataset cannot be loaded, or holds no questions.
     """
     splits = [source.test, source.train] if source.train else [source.test]
     parts = []
@@ -211,11 +203,7 @@ def _flores(part: str, languages: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _flores_plus(part: str, languages: Sequence[str]) -> dict[str, list[str]]:
-    """Sentences by language, from one configuration per language with a column `text`.
-
-    Raises:
-        ModtokError: a language cannot be loaded (the dataset is gated), or has no such column.
-    """
+    """Sentences by language, from one configuration per language with a column `text`."""
 
     def lines(code: str) -> list[str]:
         errors: list[ModtokError] = []
@@ -285,11 +273,7 @@ def articles(language: str, progress: Progress) -> tuple[list[Row], list[Row]]:
 def _summaries(
     rows: Iterable[Row], columns: tuple[str, str, str], where: str, progress: Progress
 ) -> list[Row]:
-    """Documents and summaries of the columns (name, document, summary); skips rows without one.
-
-    Raises:
-        ModtokError: a column is missing, or no row is left.
-    """
+    """Documents and summaries of the columns (name, document, summary); skips rows without one."""
     name, document, summary = columns
     texts: list[Row] = []
     empty = 0

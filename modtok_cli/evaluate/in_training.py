@@ -24,12 +24,7 @@ class TrainingTasks:
     """A `TaskEvaluator` for tasks in local files, with the scores of `modtok eval mcq`."""
 
     def check(self, config: Config, languages: Sequence[str]) -> list[str]:
-        """Check that there are questions; returns what is missing, in sentences.
-
-        Raises:
-            UsageError: lm-eval is not installed, or a task is not local.
-            ModtokError: there are no questions, or a row is invalid.
-        """
+        """Check that there are questions; returns what is missing, in sentences."""
         if find_spec("lm_eval") is None:
             raise UsageError(
                 "lm_eval is not installed", where=_FLAG, remedy="pip install 'modtok[eval]'"
@@ -50,11 +45,7 @@ class TrainingTasks:
         device: torch.device,
         progress: Progress,
     ) -> list[Mapping[str, Any]]:
-        """The rows of `modtok eval mcq` on the checkpoint of a step; [] without questions.
-
-        Raises:
-            ModtokError: a choice exceeds the context.
-        """
+        """The rows of `modtok eval mcq` on the checkpoint of a step; [] without questions."""
         from modtok_cli.evaluate.mcq import answer, languages_with_questions
         from modtok_cli.evaluate.models import open_models
 

@@ -118,12 +118,7 @@ def answer(
 
 
 def check_local(data: Path, languages: Sequence[str], settings: McqSettings) -> list[str]:
-    """Check that local files have questions; returns what is missing, in sentences.
-
-    Raises:
-        UsageError: a task is neither a suite nor in the files.
-        ModtokError: there are no questions, or a row is invalid.
-    """
+    """Check that local files have questions; returns what is missing, in sentences."""
     own, external = tasks_of(settings.tasks, data)
     if external:
         raise UsageError(f"no local task '{external[0]}' in {Folder(data).path}", remedy=LAYOUT)
@@ -143,11 +138,7 @@ def languages_with_questions(
 
 
 def tasks_of(names: Sequence[str] | None, data: Path | None) -> tuple[list[Suite], list[str]]:
-    """Suites, and names that are not suites. `names` None is all that have local files, or all.
-
-    Raises:
-        ModtokError: a local task has no valid description.
-    """
+    """Suites, and names that are not suites. `names` None is all that have local files, or all."""
     known = dict(suites())
     folder = Folder(data) if data is not None else None
     present = folder.tasks if folder is not None else []
@@ -257,11 +248,7 @@ def _lacks_examples(job: _Job, settings: McqSettings) -> str | None:
 
 
 def _require_choices_fit(source: Source, infer: Infer, jobs: Sequence[_Job]) -> None:
-    """Check that every choice fits the context, before hours of other tasks.
-
-    Raises:
-        ModtokError: a choice alone is too long.
-    """
+    """Check that every choice fits the context, before hours of other tasks."""
     encode = source.vocabularies(infer.inputs, infer.outputs).encode_out
     for job in jobs:
         for question in job.questions:

@@ -81,9 +81,6 @@ def infer_vocabularies(mode: str, languages: Sequence[str], own: Sequence[str]) 
     Infer(inputs='full', outputs=('fr',), crossed=False)
     >>> str(infer_vocabularies("src|tgt", ["en", "fr"], ["fr", "en"]))
     'fr|en'
-
-    Raises:
-        UsageError: the mode or a language is unknown, or a single language has no such mode.
     """
     if mode == FULL:
         return Infer(FULL)
@@ -118,11 +115,7 @@ def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[
 
 
 def vocabulary_of(source: Source, mode: str | None, own: Sequence[str]) -> Infer:
-    """`infer_vocabularies`; `mode` None is `lang`, and the own vocabularies of a slice.
-
-    Raises:
-        UsageError: the source does not support the mode or the language.
-    """
+    """`infer_vocabularies`; `mode` None is `lang`, and the own vocabularies of a slice."""
     if isinstance(source, HfSource):
         if mode not in (None, FULL):
             raise UsageError(
@@ -154,11 +147,7 @@ def languages_of(source: Source) -> tuple[str, ...]:
 def vocabularies_of(
     source: Source, mode: str | None, langs: Sequence[str] | None
 ) -> dict[str, Infer]:
-    """Vocabularies by language, of those that the user names, else of those of the source.
-
-    Raises:
-        UsageError: a model without languages, and none are named; or as `vocabulary_of`.
-    """
+    """Vocabularies by language, of those that the user names, else of those of the source."""
     languages = list(langs or languages_of(source))
     if not languages:
         raise UsageError(
@@ -240,11 +229,7 @@ class Models:
         return LanguageIdentifier.of(self.source, self.progress)
 
     def of(self, infer: Infer) -> SlicedModel:
-        """Model with the vocabularies of `infer`; the last one is cached.
-
-        Raises:
-            UsageError: the run lacks a language, or the slice has other vocabularies.
-        """
+        """Model with the vocabularies of `infer`; the last one is cached."""
         if self._last is None or self._last[0] != infer:
             if self._last is not None:
                 model = self._last[1].with_vocabulary(infer.inputs, infer.outputs)
@@ -266,12 +251,7 @@ def open_models(
     processes: Processes | None = None,
     progress: Progress = SILENT,
 ) -> Models:
-    """The models of a run, a checkpoint or a slice.
-
-    Raises:
-        UsageError: the directory is none of these.
-        ModtokError: it is damaged.
-    """
+    """The models of a run, a checkpoint or a slice."""
     source = open_source(
         Path(run), tokenizer=optional_path(tokenizer), step=step, progress=progress
     )

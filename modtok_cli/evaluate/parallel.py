@@ -99,9 +99,6 @@ class Parallel:
         """(shots, examples) of a pair, named by their lines; the shots are the first lines of dev.
 
         Lines that are empty on one side are skipped with a warning.
-
-        Raises:
-            ModtokError: the sides differ in length, or there are fewer lines than shots.
         """
         tests, pool = self._sentences(self._test, source, target, progress), None
         if self._dev is not None and all(map(self._dev.find, (source, target))):
@@ -142,11 +139,7 @@ class Parallel:
 
 
 def find_parallel(data: Path, progress: Progress = SILENT) -> Parallel:
-    """Parallel text in `data`, in `data`/mt, or in the only subdirectory.
-
-    Raises:
-        ModtokError: there is none in a known layout; the message lists the layouts.
-    """
+    """Parallel text in `data`, in `data`/mt, or in the only subdirectory."""
     inside = data / "mt"
     start = inside if inside.is_dir() else data
     below = [child for child in _children(start) if child.is_dir()]

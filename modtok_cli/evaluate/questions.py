@@ -83,11 +83,7 @@ class Folder:
         ]
 
     def of(self, task: str, language: str) -> tuple[list[Question], list[Question]] | None:
-        """(questions, few-shot examples) of a task; None if there are no questions.
-
-        Raises:
-            ModtokError: a file cannot be read, or a row is invalid.
-        """
+        """(questions, few-shot examples) of a task; None if there are no questions."""
         files = self._files(task)
         asked = files.find(language, "test")
         if asked is None:
@@ -109,11 +105,7 @@ class Folder:
 
 
 def read_questions(path: Path) -> list[Question]:
-    """Read a file of questions.
-
-    Raises:
-        ModtokError: the file cannot be read, or a row is invalid.
-    """
+    """Read a file of questions."""
     found: dict[str, Question] = {}
     for number, data in json_lines(path, _ROW):
         question = as_question(data, f"{path}:{number}", number, found)
@@ -128,9 +120,6 @@ def as_question(data: Any, where: str, number: int, taken: Container[str] = ()) 
 
     >>> as_question({"question": "Two?", "choices": ["1", "2"], "answer": "2"}, "x:1", 1).answer
     1
-
-    Raises:
-        ModtokError: the answer is invalid, there are fewer than two choices, or a field is wrong.
     """
     remedy = _ROW
     if not isinstance(data, dict):

@@ -89,11 +89,7 @@ class Evaluation:
     skipped: list[str] = field(default_factory=list)
 
     def require_complete(self) -> None:
-        """Report what is missing; called after the results are printed.
-
-        Raises:
-            ModtokError: something was skipped.
-        """
+        """Report what is missing; called after the results are printed."""
         if self.skipped:
             raise ModtokError(f"incomplete: {'; '.join(self.skipped)}")
 
@@ -210,6 +206,20 @@ def interval(drawn: Float64Array) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def student_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Student's 95% interval of the mean of two or more values.
+
+    >>> [round(end, 2) for end in student_interval([1.0, 2.0, 3.0])]
+    [-0.48, 4.48]
+    """
+    from scipy.stats import t
+
+    half = float(t.ppf(_COVERED[1] / 100, len(values) - 1))
+    half *= float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    mean = float(np.mean(values))
+    return mean - half, mean + half
+
+
 def bootstrap_means(
     values: Float64Array, *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Float64Array:
@@ -303,11 +313,7 @@ def source_digest(source: Source) -> str:
 
 
 def write_examples(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write example rows as JSON lines, whole or not at all.
-
-    Raises:
-        ModtokError: the file cannot be written.
-    """
+    """Write example rows as JSON lines, whole or not at all."""
     with atomic_file(path) as beside, open(beside, "wb") as file:
         for row in rows:
             file.write(orjson.dumps(row, option=_JSON))
@@ -319,11 +325,7 @@ _JSON = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
 
 
 def read_examples(path: Path) -> list[dict[str, Any]]:
-    """Read a file of `write_examples`.
-
-    Raises:
-        ModtokError: the file cannot be read, or a line is not an example.
-    """
+    """Read a file of `write_examples`."""
     rows = []
     for number, row in json_lines(path, _REMEDY):
         if not _is_example(row):

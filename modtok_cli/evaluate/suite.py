@@ -145,11 +145,7 @@ def _words() -> dict[str, dict[str, str]]:
 
 
 def read_suite(path: Path) -> Suite:
-    """Read a `task.yaml`: task, prompt, shots, normalization, and optionally title and about.
-
-    Raises:
-        ModtokError: the file cannot be read, or a field is missing or invalid.
-    """
+    """Read a `task.yaml`: task, prompt, shots, normalization, and optionally title and about."""
     return _read(path, _FILE_FIELDS)
 
 

@@ -39,11 +39,7 @@ def with_shots(
     of: str,
     where: Path,
 ) -> tuple[Sequence[Example], Sequence[Example]]:
-    """(shots, examples to score); the shots are the first of `pool`, or of `tests` if it is None.
-
-    Raises:
-        ModtokError: there are too few.
-    """
+    """(shots, examples to score); the shots are the first of `pool`, of `tests` if it is None."""
     if pool is None:
         reserved = max(shots, RESERVED)
         pool, tests = tests[:reserved], tests[reserved:]
@@ -60,9 +56,6 @@ class SplitFiles:
     """The files of a directory by language and split: `fr.jsonl`, `fra_Latn.train.jsonl.zst`.
 
     Without a split in its name a file is of "test".
-
-    Raises:
-        UsageError: two files of one language and split.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -97,11 +90,7 @@ class SplitFiles:
 
 
 def json_lines(path: Path, remedy: str = "") -> Iterator[tuple[int, Any]]:
-    """(line number from 1, value) of each non-blank line; `.zst` and `.gz` are decompressed.
-
-    Raises:
-        ModtokError: the file cannot be read, or a line is not JSON.
-    """
+    """(line number from 1, value) of each non-blank line; `.zst` and `.gz` are decompressed."""
     try:
         data = b"".join(read_chunks(path))
     except Broken as error:

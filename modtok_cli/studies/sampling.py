@@ -39,7 +39,8 @@ def _probabilities(value: str | Sequence[float]) -> list[float]:
     return numbers
 
 
-def _seeds(value: str | Sequence[int]) -> list[int]:
+def seeds_of(value: str | Sequence[int]) -> list[int]:
+    """Seeds of `0,1,2` or of a list, without repetition."""
     return _numbers(value, int)
 
 
@@ -70,7 +71,7 @@ def study_sampling(
     p_values: Annotated[
         str | Sequence[float] | None,
         Option(
-            "Several probabilities, each of which trains a run under full and sub:N.",
+            "Probabilities p; each trains one run of full and of sub:N.",
             kind=str,
             metavar="P,...",
             parse=_probabilities,
@@ -79,10 +80,10 @@ def study_sampling(
     seeds: Annotated[
         str | Sequence[int] | None,
         Option(
-            "Several seeds, each of which trains all runs.",
+            "Seeds; each trains one run of every regime.",
             kind=str,
             metavar="N,...",
-            parse=_seeds,
+            parse=seeds_of,
         ),
     ] = None,
     samples: Annotated[
@@ -120,7 +121,7 @@ def study_sampling(
             settings,
             regimes_of(regimes),
             probabilities=None if p_values is None else _probabilities(p_values),
-            seeds=None if seeds is None else _seeds(seeds),
+            seeds=None if seeds is None else seeds_of(seeds),
             samples=samples,
             force=force,
             progress=progress,

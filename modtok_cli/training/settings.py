@@ -378,7 +378,7 @@ class RunSettings(ModelSettings):
         parse=values.run_name,
     )
     data: Path = _data(
-        "Directory with the text of each language, or one file (of several: --lang-field).",
+        "Directory with the text of each language, or one file with --lang-field.",
         default=Path("data"),
         metavar="PATH",
         changeable=True,

@@ -85,5 +85,5 @@ def test_arguments_are_described_in_parameters_and_not_in_flags() -> None:
     text = " ".join((modtok.bpe_seq.__doc__ or "").split())
     assert "references: If false, do not learn the monolingual reference tokenizers" in text
     assert "the result goes to `output`" in text
-    assert "(of several: `reading.lang_field`)" in text
+    assert "or one file with `reading.lang_field`" in text
     assert "--" not in text

@@ -248,7 +248,7 @@ def test_study_world(here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch) 
     score = {"regime": "none", "infer": "lang", "BLEU": 3.5, "seeds": 1}
     claim = {"claim": "none cannot translate", "difference": -50.0, "holds": "yes"}
     called = StandIn({"scores": [score], "claims": [claim]})
-    monkeypatch.setattr(study, "study_world", called)
+    monkeypatch.setattr(study, "run_study", called)
     status, out, _ = here("study", "world", "-o", "worlds", "--json")
     assert (status, [json.loads(line) for line in out.splitlines()]) == (0, [score, claim])
     (output, settings), workers = called.args, called.kwargs["workers"]

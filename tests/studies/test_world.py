@@ -133,5 +133,5 @@ def test_what_is_written(tmp_path: Path) -> None:
 def test_settings_are_checked() -> None:
     with pytest.raises(UsageError, match="choose two or more"):
         WorldSettings(languages=("qaa", "fr"))
-    with pytest.raises(UsageError, match="between 0 and 1"):
+    with pytest.raises(UsageError, match="--quotes: expected at least 0 and at most 1"):
         WorldSettings(quotes=2.0)

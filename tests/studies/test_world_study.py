@@ -11,7 +11,7 @@ import pytest
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.studies.world.corpus import WorldSettings
-from modtok_cli.studies.world.study import WorldStudySettings, study_world, with_recipe
+from modtok_cli.studies.world.study import WorldStudySettings, run_study, with_recipe
 from modtok_cli.training.settings import RunSettings
 
 SMALL = WorldStudySettings(
@@ -40,7 +40,7 @@ class Notes(Silent):
 
 
 def test_a_finished_study_is_not_repeated(tmp_path: Path) -> None:
-    first = study_world(tmp_path, SMALL)
+    first = run_study(tmp_path, SMALL)
     weights = {
         path: path.stat().st_mtime_ns for path in tmp_path.glob("seed-0/runs/*/checkpoints/*/*")
     }
@@ -59,7 +59,7 @@ def test_a_finished_study_is_not_repeated(tmp_path: Path) -> None:
 
     (tmp_path / "claims.jsonl").unlink()  # as if it was stopped before
     notes = Notes()
-    assert study_world(tmp_path, SMALL, progress=notes) == first
+    assert run_study(tmp_path, SMALL, progress=notes) == first
     assert {path: path.stat().st_mtime_ns for path in weights} == weights
     assert any("cells" in note and "are done" in note for note in notes.notes)
 
@@ -69,7 +69,7 @@ def test_a_finished_study_is_not_repeated(tmp_path: Path) -> None:
         replace(SMALL, training=replace(SMALL.training, steps=3)),
     ):
         with pytest.raises(UsageError, match="other settings"):
-            study_world(tmp_path, other)
+            run_study(tmp_path, other)
 
 
 def test_a_recipe_fills_what_the_settings_leave_open() -> None:

@@ -91,11 +91,7 @@ class Store:
         return True
 
     def rows(self, key: str) -> list[Row]:
-        """Rows of a finished cell.
-
-        Raises:
-            OSError, ValueError: it is not there, or damaged.
-        """
+        """Rows of a finished cell."""
         with open(self.path(key), "rb") as file:
             first = file.readline()
             head = orjson.loads(first)
@@ -108,11 +104,7 @@ class Store:
         return rows
 
     def examples(self, key: str) -> list[Row]:
-        """Examples of a finished cell.
-
-        Raises:
-            ModtokError: the file is not there, or damaged.
-        """
+        """Examples of a finished cell."""
         where = self.path(key)
         try:
             first, _, rest = where.read_bytes().partition(b"\n")
@@ -127,11 +119,7 @@ class Store:
             ) from error
 
     def write(self, cell: Cell, rows: Sequence[Row], examples: Sequence[Row]) -> None:
-        """Save a cell; it is on disk when this returns.
-
-        Raises:
-            ModtokError: the file cannot be written.
-        """
+        """Save a cell; it is on disk when this returns."""
         rest = b"".join(orjson.dumps(row, option=_LINE) for row in examples)
         head = {
             "cell": cell.depends,

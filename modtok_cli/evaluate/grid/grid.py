@@ -53,11 +53,7 @@ class GridResult:
         return [planned for planned in self.plan.cells if planned.cell.key not in lost]
 
     def require_complete(self) -> None:
-        """Report cells that could not be evaluated.
-
-        Raises:
-            ModtokError: there are some.
-        """
+        """Report cells that could not be evaluated."""
         if self.failed:
             cell, why = self.failed[0]
             more = f" and {len(self.failed) - 1} more" if len(self.failed) > 1 else ""
@@ -91,10 +87,6 @@ def run_grid(
     Args:
         workers: processes; the results are the same for any number.
         device: of the models; a GPU if there is one. With several GPUs each worker has its own.
-
-    Raises:
-        UsageError: a run does not exist, or a setting is invalid.
-        ModtokError: data is missing, another process writes `output`, or a file cannot be written.
     """
     if workers < 1:
         raise UsageError(f"expected at least 1 worker, got {workers}")
@@ -124,11 +116,7 @@ def run_grid(
 
 
 def list_cells(grid: Grid, output: Path, *, progress: Progress = SILENT) -> list[Row]:
-    """A row for each cell, with `state`: "done", "missing" or "skipped: …".
-
-    Raises:
-        UsageError, ModtokError: as `run_grid`.
-    """
+    """A row for each cell, with `state`: "done", "missing" or "skipped: …"."""
     plan, store = plan_grid(checked(grid), progress), Store(output)
     rows: list[Row] = [
         {

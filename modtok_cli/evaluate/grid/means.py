@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import isnan, sqrt
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from modtok_cli.evaluate.grid.scores import (
     mean_over,
     scores_of,
 )
-from modtok_cli.evaluate.results import RESAMPLES, SEED, interval
+from modtok_cli.evaluate.results import RESAMPLES, SEED, interval, student_interval
 
 MEANS, TESTS = "means.jsonl", "tests.jsonl"
 MEAN = "mean"
@@ -54,9 +54,6 @@ def summarize(result: GridResult, output: Path, progress: Progress = SILENT) -> 
     """Means and tests of a grid; written to `means.jsonl` and `tests.jsonl` of `output`.
 
     They are read from there if they are those of the same cells.
-
-    Raises:
-        ModtokError: a cell is damaged, or a file cannot be written.
     """
     cells = [
         f"{planned.cell.key} {planned.run.place.path} {planned.run.name} {planned.drawn}"
@@ -167,20 +164,6 @@ def _spread(scores: Sequence[Score]) -> float | None:
             parts.setdefault((score.run, score.set), []).append(score.value)
     found = [float(np.std(values, ddof=1)) for values in parts.values() if len(values) > 1]
     return sum(found) / len(found) if found else None
-
-
-def student_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Student's 95% interval of the mean of two or more values.
-
-    >>> [round(end, 2) for end in student_interval([1.0, 2.0, 3.0])]
-    [-0.48, 4.48]
-    """
-    from scipy.stats import t
-
-    half = float(t.ppf((1 + _COVERED) / 2, len(values) - 1))
-    half *= float(np.std(values, ddof=1)) / sqrt(len(values))
-    mean = float(np.mean(values))
-    return mean - half, mean + half
 
 
 def differences_of(

@@ -84,12 +84,7 @@ class _Item:
 
 
 def plan_grid(grid: Grid, progress: Progress = SILENT) -> Plan:
-    """The cells of a grid.
-
-    Raises:
-        UsageError: a run does not exist, or a task is unknown.
-        ModtokError: data is missing or damaged.
-    """
+    """The cells of a grid."""
     runs, failed = open_runs(grid.runs, grid.dtype, progress)
     cells: list[Planned] = []
     skipped = [Skipped(run, "", None, None, why) for run, why in failed]
@@ -108,11 +103,7 @@ def plan_grid(grid: Grid, progress: Progress = SILENT) -> Plan:
 
 
 def _planned(task: Tasks, run: OpenRun, item: _Item, mode: str | None, size: int) -> Planned:
-    """The cell of a mode.
-
-    Raises:
-        UsageError: the run does not support it.
-    """
+    """The cell of a mode."""
     settings = _settings(task, item, mode)
     vocabulary = ""
     if item.own:

@@ -51,11 +51,7 @@ class OpenRun:
 def open_runs(
     wanted: Sequence[Runs], dtype: str | None, progress: Progress = SILENT
 ) -> tuple[list[OpenRun], list[tuple[str, str]]]:
-    """All checkpoints, with names of systems; and (run, reason) of those that do not open.
-
-    Raises:
-        UsageError: a pattern has no run, or a path does not exist.
-    """
+    """All checkpoints, with names of systems; and (run, reason) of those that do not open."""
     found: dict[Place, OpenRun] = {}
     failed: list[tuple[str, str]] = []
     for each in wanted:

@@ -171,11 +171,7 @@ class Grid:
 
 
 def read_grid(path: Path, runs: Sequence[Runs] | None = None) -> Grid:
-    """Read a TOML file; with `runs` one that names tasks only, for these.
-
-    Raises:
-        UsageError: not readable, not TOML, an unknown key, or an invalid value; names the key.
-    """
+    """Read a TOML file; with `runs` one that names tasks only, for these."""
     where = str(path)
     try:
         if path.stat().st_size > _LARGEST:
@@ -194,11 +190,7 @@ def read_grid(path: Path, runs: Sequence[Runs] | None = None) -> Grid:
 
 
 def place_of(grid: FilePath | Mapping[str, Any], output: FilePath | None) -> Path:
-    """Directory of a grid's results: `output`, else grids/NAME.
-
-    Raises:
-        UsageError: there is none, and the grid is no file.
-    """
+    """Directory of a grid's results: `output`, else grids/NAME."""
     if output is not None:
         return Path(output)
     if isinstance(grid, Mapping):
@@ -207,11 +199,7 @@ def place_of(grid: FilePath | Mapping[str, Any], output: FilePath | None) -> Pat
 
 
 def parse_grid(content: Mapping[str, Any], where: str = "grid") -> Grid:
-    """The grid of a parsed file.
-
-    Raises:
-        UsageError: an unknown key, or an invalid value; names the key.
-    """
+    """The grid of a parsed file."""
     tables = {
         name: [content[name]]  # [mcq] for [[mcq]]
         for name in _TABLES
@@ -225,11 +213,7 @@ def parse_grid(content: Mapping[str, Any], where: str = "grid") -> Grid:
 
 
 def checked(grid: Grid, where: str = "grid") -> Grid:
-    """The grid with short language codes.
-
-    Raises:
-        UsageError: an empty grid, a number out of range, or what is not a language.
-    """
+    """The grid with short language codes."""
     for path, value in _values(grid):
         wrong = _wrong(path.rpartition(".")[2], value)
         if wrong:

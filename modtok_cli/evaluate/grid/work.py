@@ -46,11 +46,7 @@ def work(
     progress: Progress,
     done: Done,
 ) -> None:
-    """Evaluate cells and save them in `output`.
-
-    Raises:
-        ModtokError: a file could not be written, or a process was killed.
-    """
+    """Evaluate cells and save them in `output`."""
     ordered = in_order_of_models(cells)
     if workers == 1 or len(cells) < 2:
         loaded, store = Loaded(device), Store(output)
@@ -69,11 +65,7 @@ class Loaded:
         self._last: tuple[Place, Models] | None = None
 
     def of(self, place: Place, progress: Progress) -> Models:
-        """Models of a checkpoint or slice, loaded if it is another one.
-
-        Raises:
-            ModtokError: it is damaged, or has gone.
-        """
+        """Models of a checkpoint or slice, loaded if it is another one."""
         if self._last is None or self._last[0] != place:
             self._last = None  # before the next one needs memory
             models = open_models(
@@ -90,11 +82,7 @@ class Loaded:
 
 
 def evaluate_cell(cell: Cell, models: Models) -> tuple[list[Row], list[Row]]:
-    """(rows, examples) of a cell: those of the command of its task.
-
-    Raises:
-        ModtokError: it cannot be evaluated.
-    """
+    """(rows, examples) of a cell: those of the command of its task."""
     language, settings = str(cell.language), cell.settings
     if cell.kind == BPB:
         source = cell.data or ""
@@ -113,11 +101,7 @@ def evaluate_cell(cell: Cell, models: Models) -> tuple[list[Row], list[Row]]:
 
 
 def compute(cell: Cell, loaded: Loaded, store: Store, progress: Progress) -> str | None:
-    """Evaluate a cell and save it; returns why it failed, None if it did not.
-
-    Raises:
-        ModtokError: it could not be saved.
-    """
+    """Evaluate a cell and save it; returns why it failed, None if it did not."""
     try:
         rows, examples = evaluate_cell(cell, loaded.of(cell.place, progress))
     except ModtokError as error:

@@ -13,7 +13,7 @@ from statistics import fmean, stdev
 from typing import Any, Literal
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.evaluate.grid.means import student_interval
+from modtok_cli.evaluate.results import student_interval
 
 System = tuple[str, str]
 """Regime and inference mode."""
@@ -104,9 +104,6 @@ def check_claims(
         claim, figure, of, against, the mean of each, difference with low and high, effect (the
         difference divided by its standard deviation over seeds; None if that is 0), expected,
         holds, and seeds.
-
-    Raises:
-        UsageError: no seed.
     """
     if not seeds:
         raise UsageError("no results to test claims on")

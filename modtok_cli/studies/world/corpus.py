@@ -12,12 +12,16 @@ import random
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.option import Declared, option, options_of
+from modtok_cli.base.parameters import Output
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_bounded, read_object
 from modtok_cli.base.records import from_json
 from modtok_cli.studies.world.facts import World, make_world
@@ -40,46 +44,101 @@ normalization: none
 """
 
 
-@dataclass(frozen=True)
-class WorldSettings:
-    """A world.
+@dataclass(frozen=True, kw_only=True)
+class WorldSettings(Declared):
+    """A world; all words, facts and texts follow from its seed.
 
     Attributes:
-        seed: all words, facts and texts follow from it.
         languages: codes of `LANGUAGES`.
-        documents: documents of each language.
-        people, towns: how many there are.
-        private: share of facts that a single language states.
-        quotes: share of documents that quote another language beside a translation.
-        sentences: parallel sentences to test with; a tenth as many are examples.
     """
 
-    seed: int = 0
+    seed: int = option("Random seed.", default=0, metavar="N", low=0)
     languages: tuple[str, ...] = tuple(LANGUAGES)
-    documents: int = 20_000
-    people: int = 40
-    towns: int = 16
-    private: float = 0.5
-    quotes: float = 0.2
-    sentences: int = 200
+    documents: int = option("Documents of each language.", default=20_000, metavar="N", low=1)
+    people: int = option("Number of people.", default=40, metavar="N", low=4)
+    towns: int = option("Number of towns.", default=16, metavar="N", low=4)
+    private: float = option(
+        "Share of facts that one language alone states.",
+        default=0.5,
+        metavar="SHARE",
+        low=0,
+        high=1,
+    )
+    quotes: float = option(
+        "Share of documents that quote another language beside a translation.",
+        default=0.2,
+        metavar="SHARE",
+        low=0,
+        high=1,
+    )
+    sentences: int = option(
+        "Parallel sentences to test with; a tenth as many are examples.",
+        default=200,
+        metavar="N",
+        low=1,
+    )
 
     def __post_init__(self) -> None:
+        for name, each in OPTIONS.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, each.default)
+        super().__post_init__()
         unknown = [code for code in self.languages if code not in LANGUAGES]
         if unknown or len(set(self.languages)) < max(2, len(self.languages)):
             raise UsageError(
                 f"languages {','.join(self.languages)}",
                 remedy=f"choose two or more of {','.join(LANGUAGES)}",
             )
-        if not (0 <= self.private <= 1 and 0 <= self.quotes <= 1):
-            raise UsageError("shares are between 0 and 1")
 
 
-def write_world(output: Path, settings: WorldSettings, progress: Progress = SILENT) -> World:
-    """Write the world's texts to the new directory `output`; a warning if they are there already.
+OPTIONS = options_of(WorldSettings)
+
+
+@public
+def corpus_world(
+    output: Output = None,
+    settings: WorldSettings = WorldSettings(),
+    *,
+    progress: Progress = SILENT,
+) -> list[dict[str, Any]]:
+    """Write texts in invented languages for small models.
+
+    All are about the same people, places and things. A small model can learn all of it, so that
+    facts, translation and the choice of language can be measured on a CPU. Four languages (qaa,
+    qab, qac, qad) differ in sounds, endings and word order. The output has training text in data/,
+    a question for each fact in tasks/mcq/, in three tasks by the languages that state the fact
+    (facts-all, facts-own, facts-other), and parallel sentences in tasks/mt/.
+
+    Returns:
+        A row for each language: documents, bytes of text, the facts that it states, and those that
+        it states alone (`own`).
+
+    Examples:
+        >>> rows = modtok.corpus_world("world", modtok.WorldSettings(documents=20))
+        >>> [row["language"] for row in rows]
+        ['qaa', 'qab', 'qac', 'qad']
 
     Raises:
         UsageError: `output` exists and is not this world.
     """
+    if output is None:
+        raise UsageError("no output directory given", remedy="as in: modtok corpus world -o world")
+    place = Path(output)
+    world = write_world(place, settings, progress)
+    return [
+        {
+            "language": code,
+            "documents": settings.documents,
+            "bytes": (place / "data" / f"{code}.jsonl").stat().st_size,
+            "facts": sum(code in stated for stated in world.told),
+            "own": sum(stated == (code,) for stated in world.told),
+        }
+        for code in settings.languages
+    ]
+
+
+def write_world(output: Path, settings: WorldSettings, progress: Progress = SILENT) -> World:
+    """Write the world's texts to the new directory `output`; warn if they are there already."""
     tongues = languages(settings.seed, settings.languages)
     world = make_world(
         settings.seed,
@@ -140,11 +199,7 @@ def _is_there(output: Path, settings: WorldSettings, described: bytes) -> bool:
 
 
 def read_settings(world: Path) -> WorldSettings:
-    """The settings that a world was written with.
-
-    Raises:
-        ModtokError: the directory is not a world, or is damaged.
-    """
+    """The settings that a world was written with."""
     where = world / "world.json"
     return from_json(WorldSettings, read_object(where).get("settings"), str(where))
 

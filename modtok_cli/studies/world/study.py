@@ -15,21 +15,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any, get_args
 
 import orjson
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_bytes
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import Budget, Output
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.evaluate.grid.grid import run_grid
 from modtok_cli.evaluate.grid.spec import Grid, Mcq, Mt, Runs
 from modtok_cli.modular.manifest import read_manifest
+from modtok_cli.studies.sampling import regimes_of, seeds_of
 from modtok_cli.studies.world.claims import Figures, check_claims, interval
-from modtok_cli.studies.world.corpus import WorldSettings, read_settings, write_world
+from modtok_cli.studies.world.corpus import OPTIONS, WorldSettings, read_settings, write_world
 from modtok_cli.studies.world.train import train_runs
 from modtok_cli.training.data.sampling import Regime
+from modtok_cli.training.settings import OPTIONS as RUN_OPTIONS
 from modtok_cli.training.settings import RunSettings
 
 REGIMES = ("joint", "none", "full", "sub:1", "sub:2")
@@ -97,23 +101,84 @@ class WorldStudySettings:
             parsed.check(self.world.languages, "--regimes")
 
 
+@public
 def study_world(
+    output: Output = None,
+    *,
+    regimes: Annotated[
+        str | Sequence[str],
+        Option("Sampling regimes to train with.", kind=str, metavar="REGIME,...", parse=regimes_of),
+    ] = "joint,none,full,sub:1,sub:2",
+    seeds: Annotated[
+        str | Sequence[int],
+        Option(
+            "Seeds: each has its world, tokenizer and runs.",
+            kind=str,
+            metavar="N,...",
+            parse=seeds_of,
+        ),
+    ] = "0,1,2,3,4",
+    k: Annotated[int, get_args(Budget)[1]] = 1500,
+    documents: Annotated[int, OPTIONS["documents"]] = 15_000,
+    private: Annotated[float, OPTIONS["private"]] = 0.5,
+    quotes: Annotated[float, OPTIONS["quotes"]] = 0.7,
+    steps: Annotated[int, RUN_OPTIONS["steps"]] = 1200,
+    p: Annotated[float, RUN_OPTIONS["p"]] = 0.5,
+    limit: Annotated[
+        int,
+        Option("Sentences to translate for each pair and mode.", metavar="N", low=1, high=100),
+    ] = 50,
+    workers: Annotated[
+        int, Option("Number of processes that train and evaluate.", metavar="N", low=1)
+    ] = 1,
+    progress: Progress = SILENT,
+) -> dict[str, list[dict[str, Any]]]:
+    """Test the claims of the paper on models of invented languages.
+
+    For each seed, writes a world (see modtok corpus world), learns a tokenizer from its text
+    without quotations, and trains a model under each sampling regime. Each model answers
+    questions and translates all pairs of languages under each inference mode. The tables have
+    means over languages and seeds, and the claims with 95% intervals over seeds. An interrupted
+    study resumes.
+
+    Returns:
+        "scores": a row for each regime and mode, with the mean over languages or pairs and seeds of
+        every figure (facts, BLEU, share in the language), and its interval (`…_low`, `…_high`);
+        "claims": a row for each claim of the paper, with the difference that it is about, its
+        interval, and whether it `holds`. `output` has both as JSON lines.
+
+    Raises:
+        UsageError: `output` has a study with other settings; a setting is invalid.
+        ModtokError: a run failed, or a file cannot be written.
+    """
+    from modtok_cli.training.loop import finish
+
+    if output is None:
+        raise UsageError("no output directory given", remedy="as in: modtok study world -o worlds")
+    settings = WorldStudySettings(
+        seeds=tuple(seeds_of(seeds)),
+        regimes=tuple(regimes_of(regimes)),
+        k=k,
+        limit=limit,
+        world=WorldSettings(documents=documents, private=private, quotes=quotes, sentences=100),
+        training=RunSettings(steps=steps, p=p),
+    )
+    try:
+        return run_study(Path(output), settings, workers=workers, progress=progress)
+    finally:
+        finish()
+
+
+def run_study(
     output: Path, settings: WorldStudySettings, *, workers: int = 1, progress: Progress = SILENT
 ) -> dict[str, list[dict[str, Any]]]:
     """Make worlds, train every regime in each, evaluate all modes, and test the claims.
 
     Args:
         workers: processes that train and evaluate.
-
-    Returns:
-        "scores": a row for each regime and mode, with the mean of every figure of `FIGURES` over
-        languages or pairs and seeds, and its interval (`…_low`, `…_high`); "claims": see
-        `check_claims`. Both are written to `output` as JSON lines.
-
-    Raises:
-        UsageError: `output` has a study with other settings; a setting is invalid.
-        ModtokError: a run failed, or a file cannot be written.
     """
+    from modtok_cli.evaluate.grid.grid import run_grid
+
     training = with_recipe(settings.training)
     places = {seed: output / f"seed-{seed}" for seed in settings.seeds}
     runs: list[RunSettings] = []
@@ -140,11 +205,11 @@ def study_world(
         result = run_grid(grid, place / "scores", workers=workers, progress=progress)
         result.require_complete()
         seeds.append(figures(result.rows))
-    found = {"scores": score_rows(seeds, settings.regimes), "claims": check_claims(seeds)}
-    for name, table in found.items():
+    tables = {"scores": score_rows(seeds, settings.regimes), "claims": check_claims(seeds)}
+    for name, table in tables.items():
         lines = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in table)
         write_bytes(output / f"{name}.jsonl", lines)
-    return found
+    return tables
 
 
 def with_recipe(training: RunSettings) -> RunSettings:
@@ -207,12 +272,12 @@ def _grid(place: Path, settings: WorldStudySettings) -> Grid:
 
 def figures(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], float]:
     """(regime, mode, figure) → mean over languages or pairs, of one seed's rows."""
-    found: dict[tuple[str, str, str], list[float]] = {}
+    values: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
         figure = row["metric"] if row["task"] == "mt" else row["task"]
         if figure in FIGURES and row["metric"] in ("acc", "BLEU", "in language"):
-            found.setdefault((row["system"], row["infer"], figure), []).append(row["value"])
-    return {key: fmean(values) for key, values in found.items()}
+            values.setdefault((row["system"], row["infer"], figure), []).append(row["value"])
+    return {key: fmean(each) for key, each in values.items()}
 
 
 def score_rows(seeds: Sequence[Figures], regimes: Sequence[str]) -> list[dict[str, Any]]:

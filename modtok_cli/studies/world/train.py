@@ -35,10 +35,6 @@ def train_runs(
     Args:
         workers: runs that are trained at the same time, each on its share of the cores.
         train: trains one.
-
-    Raises:
-        UsageError: a run was trained with other settings.
-        ModtokError: a run failed; the others of that moment are stopped, and resume.
     """
     if workers == 1 or len(runs) < 2:
         for number, run in enumerate(runs, 1):
