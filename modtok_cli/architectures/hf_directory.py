@@ -37,9 +37,6 @@ def indexed_files(path: Path) -> dict[str, Path] | None:
     """Name of each tensor → its file, as the index of a model in several files has it.
 
     None without an index.
-
-    Raises:
-        ModtokError: the index is damaged.
     """
     index = path / INDEX
     if not index.is_file():
@@ -68,21 +65,12 @@ class HfDirectory:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The content of config.json.
-
-        Raises:
-            ModtokError: it cannot be read, or is not a JSON object.
-        """
+        """The content of config.json."""
         return read_object(self.path / CONFIG, largest=_CONFIG_LIMIT)
 
     @cached_property
     def shape(self) -> Shape:
-        """The model without its vocabulary.
-
-        Raises:
-            UsageError: an architecture that is not supported.
-            ModtokError: a field is missing, out of range, or not supported.
-        """
+        """The model without its vocabulary."""
         return shape_of_hf(self.config, str(self.path / CONFIG))
 
     def token_id(self, *names: str) -> int | None:
@@ -111,11 +99,7 @@ class HfDirectory:
         return sorted(set(self._files.values()))
 
     def tensor(self, name: str) -> Tensor:
-        """A tensor in float32.
-
-        Raises:
-            ModtokError: it is missing, of a type without such values, or its file is damaged.
-        """
+        """A tensor in float32."""
         import torch
         from safetensors import SafetensorError
 
@@ -136,11 +120,7 @@ class HfDirectory:
         return tensor.float()
 
     def table(self, kind: str) -> Tensor:
-        """The "input" or "output" table, (V, d); one and the same if tied.
-
-        Raises:
-            ModtokError: it is missing, or its size is not the configuration's.
-        """
+        """The "input" or "output" table, (V, d); one and the same if tied."""
         name = _OUTPUT if kind == "output" and not self.shape.tied else _INPUT
         tensor = self.tensor(name)
         expected = (self.config.get("vocab_size"), self.shape.hidden_size)
@@ -182,11 +162,7 @@ class _Backbone(Mapping[str, "Tensor"]):
 
 
 def open_hf_directory(path: Path) -> HfDirectory:
-    """Open a model directory of transformers; its tokenizer must be with it.
-
-    Raises:
-        UsageError: it is none, or has no tokenizer.json.
-    """
+    """Open a model directory of transformers; its tokenizer must be with it."""
     if not is_hf_directory(path):
         raise UsageError(
             f"has no {CONFIG} with {WEIGHTS}",

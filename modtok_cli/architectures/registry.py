@@ -40,9 +40,6 @@ def architecture(name: str) -> type[Shape]:
 
     >>> architecture("llama").__name__
     'Llama'
-
-    Raises:
-        UsageError: the name is unknown.
     """
     family = _family(name)
     if family is None:
@@ -71,12 +68,7 @@ def with_switches(shape: Shape) -> Shape:
 
 
 def read_shape(data: object, where: str, prefix: str = "shape.") -> Shape:
-    """The shape that `Shape.as_json` wrote.
-
-    Raises:
-        ModtokError: a field is missing, unknown, of another type or out of range; names
-            `where` and the field.
-    """
+    """The shape that `Shape.as_json` wrote."""
     name = data.get("architecture") if isinstance(data, Mapping) else None
     family = _family(name)
     if not isinstance(data, Mapping) or family is None:
@@ -93,12 +85,7 @@ def read_shape(data: object, where: str, prefix: str = "shape.") -> Shape:
 
 
 def shape_of_hf(config: Mapping[str, Any], where: str) -> Shape:
-    """The shape of a `config.json` of transformers, by its "model_type".
-
-    Raises:
-        UsageError: a model of another architecture.
-        ModtokError: a field is missing, out of range, or not supported.
-    """
+    """The shape of a `config.json` of transformers, by its "model_type"."""
     family = _family(config.get("model_type"))
     if family is None:
         raise UsageError(

@@ -282,9 +282,6 @@ class Shape:
 
         Example: "block.layers.0.mlp.linear_fc1.weight" (2 f, d) becomes
         "layers.0.mlp.gate_proj.weight" and "layers.0.mlp.up_proj.weight", (f, d) each.
-
-        Raises:
-            ModtokError: the family has no such parameter.
         """
         result: dict[str, Tensor] = {}
         renamed = self.layer_tensors
@@ -314,9 +311,6 @@ class Shape:
         """The inverse of `to_hf`: names and parameters of Megatron, one at a time.
 
         `weights` is read when a parameter is needed, so that it may read from files.
-
-        Raises:
-            ModtokError: a parameter is missing, unknown or of another size.
         """
         import torch
 
@@ -373,11 +367,7 @@ class Shape:
 
     @classmethod
     def of_hf(cls, config: Mapping[str, Any]) -> Shape:
-        """The shape of a `config.json` of transformers, version 4 or 5.
-
-        Raises:
-            ModtokError: a model that this family does not cover, or a missing field.
-        """
+        """The shape of a `config.json` of transformers, version 4 or 5."""
         for name in (*cls.hf_plain, "use_sliding_window"):
             if config.get(name):
                 raise ModtokError(f"field '{name}' is set, which is not supported")
@@ -407,11 +397,7 @@ class Shape:
     # --- GGUF ---
 
     def gguf_tensor(self, name: str, tensor: Tensor) -> tuple[str, Tensor]:
-        """Name and layout in GGUF of a backbone parameter, given under its transformers name.
-
-        Raises:
-            ModtokError: GGUF has no place for it.
-        """
+        """Name and layout in GGUF of a backbone parameter, given under its transformers name."""
         if name == "norm.weight":
             return "output_norm.weight", tensor
         parts = name.split(".", 2)

@@ -26,9 +26,6 @@ def shape_of(values: Mapping[str, Any]) -> Shape:
     >>> shape_of({"layers": 4, "hidden_size": 128, "ffn": 352, "heads": 4, "kv_heads": 2,
     ...           "head_width": 32, "qk_norm": True}).architecture
     'qwen3'
-
-    Raises:
-        TypeError: a size is missing.
     """
     names = {field.name for field in fields(Llama)}
     return with_switches(Llama(**{name: values[name] for name in names & values.keys()}))
@@ -51,9 +48,6 @@ def sizes(names: Sequence[str]) -> dict[str, Shape]:
 
     >>> sizes(["2.5b"])["2.5b"].parameters
     2548190208
-
-    Raises:
-        UsageError: a name is unknown.
     """
     for name in names:
         if name not in SIZES:

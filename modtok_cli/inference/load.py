@@ -63,11 +63,7 @@ def open_source(
 def model_of(
     source: Source, vocabularies: Vocabularies, dtype: torch.dtype, device: torch.device
 ) -> SlicedModel:
-    """The model of an open source, with these vocabularies.
-
-    Raises:
-        ModtokError: it does not fit in memory, or a file is damaged.
-    """
+    """The model of an open source, with these vocabularies."""
     if isinstance(source, HfSource):
         return HfModel(source, dtype, device)
     return SlicedModel(source, vocabularies, source.backbone(dtype, device), dtype)

@@ -45,9 +45,6 @@ def sides(
 
     >>> sides("fr,en", None, None), sides(None, None, "fr")
     ((['fr', 'en'], None), (['full'], ['fr']))
-
-    Raises:
-        UsageError: languages for both and for one, or an invalid list.
     """
     if languages is not None and (inputs is not None or outputs is not None):
         raise UsageError("--langs conflicts with --in and --out", remedy="use one or the other")

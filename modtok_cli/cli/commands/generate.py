@@ -46,9 +46,6 @@ PromptText = Annotated[
         metavar="PROMPT", help="Text to continue; without it, reads JSON lines from stdin."
     ),
 ]
-MaxTokens = Annotated[
-    int, typer.Option("--max-tokens", metavar="N", min=1, help="Maximum number of new tokens.")
-]
 BatchSize = Annotated[
     int, typer.Option("--batch-size", metavar="N", min=1, help="Number of prompts per batch.")
 ]

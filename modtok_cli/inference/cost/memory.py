@@ -5,6 +5,7 @@ Arithmetic over shapes: no weights are read, torch is not imported.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import PAPER, sizes
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import PATHS, AnyTokenizers, FilePath, Lang, is_path
+from modtok_cli.base.parameters import PATHS, AnyTokenizers, FilePath, Lang
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_bounded
@@ -106,28 +107,26 @@ def memory(
     return memory_rows(counts, models, tied=tied, tokens_per_character=figures)
 
 
+def model_among(arguments: Sequence[str]) -> tuple[Path | None, list[str]]:
+    """The argument that is a run, a slice or a model, if there is one, and the others."""
+    models = [name for name in arguments if is_run(Path(name)) or is_hf_directory(Path(name))]
+    if len(models) > 1:
+        raise UsageError(f"two models given, {models[0]} and {models[1]}", remedy="give one")
+    rest = [name for name in arguments if name not in models]
+    return (Path(models[0]) if models else None), rest
+
+
 def split_sources(
     sources: FilePath | Sequence[FilePath],
 ) -> tuple[Path | None, list[str], list[str]]:
-    """The run, slice or model among arguments, if there is one, the tokenizers, and the texts.
-
-    Raises:
-        UsageError: two models.
-    """
-    names = [str(sources)] if is_path(sources) else [str(each) for each in sources]  # type: ignore[union-attr]
-    models = [name for name in names if is_run(Path(name)) or is_hf_directory(Path(name))]
-    if len(models) > 1:
-        raise UsageError(f"two models given, {models[0]} and {models[1]}", remedy="give one")
-    tokenizers, texts = split_arguments(name for name in names if name not in models)
-    return (Path(models[0]) if models else None), tokenizers, texts
+    """The model among arguments, if there is one, the tokenizers, and the texts."""
+    paths = [sources] if isinstance(sources, str | os.PathLike) else sources
+    model, rest = model_among([str(path) for path in paths])
+    return model, *split_arguments(rest)
 
 
 def shapes(names: Sequence[str]) -> dict[str, Shape]:
-    """Shapes by name; the paper's sizes without names.
-
-    Raises:
-        UsageError: a name is unknown.
-    """
+    """Shapes by name; the paper's sizes without names."""
     return sizes(names or PAPER)
 
 
@@ -194,10 +193,6 @@ def settings_of_run(run: Path, *, named: bool) -> tuple[dict[str, Shape], bool, 
     """(size by name, tied, tokenizer arguments) of a run or model, without torch.
 
     The run's own tokenizer is not searched if others are `named`.
-
-    Raises:
-        UsageError: it is neither, or of an architecture that is not supported.
-        ModtokError: it is damaged.
     """
     if is_hf_directory(run):
         shape = open_hf_directory(run).shape

@@ -21,11 +21,7 @@ _LOGITS = 1 << 26
 
 
 class RandomModel:
-    """A model of a shape with random weights; the first V of its `rows` rows are the head.
-
-    Raises:
-        ModtokError: it does not fit into memory.
-    """
+    """A model of a shape with random weights; the first V of its `rows` rows are the head."""
 
     def __init__(self, shape: Shape, rows: int, dtype: torch.dtype, device: torch.device) -> None:
         number_bytes = torch.finfo(dtype).bits // 8

@@ -130,11 +130,7 @@ class MergesTokenizer(GgufTokenizer):
 
 
 class AdoptedMerges(MergesTokenizer):
-    """Byte-level merges of another program's file, whose pre-tokenizer llama.cpp has.
-
-    Raises:
-        UsageError: it has none that splits as the file does.
-    """
+    """Byte-level merges of another program's file, whose pre-tokenizer llama.cpp has."""
 
     def __init__(self, tokenizer: Subtokenizer, file: TokenizerFile, where: str) -> None:
         pattern = tokenizer.pretokenizer.llama_cpp
@@ -248,9 +244,6 @@ class ScoresTokenizer(GgufTokenizer):
 
     The file needs the names of all 256 bytes. If a byte below 0x80 is an ordinary token, the name
     "<0x41>" follows our tokens, and no text is ever segmented into it.
-
-    Raises:
-        UsageError: a token splits a character, or there may be superwords.
     """
 
     name = "plamo2"
@@ -394,11 +387,7 @@ def units_in_file(units: Int64Array) -> Int64Array:
 
 
 def candidates(tokenizer: Subtokenizer, where: str) -> Sequence[GgufTokenizer]:
-    """How llama.cpp can run a tokenizer, the preferred way first.
-
-    Raises:
-        UsageError: it cannot; says why.
-    """
+    """How llama.cpp can run a tokenizer, the preferred way first."""
     if isinstance(tokenizer.segmenter, Library):
         return [_adopted(tokenizer, tokenizer.segmenter.file, where)]
     if tokenizer.segmentation == "merges":

@@ -52,10 +52,6 @@ class CausalLM:
         path: the directory.
         dtype: dtype to compute in; that of the weights by default.
         device: where to compute; by default a GPU, if there is one.
-
-    Raises:
-        UsageError: it is no such directory.
-        ModtokError: it names no token that begins a text, or transformers does not open it.
     """
 
     def __init__(
@@ -107,11 +103,7 @@ class CausalLM:
 
     @cached_property
     def model(self) -> Any:
-        """The model, in memory.
-
-        Raises:
-            ModtokError: it does not fit in memory, or transformers does not open it.
-        """
+        """The model, in memory."""
         import transformers
         from safetensors import SafetensorError
 
@@ -139,11 +131,7 @@ class CausalLM:
 
     @cached_property
     def longest(self) -> int:
-        """Tokens of the longest text that the model reads; 2,048 if it does not say.
-
-        Raises:
-            ModtokError: transformers does not open it.
-        """
+        """Tokens of the longest text that the model reads; 2,048 if it does not say."""
         config = open_config(self.path).get_text_config()
         found = getattr(config, "max_position_embeddings", None)
         return found if isinstance(found, int) and found > 1 else _CONTEXT
@@ -164,9 +152,6 @@ class CausalLM:
 
         Each document is predicted after `first`, in windows as `window_bounds` cuts them.
         `advance` is called with numbers of documents that are done.
-
-        Raises:
-            ModtokError: as `model`, or a document that is not valid Unicode.
         """
         nats, tokens = np.zeros(len(documents)), np.zeros(len(documents))
         # A batch holds windows of similar length; documents are encoded a block at a time.

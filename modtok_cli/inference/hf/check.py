@@ -37,10 +37,6 @@ def check_slice(
 
     Models that do not fit in memory, or do not take token ids alone, are not compared: a warning
     says why.
-
-    Raises:
-        ModtokError: a tensor of the slice is missing, unknown or of another size, or the outputs
-            differ.
     """
     stored = sum(file.stat().st_size for file in whole.glob("*.safetensors"))
     free = available()

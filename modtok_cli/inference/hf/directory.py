@@ -92,11 +92,7 @@ class VocabularySlice:
 
 
 class ModelDirectory:
-    """A model as `save_pretrained` writes it: configuration, safetensors, tokenizer.
-
-    Raises:
-        UsageError: it is no such directory.
-    """
+    """A model as `save_pretrained` writes it: configuration, safetensors, tokenizer."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
@@ -157,11 +153,7 @@ class ModelDirectory:
         return TokenTensors(self.path, self.layout_config, self.vocab_size)
 
     def axes(self, layout: TokenTensors | None) -> dict[str, TokenAxis]:
-        """The stored tensors that have an index per token; without `layout` by their names.
-
-        Raises:
-            ModtokError: there is none, or a tensor of that size is not known.
-        """
+        """The stored tensors that have an index per token; without `layout` by their names."""
         axes: dict[str, TokenAxis] = {}
         for name, tensor in self.weights.tensors.items():
             if layout is not None:
@@ -230,11 +222,6 @@ class ModelDirectory:
         Args:
             verify: load the result and compare its logits with the model's; without it, a model
                 that transformers does not open is sliced by the names of its tables.
-
-        Raises:
-            UsageError: an id has no row in the model, or no token.
-            ModtokError: a file is damaged, the file system refused, a tensor is not known, or the
-                result is not the model of these tokens. Nothing is written then.
         """
         needed = self.indispensable()
         ids = np.union1d(ids, needed).astype(np.int32)

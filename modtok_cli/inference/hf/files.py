@@ -187,11 +187,7 @@ def size_rows(parts: Mapping[str, tuple[int, int]], **more: Any) -> list[dict[st
 
 
 def check_output(output: Path, mark: str, *, force: bool, kind: str = "slice") -> None:
-    """Check that a directory can be written: new, empty, or one of this kind, which has `mark`.
-
-    Raises:
-        UsageError: it cannot be written, or only by `force`.
-    """
+    """Check that a directory can be written: new, empty, or one of this kind, which has `mark`."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return
     if not (output / mark).is_file():

@@ -56,11 +56,7 @@ class FitText:
     def counts(
         self, old: TokenizerFile, new: Subtokenizer, progress: Progress = SILENT
     ) -> tuple[Int64Array, Int64Array]:
-        """Occurrences of each old token (V,) and of each new one (W,), int64.
-
-        Raises:
-            ModtokError: a text is missing, empty or damaged.
-        """
+        """Occurrences of each old token (V,) and of each new one (W,), int64."""
         counted = {
             pretokenizer: count_corpus(
                 self.texts, pretokenizer=pretokenizer, reading=self.reading, progress=progress
@@ -116,11 +112,7 @@ def first_only(spelling: Spelling) -> Spelling:
 
 
 def hidden_states(model: CausalLM, documents: Iterable[str]) -> torch.Tensor:
-    """Inputs of the model's output layer on the first documents; (at most 4,096, d) float32.
-
-    Raises:
-        ModtokError: transformers does not open the model, or there is no text.
-    """
+    """Inputs of the model's output layer on the first documents; (at most 4,096, d) float32."""
     states: list[torch.Tensor] = []
     missing = _STATES
 
@@ -159,9 +151,6 @@ def measure(path: Path, text: FitText) -> tuple[torch.Tensor, str]:
     """`constant_direction` (d,) of a model directory on a text, and the name of its output rows.
 
     The name is that which separate output rows have, also if the model has none.
-
-    Raises:
-        ModtokError: the model does not fit in memory, or transformers does not open it.
     """
     # Products in bfloat16 are slow on most CPUs.
     model = CausalLM(path, dtype=None if torch.cuda.is_available() else torch.float32)

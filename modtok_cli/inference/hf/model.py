@@ -66,11 +66,7 @@ class HfModel(SlicedModel):
         return sequences * tokens * each
 
     def with_vocabulary(self, inputs: Side, outputs: Side = None) -> SlicedModel:
-        """The model itself: it has one vocabulary.
-
-        Raises:
-            UsageError: languages are named that are not its own.
-        """
+        """The model itself: it has one vocabulary."""
         self.source.vocabularies(inputs, outputs)
         return self
 

@@ -53,12 +53,7 @@ class Selection:
     def ids(
         self, model: ModelDirectory, *, reading: Reading = Reading(), progress: Progress = SILENT
     ) -> Int32Array:
-        """The ids to keep, ascending, with all that these tokens are built from.
-
-        Raises:
-            UsageError: nothing is selected, an unknown language, or an unusable budget.
-            ModtokError: a file is missing or damaged.
-        """
+        """The ids to keep, ascending, with all that these tokens are built from."""
         if not (self.languages or self.texts or self.keep):
             raise UsageError(
                 "no tokens selected",
@@ -130,11 +125,7 @@ class Selection:
 
 
 def read_keep_list(path: Path) -> Int32Array:
-    """Token ids of a file, ascending: a JSON list of numbers, or a number per line.
-
-    Raises:
-        ModtokError: it holds anything else; names the line or the entry.
-    """
+    """Token ids of a file, ascending: a JSON list of numbers, or a number per line."""
     text = read_file(path)
     try:
         ids = orjson.loads(text) if text.lstrip()[:1] == b"[" else [*map(int, text.split())]
@@ -162,10 +153,6 @@ def slice_directory(
     """Write the model in the directory `path` with the selected tokens to `output`.
 
     `verify`: see `ModelDirectory.slice`.
-
-    Raises:
-        UsageError: nothing selected, the output exists, or the model cannot be sliced.
-        ModtokError: a file is damaged, the file system refuses, or the result is not the model.
     """
     check_output(output, NAME, force=force)
     model = ModelDirectory(path)

@@ -18,7 +18,7 @@ from modtok_cli.inference.run.backbone import DTYPES, build_backbone
 from modtok_cli.inference.vocabularies import Ends, Side, Vocabularies, is_full, names_exactly
 from modtok_cli.modular.adopted.adopt import read_tokenizer_file
 from modtok_cli.modular.adopted.segmenter import Library
-from modtok_cli.modular.encoding.library import LibraryEncoder
+from modtok_cli.modular.encoding.external import LibraryEncoder
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
@@ -31,9 +31,6 @@ class HfSource:
 
     `HfModel` runs any architecture. Shape, tables and backbone, which an export needs, exist for
     those of `architectures`.
-
-    Raises:
-        UsageError: it is none, or has no tokenizer.json.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,11 +39,7 @@ class HfSource:
 
     @cached_property
     def tokenizer(self) -> Subtokenizer:
-        """The model's own tokenizer, with its own ids.
-
-        Raises:
-            UsageError: its type is not supported.
-        """
+        """The model's own tokenizer, with its own ids."""
         file = self.path / TOKENIZER
         tokenizer = open_bytes(read_file(file), str(file), str(file))
         return tokenizer if isinstance(tokenizer, Subtokenizer) else self.library_tokenizer
@@ -85,11 +78,7 @@ class HfSource:
         return self.opened().longest
 
     def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
-        """Its vocabulary on both sides.
-
-        Raises:
-            UsageError: other languages than its own are named.
-        """
+        """Its vocabulary on both sides."""
         own = self.languages
         for side in (inputs, outputs):
             if side is not None and not is_full(side) and not names_exactly(side, own):
@@ -124,19 +113,11 @@ class HfSource:
 
     @cached_property
     def shape(self) -> Shape:
-        """The model without its tables.
-
-        Raises:
-            UsageError: its architecture is not supported.
-        """
+        """The model without its tables."""
         return self._directory.shape
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
-        """Rows of the tokens, without those that only fill the table up.
-
-        Raises:
-            ModtokError: a token has no row.
-        """
+        """Rows of the tokens, without those that only fill the table up."""
         size, rows = self.library_tokenizer.size, self._directory.config.get("vocab_size")
         if type(rows) is not int or rows < size:
             raise ModtokError(
@@ -159,11 +140,7 @@ class HfSource:
         return build_backbone(self.shape, weights, str(self.path), context=context).to(device)
 
     def ends(self) -> Ends:
-        """The tokens that begin and end a text, and whether the tokenizer adds the first.
-
-        Raises:
-            UsageError: the configuration names no token that ends a text.
-        """
+        """The tokens that begin and end a text, and whether the tokenizer adds the first."""
         token = self._directory.token_id
         end = token("eos_token_id", "bos_token_id")
         if end is None:

@@ -113,11 +113,7 @@ fields of a request to its server, which excludes all other tokens. sglang: the 
 
 
 def check_format(format: str) -> None:
-    """Check that a format exists.
-
-    Raises:
-        UsageError: it does not; names those that do.
-    """
+    """Check that a format exists."""
     if format not in FORMATS:
         raise UsageError(
             f"unknown format '{format}'",

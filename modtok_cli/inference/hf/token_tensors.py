@@ -45,11 +45,7 @@ def quiet() -> Iterator[None]:
 
 
 def open_config(path: Path) -> Any:
-    """The configuration of a model as transformers reads it.
-
-    Raises:
-        ModtokError: transformers does not open it, or is not installed.
-    """
+    """The configuration of a model as transformers reads it."""
     try:
         import torch  # noqa: F401 - shapes need it
         import transformers
@@ -73,11 +69,7 @@ def model_class(config: Any) -> Any:
 
 
 def shapes_of(config: Any, where: Path) -> dict[str, Shape]:
-    """The shape of each tensor of a model, tied ones under all their names.
-
-    Raises:
-        ModtokError: transformers does not build it.
-    """
+    """The shape of each tensor of a model, tied ones under all their names."""
     import torch
 
     found = model_class(config)
@@ -143,9 +135,6 @@ class TokenTensors:
 
     Attributes:
         fields: the fields of the configuration that count tokens.
-
-    Raises:
-        ModtokError: transformers does not build the model.
     """
 
     def __init__(self, path: Path, config: Any, size: int) -> None:
@@ -186,12 +175,7 @@ class TokenTensors:
         return found
 
     def axis_of(self, name: str, shape: Shape) -> TokenAxis | None:
-        """The axis of a stored tensor with an index per token; None if it has none.
-
-        Raises:
-            ModtokError: it has the size of the vocabulary, and whether it has an index per token
-                is unknown; or it depends on the vocabulary in another way.
-        """
+        """The axis of a stored tensor with an index per token; None if it has none."""
         names = self.names_of(name, shape)
         found = {tuple(self._changed[other]) for other in names}
         if found == {()} or (not found and not set(shape) & set(self.fields.values())):
@@ -205,11 +189,7 @@ class TokenTensors:
         return axes[0]
 
     def check(self, path: Path, shapes: Mapping[str, tuple[Shape, Shape]]) -> None:
-        """Check the stored shapes of a model with fewer tokens, by name (before, after).
-
-        Raises:
-            ModtokError: one is not that of the model that transformers builds in `path`.
-        """
+        """Check the stored shapes of a model with fewer tokens, by name (before, after)."""
         sliced = shapes_of(open_config(path), path)
         for name, (before, after) in shapes.items():
             expected = {sliced.get(other) for other in self.names_of(name, before)}

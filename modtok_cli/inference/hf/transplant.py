@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import orjson
-from safetensors import SafetensorError, safe_open
 
 from modtok_cli.architectures.hf_directory import (
     CONFIG,
@@ -294,6 +293,7 @@ class _Transplant:
     def _fit(self, path: Path, fit: FitText, counts: tuple[Int64Array, Int64Array]) -> int:
         """Fit the output rows of the model in `path`; returns the bytes that it grew by."""
         import torch
+        from safetensors import safe_open
         from safetensors.torch import save_file
 
         from modtok_cli.inference.hf.fit_outputs import FIRST, first_only, logit_offsets, measure
@@ -328,11 +328,7 @@ class _Transplant:
         return max(tables, key=lambda each: _is_output(each[1]))
 
     def _is_table(self, name: str, shape: tuple[int, ...]) -> bool:
-        """Whether a tensor has a row per token.
-
-        Raises:
-            UsageError: it has an index per token in another place.
-        """
+        """Whether a tensor has a row per token."""
         axis = self.source.layout.axis_of(name, shape)
         if axis is not None and (axis.axis or axis.size != self.source.vocab_size):
             raise UsageError(
@@ -418,6 +414,8 @@ def _with_extra(spelling: Spelling, ids: list[int]) -> Spelling:
 
 
 def _tensors(file: Path) -> Iterator[tuple[str, torch.Tensor]]:
+    from safetensors import SafetensorError, safe_open
+
     try:
         with safe_open(file, framework="pt") as opened:
             for name in opened.keys():  # noqa: SIM118 - not a mapping

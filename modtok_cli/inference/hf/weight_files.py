@@ -56,11 +56,7 @@ class Cut(NamedTuple):
 
 
 class WeightFiles:
-    """The safetensors files of a model directory.
-
-    Raises:
-        ModtokError: there is none, or a header is damaged; names the file.
-    """
+    """The safetensors files of a model directory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -93,9 +89,6 @@ class WeightFiles:
         """Copy the files to `output`, of the tensors in `select` what is to keep only.
 
         Memory: one buffer, whatever the model's size. Returns bytes of all tensors written.
-
-        Raises:
-            OSError: the file system refused.
         """
         total, where = 0, {}
         for file in self.files:
@@ -174,11 +167,7 @@ def _blocks(source: int, tensor: StoredTensor, cut: Cut | None) -> Iterator[byte
 
 
 def _header(file: Path) -> tuple[list[StoredTensor], dict[str, str]]:
-    """The tensors of a file by position, and its metadata.
-
-    Raises:
-        ModtokError: it is no safetensors file, or damaged.
-    """
+    """The tensors of a file by position, and its metadata."""
     try:
         with open(file, "rb") as handle:
             length = int.from_bytes(handle.read(8), "little")

@@ -47,11 +47,7 @@ def empty_backbone(shape: Shape, config: Any) -> Any:
 def build_backbone(
     shape: Shape, weights: Mapping[str, torch.Tensor], where: str, *, context: int
 ) -> Any:
-    """The transformers backbone with these weights and no table: it is fed embeddings.
-
-    Raises:
-        ModtokError: a weight is missing, unknown or of another size.
-    """
+    """The transformers backbone with these weights and no table: it is fed embeddings."""
     dtype = next(iter(weights.values())).dtype
     config = backbone_config(shape, vocabulary=1, context=context, end=0, dtype=dtype)
     model = empty_backbone(shape, config)
@@ -75,11 +71,7 @@ def build_backbone(
 
 
 def check_range(tensors: Mapping[str, torch.Tensor], dtype: str) -> None:
-    """Refuse weights that would become infinite in `dtype`.
-
-    Raises:
-        UsageError: names the first such tensor.
-    """
+    """Refuse weights that would become infinite in `dtype`."""
     largest = torch.finfo(getattr(torch, dtype)).max
     for name, tensor in tensors.items():
         if tensor.numel() and float(tensor.detach().abs().max()) > largest:

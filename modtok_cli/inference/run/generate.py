@@ -97,12 +97,7 @@ class Generator:
 
     @cached_property
     def _references(self) -> dict[str, Reference]:
-        """References by language.
-
-        Raises:
-            UsageError: a slice or another model, and no directory of references.
-            ModtokError: there is none.
-        """
+        """References by language."""
         from modtok_cli.inference.slice.run import RunSource
 
         source = self.model.source
@@ -140,10 +135,6 @@ class Generator:
         Returns:
             A row per prompt, in order: prompt, text, langs (subset that read it), tokens,
             prompt_tokens, reason; routed: whether langs were chosen by the prompt, and lead.
-
-        Raises:
-            UsageError: a prompt that is too long, or a language that the run does not have.
-            ModtokError: the batch does not fit into memory.
         """
         from modtok_cli.inference.run.decode import generate as continued
 
@@ -231,11 +222,7 @@ def _located(
 
 
 def read_prompts(lines: Iterable[bytes], where: str = "standard input") -> Iterator[Prompt]:
-    """Prompts from JSON lines: {"prompt": "…"}, optionally with "langs": ["fr"] or "fr,en".
-
-    Raises:
-        ModtokError: a line is not such an object; names it.
-    """
+    """Prompts from JSON lines: {"prompt": "…"}, optionally with "langs": ["fr"] or "fr,en"."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -368,12 +355,14 @@ def generate(
         generator, codes = model, optional_languages(languages)
         langs = None if codes is None else tuple(codes)
     else:
-        generator = Generator(
-            Path(model),
-            *sides(languages, inputs, outputs),
-            tokenizer=optional_path(tokenizer),
+        generator = load_generator(
+            model,
+            languages,
+            inputs=inputs,
+            outputs=outputs,
+            tokenizer=tokenizer,
             step=step,
-            references=optional_path(references),
+            references=references,
             progress=progress,
         )
     texts = [prompts] if isinstance(prompts, str) else prompts

@@ -21,7 +21,7 @@ from modtok_cli.base.memory import check_memory
 from modtok_cli.inference.vocabularies import Side, Vocabularies
 from modtok_cli.modular.segmenters.chunks import may_span_words
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.counter import split_words
+from modtok_cli.text.counts import split_words
 from modtok_cli.text.pretokenizer import PHRASES
 
 if TYPE_CHECKING:
@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 
 def check_device_memory(need: int, device: torch.device, work: str, remedy: str) -> None:
-    """Check `need` bytes against the free memory of the device or, on a CPU, of the machine.
-
-    Raises:
-        ModtokError: they are not free; names both numbers.
-    """
+    """Check `need` bytes against the free memory of the device or, on a CPU, of the machine."""
     if device.type != "cuda":
         check_memory(need, work, remedy)
         return
@@ -103,11 +99,7 @@ class SlicedModel:
         return self.source.shape.scoring_bytes(sequences, tokens, self.dtype.itemsize)
 
     def check_batch(self, sequences: int, tokens: int) -> None:
-        """Check a batch to be scored, of `sequences` × `tokens`.
-
-        Raises:
-            ModtokError: it does not fit into the device's memory.
-        """
+        """Check a batch to be scored, of `sequences` × `tokens`."""
         check_device_memory(
             self.scoring_bytes(sequences, tokens),
             self.device,

@@ -97,10 +97,6 @@ def joined() -> Iterator[Processes]:
     """The processes that torchrun's environment variables name, until the block ends.
 
     If one of them ends before, all end with an error that names it.
-
-    Raises:
-        UsageError: the variables are invalid.
-        ModtokError: the other processes cannot be reached.
     """
     from modtok_cli.training.distributed.ranks import pick_device, start_equals, stop_ranks
     from modtok_cli.training.distributed.watchdog import Watchdog, end_process

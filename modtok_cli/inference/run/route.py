@@ -67,11 +67,7 @@ def route(
 def routing_references(
     tokenizer: Path, languages: Sequence[str], directory: Path | None = None
 ) -> dict[str, Reference]:
-    """The references in a tokenizer directory for the languages of a model.
-
-    Raises:
-        ModtokError: none exist.
-    """
+    """The references in a tokenizer directory for the languages of a model."""
     references = References(directory or tokenizer / "references")
     found = {name: references[name] for name in references.languages if name in languages}
     if not found:

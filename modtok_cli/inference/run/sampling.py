@@ -59,11 +59,7 @@ Seed = Annotated[int, Option("Random seed.", metavar="N", low=0)]
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How to choose tokens and when to stop; `past_end` continues after an end of text.
-
-    Raises:
-        UsageError: a value out of range.
-    """
+    """How to choose tokens and when to stop; `past_end` continues after an end of text."""
 
     max_tokens: MaxTokens = 128
     temperature: Temperature = 0.0

@@ -90,11 +90,7 @@ _PlainFields = make_dataclass("_PlainFields", [(each.name, each.type) for each i
 
 
 def read_facts(directory: Path) -> SliceFacts:
-    """Read `modtok.json`.
-
-    Raises:
-        ModtokError: it is missing, damaged or of another format.
-    """
+    """Read `modtok.json`."""
     file = directory / NAME
     try:
         document = orjson.loads(read_bounded(file))
@@ -161,12 +157,7 @@ class SliceSource:
         self.signature = f"{facts.tokenizer}/{facts.step}"
 
     def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
-        """Both sides of the slice.
-
-        Raises:
-            UsageError: other languages than its own.
-            ModtokError: a tokenizer is damaged or does not fit.
-        """
+        """Both sides of the slice."""
         facts = self.facts
         for side, own, full in (
             (inputs, facts.inputs, facts.full_inputs),

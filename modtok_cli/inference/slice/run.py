@@ -96,11 +96,7 @@ class RunSource:
         return self._subsets.of(tuple(name for name in self.languages if name in wanted))
 
     def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
-        """Both sides by their languages.
-
-        Raises:
-            UsageError: a language that the run does not have.
-        """
+        """Both sides by their languages."""
         reading = self.side(inputs)
         writing = reading if outputs is None else self.side(outputs)
         return Vocabularies(reading, reading if writing.languages == reading.languages else writing)
@@ -151,11 +147,7 @@ class RunSource:
         return rows
 
     def parameters(self) -> dict[str, torch.Tensor]:
-        """Parameters of the backbone under their transformers names, whole, in float32.
-
-        Raises:
-            ModtokError: the checkpoint is damaged.
-        """
+        """Parameters of the backbone under their transformers names, whole, in float32."""
         try:
             names = [name for name in self._shards[0].names if name.startswith(_BACKBONE)]
             parameters = {
@@ -203,11 +195,6 @@ def open_run(
 
     The tokenizer with the run's signature is `tokenizer`, or in the run, its workspace or the
     current directory.
-
-    Raises:
-        UsageError: not a run, no such step, a checkpoint of another step, or no tokenizer with
-            that signature.
-        ModtokError: a file is damaged.
     """
     path = Path(path)
     root = run_of(path)

@@ -90,13 +90,7 @@ def sliced(
     force: bool,
     progress: Progress = SILENT,
 ) -> SliceReport:
-    """Extract the model of some languages, for reading and for writing, from a run.
-
-    Raises:
-        UsageError: a language that the run does not have, no run, an existing output, weights
-            out of range of the dtype.
-        ModtokError: the run is damaged.
-    """
+    """Extract the model of some languages, for reading and for writing, from a run."""
     check_output(output, NAME, force=force)
     if not is_run(path):
         raise UsageError(
@@ -121,12 +115,7 @@ def extended(
     *,
     force: bool,
 ) -> SliceReport:
-    """Add languages to the slice in `path` from its run; `output` may be the slice itself.
-
-    Raises:
-        UsageError: as `sliced`, or no slice.
-        ModtokError: run or slice are damaged, or the slice is from another checkpoint.
-    """
+    """Add languages to the slice in `path` from its run; `output` may be the slice itself."""
     check_output(output, NAME, force=force or output.resolve() == path.resolve())
     facts, source = _origin(path, run, tokenizer, step)
     added = source.tokenizer.resolve(languages)

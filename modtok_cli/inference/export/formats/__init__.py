@@ -24,11 +24,7 @@ def export_formats() -> tuple[str, ...]:
 
 
 def export_format(name: str) -> ExportFormat:
-    """The format of that name.
-
-    Raises:
-        UsageError: the name is unknown.
-    """
+    """The format of that name."""
     try:
         format: ExportFormat = _FORMATS.load(name)
     except KeyError:
