@@ -45,7 +45,7 @@ class StudyFile:
             "command": command,
             "signature": self.signature,
         }
-        self.units: dict[str, list[Row]] = {}
+        self._units: dict[str, list[Row]] = {}
 
     def run(
         self,
@@ -66,7 +66,7 @@ class StudyFile:
         self.resume(force, progress)
         with progress.task(what, total=len(units), unit=unit) as task:
             for name, measure in units.items():
-                if name not in self.units:
+                if not self.has(name):
                     self.add(name, measure())
                 task.advance(1)
         return self.finish(list(units))
@@ -94,13 +94,13 @@ class StudyFile:
 
     def resume(self, force: bool, progress: Progress) -> None:
         """Load the units of an interrupted run, or start."""
-        self.units = {} if force else self._read_partial()
-        if self.units:
-            progress.note(f"resuming: {len(self.units)} units are done")
+        self._units = {} if force else self._read_partial()
+        if self._units:
+            progress.note(f"resuming: {len(self._units)} units are done")
         self.output.parent.mkdir(parents=True, exist_ok=True)
         # Rewritten, to remove an incomplete unit at the end.
         lines = [orjson.dumps(self.header)]
-        for unit, rows in self.units.items():
+        for unit, rows in self._units.items():
             lines += _unit_lines(unit, rows)
         write_bytes(self.partial, b"\n".join(lines) + b"\n")
 
@@ -131,13 +131,17 @@ class StudyFile:
                 waiting.append(row)
         return units
 
+    def has(self, unit: str) -> bool:
+        """Whether a unit is done."""
+        return unit in self._units
+
     def rows_of(self, unit: str) -> list[Row]:
         """Rows of a finished unit."""
-        return self.units[unit]
+        return self._units[unit]
 
     def add(self, unit: str, rows: Sequence[Row]) -> None:
         """Save the rows of a unit; they are on disk when this returns."""
-        self.units[unit] = list(rows)
+        self._units[unit] = list(rows)
         with open(self.partial, "ab") as handle:
             handle.write(b"\n".join(_unit_lines(unit, rows)) + b"\n")
             handle.flush()
@@ -145,7 +149,7 @@ class StudyFile:
 
     def finish(self, units: Sequence[str]) -> list[Row]:
         """Write the output with the units in this order; returns its rows."""
-        rows = [{**row, "signature": self.signature} for unit in units for row in self.units[unit]]
+        rows = [{**row, "signature": self.signature} for unit in units for row in self._units[unit]]
         lines = [orjson.dumps(self.header), *map(orjson.dumps, rows)]
         write_bytes(self.output, b"\n".join(lines) + b"\n")
         self.partial.unlink(missing_ok=True)

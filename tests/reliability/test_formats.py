@@ -196,12 +196,12 @@ def test_damaged_unit_of_study_is_recomputed(tmp_path: Path) -> None:
     study.partial.write_bytes(text.replace(b"1.5", b"1.7"))
     again = StudyFile(tmp_path / "s.jsonl", "toy", {}, "modtok study toy")
     again.resume(False, Silent())
-    assert "a" in again.units
-    assert "b" not in again.units
+    assert again.has("a")
+    assert not again.has("b")
     for line in (b"[1]\n", b"3\n", b'{"closes": [1]}\n'):
         study.partial.write_bytes(text + line)
         again.resume(False, Silent())
-        assert "b" in again.units
+        assert again.has("b")
 
 
 def test_wrong_values_in_rows_omit_only_their_section(sound: Path, tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def _half_study(path: Path) -> None:
     study = StudyFile(path.parent / "half.jsonl", "toy", {"seed": 1}, "modtok study toy")
     study.resume(False, SILENT)
     for unit in ("a", "b"):
-        if unit in study.units:
+        if study.has(unit):
             assert study.rows_of(unit) == [{"unit": unit, "nsl": 1.25}] * 3, "other rows"
 
 
@@ -211,12 +211,12 @@ def _parallel(path: Path) -> None:
 
 
 def _compared(path: Path) -> None:
-    from modtok_cli.evaluate.compare import compare
+    from modtok_cli.evaluate.compare import compare_files
 
-    for row in compare(path, path):
+    for row in compare_files(path, path):
         assert row["difference"] == 0
         assert row["p"] == 1
-    compare(SAMPLES / "kept.jsonl", path)
+    compare_files(SAMPLES / "kept.jsonl", path)
 
 
 def _corpus_report(path: Path) -> None:
