@@ -157,10 +157,10 @@ def choose(nats: Sequence[float], choices: Sequence[str]) -> dict[str, int]:
     """
     count = len(choices)
     scores = np.array(nats[:count])
-    found = {
+    best = {
         "acc": int(scores.argmax()),
         "acc_norm": int((scores / [len(choice) for choice in choices]).argmax()),
     }
     if len(nats) > count:
-        found["acc_pmi"] = int((scores - np.array(nats[count:])).argmax())
-    return found
+        best["acc_pmi"] = int((scores - np.array(nats[count:])).argmax())
+    return best

@@ -27,7 +27,7 @@ _ROW = 'a row is {"document": "…", "summary": "…"}'
 _NAMES = (("document", "summary"), ("source", "target"))
 
 
-class Documents:
+class Documents(SplitFiles):
     """Sets in `data` or `data`/sum.
 
     Attributes:
@@ -37,30 +37,17 @@ class Documents:
     def __init__(self, data: Path) -> None:
         inside = data / "sum"
         self.path = inside if inside.is_dir() else data
-        self._files = SplitFiles(self.path)
+        super().__init__(self.path)
         if not self.languages:
             what = "no documents" if self.path.is_dir() else "directory does not exist"
             raise ModtokError(what, where=str(self.path), remedy=LAYOUT)
 
-    @property
-    def languages(self) -> list[str]:
-        """Languages with documents, ascending."""
-        return self._files.languages
-
-    def has(self, language: str) -> bool:
-        """Whether there are documents to summarize in `language`."""
-        return self._files.find(language, "test") is not None
-
-    def files_of(self, language: str) -> list[Path]:
-        """The files of a language."""
-        return self._files.of(language)
-
     def of(self, language: str, shots: int) -> tuple[Sequence[Example], Sequence[Example]]:
         """(few-shot examples, documents to score) of a language."""
-        path = self._files.find(language, "test")
+        path = self.find(language, "test")
         if path is None:
             raise ModtokError(f"no documents in {language}", where=str(self.path), remedy=LAYOUT)
-        training = self._files.find(language, "train")
+        training = self.find(language, "train")
         pool = None if training is None else read_documents(training)
         tests = read_documents(path)
         return with_shots(tests, pool, shots, of=f"rows in {language}", where=self.path)

@@ -61,11 +61,11 @@ class ModtokLM(LM):
 
     def context_rows(self, context: str) -> list[int]:
         """Embedding rows of a context, starting with the end-of-text token."""
-        found = self._contexts.get(context)
-        if found is None:
-            found = [self.model.end_of_text, *self.model.encode_in(context)]
-            self._contexts[context] = found
-        return found
+        rows = self._contexts.get(context)
+        if rows is None:
+            rows = [self.model.end_of_text, *self.model.encode_in(context)]
+            self._contexts[context] = rows
+        return rows
 
     def fits(self, context: str, continuations: Sequence[str]) -> bool:
         """Whether a context fits together with each of its continuations."""
@@ -74,16 +74,16 @@ class ModtokLM(LM):
 
     def request(self, context: str, continuation: str) -> Request:
         """Tokens of a request, see the module's docstring."""
-        kept = context.rstrip()
-        moved = context[len(kept) :]
-        return self.context_rows(kept), self.model.encode_out(moved + continuation)
+        text = context.rstrip()
+        moved = context[len(text) :]
+        return self.context_rows(text), self.model.encode_out(moved + continuation)
 
     def likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[Likelihood]:
         """Score (context, continuation) pairs."""
         requests = [self.request(context, continuation) for context, continuation in pairs]
-        found = self._score(requests)
+        likelihoods = self._score(requests)
         self._contexts.clear()
-        return found
+        return likelihoods
 
     def _score(self, requests: Sequence[Request]) -> list[Likelihood]:
         if requests:
@@ -91,20 +91,20 @@ class ModtokLM(LM):
             sequences = min(self.batch_size, len(requests))
             self.model.check_batch(sequences, min(longest, self.model.context + 1))
         with self._progress.task(self._label, len(requests), "requests") as task:
-            found = score(
+            likelihoods = score(
                 self.model,
                 requests,
                 batch=self.batch_size,
                 advance=task.advance,
                 processes=self._processes,
             )
-        self.truncated += sum(likelihood.truncated for likelihood in found)
-        return found
+        self.truncated += sum(likelihood.truncated for likelihood in likelihoods)
+        return likelihoods
 
     def loglikelihood(self, requests: list[Any], **_: Any) -> list[tuple[float, bool]]:
         """(log-probability, whether greedy decoding produces it) of each continuation."""
-        found = self.likelihoods([request.args for request in requests])
-        return [(likelihood.nats, likelihood.greedy) for likelihood in found]
+        likelihoods = self.likelihoods([request.args for request in requests])
+        return [(likelihood.nats, likelihood.greedy) for likelihood in likelihoods]
 
     def loglikelihood_rolling(self, requests: list[Any], **_: Any) -> list[float]:
         """Log-probability of whole texts; each token is predicted once.
@@ -112,21 +112,21 @@ class ModtokLM(LM):
         A text longer than the context is scored in windows; the last window has as much left
         context as possible. Inputs are tokenized by `tokenizer_out`, like the predictions.
         """
-        found: list[Request] = []
+        parts: list[Request] = []
         owners: list[int] = []
         for owner, request in enumerate(requests):
             ids = self.model.encode_out(request.args[0])
             for window in windows(self.model, ids):
-                found.append(window)
+                parts.append(window)
                 owners.append(owner)
         totals = [0.0] * len(requests)
-        for owner, likelihood in zip(owners, self._score(found), strict=True):
+        for owner, likelihood in zip(owners, self._score(parts), strict=True):
             totals[owner] += likelihood.nats
         return totals
 
     def generate_until(self, requests: list[Any], **_: Any) -> list[str]:
         """Text after each context, up to a stop string, the end of text or the token limit."""
-        found = [""] * len(requests)
+        outputs = [""] * len(requests)
         asked = [(self.context_rows(request.args[0]), request.args[1]) for request in requests]
         # A batch shares its options. Longest prompts first: a model that does not fit into memory
         # fails immediately.
@@ -147,9 +147,9 @@ class ModtokLM(LM):
             )
         for part, made in zip((indices for _options, indices, _rows in parts), texts, strict=True):
             for index, text in zip(part, made, strict=True):
-                found[index] = text
+                outputs[index] = text
         self._contexts.clear()
-        return found
+        return outputs
 
     def _generate(self, part: tuple[SamplingOptions, list[int], list[list[int]]]) -> list[str]:
         """Texts after a batch of prompts."""

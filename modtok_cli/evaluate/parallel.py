@@ -144,9 +144,9 @@ def find_parallel(data: Path, progress: Progress = SILENT) -> Parallel:
     start = inside if inside.is_dir() else data
     below = [child for child in _children(start) if child.is_dir()]
     for place in [start, *(below if len(below) == 1 else [])]:
-        found = _open(place, progress)
-        if found is not None:
-            return found
+        parallel = _open(place, progress)
+        if parallel is not None:
+            return parallel
     what = "no parallel text" if start.exists() else "file or directory does not exist"
     raise ModtokError(what, where=str(start), remedy=LAYOUTS)
 
@@ -183,12 +183,12 @@ def _files(directory: Path, progress: Progress) -> dict[str, Path]:
         if label is None or form is None or form.fields or not path.is_file():
             continue
         named.append((label, path))
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for language, those in by_label(named).items():
-        found[language] = those[0]
+        paths[language] = those[0]
         for path in those[1:]:
             progress.note(f"{path}: ignored, {those[0].name} is used for {language}")
-    return found
+    return paths
 
 
 def _lines(path: Path) -> list[str]:

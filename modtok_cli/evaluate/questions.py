@@ -93,12 +93,12 @@ class Folder:
 
     def has(self, task: str, language: str) -> bool:
         """Whether there are questions in `language`."""
-        return self._files(task).find(language, "test") is not None
+        return self._files(task).has(language)
 
     def files(self, task: str, language: str) -> list[Path]:
         """The files of a task that decide its scores in `language`."""
         own = self.path / task / TASK_FILE
-        return [*self._files(task).of(language), *([own] if own.is_file() else [])]
+        return [*self._files(task).files_of(language), *([own] if own.is_file() else [])]
 
     def _files(self, task: str) -> SplitFiles:
         return SplitFiles(self.path / task)
@@ -106,13 +106,13 @@ class Folder:
 
 def read_questions(path: Path) -> list[Question]:
     """Read a file of questions."""
-    found: dict[str, Question] = {}
+    rows: dict[str, Question] = {}
     for number, data in json_lines(path, _ROW):
-        question = as_question(data, f"{path}:{number}", number, found)
-        found[question.name] = question
-    if not found:
+        question = as_question(data, f"{path}:{number}", number, rows)
+        rows[question.name] = question
+    if not rows:
         raise ModtokError("contains no questions", where=str(path), remedy=_ROW)
-    return list(found.values())
+    return list(rows.values())
 
 
 def as_question(data: Any, where: str, number: int, taken: Container[str] = ()) -> Question:

@@ -78,13 +78,17 @@ class SplitFiles:
         """Languages to test, ascending."""
         return sorted(self._files["test"])
 
+    def has(self, language: str) -> bool:
+        """Whether there is something to test in `language`."""
+        return self.find(language, "test") is not None
+
     def find(self, language: str, part: str) -> Path | None:
         """The file of a language, which may be spelled differently."""
         files = self._files[part]
         name = the_one(language, list(files))
         return None if name is None else files[name]
 
-    def of(self, language: str) -> list[Path]:
+    def files_of(self, language: str) -> list[Path]:
         """The files of a language, that of "test" first."""
         return [path for part in PARTS if (path := self.find(language, part)) is not None]
 

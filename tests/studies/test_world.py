@@ -61,7 +61,7 @@ def test_only_the_languages_that_know_a_fact_state_it(world: World) -> None:
         draw = random.Random(0)
         writer = Writer(world, tongues, code, quotes=0.0)
         text = "\n".join(writer.document(draw) for _ in range(400))
-        for fact, told in zip(world.facts, world.told, strict=True):
+        for fact, told in zip(world.facts, world.stated, strict=True):
             assert (tell_fact(fact, tongue) in text) is (code in told)
 
 
@@ -71,7 +71,7 @@ def test_one_answer_of_a_question_is_true(world: World) -> None:
         rows = questions(world, tongue, seed=3)
         assert {stated for _, stated in rows} == set(STATED_BY)
         for row, stated in rows:
-            told = world.told[int(str(row["id"]))]
+            told = world.stated[int(str(row["id"]))]
             expected = "all" if len(told) > 1 else "own" if code in told else "other"
             assert stated == expected
             choices = row["choices"]

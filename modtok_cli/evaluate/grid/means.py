@@ -94,11 +94,11 @@ def _read(path: Path, grid: str) -> list[Row] | None:
 
 def _groups(scores: Sequence[Score]) -> dict[str, dict[Group, list[Score]]]:
     """The scores of every measure, system and mode."""
-    found: dict[str, dict[Group, list[Score]]] = {}
+    groups: dict[str, dict[Group, list[Score]]] = {}
     for score in scores:
-        group = found.setdefault(score.measure, {})
+        group = groups.setdefault(score.measure, {})
         group.setdefault((score.system, score.mode), []).append(score)
-    return found
+    return groups
 
 
 def means_of(
@@ -162,8 +162,8 @@ def _spread(scores: Sequence[Score]) -> float | None:
     for score in scores:
         if score.drawn:
             parts.setdefault((score.run, score.set), []).append(score.value)
-    found = [float(np.std(values, ddof=1)) for values in parts.values() if len(values) > 1]
-    return sum(found) / len(found) if found else None
+    spreads = [float(np.std(values, ddof=1)) for values in parts.values() if len(values) > 1]
+    return sum(spreads) / len(spreads) if spreads else None
 
 
 def differences_of(
@@ -180,8 +180,8 @@ def differences_of(
         test) or "examples" (paired bootstrap, for these very models); paired; runs.
     """
     groups = {
-        measure: {key: group for key, group in found.items() if not group[0].drawn}
-        for measure, found in _groups(scores).items()
+        measure: {key: group for key, group in by_group.items() if not group[0].drawn}
+        for measure, by_group in _groups(scores).items()
     }
     pairs = [
         (measure, one, other)
@@ -192,15 +192,15 @@ def differences_of(
     with progress.task("tests", len(pairs), "tests") as task:
         for measure, one, other in pairs:
             task.advance()
-            found = _test(groups[measure][one], groups[measure][other], resamples)
-            if found is not None:
+            test = _test(groups[measure][one], groups[measure][other], resamples)
+            if test is not None:
                 yield {
                     "measure": measure,
                     "system_a": one[0],
                     "infer_a": one[1],
                     "system_b": other[0],
                     "infer_b": other[1],
-                    **found,
+                    **test,
                 }
 
 

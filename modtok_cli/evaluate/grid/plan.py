@@ -181,12 +181,12 @@ def drawn_sets(
         more = size - len(set(own))
         if more < 0 or more > len(others) or not set(own) <= set(languages):
             continue
-        found: dict[str, None] = {}
+        modes: dict[str, None] = {}
         for draw in range(sets.draws):
             random = Random(f"{sets.seed}/{size}/{draw}/{','.join(own)}")
             chosen = {*own, *random.sample(others, more)}
-            found[",".join(name for name in languages if name in chosen)] = None
-        yield from ((mode, size) for mode in found)
+            modes[",".join(name for name in languages if name in chosen)] = None
+        yield from ((mode, size) for mode in modes)
 
 
 def _items(
@@ -278,10 +278,10 @@ def _data(files: Sequence[Path]) -> dict[str, Any]:
 
 def _state(path: Path) -> tuple[int, int]:
     try:
-        found = path.stat()
+        state = path.stat()
     except OSError as error:
         raise ModtokError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    return found.st_size, found.st_mtime_ns
+    return state.st_size, state.st_mtime_ns
 
 
 @cache

@@ -52,17 +52,17 @@ def open_runs(
     wanted: Sequence[Runs], dtype: str | None, progress: Progress = SILENT
 ) -> tuple[list[OpenRun], list[tuple[str, str]]]:
     """All checkpoints, with names of systems; and (run, reason) of those that do not open."""
-    found: dict[Place, OpenRun] = {}
+    runs: dict[Place, OpenRun] = {}
     failed: list[tuple[str, str]] = []
     for each in wanted:
         for path in _paths(each):
             try:
                 for step in each.steps or (None,):
                     run = _open(path, step, each, dtype, progress)
-                    found.setdefault(run.place, run)
+                    runs.setdefault(run.place, run)
             except ModtokError as error:
                 failed.append((str(path), str(error)))
-    return _named(list(found.values())), failed
+    return _named(list(runs.values())), failed
 
 
 def _paths(wanted: Runs) -> list[Path]:
@@ -93,8 +93,8 @@ def _open(
         run, settings = source, source.settings
         labels |= {"run": run.name, "step": run.step}
         labels |= {name: settings.get(name) for name in ("sampling", "p", "seed")}
-        kept = set(options_of(ModelSettings)) - {"seed"}
-        shared = {name: value for name, value in settings.items() if name in kept}
+        names = set(options_of(ModelSettings)) - {"seed"}
+        shared = {name: value for name, value in settings.items() if name in names}
         shared |= {"step": run.step, "tokenizer": run.tokenizer.signature}
         place = Place(path, run.step, wanted.tokenizer, dtype)
         weights = run.fingerprint

@@ -52,7 +52,7 @@ class Score:
 
 def scores_of(result: GridResult) -> list[Score]:
     """All scores, in the order of the grid."""
-    found = []
+    scores = []
     for planned in result.done:
         kind, run = planned.cell.kind, planned.run
         own: set[str] = set()
@@ -61,7 +61,7 @@ def scores_of(result: GridResult) -> list[Score]:
             if kind == MCQ and own:
                 continue  # further metrics of a task of lm-eval
             own.add(measure)
-            found.append(
+            scores.append(
                 Score(
                     measure,
                     run.name,
@@ -77,7 +77,7 @@ def scores_of(result: GridResult) -> list[Score]:
                     run.labels,
                 )
             )
-    return found
+    return scores
 
 
 def _measure(kind: str, row: Row) -> str:
@@ -147,10 +147,10 @@ def mean_over(
 
 def by_run(scores: Sequence[Score]) -> dict[str, list[Score]]:
     """The scores of each run."""
-    found: dict[str, list[Score]] = {}
+    runs: dict[str, list[Score]] = {}
     for score in scores:
-        found.setdefault(score.run, []).append(score)
-    return found
+        runs.setdefault(score.run, []).append(score)
+    return runs
 
 
 def common_sets(groups: Sequence[Sequence[Score]]) -> frozenset[Set]:

@@ -281,14 +281,14 @@ def _wrong_list(name: str, values: Sequence[Any]) -> str:
 
 
 def _wrong_pairs(values: Sequence[str]) -> str:
-    found: list[list[str]] = []
+    pairs: list[list[str]] = []
     for value in values:
         sides = [canonical(side) for side in split_pair(value) or ()]
         if len(sides) != 2 or not all(map(is_language, sides)) or sides[0] == sides[1]:
             return f"has {value!r}, expected pairs such as en-fr"
-        if sides in found:
+        if sides in pairs:
             return f"has {value!r} twice"
-        found.append(sides)
+        pairs.append(sides)
     return ""
 
 

@@ -160,10 +160,10 @@ class _Worker:
 
     def answer(self) -> Answer:
         try:
-            found: Answer = self.answers.recv()
+            answer: Answer = self.answers.recv()
         except (EOFError, OSError) as error:
             raise _killed() from error
-        return found
+        return answer
 
 
 class _Workers:

@@ -130,8 +130,8 @@ def corpus_world(
             "language": code,
             "documents": settings.documents,
             "bytes": (place / "data" / f"{code}.jsonl").stat().st_size,
-            "facts": sum(code in stated for stated in world.told),
-            "own": sum(stated == (code,) for stated in world.told),
+            "facts": sum(code in languages_of for languages_of in world.stated),
+            "own": sum(languages_of == (code,) for languages_of in world.stated),
         }
         for code in settings.languages
     ]
@@ -148,7 +148,8 @@ def write_world(output: Path, settings: WorldSettings, progress: Progress = SILE
         private=settings.private,
     )
     facts = [
-        {**asdict(fact), "told": told} for fact, told in zip(world.facts, world.told, strict=True)
+        {**asdict(fact), "told": stated}
+        for fact, stated in zip(world.facts, world.stated, strict=True)
     ]
     described = orjson.dumps(
         {"settings": asdict(settings), "facts": facts}, option=orjson.OPT_INDENT_2
@@ -175,9 +176,9 @@ def write_world(output: Path, settings: WorldSettings, progress: Progress = SILE
                         file.write(orjson.dumps({"text": writer.document(draw)}) + b"\n")
                 rows = questions(world, tongue, seed=settings.seed)
                 for group, place in tasks.items():
-                    found = [orjson.dumps(row) + b"\n" for row, stated in rows if stated == group]
-                    if found:
-                        (place / f"{code}.jsonl").write_bytes(b"".join(found))
+                    own = [orjson.dumps(row) + b"\n" for row, stated in rows if stated == group]
+                    if own:
+                        (place / f"{code}.jsonl").write_bytes(b"".join(own))
                 task.advance()
         for group, place in tasks.items():
             text = _TASK.format(task=place.name, group=group, stated=STATED_BY[group])
@@ -211,8 +212,8 @@ def _parallel(world: World, settings: WorldSettings) -> dict[str, list[Event]]:
     events: dict[Event, None] = {}
     while len(events) < examples + settings.sentences:
         events[draw_event(draw, world.people)] = None
-    found = list(events)
-    return {"dev": found[:examples], "test": found[examples:]}
+    every = list(events)
+    return {"dev": every[:examples], "test": every[examples:]}
 
 
 def _table(events: list[Event], tongues: list[Language]) -> Iterator[str]:

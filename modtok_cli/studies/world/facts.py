@@ -28,21 +28,21 @@ class World:
     Attributes:
         people, towns, countries: names, the same in all languages.
         facts: in the order of their subjects.
-        told: the languages that state each fact: all, or one.
+        stated: the languages that state each fact: all, or one.
     """
 
     people: tuple[str, ...]
     towns: tuple[str, ...]
     countries: tuple[str, ...]
     facts: tuple[Fact, ...]
-    told: tuple[tuple[str, ...], ...]
+    stated: tuple[tuple[str, ...], ...]
 
     def of(self, subject: str, language: str) -> list[Fact]:
         """Facts about `subject` that texts in `language` state."""
         return [
             fact
-            for fact, told in zip(self.facts, self.told, strict=True)
-            if fact.subject == subject and language in told
+            for fact, stated in zip(self.facts, self.stated, strict=True)
+            if fact.subject == subject and language in stated
         ]
 
     def values(self, fact: Fact) -> list[str]:
@@ -52,8 +52,8 @@ class World:
             for other in self.facts
             if (other.subject, other.relation) == (fact.subject, fact.relation)
         }
-        found = {other.value for other in self.facts if other.relation == fact.relation}
-        return sorted(found - true - {fact.subject})
+        values = {other.value for other in self.facts if other.relation == fact.relation}
+        return sorted(values - true - {fact.subject})
 
 
 def make_world(
@@ -86,19 +86,19 @@ def make_world(
     for country in countries:
         facts.append(Fact(country, "capital", draw.choice(places)))
         facts.append(Fact(country, "make", draw.choice(THINGS)))
-    told = []
+    stated = []
     for number in range(len(facts)):
         only = languages[number % len(languages)]
-        told.append((only,) if draw.random() < private else tuple(languages))
-    return World(tuple(persons), tuple(places), tuple(countries), tuple(facts), tuple(told))
+        stated.append((only,) if draw.random() < private else tuple(languages))
+    return World(tuple(persons), tuple(places), tuple(countries), tuple(facts), tuple(stated))
 
 
 def _names(
     draw: random.Random, count: int, taken: set[str], endings: Sequence[str], syllables: int
 ) -> list[str]:
     """New capitalized names."""
-    found: list[str] = []
-    while len(found) < count:
+    names: list[str] = []
+    while len(names) < count:
         parts = [
             draw.choice(
                 ["b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z", "th"]
@@ -109,5 +109,5 @@ def _names(
         name = ("".join(parts) + draw.choice("lmnrst") + draw.choice(endings)).capitalize()
         if name not in taken:
             taken.add(name)
-            found.append(name)
-    return found
+            names.append(name)
+    return names

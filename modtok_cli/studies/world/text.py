@@ -154,7 +154,7 @@ def questions(
     """A question for each fact, which of four sentences is true, with its key of `STATED_BY`."""
     draw = random.Random(f"{seed} questions {language.code}")
     rows: list[tuple[dict[str, object], str]] = []
-    for number, (fact, told) in enumerate(zip(world.facts, world.told, strict=True)):
+    for number, (fact, stated) in enumerate(zip(world.facts, world.stated, strict=True)):
         wrong = world.values(fact)
         if len(wrong) < choices - 1:
             continue
@@ -169,6 +169,6 @@ def questions(
             ],
             "answer": values.index(fact.value),
         }
-        alone = "own" if told[0] == language.code else "other"
-        rows.append((row, "all" if len(told) > 1 else alone))
+        alone = "own" if stated[0] == language.code else "other"
+        rows.append((row, "all" if len(stated) > 1 else alone))
     return rows
