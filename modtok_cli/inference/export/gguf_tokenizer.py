@@ -219,7 +219,7 @@ def _add_names(writer: Any, file: TokenizerFile) -> list[str]:
 def _adopted(tokenizer: Subtokenizer, file: TokenizerFile, where: str) -> GgufTokenizer:
     if not file.form.is_native:
         raise UsageError(
-            "llama.cpp has no known equal of this tokenizer", where=where, remedy=_CONVERTER
+            "llama.cpp has no equivalent of this tokenizer", where=where, remedy=_CONVERTER
         )
     if file.form.of_characters:
         return AdoptedPieces(tokenizer, file)
