@@ -19,7 +19,7 @@ from tokenizers import Regex, pre_tokenizers
 from benchmarks.common import best_seconds, emit
 from modtok_cli import __version__
 from modtok_cli.text.corpus import count_corpus
-from modtok_cli.text.counter import WordCounter
+from modtok_cli.text.counts import WordCounter
 from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.readers import read_documents, read_spans
 

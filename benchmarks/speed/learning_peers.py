@@ -43,7 +43,7 @@ Learn = Callable[[int], list[bytes]]
 
 def ours(documents: Sequence[bytes], file: Path) -> Learn:
     from modtok_cli.learn.sequential import learn_bpe
-    from modtok_cli.text.counter import WordCounter
+    from modtok_cli.text.counts import WordCounter
 
     def learn(k: int) -> list[bytes]:
         counter = WordCounter(find_pretokenizer("gpt2"))

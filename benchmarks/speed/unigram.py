@@ -21,8 +21,7 @@ from modtok_cli.construct.unigram_models import read_language_model
 from modtok_cli.learn.em import FLOOR_COUNT, Expectation, maximize, uniform_start
 from modtok_cli.learn.pieces import LearnedPieces, unite
 from modtok_cli.text.corpus import count_languages
-from modtok_cli.text.counter import count_documents
-from modtok_cli.text.counts import WordCounts, merge_counts
+from modtok_cli.text.counts import WordCounts, count_documents, merge_counts
 from modtok_cli.text.pretokenizer import UNIGRAM
 from modtok_cli.text.readers import read_documents
 

@@ -49,8 +49,7 @@ from modtok_cli.learn.prune import (
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.counter import count_documents
-from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.counts import WordCounts, count_documents
 from modtok_cli.text.pretokenizer import BPE, PHRASES, PretokenizerName
 from modtok_cli.text.reading import Reading
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.text.counter import split_words
+from modtok_cli.text.counts import split_words
 from modtok_cli.text.languages import language_list
 from modtok_cli.text.reading import Reading
 

@@ -25,7 +25,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, run_stages
 from modtok_cli.corpus.plan import check_name, read_json
 from modtok_cli.text.corpus import count_into
-from modtok_cli.text.counter import WordCounter
+from modtok_cli.text.counts import WordCounter
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.rewriting import restore_pretokenizer

@@ -20,42 +20,39 @@ if TYPE_CHECKING:
 _FLAG = "--eval-tasks"
 
 
-class TrainingTasks:
-    """A `TaskEvaluator` for tasks in local files, with the scores of `modtok eval mcq`."""
+def check_tasks(config: Config, languages: Sequence[str]) -> list[str]:
+    """Check that there are questions; returns what is missing, in sentences."""
+    if find_spec("lm_eval") is None:
+        raise UsageError(
+            "lm_eval is not installed", where=_FLAG, remedy="pip install 'modtok[eval]'"
+        )
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):  # all data is local
+        os.environ.setdefault(name, "1")
+    from modtok_cli.evaluate.mcq import check_local
 
-    def check(self, config: Config, languages: Sequence[str]) -> list[str]:
-        """Check that there are questions; returns what is missing, in sentences."""
-        if find_spec("lm_eval") is None:
-            raise UsageError(
-                "lm_eval is not installed", where=_FLAG, remedy="pip install 'modtok[eval]'"
-            )
-        for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):  # all data is local
-            os.environ.setdefault(name, "1")
-        from modtok_cli.evaluate.mcq import check_local
+    return check_local(config.eval_tasks_data, languages, _settings(config))
 
-        return check_local(config.eval_tasks_data, languages, _settings(config))
 
-    def evaluate(
-        self,
-        config: Config,
-        run: Path,
-        step: int,
-        languages: Sequence[str],
-        *,
-        device: torch.device,
-        progress: Progress,
-    ) -> list[Mapping[str, Any]]:
-        """The rows of `modtok eval mcq` on the checkpoint of a step; [] without questions."""
-        from modtok_cli.evaluate.mcq import answer, languages_with_questions
-        from modtok_cli.evaluate.models import open_models
+def evaluate_tasks(
+    config: Config,
+    run: Path,
+    step: int,
+    languages: Sequence[str],
+    *,
+    device: torch.device,
+    progress: Progress,
+) -> list[Mapping[str, Any]]:
+    """The rows of `modtok eval mcq` on the checkpoint of a step; [] without questions."""
+    from modtok_cli.evaluate.mcq import answer, languages_with_questions
+    from modtok_cli.evaluate.models import open_models
 
-        data, settings = config.eval_tasks_data, _settings(config)
-        chosen = languages_with_questions(data, languages, settings)
-        if not chosen:
-            return []
-        models = open_models(run, step=step, device=device, progress=progress)
-        evaluation = answer(models, chosen, data, None, settings)
-        return [result.as_row() for result in evaluation.results]
+    data, settings = config.eval_tasks_data, _settings(config)
+    chosen = languages_with_questions(data, languages, settings)
+    if not chosen:
+        return []
+    models = open_models(run, step=step, device=device, progress=progress)
+    evaluation = answer(models, chosen, data, None, settings)
+    return [result.as_row() for result in evaluation.results]
 
 
 def _settings(config: Config) -> McqSettings:

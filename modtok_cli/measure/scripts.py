@@ -52,7 +52,7 @@ class Scripts:
 def scripts_of(counts: WordCounts) -> Scripts:
     """Scripts of a text, every occurrence counted.
 
-    >>> from modtok_cli.text.counter import count_documents
+    >>> from modtok_cli.text.counts import count_documents
     >>> scripts_of(count_documents(["日本 a".encode()])).syllabic
     0.5
     """

@@ -211,29 +211,32 @@ def _check_digest(sha256: str, directory: Path, name: str, manifest: Mapping[str
         )
 
 
+def _references(directory: Path) -> tuple[Mapping[str, Any], dict[str, str]]:
+    """The manifest, and the files of monolingual references by language, in training order."""
+    manifest = manifests.read_manifest(directory)
+    names = {row["language"]: row.get("reference") for row in manifest["languages"]}
+    return manifest, {language: name for language, name in names.items() if name is not None}
+
+
 def reference_languages(directory: Path) -> list[str]:
     """Languages that the directory holds a monolingual reference of, in training order."""
-    manifest = manifests.read_manifest(Path(directory))
-    return [row["language"] for row in manifest["languages"] if row.get("reference") is not None]
+    return list(_references(Path(directory))[1])
 
 
 def read_reference(directory: Path, language: str) -> bytes:
     """Content of the monolingual `tokenizer.json` of a language."""
     directory = Path(directory)
-    manifest = manifests.read_manifest(directory)
-    for row in manifest["languages"]:
-        if row["language"] == language and row.get("reference") is not None:
-            return read_checked(directory, row["reference"], manifest)
-    there = ", ".join(reference_languages(directory)) or "none"
-    raise UsageError(
-        f"no monolingual reference of '{language}' (there: {there})",
-        where=str(directory),
-        remedy="learn again without --no-references, or give one",
-    )
+    manifest, names = _references(directory)
+    if language not in names:
+        raise UsageError(
+            f"no monolingual reference of '{language}' (there: {', '.join(names) or 'none'})",
+            where=str(directory),
+            remedy="learn again without --no-references, or give one",
+        )
+    return read_checked(directory, names[language], manifest)
 
 
 def read_references(directory: Path) -> dict[str, bytes]:
     """All monolingual references, language → content."""
-    return {
-        language: read_reference(directory, language) for language in reference_languages(directory)
-    }
+    manifest, names = _references(directory)
+    return {lang: read_checked(directory, name, manifest) for lang, name in names.items()}

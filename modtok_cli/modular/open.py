@@ -78,11 +78,13 @@ class Tokenizer(Protocol):
 
 
 ModularSource = Annotated[
-    "FilePath | ModularTokenizer",
+    FilePath | ModularTokenizer,
     Option(
-        "A modular tokenizer or its directory.",
+        "Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, or - (stdin).",
         flags="-t --tokenizer",
         kind=str,
+        metavar="TOKENIZER",
+        complete="tokenizers",
         accepts=(
             lambda value: is_path(value) or hasattr(type(value), "subset"),
             "a path or a modular tokenizer",
@@ -94,8 +96,7 @@ ModularSource = Annotated[
 @public
 def load(
     directory: Annotated[
-        FilePath,
-        Option("A directory that one of the learners wrote.", accepts=(is_path, "a path")),
+        FilePath, Option("A directory that one of the learners wrote.", accepts=(is_path, "a path"))
     ],
 ) -> ModularTokenizer:
     """Load and validate a modular tokenizer.

@@ -39,7 +39,7 @@ def frequent_sequences(
     Only sequences whose parts are frequent are counted (Agrawal and Srikant 1994), by sorting:
     time and memory are linear in the bytes of the phrases.
 
-    >>> from modtok_cli.text.counter import count_documents
+    >>> from modtok_cli.text.counts import count_documents
     >>> from modtok_cli.text.pretokenizer import PHRASES
     >>> phrases = count_documents([[b"one of the two, of the three, 4 of the"]], PHRASES)
     >>> frequent_sequences(phrases, 2, least=2)

@@ -13,8 +13,7 @@ from modtok_cli.base.arrays import UInt64Array
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.core.text import hash_spans
 from modtok_cli.text.corpus import count_files
-from modtok_cli.text.counter import WordCounter
-from modtok_cli.text.counts import WordCounts, merge_counts
+from modtok_cli.text.counts import WordCounter, WordCounts, merge_counts
 from modtok_cli.text.parallel import read_each
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.readers import read_spans

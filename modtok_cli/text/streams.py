@@ -30,6 +30,10 @@ _ZSTD_SLICE = 1 << 11
 _ZSTD_WINDOW = 1 << 31  # `zstd --long=31` files open too
 _XZ_MEMORY = 1 << 28  # `xz -9` needs 64 MiB
 
+_REASONS: dict[type[OSError], tuple[str, str]] = {
+    FileNotFoundError: ("no such file", "check the name, or give - to read a pipe"),
+    IsADirectoryError: ("a directory, not a file", "name a file in it"),
+}
 Advance = Callable[[float], None]
 
 
@@ -72,20 +76,11 @@ def _raw(path: str | Path, advance: Advance | None) -> Iterator[bytes]:
     try:
         with open(path, "rb", buffering=0) as handle:
             yield from _pieces(handle, advance)
-    except FileNotFoundError as error:
-        raise ModtokError(
-            "no such file", where=str(path), remedy="check the name, or give - to read a pipe"
-        ) from error
-    except IsADirectoryError as error:
-        raise ModtokError(
-            "a directory, not a file", where=str(path), remedy="name a file in it"
-        ) from error
     except OSError as error:
-        raise ModtokError(
-            f"cannot read: {error.strerror or error}",
-            where=str(path),
-            remedy="check its permissions",
-        ) from error
+        what, remedy = _REASONS.get(
+            type(error), (f"cannot read: {error.strerror or error}", "check its permissions")
+        )
+        raise ModtokError(what, where=str(path), remedy=remedy) from error
 
 
 def _pieces(handle: BinaryIO, advance: Advance | None) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ from modtok_cli.architectures.registry import read_shape
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import shape_of
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.training.data.sampling import Regime
+from modtok_cli.training.data.sampling import Draw, Mixture, Regime, draw
 from modtok_cli.training.model.execution import Execution, InitStd
 from modtok_cli.training.recipe import PRESETS, continued, preset
 from modtok_cli.training.schedule import Schedule
@@ -56,6 +56,11 @@ class Config(RunSettings):
         """Number of consecutive slots that share a draw."""
         share = self.batch_size // replicas
         return {"step": self.batch_size, "rank": share, "micro": self.micro_batch}[self.draw]
+
+    def draws(self, mixture: Mixture, step: int, groups: range) -> list[Draw]:
+        """Language and subtokenizer of groups of sequences in a step."""
+        regime = self.regime
+        return [draw(regime, self.p, mixture, self.seed, step, group) for group in groups]
 
     def sequences(self, replicas: int) -> int:
         """Sequences per forward pass of a rank: `micro_batch`, or a part that divides its share."""

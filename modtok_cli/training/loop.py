@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
+from modtok_cli.base.errors import Stopped
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.training import checkpoint
 from modtok_cli.training.config import evaluation_plan
 from modtok_cli.training.data.stream import BatchStream, StreamPlan
-from modtok_cli.training.distributed.ranks import gather_json, stop_ranks
+from modtok_cli.training.distributed.launch import handling
+from modtok_cli.training.distributed.ranks import Ranks, gather_json, stop_ranks
 from modtok_cli.training.distributed.watchdog import Watchdog
 from modtok_cli.training.heldout import evaluate, evaluate_held_out
 from modtok_cli.training.initial import open_initial
-from modtok_cli.training.interrupt import StopSignals, stopped
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.prepare import Run, prepare, update_config
 from modtok_cli.training.reporting import Reporter, texts_of
@@ -27,7 +31,6 @@ from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.microbatch import Prefetcher
 from modtok_cli.training.settings import OPTIONS, RunSettings
 from modtok_cli.training.step import diverged, train_step
-from modtok_cli.training.tasks import TaskEvaluator
 
 # Bytes of held-out text that are evaluated before a checkpoint is saved.
 _PROBE = 512
@@ -52,19 +55,17 @@ def pretrain(
     resume: bool = False,
     force: bool = False,
     progress: Progress = SILENT,
-    evaluator: TaskEvaluator | None = None,
 ) -> RunReport:
     """Train a model on the languages of `data`, with sampled subtokenizers.
 
-    Under torchrun, srun or `modtok pretrain --gpus N` every process calls it. `evaluator` is
-    required by `eval_tasks`.
+    Under torchrun, srun or `modtok pretrain --gpus N` every process calls it.
 
     Raises:
         ModtokError, UsageError: settings or files are not usable, the disk is full, the loss
             is not finite. The last checkpoint stays.
         Stopped: SIGTERM or SIGINT; a checkpoint was saved.
     """
-    run = prepare(settings, resume=resume, force=force, progress=progress, evaluator=evaluator)
+    run = prepare(settings, resume=resume, force=force, progress=progress)
     try:
         hang_seconds = 60 * run.config.hang_timeout
         with StopSignals() as signals, Watchdog(run.ranks, hang_seconds):
@@ -96,7 +97,7 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
                     save_checkpoint(run, model, feed.stream, now, evaluated=last.get("step") == now)
                 if number:  # a resumed run evaluates the tasks of this step
                     run.checkpointer.wait()
-                    raise stopped(number, now, _resume_command(run))
+                    raise _stopped(number, now, _resume_command(run))
                 if due:
                     run.checkpointer.wait()
                     reporter.tasks(run.tasks.evaluate(now))
@@ -243,6 +244,50 @@ def _describe(run: Run, model: Model) -> str:
         f"{tables:,} in the tables of {run.subtokenizers.size:,} rows; {config.steps:,} steps of "
         f"{config.step_tokens:,} tokens, {config.sampling}, on {where}; "
         f"{evaluation_plan(config, len(run.mixture.languages))}; {run.directory.path}"
+    )
+
+
+class StopSignals:
+    """Context in which the first of `launch.SIGNALS` is only noted; a second one stops at once.
+
+    A run stops at the end of a step, on all ranks together.
+
+    Attributes:
+        received: the signal that was received, 0 if none.
+    """
+
+    def __init__(self) -> None:
+        self.received = 0
+        self._handling = ExitStack()
+
+    def __enter__(self) -> StopSignals:
+        self._handling.enter_context(handling(self._note))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._handling.close()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if not self.received:
+            self.received = number
+            return
+        self._handling.close()
+        signal.raise_signal(number)
+
+    def agreed(self, ranks: Ranks) -> int:
+        """The signal to stop for, the same on all ranks; 0 to continue. A collective."""
+        if ranks.world == 1:
+            return self.received
+        received = torch.tensor([self.received], device=ranks.device)
+        dist.all_reduce(received, op=dist.ReduceOp.MAX)
+        return int(received)
+
+
+def _stopped(number: int, step: int, command: str) -> Stopped:
+    """The error that ends a run whose state after `step` is saved."""
+    name = signal.Signals(number).name
+    return Stopped(
+        f"stopped by {name} after step {step:,}", number, remedy=f"resume with {command}"
     )
 
 

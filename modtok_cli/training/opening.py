@@ -52,10 +52,11 @@ def choose_run(
         _check_path(directory.path)
         return directory, config, []
     directory, then = stored_run(settings)
-    own = directory.path / TOKENIZER
+    own, data = directory.path / TOKENIZER, directory.read_config()["data"]
+    remedy = "give its directory with --data"
     then = replace(
         then,
-        data=settings.data or _find_data(directory),
+        data=settings.data or _find(directory, data, "the text of the run does", remedy),
         tokenizer=own if own.is_dir() else settings.tokenizer or then.tokenizer,
     )
     then = _find_texts(directory, then, settings)
@@ -93,49 +94,37 @@ def places_of_texts(config: Config, run: Path) -> dict[str, dict[str, str]]:
     return {name: places_of(path, run) for name, path in paths.items()}
 
 
-def _find_data(directory: RunDirectory) -> Path:
-    """The directory of the text."""
-    places = directory.read_config()["data"]
-    path = _find(directory, places)
-    if path is None:
-        raise ModtokError(
-            f"the text of the run does not exist in {places['absolute']}",
-            where=str(directory.path),
-            remedy="give its directory with --data",
-        )
-    return path
-
-
 def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) -> Config:
     """The configuration with the directories of `--valid` and the tasks where they are now."""
     moved: dict[str, Path] = {}
     for name, places in directory.read_places().items():
-        tasks = name == _TASKS
-        replaced = (settings.eval_tasks_data, settings.eval_tasks) if tasks else (settings.valid,)
-        path = _find(directory, places)
-        if path is None and all(each is None for each in replaced):
-            text = name.partition("/")[2]
-            raise ModtokError(
-                f"{'the tasks do' if tasks else f'the validation text {text!r} does'} not exist in "
-                f"{places['absolute']}",
-                where=str(directory.path),
-                remedy="give their directory with --eval-tasks-data, or use --eval-tasks none"
-                if tasks
-                else f"give its directory with --valid {text}=DIR, or use --valid none",
-            )
-        moved[name] = path or Path(places["absolute"])
+        text = name.partition("/")[2]
+        what, replaced = f"the validation text {text!r} does", settings.valid is not None
+        remedy = f"give its directory with --valid {text}=DIR, or use --valid none"
+        if name == _TASKS:
+            what = "the tasks do"
+            replaced = not {"eval_tasks", "eval_tasks_data"}.isdisjoint(settings.given())
+            remedy = "give their directory with --eval-tasks-data, or use --eval-tasks none"
+        try:
+            moved[name] = _find(directory, places, what, remedy)
+        except ModtokError:
+            if not replaced:
+                raise
+            moved[name] = Path(places["absolute"])
     valid = then.valid and {
         name: moved.get(f"valid/{name}", path) for name, path in then.valid.items()
     }
     return replace(then, valid=valid, eval_tasks_data=moved.get(_TASKS, then.eval_tasks_data))
 
 
-def _find(directory: RunDirectory, places: Mapping[str, str]) -> Path | None:
-    """What is relative to the run, else where it was; None if it is in neither place."""
+def _find(directory: RunDirectory, places: Mapping[str, str], what: str, remedy: str) -> Path:
+    """What is relative to the run, else where it was."""
     for path in (directory.path / places["relative"], Path(places["absolute"])):
         if path.exists():
             return path
-    return None
+    raise ModtokError(
+        f"{what} not exist in {places['absolute']}", where=str(directory.path), remedy=remedy
+    )
 
 
 def _check_path(path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from modtok_cli.base.errors import UsageError
 from modtok_cli.text.readers import is_text
 from modtok_cli.training.config import Config, check_ranks, evaluation_plan
-from modtok_cli.training.data.sampling import Draw, Mixture, draw
+from modtok_cli.training.data.sampling import Draw, Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.memory import (
     StepRows,
@@ -185,10 +185,7 @@ def row_counts(
     groups = config.batch_size // config.group_size(replicas)
     steps = max(1, min(_SAMPLED // groups, config.steps))
     for step in range(1, steps + 1):
-        drawn = [
-            draw(config.regime, config.p, mixture, config.seed, step, group)
-            for group in range(min(groups, _SAMPLED_GROUPS))
-        ]
+        drawn = config.draws(mixture, step, range(min(groups, _SAMPLED_GROUPS)))
         sizes += [_size(subtokenizers, one.languages) for one in drawn]
         unions.append(_union(subtokenizers, drawn))
         shares.append(_union(subtokenizers, drawn[: -(-groups // replicas)]))

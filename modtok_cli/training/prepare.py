@@ -52,7 +52,7 @@ from modtok_cli.training.plan import row_counts
 from modtok_cli.training.reporting import require_loggers
 from modtok_cli.training.rundir import RunDirectory, point_latest
 from modtok_cli.training.settings import RunSettings
-from modtok_cli.training.tasks import TaskEvaluator, Tasks
+from modtok_cli.training.tasks import Tasks
 
 TEXTS = ".text"
 
@@ -94,7 +94,6 @@ def prepare(
     resume: bool,
     force: bool,
     progress: Progress,
-    evaluator: TaskEvaluator | None = None,
 ) -> Run:
     """Join the ranks, read tokenizer and text, open the run's directory."""
     # Without memory for its threads, the process group waits forever.
@@ -135,7 +134,7 @@ def prepare(
         Checkpointer(directory.checkpoints, ranks, keep=config.keep, keep_every=config.keep_every),
         valid=valid,
     )
-    run.tasks.check(evaluator)
+    run.tasks.check()
     if config.init_from is not None:
         _use_initial(run, resume=resume)
     _open_directory(run, resume=resume, force=force)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 from modtok_cli.base.option import Option
@@ -49,15 +48,7 @@ def pretrain(
     from modtok_cli.training.loop import finish
     from modtok_cli.training.loop import pretrain as run
 
-    # By name, since evaluation builds on training.
-    evaluation = import_module("modtok_cli.evaluate.in_training")
     try:
-        return run(
-            settings,
-            resume=resume,
-            force=force,
-            progress=progress,
-            evaluator=evaluation.TrainingTasks(),
-        )
+        return run(settings, resume=resume, force=force, progress=progress)
     finally:
         finish()

@@ -11,7 +11,6 @@ import torch
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.training import checkpoint
-from modtok_cli.training.data.sampling import draw
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.metrics import LanguageSums, mean_bits, peak_flops, timing
@@ -34,8 +33,7 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
     # Draw: language and subtokenizer of each group of sequences, of all ranks. Workers make the
     # same draws for the sequences of this rank, and pack and tokenize their text ahead.
     groups = range(config.batch_size // config.group_size(ranks.replicas))
-    regime, p, mixture, seed = config.regime, config.p, run.mixture, config.seed
-    draws = [str(draw(regime, p, mixture, seed, step, group)) for group in groups]
+    draws = config.draws(run.mixture, step, groups)
     now = feed.step(step)
     upcoming = feed.ahead(step + 1) if config.offload_delay else None
     lr = config.lr_at(step)
@@ -61,7 +59,7 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
         "grad_norm": float(norm),
         "tokens": step * config.step_tokens,
         "languages": languages,
-        "draws": draws,
+        "draws": list(map(str, draws)),
         "time": timing(
             seconds=seconds,
             waited=feed.stream.waited - waited,

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import options_of
 from modtok_cli.base.progress import SILENT, Progress
@@ -50,18 +50,11 @@ def study_sampling(
     """Train under each regime and evaluate each model under each inference vocabulary.
 
     Runs are stored as `study_runs` names them; a run finished with the same settings is not
-    trained again. The tokenizer's monolingual references identify languages.
+    trained again. The tokenizer's monolingual references identify languages. See
+    `studies.sampling`.
 
     Args:
-        probabilities: values of p, for regimes that have it; that of `settings` by default.
-        seeds: seeds of each regime and p; that of `settings` by default.
-
-    Returns:
-        A row per regime, p, seed, inference vocabulary ("lang", "full", "en+lang") and language:
-        bits per byte on held-out text, and the share of continued texts in the language.
-
-    Raises:
-        UsageError, ModtokError: see `pretrain`; or no references.
+        probabilities, seeds: those of `settings` by default.
     """
     # All settings are checked before hours of training.
     runs = study_runs(settings, regimes, probabilities, seeds)
@@ -213,9 +206,7 @@ def _written_in(
     return identified.count(language) / len(identified), len(identified)
 
 
-def _prompts(
-    run: Run, language: str, subtokenizer: Subtokenizer, samples: int
-) -> list[npt.NDArray[np.int32]]:
+def _prompts(run: Run, language: str, subtokenizer: Subtokenizer, samples: int) -> list[Int32Array]:
     """An end of text and the first tokens of held-out lines, all equally long."""
     texts = _held_out(run, language, 1 << 18)
     lines = [line for text in texts for line in text.split(b"\n") if len(line) > 100]
@@ -236,7 +227,7 @@ def _held_out(run: Run, language: str, most: int) -> list[bytes]:
 def continue_texts(
     model: Model,
     subtokenizer: Subtokenizer,
-    prompts: Sequence[npt.NDArray[np.int32]],
+    prompts: Sequence[Int32Array],
     count: int,
     *,
     avoid: Sequence[int] = (),

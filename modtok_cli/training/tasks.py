@@ -1,45 +1,16 @@
-"""Evaluation of tasks during training, by whoever starts the run: training knows no tasks."""
+"""Evaluation of tasks during training, by `evaluate.in_training`: training knows no tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.progress import Progress
-from modtok_cli.training.config import Config
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.training.distributed.ranks import gather_json
 
 if TYPE_CHECKING:
     from modtok_cli.training.prepare import Run
-
-Row = Mapping[str, Any]
-
-
-class TaskEvaluator(Protocol):
-    """Evaluates checkpoints of a run on the tasks of its configuration, `eval_tasks…`."""
-
-    def check(self, config: Config, languages: Sequence[str]) -> list[str]:
-        """Check that there are questions; returns what is missing, in sentences.
-
-        Raises:
-            UsageError, ModtokError: an unknown task, or no questions at all.
-        """
-
-    def evaluate(
-        self,
-        config: Config,
-        run: Path,
-        step: int,
-        languages: Sequence[str],
-        *,
-        device: torch.device,
-        progress: Progress,
-    ) -> list[Row]:
-        """The rows of `modtok eval mcq` on the checkpoint of a step."""
 
 
 class Tasks:
@@ -47,17 +18,17 @@ class Tasks:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._evaluator: TaskEvaluator | None = None
 
-    def check(self, evaluator: TaskEvaluator | None) -> None:
+    @property
+    def _evaluation(self) -> Any:
+        return import_module("modtok_cli.evaluate.in_training")  # by name: it builds on training
+
+    def check(self) -> None:
         """Check that there are questions; warns about languages without."""
-        if not self._run.config.eval_tasks:
-            return
-        if evaluator is None:
-            raise UsageError("needs an evaluator", where="--eval-tasks", remedy="modtok.pretrain")
-        for note in evaluator.check(self._run.config, self._languages):
-            self._run.progress.warn(f"--eval-tasks: {note}")
-        self._evaluator = evaluator
+        config = self._run.config
+        if config.eval_tasks:
+            for note in self._evaluation.check_tasks(config, self._languages):
+                self._run.progress.warn(f"--eval-tasks: {note}")
 
     @property
     def _languages(self) -> list[str]:
@@ -67,7 +38,7 @@ class Tasks:
         """Whether tasks are evaluated after `step`."""
         config = self._run.config
         every = step % config.eval_tasks_every == 0 or step == config.steps
-        return self._evaluator is not None and every
+        return bool(config.eval_tasks) and every
 
     def evaluate(self, step: int) -> dict[str, Any] | None:
         """The line of metrics for the checkpoint of `step`, which is on disk. Collective.
@@ -89,11 +60,10 @@ class Tasks:
     def _scores(self, step: int, languages: Sequence[str]) -> tuple[list[Any], str | None]:
         """Language, task and figures of rows, and why there are none."""
         run = self._run
-        assert self._evaluator is not None
         if not languages:
             return [], None
         try:
-            rows = self._evaluator.evaluate(
+            rows = self._evaluation.evaluate_tasks(
                 run.config,
                 run.directory.path,
                 step,

@@ -17,7 +17,7 @@ from modtok_cli.inference.export.gguf_tokenizer import ScoresTokenizer
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.modular.inspect import check, describe
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.counter import count_documents, split_words
+from modtok_cli.text.counts import count_documents, split_words
 from modtok_cli.text.pretokenizer import PHRASES
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.table_files import save_counts

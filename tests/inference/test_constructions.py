@@ -35,7 +35,7 @@ from modtok_cli.inference.run.sampling import SamplingOptions
 from modtok_cli.inference.slice.run import RunSource
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.segmenters.chunks import may_span_words
-from modtok_cli.text.counter import split_words
+from modtok_cli.text.counts import split_words
 from modtok_cli.training import checkpoint
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain

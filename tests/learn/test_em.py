@@ -24,8 +24,7 @@ from modtok_cli.learn.em import (
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.pieces import SCORE_STEP, LearnedPieces, make_pieces, unite
 from modtok_cli.reference.unigram import expectation_by_enumeration, forward_backward
-from modtok_cli.text.counter import count_documents
-from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.counts import WordCounts, count_documents
 from modtok_cli.text.pretokenizer import UNIGRAM
 
 SPECIALS = ("<unk>", "<|endoftext|>")

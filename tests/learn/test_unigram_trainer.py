@@ -10,8 +10,7 @@ import pytest
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.pieces import UNKNOWN
 from modtok_cli.learn.unigram import check_unigram_budget, learn_unigram, trainer_lines
-from modtok_cli.text.counter import count_documents
-from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.counts import WordCounts, count_documents
 from modtok_cli.text.pretokenizer import BPE, UNIGRAM
 
 SPECIALS = (UNKNOWN, "<|endoftext|>")

@@ -22,7 +22,7 @@ from modtok_cli.learn.merges import grow
 from modtok_cli.learn.sequential import SequentialLearner, learn_plain, segment
 from modtok_cli.text import streams, text_format
 from modtok_cli.text.corpus import count_corpus
-from modtok_cli.text.counter import WordCounter
+from modtok_cli.text.counts import WordCounter
 
 FINNISH = SAMPLE / "data" / "fi.jsonl"
 K = 900

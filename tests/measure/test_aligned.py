@@ -11,7 +11,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.measure.aligned import check_aligned, first_odd_window, parting
 from modtok_cli.measure.texts import Text
-from modtok_cli.text.counter import count_documents
+from modtok_cli.text.counts import count_documents
 
 
 def pair(lines: int = 300, seed: int = 1) -> tuple[list[str], list[str]]:

@@ -16,7 +16,7 @@ from modtok_cli.measure.check import check, split_arguments
 from modtok_cli.measure.scripts import scripts_of
 from modtok_cli.reports.charts import is_empty
 from modtok_cli.reports.kinds import kinds
-from modtok_cli.text.counter import count_documents
+from modtok_cli.text.counts import count_documents
 
 
 @pytest.fixture(scope="module")

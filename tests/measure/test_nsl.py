@@ -27,7 +27,7 @@ from modtok_cli.studies.budget import study_budget
 from modtok_cli.studies.cost import study_cost
 from modtok_cli.studies.orders import study_orders
 from modtok_cli.text.corpus import write_counts
-from modtok_cli.text.counter import count_documents
+from modtok_cli.text.counts import count_documents
 from modtok_cli.text.reading import Reading
 
 LANGUAGES = ["el", "en", "fi", "fr", "ne", "sw"]

@@ -17,7 +17,7 @@ from modtok_cli.learn.sequential import SequentialLearner
 from modtok_cli.modular.inspect import check
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.counter import count_documents
+from modtok_cli.text.counts import count_documents
 
 
 def library(subset: Subtokenizer) -> Tokenizer:

@@ -16,7 +16,7 @@ from helpers.toy_tokenizers import NASTY, toy
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.counter import split_words
+from modtok_cli.text.counts import split_words
 from modtok_cli.text.pretokenizer import pretokenizers
 
 from .test_containment import pieces

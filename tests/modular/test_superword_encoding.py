@@ -17,7 +17,7 @@ from modtok_cli.modular.segmenters.fewest_tokens import FewestTokens
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.reference import splitting, superwords
 from modtok_cli.reference.encoding import search
-from modtok_cli.text.counter import split_words
+from modtok_cli.text.counts import split_words
 from modtok_cli.text.pretokenizer import BPE, PHRASES
 
 # Letters, a mark, symbols, numbers, white space of one to three bytes, letters of two and three.

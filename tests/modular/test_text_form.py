@@ -17,7 +17,7 @@ from helpers.sample import SAMPLE
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.counter import count_documents
+from modtok_cli.text.counts import count_documents
 from modtok_cli.text.pretokenizer import find_pretokenizer
 from modtok_cli.text.rewriting import composed, restore_pretokenizer
 

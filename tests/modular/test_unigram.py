@@ -23,7 +23,7 @@ from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
-from modtok_cli.text.counter import count_documents
+from modtok_cli.text.counts import count_documents
 from modtok_cli.text.pretokenizer import BPE, UNIGRAM
 from modtok_cli.text.pretokenizer import BPE as PRETOKENIZER
 

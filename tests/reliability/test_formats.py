@@ -25,7 +25,7 @@ from modtok_cli.base.records import from_json
 from modtok_cli.construct.journal import JournalDir, Kept
 from modtok_cli.construct.states import merges_to_arrays
 from modtok_cli.inference.slice.directory import SliceFacts, read_facts
-from modtok_cli.modular.encoding.library import LibraryEncoder
+from modtok_cli.modular.encoding.external import LibraryEncoder
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.reports.report import report

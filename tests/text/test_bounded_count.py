@@ -8,8 +8,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.text import corpus as bounded_count
 from modtok_cli.text.corpus import checked_memory, count_into, write_counts
-from modtok_cli.text.counter import WordCounter
-from modtok_cli.text.counts import WordCounts, merge_counts
+from modtok_cli.text.counts import WordCounter, WordCounts, merge_counts
 from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import sources_of

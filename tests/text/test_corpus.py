@@ -20,8 +20,7 @@ from helpers.tsv_tables import write_tsv
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.text.corpus import count_corpus, count_languages, write_counts
-from modtok_cli.text.counter import count_documents, split_words
-from modtok_cli.text.counts import CorpusSize, merge_counts
+from modtok_cli.text.counts import CorpusSize, count_documents, merge_counts, split_words
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.stats import corpus_stats
 from modtok_cli.text.table_files import load_counts, save_counts

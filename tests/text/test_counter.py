@@ -11,8 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.text.counter import WordCounter, count_documents, split_words
-from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
+from modtok_cli.text.counts import (
+    CorpusSize,
+    WordCounter,
+    WordCounts,
+    count_documents,
+    merge_counts,
+    split_words,
+)
 from modtok_cli.text.pretokenizer import find_pretokenizer
 
 

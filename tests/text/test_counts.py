@@ -18,8 +18,8 @@ from safetensors.numpy import load_file, save_file
 from helpers.tsv_tables import write_tsv
 from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.text.counter import count_documents
-from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
+from modtok_cli.text.corpus import read_tsv
+from modtok_cli.text.counts import CorpusSize, WordCounts, count_documents, merge_counts
 from modtok_cli.text.pretokenizer import BPE, UNIGRAM
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import (
@@ -30,7 +30,6 @@ from modtok_cli.text.table_files import (
     read_header,
     save_counts,
 )
-from modtok_cli.text.table_tsv import read_tsv
 
 PAIRS = st.lists(
     st.tuples(st.text(min_size=1, max_size=4).map(str.encode), st.integers(1, 1 << 50)), max_size=12

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from modtok_cli.base import plugins
 from modtok_cli.base.errors import UsageError
 from modtok_cli.core.library import BLOCK
 from modtok_cli.core.segment import Pairs, Segmenter, Symbols
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.modular.encoding.encoder import Encoder
 from modtok_cli.text import pretokenizer as module
-from modtok_cli.text.counter import count_documents, split_words
+from modtok_cli.text.counts import count_documents, split_words
 from modtok_cli.text.pretokenizer import BPE, PatternPreTokenizer, find_pretokenizer, pretokenizers
 
 PATTERN = PatternPreTokenizer("pattern", BPE.pattern)
@@ -58,9 +59,11 @@ class Entry:
 def plugged(monkeypatch: pytest.MonkeyPatch):
     entries = [Entry("letters", r"\p{L}+|\P{L}+"), Entry("bpe", "ignored: ours comes first")]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries)
-    module.pretokenizers.cache_clear()
+    for cached in (module.pretokenizers, plugins._entry_points):
+        cached.cache_clear()
     yield
-    module.pretokenizers.cache_clear()
+    for cached in (module.pretokenizers, plugins._entry_points):
+        cached.cache_clear()
 
 
 def test_another_package_adds_one(plugged: None) -> None:

@@ -15,7 +15,7 @@ from modtok_cli.core.library import BLOCK, PADDING, Splitter
 from modtok_cli.core.text import UPPER, classes
 from modtok_cli.core.text import split as split_buffer
 from modtok_cli.reference import splitting
-from modtok_cli.text.counter import split_words
+from modtok_cli.text.counts import split_words
 from modtok_cli.text.make_class_table import CASES, CLASS_FILE, ask_engine, render
 from modtok_cli.text.pretokenizer import BPE
 

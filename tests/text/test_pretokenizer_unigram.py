@@ -11,7 +11,7 @@ from tokenizers import Regex, pre_tokenizers
 
 from modtok_cli.core.library import BLOCK
 from modtok_cli.reference import splitting
-from modtok_cli.text.counter import count_documents, split_words
+from modtok_cli.text.counts import count_documents, split_words
 from modtok_cli.text.pretokenizer import UNIGRAM
 
 texts = st.text("ab 0٣９é▁\u00a0\u3000\u2028\x85\t\n\r\x0b\x0c\x1c\x00👍", max_size=40) | st.text(

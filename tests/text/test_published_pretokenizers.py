@@ -13,7 +13,7 @@ from helpers.examples import examples
 from helpers.sample import SHARED, needs_shared
 from modtok_cli.core.library import BLOCK
 from modtok_cli.reference import splitting
-from modtok_cli.text.counter import split_words
+from modtok_cli.text.counts import split_words
 from modtok_cli.text.pretokenizer import pretokenizer_of_json, pretokenizers
 
 NAMES = ("gpt2", "smollm", "llama3", "qwen2", "o200k", "tekken", "gemma", "none")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modtok_cli.reference import superwords
-from modtok_cli.text.counter import count_documents, split_words
+from modtok_cli.text.counts import count_documents, split_words
 from modtok_cli.text.pretokenizer import BPE, PHRASES
 from modtok_cli.text.sequences import Sample, frequent_sequences, sample_documents
 from modtok_cli.text.text_format import join

@@ -23,8 +23,8 @@ from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 pytest.importorskip("lm_eval")
 
+from modtok_cli.evaluate import in_training
 from modtok_cli.evaluate.evaluate import evaluate_mcq
-from modtok_cli.evaluate.in_training import TrainingTasks
 from modtok_cli.evaluate.mcq import McqSettings
 
 
@@ -50,7 +50,7 @@ def task_lines(run: Path) -> list[dict[str, Any]]:
 
 def test_tasks_have_the_scores_of_eval_mcq(asked: RunSettings) -> None:
     notes = Notes()
-    pretrain(asked, progress=notes, evaluator=TrainingTasks())
+    pretrain(asked, progress=notes)
     run = asked.runs / "it"
     lines = task_lines(run)
     assert [line["step"] for line in lines] == [2, 4, 6]
@@ -72,7 +72,7 @@ def test_tasks_have_the_scores_of_eval_mcq(asked: RunSettings) -> None:
 
 def test_tasks_of_the_last_checkpoint_are_evaluated_on_resume(asked: RunSettings) -> None:
     """A run may be killed after it saved a checkpoint and before the tasks were evaluated."""
-    pretrain(asked, evaluator=TrainingTasks())
+    pretrain(asked)
     run = asked.runs / "it"
     expected = numbers(run)
     shutil.rmtree(run / "checkpoints" / "step-00000006")
@@ -80,19 +80,21 @@ def test_tasks_of_the_last_checkpoint_are_evaluated_on_resume(asked: RunSettings
     kept = [line for line in lines if b'"tasks"' not in line or b'"step":2' in line]
     (run / "metrics.jsonl").write_bytes(b"".join(kept))
     plain = RunSettings(runs=asked.runs)
-    pretrain(plain, resume=True, evaluator=TrainingTasks())
+    pretrain(plain, resume=True)
     assert numbers(run) == expected
-    pretrain(plain, resume=True, evaluator=TrainingTasks())
+    pretrain(plain, resume=True)
     assert numbers(run) == expected
 
 
-def test_a_failed_evaluation_is_a_warning(asked: RunSettings) -> None:
-    class Failing(TrainingTasks):
-        def evaluate(self, *args: Any, **options: Any) -> list[Any]:
-            raise ModtokError("a choice is too long")
+def test_a_failed_evaluation_is_a_warning(
+    asked: RunSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*args: Any, **options: Any) -> list[Any]:
+        raise ModtokError("a choice is too long")
 
     notes = Notes()
-    pretrain(asked, progress=notes, evaluator=Failing())
+    monkeypatch.setattr(in_training, "evaluate_tasks", failing)
+    pretrain(asked, progress=notes)
     assert "step 6: tasks not evaluated: a choice is too long" in notes.warnings
     assert task_lines(asked.runs / "it") == []
     assert read_metrics(asked.runs / "it")[-1]["step"] == 6
@@ -103,7 +105,7 @@ def test_tasks_that_cannot_be_evaluated(
 ) -> None:
     def refuses(message: str, **changes: Any) -> None:
         with pytest.raises(ModtokError, match=message):
-            pretrain(replace(asked, **changes), evaluator=TrainingTasks())
+            pretrain(replace(asked, **changes))
 
     refuses("no local task 'other'", eval_tasks="other")
     refuses("no questions: ", eval_tasks_langs="fi")

@@ -93,7 +93,7 @@ def merged(path: Path) -> None:
 
 def tsv(path: Path) -> None:
     """A count table as text."""
-    from modtok_cli.text.table_tsv import read_tsv
+    from modtok_cli.text.corpus import read_tsv
 
     read_tsv(path)
 

@@ -18,7 +18,7 @@ from modtok_cli.inference.run.backbone import DTYPES, build_backbone
 from modtok_cli.inference.vocabularies import Ends, Side, Vocabularies, is_full, names_exactly
 from modtok_cli.modular.adopted.adopt import read_tokenizer_file
 from modtok_cli.modular.adopted.segmenter import Library
-from modtok_cli.modular.encoding.library import LibraryEncoder
+from modtok_cli.modular.encoding.external import LibraryEncoder
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
 

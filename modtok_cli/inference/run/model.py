@@ -21,7 +21,7 @@ from modtok_cli.base.memory import check_memory
 from modtok_cli.inference.vocabularies import Side, Vocabularies
 from modtok_cli.modular.segmenters.chunks import may_span_words
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.counter import split_words
+from modtok_cli.text.counts import split_words
 from modtok_cli.text.pretokenizer import PHRASES
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import orjson
 
 from modtok_cli.base.arrays import BoolArray, Int64Array
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
     Data,
@@ -23,7 +22,7 @@ from modtok_cli.base.parameters import (
 )
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.base.reading import read_file
+from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.directory import check_place, is_modular
@@ -87,13 +86,7 @@ def find_end_of_text(path: Path, file: TokenizerFile) -> str | None:
 
 def _setting(path: Path, name: str) -> object:
     """A field of a JSON file; None if there is none."""
-    if not path.is_file():
-        return None
-    try:
-        content = orjson.loads(read_file(path, largest=_CONFIG_LIMIT))
-    except ValueError as error:
-        raise ModtokError(f"is not JSON ({error})", where=str(path)) from error
-    return content.get(name) if isinstance(content, dict) else None
+    return read_object(path, largest=_CONFIG_LIMIT).get(name) if path.is_file() else None
 
 
 def token_counts(file: TokenizerFile, counts: WordCounts) -> Int64Array:

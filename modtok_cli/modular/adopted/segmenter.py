@@ -62,7 +62,7 @@ class Library(Segmenter):
 
     def _encoder(self) -> Encoder:
         from modtok_cli.modular.encoding.encoder import Encoder
-        from modtok_cli.modular.encoding.library import DividedEncoder, LibraryEncoder
+        from modtok_cli.modular.encoding.external import DividedEncoder, LibraryEncoder
 
         is_native, is_whole = self.file.form.is_native, self.pretokenizer.is_whole
         if not is_native or is_whole is not None:

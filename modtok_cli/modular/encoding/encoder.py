@@ -120,7 +120,7 @@ class Encoder:
             return self.flat(*packed(data, starts, stops))
         places = zip(starts.tolist(), stops.tolist(), strict=True)
         texts = [data[start:stop].tobytes() for start, stop in places]
-        return self._flat_texts(texts, offsets_of(list(map(len, texts))))
+        return self._flat_texts(texts, _offsets(texts))
 
     def forget_words(self) -> None:
         """Free the cache of words, which grows with use to some 20 MB."""
@@ -129,7 +129,7 @@ class Encoder:
 
     def text(self, text: bytes) -> Int32Array:
         """Ids of one text in UTF-8."""
-        return self._flat_texts([text], offsets_of([len(text)]))[0]
+        return self._flat_texts([text], _offsets([text]))[0]
 
     def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
         """Ids of each text in UTF-8, on `threads` threads (default: one a core)."""
@@ -174,7 +174,7 @@ class Encoder:
         """Texts, of sizes np.diff(offsets), as `flat` takes them."""
         if self._rewrite:
             texts = [self._rewrite(text) for text in texts]
-            offsets = offsets_of(list(map(len, texts)))
+            offsets = _offsets(texts)
         return np.frombuffer(b"".join([*texts, bytes(PADDING)]), dtype=np.uint8), offsets
 
     def words(self, counts: WordCounts) -> tuple[Int32Array, Int64Array]:
@@ -216,12 +216,16 @@ class _Joined:
         return self._ids
 
 
+def _offsets(texts: Sequence[bytes]) -> Int64Array:
+    return offsets_of(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
+
+
 class _Portions:
     """Texts in portions of about `PORTION` bytes, texts[first:stop] for each of `places`."""
 
     def __init__(self, texts: Sequence[bytes], threads: int | None) -> None:
         self._texts = texts
-        self.offsets = offsets_of(list(map(len, texts)))
+        self.offsets = _offsets(texts)
         self.places: list[tuple[int, int]] = []
         first = 0
         while first < len(texts):

@@ -13,6 +13,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import standard_input
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
+    PATHS,
     AnyTokenizer,
     FilePath,
     Force,
@@ -37,6 +38,7 @@ OptionalTexts = Annotated[
         argument=True,
         kind=list[str],
         metavar="TEXT",
+        accepts=PATHS,
     ),
 ]
 
@@ -181,6 +183,7 @@ def decode(
             argument=True,
             kind=list[str],
             metavar="FILE",
+            accepts=PATHS,
         ),
     ] = None,
     tokenizer: AnyTokenizer = "tokenizer",

@@ -17,12 +17,7 @@ import numpy as np
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int64Array
 from modtok_cli.base.tensors import Array
 from modtok_cli.learn.pieces import UNKNOWN, UNKNOWN_PENALTY
-from modtok_cli.modular.segmenters.interface import (
-    NO_MERGES,
-    ModularSegmenter,
-    Stored,
-    broken,
-)
+from modtok_cli.modular.segmenters.interface import NO_MERGES, ModularSegmenter, Stored, broken
 from modtok_cli.modular.segmenters.json_frame import (
     added_misfit,
     only_adds_special_tokens,
@@ -79,23 +74,18 @@ class Unigram(Scored):
 
         Pieces may not reach across words, which only the pre-tokenizer `unigram` ensures.
         """
-        model = document["model"]
-        if model.get("type") != "Unigram":
-            return "model.type"
-        if model.get("unk_id") != 0:
-            return "model.unk_id"
-        if model.get("byte_fallback") is not True:
-            return "model.byte_fallback"
-        for name, expected in (
-            ("normalizer", None),
-            ("pre_tokenizer", PRETOKENIZER.to_json(byte_level=False)),
-            ("decoder", DECODER),
-        ):
-            if document.get(name) != expected:
+        model, added = document["model"], document.get("added_tokens")
+        expected = {"type": "Unigram", "unk_id": 0, "byte_fallback": True}
+        for name, value in expected.items():
+            if model.get(name) != value:
+                return f"model.{name}"
+        before = PRETOKENIZER.to_json(byte_level=False)
+        frame = {"normalizer": None, "pre_tokenizer": before, "decoder": DECODER}
+        for name, value in frame.items():
+            if document.get(name) != value:
                 return name
         if not only_adds_special_tokens(document.get("post_processor")):
             return "post_processor"
-        added = document.get("added_tokens")
         if not isinstance(added, list) or not added or not isinstance(added[0], dict):
             return "added_tokens"
         if added[0].get("content") != UNKNOWN:

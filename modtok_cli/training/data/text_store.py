@@ -17,9 +17,9 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
+from modtok_cli.base.arrays import Int64Array, UInt8Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import fsync_directory, remove_directory
 from modtok_cli.base.progress import SILENT, Progress, Task
@@ -44,12 +44,12 @@ class TextStore:
     directory: Path
 
     @cached_property
-    def _data(self) -> npt.NDArray[np.uint8]:
+    def _data(self) -> UInt8Array:
         return np.memmap(self.directory / "text", dtype=np.uint8, mode="r")
 
     @cached_property
-    def _ends(self) -> npt.NDArray[np.int64]:
-        ends: npt.NDArray[np.int64] = np.load(self.directory / "ends.npy", mmap_mode="r")
+    def _ends(self) -> Int64Array:
+        ends: Int64Array = np.load(self.directory / "ends.npy", mmap_mode="r")
         return ends
 
     def __len__(self) -> int:
