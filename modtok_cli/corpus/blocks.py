@@ -88,10 +88,10 @@ class FileStep(Step):
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
         """Do the work of a task."""
         with self.track_time():
-            self.do(rank, world_size)
+            self._do(rank, world_size)
         yield from ()
 
-    def do(self, rank: int, world_size: int) -> None:
+    def _do(self, rank: int, world_size: int) -> None:
         """Read and write the files of a task."""
         raise NotImplementedError
 
@@ -101,14 +101,14 @@ class Filter(Step):
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
         """Documents that are kept."""
-        keeps = self.prepare()
+        keeps = self._prepare()
         for document in data:
             with self.track_time():
                 keep = keeps(document)
             if keep:
                 yield document
 
-    def prepare(self) -> Callable[[Document], bool]:
+    def _prepare(self) -> Callable[[Document], bool]:
         """What changes a document and says whether it is kept; loads the models of a task."""
         raise NotImplementedError
 
@@ -192,8 +192,7 @@ class FilterParagraphs(Filter):
 
     name = "heuristics"
 
-    def prepare(self) -> Callable[[Document], bool]:
-        """See `Filter`."""
+    def _prepare(self) -> Callable[[Document], bool]:
         return self._keeps
 
     def _keeps(self, document: Document) -> bool:
@@ -224,8 +223,7 @@ class IdentifyLanguage(Filter):
 
     name = "language"
 
-    def prepare(self) -> Callable[[Document], bool]:
-        """See `Filter`."""
+    def _prepare(self) -> Callable[[Document], bool]:
         settings = self.plan.settings
         path = Path(settings.language_model) if settings.language_model else None
         return partial(self._keeps, LanguageModel(path, settings.languages))
@@ -263,8 +261,7 @@ class ScoreQuality(Filter):
 
     name = "quality"
 
-    def prepare(self) -> Callable[[Document], bool]:
-        """See `Filter`."""
+    def _prepare(self) -> Callable[[Document], bool]:
         path = self.plan.settings.quality_model
         return partial(self._keeps, QualityModel(Path(path)) if path else None)
 

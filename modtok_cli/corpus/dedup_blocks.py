@@ -53,8 +53,7 @@ class HashParagraphs(FileStep):
 
     name = "hash"
 
-    def do(self, rank: int, world_size: int) -> None:
-        """See `FileStep`."""
+    def _do(self, rank: int, world_size: int) -> None:
         for language, records in remaining(self.plan, rank):
             current, hashes_of_run = 0, set[int]()
             for run, _, hashes in runs_of(records):
@@ -73,8 +72,7 @@ class FindRepeated(FileStep):
 
     name = "compare"
 
-    def do(self, rank: int, world_size: int) -> None:
-        """See `FileStep`."""
+    def _do(self, rank: int, world_size: int) -> None:
         low, high = split(1 << 64, world_size)[rank]
         for language in languages_in(self.plan.work / "hashes"):
             paths = sorted((self.plan.work / "hashes" / language).iterdir())
@@ -91,8 +89,7 @@ class WriteCorpus(FileStep):
 
     name = "deduplicate"
 
-    def do(self, rank: int, world_size: int) -> None:
-        """See `FileStep`."""
+    def _do(self, rank: int, world_size: int) -> None:
         with _writers(self.plan, rank) as parts:
             for language, cut in quality_cuts(self.plan).items():
                 path = part_path(self.plan.work / "parts", language, rank)

@@ -207,8 +207,7 @@ class SignPages(FileStep):
 
     name = "sign"
 
-    def do(self, rank: int, world_size: int) -> None:
-        """See `FileStep`."""
+    def _do(self, rank: int, world_size: int) -> None:
         plan, near = self.plan, _near_of(self.plan)
         for group, records in _groups(plan, near, _above(plan, rank)):
             place = plan.work / "near" / group / "signatures"
@@ -220,8 +219,7 @@ class PairPages(FileStep):
 
     name = "pair"
 
-    def do(self, rank: int, world_size: int) -> None:
-        """See `FileStep`."""
+    def _do(self, rank: int, world_size: int) -> None:
         raise_open_files()
         near = _near_of(self.plan)
         for place in _directories(self.plan):
@@ -233,8 +231,7 @@ class ClusterPages(FileStep):
 
     name = "cluster"
 
-    def do(self, rank: int, world_size: int) -> None:
-        """See `FileStep`."""
+    def _do(self, rank: int, world_size: int) -> None:
         raise_open_files()
         near = _near_of(self.plan)
         for place in _directories(self.plan)[rank::world_size]:

@@ -33,8 +33,7 @@ class Publish(FileStep):
 
     name = "publish"
 
-    def do(self, rank: int, world_size: int) -> None:
-        """See `FileStep`."""
+    def _do(self, rank: int, world_size: int) -> None:
         publish(self.plan)
 
 

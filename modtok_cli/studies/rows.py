@@ -66,7 +66,7 @@ class StudyFile:
         self.resume(force, progress)
         with progress.task(what, total=len(units), unit=unit) as task:
             for name, measure in units.items():
-                if name not in self._units:
+                if not self.has(name):
                     self.add(name, measure())
                 task.advance(1)
         return self.finish(list(units))
@@ -130,6 +130,10 @@ class StudyFile:
             else:
                 waiting.append(row)
         return units
+
+    def has(self, unit: str) -> bool:
+        """Whether a unit is done."""
+        return unit in self._units
 
     def rows_of(self, unit: str) -> list[Row]:
         """Rows of a finished unit."""

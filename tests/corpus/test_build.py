@@ -199,7 +199,7 @@ def test_finished_build_is_reported_and_replaced_by_force(built) -> None:
         report = corpus_build(["crawl"], output=Path("data"), progress=said, **SETTINGS)
         assert report == load_report(place / "data")
         assert "already finished" in said.warnings[0]
-        with pytest.raises(UsageError, match=r"contains a corpus built from other inputs.*--force"):
+        with pytest.raises(UsageError, match=r"contains a corpus built from other inputs.*force"):
             corpus_build(["crawl"], output=Path("data"), min_characters=9, **SETTINGS)
         small = ["crawl/CC-2.warc.wet.gz"]
         corpus_build(["crawl"], output=Path("other"), languages=["fi", "el"], **SETTINGS)

@@ -12,14 +12,13 @@ from tokenizers import Tokenizer
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
-from modtok_cli.cli.options import subset_spec
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
 from modtok_cli.measure.references import References, identify
 from modtok_cli.measure.scripts import word_total
-from modtok_cli.modular.open import open_subset
+from modtok_cli.modular.open import open_subset, subset_spec
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.charts import Dots
 from modtok_cli.reports.kinds import kinds

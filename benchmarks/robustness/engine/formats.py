@@ -211,12 +211,12 @@ def _parallel(path: Path) -> None:
 
 
 def _compared(path: Path) -> None:
-    from modtok_cli.evaluate.compare import compare
+    from modtok_cli.evaluate.compare import compare_files
 
-    for row in compare(path, path):
+    for row in compare_files(path, path):
         assert row["difference"] == 0
         assert row["p"] == 1
-    compare(SAMPLES / "kept.jsonl", path)
+    compare_files(SAMPLES / "kept.jsonl", path)
 
 
 def _corpus_report(path: Path) -> None:

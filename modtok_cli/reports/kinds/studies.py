@@ -26,6 +26,12 @@ from modtok_cli.reports.tables import (
     unique,
 )
 
+_NSL = (
+    Column("size", "size", "int"),
+    Column("mean", "NSL", "ratio"),
+    Column("min", "min", "ratio"),
+    Column("max", "max", "ratio"),
+)
 _IN_CHARTS = {"T": "sequential, all languages"}
 
 
@@ -46,10 +52,7 @@ def _orders_summary(rows: Sequence[Row]) -> list[Summary]:
     columns = (
         Column("language", "language"),
         Column("tokenizer", "tokenizer"),
-        Column("size", "size", "int"),
-        Column("mean", "NSL", "ratio"),
-        Column("min", "min", "ratio"),
-        Column("max", "max", "ratio"),
+        *_NSL,
         Column("spread", "range", "ratio"),
     )
     return [("NSL over language orders", lines, columns)]
@@ -243,10 +246,7 @@ def _budget_summary(rows: Sequence[Row]) -> list[Summary]:
     columns = (
         Column("k", "tokens per language", "int"),
         Column("tokenizer", "tokenizer"),
-        Column("size", "size", "int"),
-        Column("mean", "NSL", "ratio"),
-        Column("min", "min", "ratio"),
-        Column("max", "max", "ratio"),
+        *_NSL,
         Column("worst", "of"),
     )
     return [("NSL over budgets", lines, columns)]
