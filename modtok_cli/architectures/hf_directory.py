@@ -88,10 +88,10 @@ class HfDirectory:
     @cached_property
     def _files(self) -> dict[str, Path]:
         """Name of each tensor → its file."""
-        found = indexed_files(self.path)
-        if found is None:
+        indexed = indexed_files(self.path)
+        if indexed is None:
             return dict.fromkeys(_open(self.path / WEIGHTS).keys(), self.path / WEIGHTS)
-        return found
+        return indexed
 
     @property
     def files(self) -> list[Path]:

@@ -11,11 +11,10 @@ from typer import Option
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.inference_options import require_models
+from modtok_cli.cli.inference_options import require_models, sharing
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
-from modtok_cli.cli.several_processes import sharing
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.results import Evaluation, Result

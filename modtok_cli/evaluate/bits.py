@@ -276,7 +276,7 @@ def bits_row(
     size: int,
     checkpoint: str,
 ) -> dict[str, Any]:
-    """A row of `evaluate_bpb`.
+    """A row of `measure_texts`.
 
     Args:
         nats, tokens: of each document, (n,) each, as of `document_nats`.

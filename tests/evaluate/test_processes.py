@@ -18,8 +18,8 @@ from helpers.python_processes import Python, run_python
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.processes import MESSAGES
+from modtok_cli.cli.inference_options import sharing
 from modtok_cli.cli.session import Session
-from modtok_cli.cli.several_processes import sharing
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.processes import Processes
 from modtok_cli.inference.run.score import score

@@ -9,12 +9,11 @@ import typer
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.inference_options import LATEST, Gpus, require_models
+from modtok_cli.cli.inference_options import LATEST, Gpus, require_models, sharing
 from modtok_cli.cli.options import Json, Plot
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
-from modtok_cli.cli.several_processes import sharing
 from modtok_cli.evaluate.evaluate import evaluate_bpb
 from modtok_cli.inference.cost.memory import model_among
 

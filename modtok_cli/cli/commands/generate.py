@@ -14,11 +14,10 @@ from modtok_cli.base.files import standard_input
 from modtok_cli.base.parameters import LATEST, optional_path
 from modtok_cli.cli.command import command
 from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.inference_options import Gpus, require_models
+from modtok_cli.cli.inference_options import Gpus, require_models, sharing
 from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import emit_text
 from modtok_cli.cli.session import Session, stdin_holds_data
-from modtok_cli.cli.several_processes import sharing
 from modtok_cli.inference.run.generate import (
     Generator,
     Prompt,

@@ -42,7 +42,7 @@ class Cell:
         task: name of the task; of mt, sum and bpb the kind.
         language: language, or pair such as "en-fr"; of a text None if its name has none.
         settings: of the function that evaluates it, with the mode.
-        vocabulary: of the mode, see `modes.Infer`; "" if it depends on the documents.
+        vocabulary: of the mode, see `models.Infer`; "" if it depends on the documents.
         depends: everything that determines the results.
         data: directory of the data, or a text; None for the hub.
     """

@@ -75,7 +75,7 @@ class Tasks:
     """Fields of every task.
 
     Attributes:
-        infer: inference modes, see `modes`; by default those of the grid.
+        infer: inference modes, see `models`; by default those of the grid.
         sets: further modes, drawn at random.
         limit: maximum number of examples of each task and language.
         batch_size: as in the command of the task. It changes results by rounding only.
@@ -89,7 +89,7 @@ class Tasks:
 
 @dataclass(frozen=True, kw_only=True)
 class Mcq(Tasks):
-    """Multiple choice, see `mcq.evaluate_mcq`.
+    """Multiple choice, see `evaluate.evaluate_mcq`.
 
     Attributes:
         languages: by default those of the grid, else those of each run.
@@ -108,7 +108,7 @@ class Mcq(Tasks):
 
 @dataclass(frozen=True, kw_only=True)
 class Mt(Tasks):
-    """Translation, see `translation.evaluate_mt`.
+    """Translation, see `evaluate.evaluate_mt`.
 
     Attributes:
         pairs: such as "en-fr", or ("all",). By default English to each other language.
@@ -125,7 +125,7 @@ class Mt(Tasks):
 
 @dataclass(frozen=True, kw_only=True)
 class Sum(Tasks):
-    """Summarization, see `summarization.evaluate_sum`; `languages` as of `Mcq`."""
+    """Summarization, see `evaluate.evaluate_sum`; `languages` as of `Mcq`."""
 
     languages: tuple[str, ...] | None = None
     data: Path = Path("tasks")
@@ -135,7 +135,7 @@ class Sum(Tasks):
 
 @dataclass(frozen=True, kw_only=True)
 class Bpb(Tasks):
-    """Bits per byte, see `bits.evaluate_bpb`.
+    """Bits per byte, see `evaluate.evaluate_bpb`.
 
     Attributes:
         texts: files, or directories of files.

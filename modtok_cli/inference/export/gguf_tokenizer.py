@@ -81,8 +81,12 @@ class GgufTokenizer(ABC):
     adds_space: bool = False
 
     @abstractmethod
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+    def encode(self, text: str) -> list[int]:
         """Ids that llama.cpp assigns."""
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids that llama.cpp assigns to each text."""
+        return [self.encode(text) for text in texts]
 
     @abstractmethod
     def write(self, writer: Any) -> None:
@@ -90,10 +94,12 @@ class GgufTokenizer(ABC):
 
 
 class MergesTokenizer(GgufTokenizer):
-    """Merges within the words of one of llama.cpp's patterns."""
+    """Merges within the words of one of llama.cpp's patterns; names may be those of a `file`."""
 
-    def __init__(self, tokenizer: Subtokenizer, pattern: str) -> None:
-        self._tokenizer = tokenizer
+    def __init__(
+        self, tokenizer: Subtokenizer, pattern: str, file: TokenizerFile | None = None
+    ) -> None:
+        self._tokenizer, self._file = tokenizer, file
         self.name = self.pattern = pattern
         self.why = (
             f"its closest pre-tokenizer, '{pattern}', splits marks, contractions, numbers or "
@@ -102,6 +108,7 @@ class MergesTokenizer(GgufTokenizer):
 
     @cached_property
     def _twin(self) -> Any:
+        """The tokenizer in the `tokenizers` library, with llama.cpp's pattern."""
         from tokenizers import Tokenizer
 
         document = orjson.loads(self._tokenizer.to_json())
@@ -112,42 +119,26 @@ class MergesTokenizer(GgufTokenizer):
         twin.encode_special_tokens = True
         return twin
 
+    def encode(self, text: str) -> list[int]:
+        """Ids that llama.cpp assigns."""
+        return self.encode_batch([text])[0]
+
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids that llama.cpp assigns, by the `tokenizers` library with its pattern."""
-        found = self._twin.encode_batch(list(texts), add_special_tokens=False)
-        return [one.ids for one in found]
+        """Ids that llama.cpp assigns to each text, by the library."""
+        encodings = self._twin.encode_batch(list(texts), add_special_tokens=False)
+        return [each.ids for each in encodings]
 
     def write(self, writer: Any) -> None:
         """Written as "gpt2", with merges."""
-        vocabulary = self._tokenizer.vocabulary
-        names, specials = vocabulary.spellings(), len(vocabulary.specials)
         writer.add_tokenizer_model("gpt2")
         writer.add_tokenizer_pre(self.pattern)
-        writer.add_token_list(names)
-        writer.add_token_types([_CONTROL] * specials + [NORMAL] * (len(names) - specials))
-        merges = self._tokenizer.merges.tolist()
-        writer.add_token_merges([f"{names[left]} {names[right]}" for left, right, _ in merges])
-
-
-class AdoptedMerges(MergesTokenizer):
-    """Byte-level merges of another program's file, whose pre-tokenizer llama.cpp has."""
-
-    def __init__(self, tokenizer: Subtokenizer, file: TokenizerFile, where: str) -> None:
-        pattern = tokenizer.pretokenizer.llama_cpp
-        if pattern is None:
-            raise UsageError(
-                "llama.cpp has no known pre-tokenizer that splits as this tokenizer does",
-                where=where,
-                remedy=_CONVERTER,
-            )
-        super().__init__(tokenizer, pattern)
-        self._file = file
-
-    def write(self, writer: Any) -> None:
-        """Written as "gpt2", with the names of the file."""
-        writer.add_tokenizer_model("gpt2")
-        writer.add_tokenizer_pre(self.pattern)
-        names = _add_names(writer, self._file)
+        if self._file is not None:
+            names = _add_names(writer, self._file)
+        else:
+            vocabulary = self._tokenizer.vocabulary
+            names, specials = vocabulary.spellings(), len(vocabulary.specials)
+            writer.add_token_list(names)
+            writer.add_token_types([_CONTROL] * specials + [NORMAL] * (len(names) - specials))
         merges = self._tokenizer.merges.tolist()
         writer.add_token_merges([f"{names[left]} {names[right]}" for left, right, _ in merges])
 
@@ -168,10 +159,6 @@ class AdoptedPieces(GgufTokenizer):
         results = file.merges[:, 2]
         self._ranks = np.full(file.size, len(results), dtype=np.int64)
         self._ranks[results[::-1]] = np.arange(len(results))[::-1]
-
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids that llama.cpp assigns, by its search in plain Python."""
-        return [self.encode(text) for text in texts]
 
     def encode(self, text: str) -> list[int]:
         """Of all pairs that make a token that of the best score, the leftmost; and so on."""
@@ -200,11 +187,11 @@ class AdoptedPieces(GgufTokenizer):
                 before[after[left]] = left
             add(left)
             add(before[left])
-        found: list[int] = []
+        output: list[int] = []
         for part in filter(None, parts):
             spelled = [ids[f"<0x{byte:02X}>"] for byte in part.encode()]
-            found += [ids[part]] if part in ids else spelled
-        return found
+            output += [ids[part]] if part in ids else spelled
+        return output
 
     def write(self, writer: Any) -> None:
         """Written as "llama", scored by rank."""
@@ -236,7 +223,14 @@ def _adopted(tokenizer: Subtokenizer, file: TokenizerFile, where: str) -> GgufTo
         )
     if file.form.of_characters:
         return AdoptedPieces(tokenizer, file)
-    return AdoptedMerges(tokenizer, file, where)
+    pattern = tokenizer.pretokenizer.llama_cpp
+    if pattern is None:
+        raise UsageError(
+            "llama.cpp has no known pre-tokenizer that splits as this tokenizer does",
+            where=where,
+            remedy=_CONVERTER,
+        )
+    return MergesTokenizer(tokenizer, pattern, file)
 
 
 class ScoresTokenizer(GgufTokenizer):
@@ -303,10 +297,6 @@ class ScoresTokenizer(GgufTokenizer):
         for piece in self._pieces:
             longest[piece[0]] = max(longest.get(piece[0], 0), len(piece))
         return longest
-
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids that llama.cpp assigns, by its search in plain Python."""
-        return [self.encode(text) for text in texts]
 
     def encode(self, text: str) -> list[int]:
         """Best path from the end; at each position the longest of equally good pieces."""
@@ -382,8 +372,8 @@ def units_in_file(units: Int64Array) -> Int64Array:
     >>> units_in_file(np.array([-(1 << 23) + 1, -9_999_999])).tolist()
     [-8388607, -9999999]
     """
-    kept = (units / UNITS).astype(np.float32).astype(np.float64)
-    return np.round(kept * UNITS).astype(np.int64)
+    stored = (units / UNITS).astype(np.float32).astype(np.float64)
+    return np.round(stored * UNITS).astype(np.int64)
 
 
 def candidates(tokenizer: Subtokenizer, where: str) -> Sequence[GgufTokenizer]:

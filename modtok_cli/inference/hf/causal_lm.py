@@ -133,8 +133,8 @@ class CausalLM:
     def longest(self) -> int:
         """Tokens of the longest text that the model reads; 2,048 if it does not say."""
         config = open_config(self.path).get_text_config()
-        found = getattr(config, "max_position_embeddings", None)
-        return found if isinstance(found, int) and found > 1 else _CONTEXT
+        stated = getattr(config, "max_position_embeddings", None)
+        return stated if isinstance(stated, int) and stated > 1 else _CONTEXT
 
     @property
     def context(self) -> int:
@@ -164,8 +164,8 @@ class CausalLM:
             windows.sort(key=lambda window: len(window[1]))
             for at in range(0, len(windows), batch_size):
                 batch = windows[at : at + batch_size]
-                found = self._score([(ids, count) for _, ids, count in batch])
-                for (owner, _, _), value in zip(batch, found, strict=True):
+                scores = self._score([(ids, count) for _, ids, count in batch])
+                for (owner, _, _), value in zip(batch, scores, strict=True):
                     nats[owner] += value
             advance(len(part))
         return nats, tokens
@@ -198,11 +198,11 @@ class CausalLM:
         cache = None
         for start in range(0, width, step):
             stop = min(start + step, width)
-            found = self.model(
+            output = self.model(
                 inputs[:, start:stop], past_key_values=cache, use_cache=stop < width or start > 0
             )
-            cache = found.past_key_values if stop < width else None
-            logits = found.logits.float()
+            cache = output.past_key_values if stop < width else None
+            logits = output.logits.float()
             own = logits.gather(2, targets[:, start:stop, None])[..., 0]
             lost = logits.logsumexp(-1).double() - own.double()
             sums += (lost * wanted[:, start:stop]).sum(1)

@@ -21,7 +21,7 @@ _INFO = ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")
 def check_slice(
     whole: Path,
     part: Path,
-    kept: Int32Array,
+    ids: Int32Array,
     sample: Int32Array,
     *,
     size: int,
@@ -31,7 +31,7 @@ def check_slice(
 
     Args:
         whole, part: the model and its slice.
-        kept: (n,) the id in `whole` of each token of `part`.
+        ids: (n,) the id in `whole` of each token of `part`.
         sample: tokens of `part` to compare with.
         size: rows of `whole`.
 
@@ -44,7 +44,7 @@ def check_slice(
         progress.warn(f"logits are not compared: needs {3 * stored / 2**30:.0f} GiB of memory")
         return
     draw = np.random.default_rng(0).choice(sample, size=_TOKENS)
-    before, old, reason = _outputs(whole, kept[draw])
+    before, old, reason = _outputs(whole, ids[draw])
     if old is None:
         progress.warn(f"logits are not compared: transformers does not load {whole} ({reason})")
         return
@@ -59,7 +59,7 @@ def check_slice(
     if not after:
         raise _failed(whole, f"the result does not run ({wrong})")
     for name, values in before.items():
-        expected = values[..., kept] if values.shape[-1] == size else values
+        expected = values[..., ids] if values.shape[-1] == size else values
         if expected.shape != after[name].shape:
             raise _failed(whole, f"'{name}' is {after[name].shape}, expected {expected.shape}")
         difference = float(np.abs(expected - after[name]).max(initial=0))
@@ -101,12 +101,12 @@ def _outputs(path: Path, ids: Int32Array) -> tuple[dict[str, Any], set[str] | No
     try:
         with quiet(), torch.random.fork_rng(devices=[]), torch.inference_mode():
             torch.manual_seed(0)
-            found = model.eval()(**_inputs(model, config, torch.from_numpy(ids).long()))
+            outputs = model.eval()(**_inputs(model, config, torch.from_numpy(ids).long()))
     except Exception as error:  # as above
         return {}, problems, _line(error)
     values = {
         name: value.float().numpy()
-        for name, value in found.items()
+        for name, value in outputs.items()
         if isinstance(value, torch.Tensor) and value.is_floating_point()
     }
     return values, problems, ""

@@ -96,11 +96,11 @@ def logit_offsets(
     Example: " house" occurs 9 times, its first old token " ho" 99 times: 0.7 · log(10 / 100).
     """
     lengths = spelling.lengths[: len(new_counts)]
-    found = np.flatnonzero(lengths)
-    first = spelling.ids[spelling.offsets[found]]
-    logs = np.log((new_counts[found] + 1.0) / (old_counts[first] + 1.0))
+    spelled = np.flatnonzero(lengths)
+    first = spelling.ids[spelling.offsets[spelled]]
+    logs = np.log((new_counts[spelled] + 1.0) / (old_counts[first] + 1.0))
     offsets = np.zeros(len(spelling.lengths))
-    offsets[found] = np.minimum(logs, 0.0) * np.where(lengths[found] > 1, RARER, 1.0)
+    offsets[spelled] = np.minimum(logs, 0.0) * np.where(lengths[spelled] > 1, RARER, 1.0)
     return offsets
 
 
@@ -143,8 +143,8 @@ def constant_direction(states: torch.Tensor) -> torch.Tensor:
     wide = states.double()
     gram = wide.T @ wide
     gram += _RIDGE * gram.diag().mean() * torch.eye(len(gram), dtype=torch.float64)
-    found: torch.Tensor = torch.linalg.solve(gram, wide.sum(0))
-    return found.float()
+    direction: torch.Tensor = torch.linalg.solve(gram, wide.sum(0))
+    return direction.float()
 
 
 def measure(path: Path, text: FitText) -> tuple[torch.Tensor, str]:

@@ -91,13 +91,13 @@ class HfModel(SlicedModel):
         whole = rows if cache is None else cache.grown(rows)
         if attention_mask is None:
             return self._run(whole)[:, -rows.shape[1] :]
-        found = []  # each sequence alone, without padding
+        outputs = []  # each sequence alone, without padding
         for ids, mask in zip(whole, attention_mask.bool(), strict=True):
             states = self._run(ids[mask][None])[0]
             padded = states.new_zeros(len(ids), states.shape[-1])
             padded[mask] = states
-            found.append(padded[-rows.shape[1] :])
-        return torch.stack(found)
+            outputs.append(padded[-rows.shape[1] :])
+        return torch.stack(outputs)
 
     def _run(
         self, rows: torch.Tensor, mask: Any = None, positions: Any = None, cache: Any = None
@@ -145,22 +145,22 @@ class HfModel(SlicedModel):
         places = (mask.cumsum(-1) - 1).clamp(min=0)
         cache = self.new_cache()
         self._run(rows[:, :6], mask[:, :6], places[:, :6], cache)
-        found = [
+        outputs = [
             self._run(rows[:, at : at + 1], mask[:, : at + 1], places[:, at : at + 1], cache)
             for at in (6, 7, 8)
         ]
-        return self.head_logits(torch.cat(found, 1))[0]
+        return self.head_logits(torch.cat(outputs, 1))[0]
 
     def _agrees(self, logits: Callable[[], torch.Tensor], expected: torch.Tensor) -> bool:
         try:
-            found = logits()
+            computed = logits()
         except Exception:  # what a model does not support it reports in its own way
             return False
         # Rounding of 16 bits, against logits that are of other tokens.
         share = 0.1 if self.dtype != torch.float32 else 1e-3
         largest = float(expected.abs().max())
-        return found.shape == expected.shape and bool(
-            (found - expected).abs().max() <= share * largest
+        return computed.shape == expected.shape and bool(
+            (computed - expected).abs().max() <= share * largest
         )
 
 

@@ -63,8 +63,8 @@ def model_class(config: Any) -> Any:
     import transformers
 
     for name in getattr(config, "architectures", None) or ():
-        if isinstance(found := getattr(transformers, name, None), type):
-            return found
+        if isinstance(kind := getattr(transformers, name, None), type):
+            return kind
     return transformers.AutoModelForCausalLM
 
 
@@ -72,8 +72,8 @@ def shapes_of(config: Any, where: Path) -> dict[str, Shape]:
     """The shape of each tensor of a model, tied ones under all their names."""
     import torch
 
-    found = model_class(config)
-    build = found if hasattr(found, "base_model_prefix") else found.from_config
+    kind = model_class(config)
+    build = kind if hasattr(kind, "base_model_prefix") else kind.from_config
     try:
         with quiet(), torch.device("meta"):
             state = build(copy.deepcopy(config)).state_dict()
@@ -97,7 +97,7 @@ def size_fields(config: Mapping[str, Any], size: int) -> dict[Field, int]:
     >>> size_fields({"text_config": {"vocab_size": 9}, "type_vocab_size": 2}, 9)
     {('text_config', 'vocab_size'): 9}
     """
-    found: dict[Field, int] = {}
+    fields: dict[Field, int] = {}
 
     def walk(part: Mapping[str, Any], path: Field) -> None:
         for key, value in part.items():
@@ -106,10 +106,10 @@ def size_fields(config: Mapping[str, Any], size: int) -> dict[Field, int]:
             elif type(value) is int and (
                 (value == size and _SIZE.search(key)) or (key == _FIRST_TOKENS and value <= size)
             ):
-                found[*path, key] = value
+                fields[*path, key] = value
 
     walk(config, ())
-    return found
+    return fields
 
 
 def with_sizes(config: Any, sizes: Mapping[Field, int]) -> Any:
@@ -162,25 +162,25 @@ class TokenTensors:
         an older version had it.
         """
         parts, most = name.split(".")[::-1], 0
-        found: list[str] = []
+        names: list[str] = []
         for other in self._alike.get((parts[0], shape), ()):
             theirs = other.split(".")[::-1]
             common = 0
             while common < min(len(parts), len(theirs)) and parts[common] == theirs[common]:
                 common += 1
             if common > most:
-                found, most = [], common
+                names, most = [], common
             if common == most:
-                found.append(other)
-        return found
+                names.append(other)
+        return names
 
     def axis_of(self, name: str, shape: Shape) -> TokenAxis | None:
         """The axis of a stored tensor with an index per token; None if it has none."""
         names = self.names_of(name, shape)
-        found = {tuple(self._changed[other]) for other in names}
-        if found == {()} or (not found and not set(shape) & set(self.fields.values())):
+        choices = {tuple(self._changed[other]) for other in names}
+        if choices == {()} or (not choices and not set(shape) & set(self.fields.values())):
             return None
-        if len(found) != 1 or len(axes := next(iter(found))) != 1:
+        if len(choices) != 1 or len(axes := next(iter(choices))) != 1:
             raise self._refused(name, shape, "has a size of the vocabulary and an unknown role")
         if shape[axes[0].axis] != axes[0].size:
             raise self._refused(

@@ -63,9 +63,9 @@ class WeightFiles:
         self.files = self._files()
 
     def _files(self) -> list[Path]:
-        found = indexed_files(self.directory)
-        if found is not None:
-            return sorted(set(found.values()))
+        indexed = indexed_files(self.directory)
+        if indexed is not None:
+            return sorted(set(indexed.values()))
         single = self.directory / WEIGHTS
         if not single.is_file():
             raise ModtokError(
@@ -176,7 +176,7 @@ def _header(file: Path) -> tuple[list[StoredTensor], dict[str, str]]:
                 raise ValueError("length of the header")
             header = orjson.loads(handle.read(length))
         metadata = header.pop("__metadata__", {})
-        found = []
+        tensors = []
         for name, facts in header.items():
             start, stop = (8 + length + offset for offset in facts["data_offsets"])
             shape = tuple(facts["shape"])
@@ -186,9 +186,9 @@ def _header(file: Path) -> tuple[list[StoredTensor], dict[str, str]]:
                 raise ValueError(f"offsets of '{name}'")
             if (stop - start) * 8 != prod(shape) * _BITS[facts["dtype"]]:
                 raise ValueError(f"size of '{name}'")
-            found.append(StoredTensor(name, facts["dtype"], shape, file, start, stop))
+            tensors.append(StoredTensor(name, facts["dtype"], shape, file, start, stop))
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror}", where=str(file)) from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ModtokError(f"is not a valid safetensors file ({error})", where=str(file)) from error
-    return sorted(found, key=lambda tensor: tensor.start), metadata
+    return sorted(tensors, key=lambda tensor: tensor.start), metadata

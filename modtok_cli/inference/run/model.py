@@ -203,14 +203,14 @@ class Healing:
 
     def left_out(self, prompt: Sequence[bytes]) -> int:
         """Number of last tokens to leave out: the most that superwords begin with."""
-        found, text = 0, b""
+        most, text = 0, b""
         for number, token in enumerate(reversed(prompt), 1):
             text = token + text
             if len(text) > self._longest:
                 break
             if text in self._longer:
-                found = number
-        return found
+                most = number
+        return most
 
     def allowed(self, text: bytes) -> list[int]:
         """Ids of tokens with which a text may begin that begins with `text`, ascending."""

@@ -69,11 +69,11 @@ def routing_references(
 ) -> dict[str, Reference]:
     """The references in a tokenizer directory for the languages of a model."""
     references = References(directory or tokenizer / "references")
-    found = {name: references[name] for name in references.languages if name in languages}
-    if not found:
+    chosen = {name: references[name] for name in references.languages if name in languages}
+    if not chosen:
         raise ModtokError(
             "has no reference for a language of the model",
             where=str(references.directory),
             remedy="choose the language with --langs",
         )
-    return found
+    return chosen

@@ -75,8 +75,8 @@ class Labels:
 
     def or_those_of(self, other: Labels) -> Labels:
         """Those that are not given are the others'."""
-        given = {name: value for name, value in self.__dict__.items() if value is not None}
-        return replace(other, **given)
+        own = {name: value for name, value in self.__dict__.items() if value is not None}
+        return replace(other, **own)
 
 
 def sliced(
