@@ -13,13 +13,14 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from modtok_cli import __version__
 from modtok_cli.cli import commands, completion
-from modtok_cli.cli.command import REGISTERED, Group, session_of
+from modtok_cli.cli.command import REGISTERED, Group, Registered, session_of
 from modtok_cli.cli.options import Debug, Quiet, Verbose
 from modtok_cli.cli.run import run
 from modtok_cli.cli.settings import FILE, has_variables
@@ -163,13 +164,34 @@ def command_tree(only: str | None = None) -> Any:
     for module in [_module(only)] if only else modules:
         import_module(f"{commands.__name__}.{module}")  # declares its command
     names = [only] if only else [*ORDER, *sorted(set(REGISTERED) - set(ORDER))]
+    return _tree_of([REGISTERED[name] for name in names])
+
+
+def listing() -> Any:
+    """The tree with what help lists: names, and the first lines of the files of commands."""
+    listed = []
+    for name in ORDER:
+        path = Path(commands.__path__[0], f"{_module(name)}.py")
+        with path.open(encoding="utf-8") as stream:
+            _, _, summary = stream.readline().partition(": ")
+        summary = summary.strip().strip('"')
+
+        def stub() -> None:
+            """Never called: help ends before."""
+
+        stub.__doc__ = summary[:1].upper() + summary[1:]
+        listed.append(Registered(tuple(name.split()), stub, ""))
+    return _tree_of(listed)
+
+
+def _tree_of(registered: Sequence[Registered]) -> Any:
     app.registered_groups.clear()
     for group in (app, *_GROUPS.values()):
         group.registered_commands.clear()
     for name, group in _GROUPS.items():
-        if any(words.startswith(f"{name} ") for words in names):
+        if any(command.words[0] == name for command in registered):
             app.add_typer(group, name=name)
-    for command in map(REGISTERED.__getitem__, names):
+    for command in registered:
         command.add_to(_GROUPS[command.words[0]] if len(command.words) > 1 else app)
     return typer.main.get_command(app)
 
@@ -178,24 +200,26 @@ def _module(name: str) -> str:
     return name.replace(" ", "_").replace("-", "_")
 
 
-def _named(args: Sequence[str]) -> str | None:
-    """The command that a command line begins with, if nothing else of the tree is needed.
+def _tree(args: Sequence[str]) -> Any:
+    """The tree, or what a command line needs of it.
 
     Declaring all commands takes longer than encoding a line. Settings of a file and of the
     environment are checked against all of them.
     """
+    if [word for word in args if word not in (*_GROUPS, "-h", "--help", "help")] == []:
+        return listing()
     if args[:1] in (["-V"], ["--version"]):
-        return "doctor"
+        return command_tree("doctor")
     name = next((name for n in (1, 2) if (name := " ".join(args[:n])) in ORDER), None)
-    return None if os.path.lexists(FILE) or has_variables() else name
+    return command_tree(None if os.path.lexists(FILE) or has_variables() else name)
 
 
 def main() -> NoReturn:
     """Entry point of the `modtok` script."""
     if completion.is_of_bash():
         with completion.words_of_bash():
-            run(command_tree(_named(os.environ.get("COMP_WORDS", "").split()[1:])), [])
-    status = run(command_tree(_named(sys.argv[1:])), sys.argv[1:])
+            run(_tree(os.environ.get("COMP_WORDS", "").split()[1:-1] or ["-"]), [])
+    status = run(_tree(sys.argv[1:]), sys.argv[1:])
     # The output is complete: Ctrl-C during interpreter shutdown ends the process quietly.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(status)

@@ -4,12 +4,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from helpers.made_tokenizers import MADE
 from modtok_cli import __version__
-from modtok_cli.cli.main import ORDER
+from modtok_cli.cli.main import ORDER, command_tree, listing
+from modtok_cli.cli.tree import nodes
 
 HEAVY = {
     "torch",
@@ -25,9 +27,9 @@ PROBE = """
 import sys
 opened = []
 sys.addaudithook(lambda event, args: event == "open" and opened.append(str(args[0])))
-from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.main import _tree, command_tree
 from modtok_cli.cli.run import run
-status = run(command_tree(), sys.argv[1:])
+status = run(_tree(sys.argv[1:]), sys.argv[1:])
 print(*(name for name in opened if "/tok/" in name), file=sys.stderr)
 print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)
 sys.exit(status)
@@ -52,7 +54,7 @@ def test_little_is_loaded_for_a_line(command: str, segmentation: str, tmp_path: 
     place = tmp_path / "tok"
     tokenizer = MADE[segmentation]()
     tokenizer.save(place)
-    probe = PROBE.replace("command_tree()", "command_tree(sys.argv[1])")
+    probe = PROBE.replace("_tree(sys.argv[1:])", "command_tree(sys.argv[1])")
     done = subprocess.run(
         [sys.executable, "-c", probe, command, "-t", str(place), "--langs", "fr,en"],
         input="abc dé".encode(),
@@ -73,6 +75,14 @@ def test_one_command_of_the_tree_is_that_of_the_tree(modtok) -> None:
     for words in ("encode", "corpus count"):
         helped = modtok(*words.split(), "--help").stdout
         assert helped == modtok("help", *words.split()).stdout
+
+
+def test_listed_commands_are_those_of_the_tree() -> None:
+    def names(root: Any) -> list[tuple[str, ...]]:
+        return [node.path for node in nodes(root)]
+
+    listed = names(listing())
+    assert sorted(listed) == sorted(names(command_tree.__wrapped__()))
 
 
 def test_version(modtok) -> None:

@@ -1,4 +1,4 @@
-"""`modtok bpe-merge`: union of monolingual vocabularies, fewest-tokens segmentation."""
+"""`modtok bpe-merge`: union of monolingual vocabularies in fewest tokens."""
 
 from modtok_cli.cli.command import command
 from modtok_cli.cli.declaration import Call

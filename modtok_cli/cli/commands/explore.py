@@ -1,4 +1,4 @@
-"""`modtok explore`: a page that shows how tokenizers segment text that one types."""
+"""`modtok explore`: a page that shows how typed text is segmented."""
 
 from typing import Annotated
 

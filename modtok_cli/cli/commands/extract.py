@@ -1,4 +1,4 @@
-"""`modtok extract`: a compact tokenizer of some languages, or of the most frequent tokens."""
+"""`modtok extract`: a compact tokenizer of some languages."""
 
 from pathlib import Path
 from typing import Annotated

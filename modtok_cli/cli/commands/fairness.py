@@ -1,4 +1,4 @@
-"""`modtok fairness`: compare tokenization cost between languages on parallel text."""
+"""`modtok fairness`: tokenization cost of languages on parallel text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`modtok latency`: time of forward passes and decoding, by tokenizer and model size."""
+"""`modtok latency`: time of forward passes and decoding by tokenizer."""
 
 from modtok_cli.cli.command import command
 from modtok_cli.cli.declaration import Call

@@ -1,4 +1,4 @@
-"""`modtok memory`: parameters and KV cache, by tokenizer and model size."""
+"""`modtok memory`: parameters and KV cache by tokenizer."""
 
 from modtok_cli.cli.command import command
 from modtok_cli.cli.declaration import Call
