@@ -167,3 +167,19 @@ def test_every_test_file_is_collected(request: pytest.FixtureRequest) -> None:
         ):
             ignored.append(str(path.relative_to(ROOT)))
     assert ignored == []
+
+
+def test_functions_are_short() -> None:
+    """At most 80 lines below signature and docstring, and 8 positional parameters."""
+    long = []
+    for name, module in modules().items():
+        if name.startswith(("modtok_cli.core.", "modtok_cli.reference.")):
+            continue
+        for node in ast.walk(module):
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+                parameters = len(node.args.args) + len(node.args.posonlyargs)
+                if lines > 80 or parameters > 8:
+                    long.append(f"{name}.{node.name}")
+    assert long == []

@@ -51,7 +51,6 @@ def _are_paths(value: object) -> bool:
 
 PATHS = (_are_paths, "a path or a list of paths")
 CODES = (_are_codes, "codes, a string or list")
-PATHS = (_are_paths, "a path or a list of paths")
 _TEXT = (
     "Text file (.txt, .jsonl, .parquet, .csv, .arrow; may be compressed), directory, or - (stdin)."
 )

@@ -1,8 +1,7 @@
 """Declare functions as commands: shared flags, examples, help within 80 columns.
 
-`@command("nsl", examples=…)` registers a function. Its first parameter is the `Session`; the
-other parameters are the options of the command; one of type `Reading` stands for those that say
-how text is read. `-q`, `-v` and `--debug` are added to every command here.
+`@command("nsl", nsl, examples=…)` registers the command of a public function, which declares the
+options; see `cli.declaration`. `-q`, `-v` and `--debug` are added to every command here.
 """
 
 from __future__ import annotations
@@ -22,15 +21,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.option import options_of
 from modtok_cli.base.public import IN_COMMAND
-from modtok_cli.cli.declaration import Declaration, as_parameter
+from modtok_cli.cli.declaration import Declaration
 from modtok_cli.cli.options import STDOUT, Debug, NoKeep, Quiet, Table, Verbose
 from modtok_cli.cli.output import KEEP, TABLES
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.tree import by_panel, describe
 from modtok_cli.cli.values import without_validator
-from modtok_cli.text.reading import Reading
 
 P = ParamSpec("P")
 _SHARED = (("quiet", Quiet), ("verbose", Verbose), ("debug", Debug))
@@ -213,12 +210,6 @@ def command(
     return register
 
 
-def is_argument(parameter: inspect.Parameter) -> bool:
-    """Whether a parameter is positional on the command line."""
-    facts = getattr(parameter.annotation, "__metadata__", ())
-    return any(isinstance(each, typer.models.ArgumentInfo) for each in facts)
-
-
 def as_command(
     show: Callable[..., None],
     public: Declaration | None = None,
@@ -230,9 +221,6 @@ def as_command(
     """Adapt a public function and what `show` adds to it to click, with the shared flags."""
     skipped = 2 if public else 1  # session, call
     own = list(inspect.signature(show, eval_str=True).parameters.values())[skipped:]
-    shown = [parameter.name for parameter in own]
-    own = [option for parameter in own for option in _options_of(parameter)]
-    reading = _parameter_of_reading(show)
     annotations = {parameter.name: parameter.annotation for parameter in own}
 
     def run(**values: Any) -> None:
@@ -254,8 +242,6 @@ def as_command(
             if param.name in annotations:
                 value = checked_value(param, annotations[param.name], values[param.name])
                 values[param.name] = value
-        if reading is not None:
-            values[reading] = Reading(**{name: values.pop(name) for name in options_of(Reading)})
         if session.verbose:
             _say_settings(session, ctx)
         started = time.perf_counter()
@@ -263,7 +249,7 @@ def as_command(
         try:
             if public:
                 call = public.call(ctx, values, session)
-                show(session, call, **{name: values[name] for name in shown})
+                show(session, call, **{name: values[name] for name in annotations})
             else:
                 show(session, **values)
         finally:
@@ -279,10 +265,8 @@ def as_command(
         extra.append(("no_keep", NoKeep))
     parameters = [
         inspect.Parameter("ctx", keyword, annotation=typer.Context),
-        *sorted(
-            [*(public.parameters if public else ()), *(each.replace(kind=keyword) for each in own)],
-            key=lambda each: not is_argument(each),
-        ),
+        *(public.parameters if public else ()),
+        *(each.replace(kind=keyword) for each in own),
         *(
             inspect.Parameter(flag, keyword, default=False, annotation=annotation)
             for flag, annotation in (*extra, *_SHARED)
@@ -302,21 +286,10 @@ def _is_argument(parameter: inspect.Parameter) -> bool:
     return any(isinstance(each, typer.models.ArgumentInfo) for each in facts)
 
 
-def _parameter_of_reading(show: Callable[..., None]) -> str | None:
-    declared = inspect.signature(show, eval_str=True).parameters.values()
-    return next((each.name for each in declared if each.annotation is Reading), None)
-
-
 def _keep(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     from modtok_cli.cli.results import keep_rows
 
     keep_rows(session, rows)
-
-
-def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    if parameter.annotation is not Reading:
-        return [parameter]
-    return [as_parameter(option) for option in options_of(Reading).values()]
 
 
 def checked_value(param: Any, annotation: Any, value: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Option
 
 from modtok_cli.cli import completion
 
@@ -28,33 +28,6 @@ Langs = Annotated[
         help="Comma-separated languages.",
     ),
 ]
-Lang = Annotated[
-    str | None,
-    Option(
-        "--lang",
-        metavar="LANG",
-        autocompletion=completion.language,
-        help="Language of the text; by default from its file name.",
-    ),
-]
-Budget = Annotated[
-    int,
-    Option(
-        "-k",
-        "--budget",
-        metavar="N",
-        max=MAX_BUDGET,
-        help="Vocabulary size per language, including the 256 bytes and the special tokens.",
-    ),
-]
-Data = Annotated[
-    Path,
-    Option(
-        "--data",
-        metavar="PATH",
-        help="Directory with the text of each language, or one file (of several: --lang-field).",
-    ),
-]
 Output = Annotated[
     Path | None,
     Option("-o", "--output", metavar="PATH", help="Output file or directory."),
@@ -63,31 +36,6 @@ OutputOrStdout = Annotated[
     Path | None,
     Option("-o", "--output", metavar="PATH", help="Output file; standard output by default."),
     STDOUT,
-]
-Tokenizer = Annotated[
-    str,
-    Option(
-        "-t",
-        "--tokenizer",
-        metavar="TOKENIZER",
-        autocompletion=completion.tokenizers,
-        help="Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, or - (stdin).",
-    ),
-]
-Tokenizers = Annotated[
-    list[str] | None,
-    Option(
-        "-t",
-        "--tokenizer",
-        metavar="TOKENIZER",
-        autocompletion=completion.tokenizers,
-        help="Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, or - (stdin). "
-        "Repeatable.",
-    ),
-]
-Threads = Annotated[
-    int | None,
-    Option("--threads", metavar="N", min=1, help="Number of threads; all cores by default."),
 ]
 Special = Annotated[
     list[str] | None,
@@ -109,30 +57,6 @@ Plot = Annotated[
         "--plot",
         metavar="FILE",
         help="Plot the result to FILE.svg or FILE.png; - plots in the terminal.",
-    ),
-]
-References = Annotated[
-    Path | None,
-    Option(
-        "--references",
-        metavar="DIR",
-        help="Directory of monolingual reference tokenizers; by default the tokenizer's own.",
-    ),
-]
-Texts = Annotated[
-    list[str],
-    Argument(
-        metavar="TEXT",
-        help="Text file (.txt, .jsonl, .parquet, .csv, .arrow; may be compressed), directory, or - "
-        "(stdin).",
-    ),
-]
-OptionalTexts = Annotated[
-    list[str] | None,
-    Argument(
-        metavar="TEXT",
-        help="Text file (.txt, .jsonl, .parquet, .csv, .arrow; may be compressed), directory, or - "
-        "(stdin).",
     ),
 ]
 Quiet = Annotated[bool, Option("-q", "--quiet", help="Print only warnings and errors.")]

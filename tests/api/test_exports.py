@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 import modtok_cli as modtok
+from modtok_cli.cli.command import REGISTERED
+from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.tree import nodes
 
 SOURCE = Path(modtok.__file__)
 FUNCTIONS = [name for name in modtok.__all__ if name.islower()]
@@ -87,3 +90,16 @@ def test_arguments_are_described_in_parameters_and_not_in_flags() -> None:
     assert "the result goes to `output`" in text
     assert "or one file with `reading.lang_field`" in text
     assert "--" not in text
+
+
+def test_every_command_is_a_function_of_the_same_options() -> None:
+    public = {inspect.unwrap(getattr(modtok, name)) for name in FUNCTIONS}
+    for node in nodes(command_tree()):
+        if node.is_group:
+            continue
+        declaration = REGISTERED[" ".join(node.path)].declaration
+        assert declaration is not None, node.path
+        assert declaration.function in public, node.path
+        flags = {flag for line in node.lines for flag in line.flags}
+        for _, _, option in declaration._options():
+            assert option.argument or flags.issuperset(option.all_flags), (node.path, option.name)

@@ -52,7 +52,8 @@ def test_what_is_written_reads_back(french_english: Path, tmp_path: Path) -> Non
 
 def test_other_ids_are_refused(french_english: Path, tmp_path: Path) -> None:
     output = tmp_path / "m.gguf"
-    spaces = ["plain words", "two  spaces before a word"]
+    spaces = tmp_path / "spaces.txt"
+    spaces.write_text("plain words\ntwo  spaces before a word\n", encoding="utf-8")
     with pytest.raises(UsageError, match="other ids to 1 of 2 probe lines"):
         export(french_english, output, probe=spaces)
     assert not output.exists()

@@ -6,7 +6,7 @@ of the slice's own vocabulary, or text of the user. `formats` holds one module f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
@@ -17,6 +17,8 @@ from modtok_cli.base.files import atomic_file
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
     LATEST,
+    PATHS,
+    FilePath,
     Force,
     Langs,
     Model,
@@ -24,6 +26,7 @@ from modtok_cli.base.parameters import (
     RunTokenizer,
     Step,
     optional_path,
+    text_paths,
 )
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
@@ -31,6 +34,9 @@ from modtok_cli.inference.export.formats import export_format, export_formats
 from modtok_cli.inference.vocabularies import Ends
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.languages import optional_languages
+from modtok_cli.text.readers import read_documents
+from modtok_cli.text.reading import Reading
+from modtok_cli.text.workspace import files_in
 
 if TYPE_CHECKING:
     import torch
@@ -118,14 +124,15 @@ def export(
     ] = "gguf",
     languages: Langs = None,
     probe: Annotated[
-        Iterable[str] | None,
+        FilePath | Sequence[FilePath] | None,
         Option(
-            "Texts that must have the same ids there; words of the vocabulary by default.",
-            python_only=True,
+            "Text whose token ids are compared; words of the vocabulary by default. Repeatable.",
             kind=list[str],
-            accepts=(lambda value: isinstance(value, Iterable), "a list"),
+            metavar="TEXT",
+            accepts=PATHS,
         ),
     ] = None,
+    reading: Reading = Reading(),
     inexact: Annotated[bool, Option("Export even if some token ids of the probe differ.")] = False,
     dtype: Annotated[
         Literal["float32", "bfloat16", "float16"], Option("Dtype of the weights.")
@@ -180,7 +187,7 @@ def export(
         own, ends, template = source.library_tokenizer, source.ends(), source.chat_template
     else:
         own, ends = vocabularies.tokenizer_in, Ends.of_run(source.end_of_text(vocabularies))
-    texts = list(probe) if probe is not None else _own_words(own)
+    texts = _own_words(own) if probe is None else _documents(text_paths(probe), reading)
     candidates = kind.tokenizers(own, str(path))
     counts = [disagreements(own, each, texts) for each in candidates]
     different = min(counts)
@@ -203,6 +210,23 @@ def export(
         kind.write(beside, exported, chosen, dtype)
         size = beside.stat().st_size
     return ExportReport(place, size, own.size, chosen.name, len(texts), different, kind.program)
+
+
+def _documents(probe: Sequence[Path | str], reading: Reading) -> list[str]:
+    """Texts of the documents of a probe.
+
+    Raises:
+        UsageError: there are none.
+    """
+    texts = [
+        document.text.decode()
+        for text in probe
+        for path in files_in(Path(text))
+        for document in read_documents(path, reading)
+    ]
+    if not texts:
+        raise UsageError("contains no text", where=", ".join(map(str, probe)))
+    return texts
 
 
 def _own_words(tokenizer: Subtokenizer) -> list[str]:
