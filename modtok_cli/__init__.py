@@ -139,6 +139,8 @@ def __getattr__(name: str) -> Any:
         if error.name != module:
             raise
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from error
+    if hasattr(value, "__wrapped__"):  # a public function: its options complete the docstring
+        value.__doc__ = import_module(f"{__name__}.base.public").documented(value)
     globals()[name] = value
     return value
 

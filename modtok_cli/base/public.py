@@ -73,8 +73,9 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
     """Make a function with declared options one of the Python API.
 
     Its arguments are checked and converted by their options, errors name parameters in place of
-    flags, `progress` becomes warnings of Python if it is not given, and the docstring gets the
-    section "Args". A command calls the function below (`inspect.unwrap`).
+    flags, and `progress` becomes warnings of Python if it is not given. The docstring of
+    `modtok.NAME` has the section "Args" (`documented`). A command calls the function below
+    (`inspect.unwrap`).
 
     Raises (when called):
         UsageError: an argument that its option refuses; names it.
@@ -87,13 +88,12 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
         ...
     modtok_cli.base.errors.UsageError: k: expected a whole number, got '3000'
     """
-    signature = inspect.signature(function)
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         if IN_COMMAND.get():
             return function(*args, **kwargs)
-        options = options_of(function)
+        options, signature = options_of(function), inspect.signature(function)
         values = signature.bind(*args, **kwargs)
         for name, value in values.arguments.items():
             option = options.get(name)
@@ -111,7 +111,6 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
             error.rename({flag: each.name for each in options.values() for flag in each.all_flags})
             raise
 
-    call.__doc__ = documented(function)
     return call
 
 

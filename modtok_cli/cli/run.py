@@ -28,9 +28,6 @@ def run(root: Any, args: Sequence[str]) -> int:
     if tuple(args[:1]) == ("help",):  # modtok help corpus count
         args = [*args[1:], "--help"]
     session = Session(args=tuple(args))
-    # OpenBLAS starts one spinning thread per core, which compete with the kernels (5% of the
-    # time of bpe-seq on two cores). No command multiplies matrices in numpy.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     threading.excepthook = _thread_failed
     try:
         status = _invoke(root, session)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from modtok_cli.reports.charts import Mark
+if TYPE_CHECKING:
+    from modtok_cli.reports.charts import Mark
 
 Row = Mapping[str, Any]
 Form = Literal["text", "int", "ratio", "percent", "score", "seconds", "bytes", "count"]
@@ -147,6 +148,8 @@ def marks_of(marks: Iterable[tuple[str, str, Mark]]) -> dict[str, dict[str, Mark
 
 def by_tokenizer(rows: Sequence[Row], key: str) -> dict[str, dict[str, Mark]]:
     """tokenizer -> language -> value of the field `key`, for rows that have a value."""
+    from modtok_cli.reports.charts import Mark
+
     names = short_names([row["tokenizer"] for row in rows])
     return marks_of(
         (names[row["tokenizer"]], row["language"], Mark(float(row[key])))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TypeVar
 
@@ -53,6 +52,8 @@ def read_each(
         if threads <= 1:
             return [read(item, task.advance) for item in items]
         shared = _Shared(task)
+        from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+
         with ThreadPoolExecutor(threads) as pool:
             futures = [pool.submit(read, item, shared.advance) for item in items]
             try:

@@ -187,10 +187,15 @@ def pretokenizers() -> Mapping[str, PreTokenizer]:
     return {**others, **_native()}
 
 
+def known_pretokenizer(name: str) -> PreTokenizer | None:
+    """The pre-tokenizer of that name; None if there is none."""
+    # Looking for entry points takes tens of milliseconds.
+    return _native().get(name) or pretokenizers().get(name)
+
+
 def find_pretokenizer(name: str) -> PreTokenizer:
     """The pre-tokenizer of that name."""
-    # Looking for entry points takes tens of milliseconds.
-    pretokenizer = _native().get(name) or pretokenizers().get(name)
+    pretokenizer = known_pretokenizer(name)
     if pretokenizer is None:
         raise UsageError(
             f"unknown pre-tokenizer '{name}'",

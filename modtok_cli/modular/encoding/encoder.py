@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise, starmap
 from typing import Any, TypeVar
@@ -245,6 +244,8 @@ class _Portions:
         if self.workers == 1:
             yield from starmap(encode, parts)
             return
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(self.workers) as pool:
             yield from pool.map(lambda part: encode(*part), parts)
 

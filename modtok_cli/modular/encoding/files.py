@@ -11,7 +11,6 @@ import struct
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Annotated, Any, ClassVar, Literal
 
@@ -263,6 +262,8 @@ def _in_order(
     if threads <= 1:
         yield from map(work, items)
         return
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     waiting: deque[Future[tuple[Int32Array, Int64Array, int]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
