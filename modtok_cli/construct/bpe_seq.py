@@ -224,7 +224,7 @@ def bpe_seq(
     unit_counts: Annotated[
         Literal["all", "word"] | None,
         Option(
-            "Adopt tokens by their count in all words, or by their count as whole words.",
+            "Count tokens in all words, or only where they are a whole word.",
             default="all",
         ),
     ] = None,
