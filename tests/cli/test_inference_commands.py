@@ -165,7 +165,7 @@ def test_export(here: Any, room: None, stand_in: Any, workspace: Path) -> None:
     assert (status, json.loads(out)["output"]) == (0, "m.gguf")
     assert "3 of 4 probe lines have the same ids" in err
     assert call.kwargs["model"] == Path("s")
-    assert (call.kwargs["probe"], call.kwargs["inexact"]) == (["un", "deux"], True)
+    assert (call.kwargs["probe"], call.kwargs["inexact"]) == (["fr.txt"], True)
     assert call.kwargs["dtype"] == "float32"
 
 
