@@ -14,42 +14,20 @@ from pathlib import Path, PurePath
 
 from modtok_cli.base.errors import UsageError
 
-# ISO 639-1 code, its ISO 639-3 code, and where there is one its older 639-2/B code. Members
-# of a macrolanguage that corpora name instead of it (Swahili as swh, Nepali as npi, Latvian
-# as lvs, Estonian as ekk, Persian as pes, ...) follow a colon.
-_CODES = """
-aa aar; ab abk; ae ave; af afr; ak aka :fat; am amh; an arg; ar ara :arb; as asm; av ava
-ay aym :ayr; az aze :azj; ba bak; be bel; bg bul; bi bis; bm bam; bn ben; bo bod tib; br bre
-bs bos; ca cat; ce che; ch cha; co cos; cr cre; cs ces cze; cu chu; cv chv; cy cym wel; da dan
-de deu ger; dv div; dz dzo; ee ewe; el ell gre; en eng; eo epo; es spa; et est :ekk; eu eus baq
-fa fas per :pes; ff ful :fuv; fi fin; fj fij; fo fao; fr fra fre; fy fry; ga gle; gd gla; gl glg
-gn grn :gug; gu guj; gv glv; ha hau; he heb; hi hin; ho hmo; hr hrv; ht hat; hu hun; hy hye arm
-hz her; ia ina; id ind; ie ile; ig ibo; ii iii; ik ipk; io ido; is isl ice; it ita; iu iku :ike
-ja jpn; jv jav; ka kat geo; kg kon; ki kik; kj kua; kk kaz; kl kal; km khm; kn kan; ko kor
-kr kau :knc; ks kas; ku kur :kmr; kv kom :kpv; kw cor; ky kir; la lat; lb ltz; lg lug; li lim
-ln lin; lo lao; lt lit; lu lub; lv lav :lvs; mg mlg :plt; mh mah; mi mri mao; mk mkd mac; ml mal
-mn mon :khk; mr mar; ms msa may :zsm; mt mlt; my mya bur; na nau; nb nob; nd nde; ne nep :npi
-ng ndo; nl nld dut; nn nno; no nor; nr nbl; nv nav; ny nya; oc oci; oj oji; om orm :gaz
-or ori :ory; os oss; pa pan; pi pli; pl pol; ps pus :pbt; pt por; qu que :quy; rm roh; rn run
-ro ron rum; ru rus; rw kin; sa san; sc srd; sd snd; se sme; sg sag; sh hbs; si sin; sk slk slo
-sl slv; sm smo; sn sna; so som; sq sqi alb :als; sr srp; ss ssw; st sot; su sun; sv swe; sw swa :swh
-ta tam; te tel; tg tgk; th tha; ti tir; tk tuk; tl tgl; tn tsn; to ton; tr tur; ts tso; tt tat
-tw twi; ty tah; ug uig; uk ukr; ur urd; uz uzb :uzn; ve ven; vi vie; vo vol; wa wln; wo wol; xh xho
-yi yid :ydd; yo yor; za zha; zh zho chi :cmn; zu zul
-"""
-# Languages without a two-letter code that parallel corpora often hold; other three-letter
-# codes are taken from a user's list as they are, but not out of file names.
-_THREE_LETTERS = """
-ace acm aeb ajp apc ars ary arz ast awa ban bar bem bho bjn bug cbk ceb cjk ckb crh dsb dyu ext
-fil fon frp frr fur gom gsw hil hne hsb ilo kab kac kam kbp kea kmb lad lij lld lmo ltg lua luo
-lus lzh mag mai mhr min mni mos mwl myv nah nap nds new nso nus pag pam pap pcd pms prs quc rue
-sah sat scn sco shn szl taq tcy tpi tum tyv tzm udm umb vec vls vro wae war wuu xmf yue zgh zza
-"""
+_FILE = Path(__file__).with_suffix(".tsv")
 # Withdrawn codes that still occur.
 _WITHDRAWN = {"iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro", "scr": "hr", "scc": "sr"}
 
 DOMAINS = ("code", "math")
 """Labels of text that is in no language; all others are private: `x-law`."""
+UNKNOWN = "und"
+"""Code of text in an unknown language (ISO 639-2)."""
+_OTHER_NAMES = {UNKNOWN: "unknown language", "code": "Program code", "math": "Mathematics"}
+# Codes of countries that are no codes of languages, and what is spoken there.
+_COUNTRIES = {
+    "cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "il": "he", "ir": "fa", "jp": "ja", "rs": "sr",
+    "tw": "zh", "ua": "uk", "vn": "vi",
+}  # fmt: skip
 
 _PRIVATE = r"x(?:-[A-Za-z0-9]+)+"
 # en, fra, fra_Latn, fr-FR, zh-Hant-TW, es-419, fr-x-law
@@ -70,15 +48,21 @@ _NOT_IN_NAMES = frozenset(
 
 
 @cache
+def _rows() -> list[tuple[str, list[str], str]]:
+    """Code, other codes and English name of each language in the file beside this one.
+
+    A language has its ISO 639-1 code or, if parallel corpora often hold it, its ISO 639-3 code;
+    other three-letter codes are taken from a user's list, but not out of file names.
+    """
+    lines = _FILE.read_text(encoding="utf-8").splitlines()[1:]
+    columns = (line.split("\t") for line in lines)
+    return [(code, others.split(), name) for code, others, name in columns]
+
+
+@cache
 def _table() -> dict[str, str]:
-    table = {code: code for code in _THREE_LETTERS.split()} | _WITHDRAWN
-    for entry in _CODES.replace("\n", ";").split(";"):
-        if entry.strip():
-            short, *longer = entry.split()
-            table[short] = short
-            for code in longer:
-                table[code.lstrip(":")] = short
-    return table
+    codes = {each.lstrip(":"): code for code, others, _ in _rows() for each in (code, *others)}
+    return codes | _WITHDRAWN
 
 
 def subtags(label: str) -> tuple[str, str, str, str] | None:
@@ -130,8 +114,27 @@ def long_code(code: str) -> str:
 
 @cache
 def _long_codes() -> dict[str, str]:
-    entries = (entry.split() for entry in _CODES.replace("\n", ";").split(";"))
-    return {entry[0]: entry[1] for entry in entries if entry}
+    return {code: others[0] for code, others, _ in _rows() if others}
+
+
+@cache
+def _names() -> dict[str, str]:
+    return {code: name for code, _, name in _rows() if name} | _OTHER_NAMES
+
+
+def language_name(code: str) -> str:
+    """The English name of a language, or its code if the name is not in the table.
+
+    Script and region follow in parentheses.
+
+    >>> language_name("fi"), language_name("sr-Latn"), language_name("math"), language_name("xyz")
+    ('Finnish', 'Serbian (Latn)', 'Mathematics', 'xyz')
+    """
+    tags = subtags(code)
+    if tags is None or tags[0] not in _names():
+        return code
+    more = ", ".join(filter(None, tags[1:]))
+    return f"{_names()[tags[0]]} ({more})" if more else _names()[tags[0]]
 
 
 def language_list(languages: str | Iterable[str], flag: str = "--langs") -> list[str]:
@@ -244,3 +247,21 @@ def suggest(name: str, known: Sequence[str]) -> str:
 
     close = get_close_matches(normalize(name), known, n=1, cutoff=0.5)
     return f"did you mean '{close[0]}'? " if close else ""
+
+
+@cache
+def _codes_of_names() -> dict[str, str]:
+    return _COUNTRIES | {name.lower(): code for code, name in _names().items() if code != UNKNOWN}
+
+
+def guess_language(name: str) -> str | None:
+    """The language that the name of a file seems to mean without being a label; None without one.
+
+    >>> [guess_language(f"{name}.txt") for name in ("french", "jp", "fr copy", "notes")]
+    ['fr', 'ja', 'fr', None]
+    """
+    words = re.findall(r"[^\W\d_]+", name.split(".")[0].lower())
+    for word in (" ".join(words), *words[:1]):
+        if label := _codes_of_names().get(word) or code_of_name(word):
+            return normalize(label)
+    return None

@@ -9,8 +9,14 @@ from pathlib import Path
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.labels import fits, matching, shortened, the_one
-from modtok_cli.text.language_names import guess_language
-from modtok_cli.text.languages import canonical, code_of_name, is_language, label_of_path, suggest
+from modtok_cli.text.languages import (
+    canonical,
+    code_of_name,
+    guess_language,
+    is_language,
+    label_of_path,
+    suggest,
+)
 from modtok_cli.text.readers import has_fields, is_text, read_documents, text_files
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import is_pipe

@@ -13,12 +13,12 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.modular.tokenizer import resolve
 from modtok_cli.text import labels
 from modtok_cli.text.labels import fits, matching, shortened, split_pair, target_of, the_one
-from modtok_cli.text.language_names import language_name
 from modtok_cli.text.languages import (
     canonical,
     code_of_name,
     is_language,
     label_of_path,
+    language_name,
     normalize,
     subtags,
 )
