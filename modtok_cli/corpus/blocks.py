@@ -20,11 +20,10 @@ from datatrove.pipeline.base import PipelineStep
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_bytes
-from modtok_cli.corpus.count import PLAN, Job
 from modtok_cli.corpus.heuristics import MAX_LOST, faults
 from modtok_cli.corpus.language import LanguageModel
 from modtok_cli.corpus.parts import PartWriters
-from modtok_cli.corpus.plan import FINEWEB, Plan, load_plan, read_json
+from modtok_cli.corpus.plan import FINEWEB, PLAN, Job, Plan, load_plan, read_json
 from modtok_cli.corpus.quality import QualityModel
 from modtok_cli.corpus.report import label
 from modtok_cli.corpus.sandbox import Failed, Sandbox

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,7 +34,7 @@ from modtok_cli.corpus.executors import (
     clear_sockets,
     run_stages,
 )
-from modtok_cli.corpus.plan import check_name, read_json
+from modtok_cli.corpus.plan import PLAN, Job, check_name, read_json
 from modtok_cli.text.corpus import checked_memory, finished, row_of, tables_of, write_counts
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
@@ -44,7 +44,6 @@ from modtok_cli.text.workspace import language_files
 FAN = 64
 MAX_TASKS = 1000
 """Tasks by default, one per file if there are fewer; Slurm allows arrays of 1,001 by default."""
-PLAN = "plan.json"
 
 
 @public
@@ -127,16 +126,6 @@ def corpus_count(
         tasks=tasks,
         workers=workers,
     )
-
-
-@dataclass(frozen=True)
-class Job:
-    """One count or merge: input files and output table. `last`: the final table of a language."""
-
-    language: str
-    inputs: tuple[str, ...]
-    output: str
-    last: bool
 
 
 Task = list[Job]
