@@ -32,8 +32,7 @@ from modtok_cli.corpus.warc import Bad, Page
 from modtok_cli.text.corpus import count_into
 from modtok_cli.text.counts import WordCounter
 from modtok_cli.text.reading import Reading
-from modtok_cli.text.table_files import Source, read_header, save_counts
-from modtok_cli.text.table_merging import merge_files
+from modtok_cli.text.table_files import Source, merge_files, read_header, save_counts
 
 BAD_KEPT = 200
 """Maximum number of bad records of a shard that are listed. All of them are counted."""

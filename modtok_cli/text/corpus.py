@@ -21,16 +21,17 @@ from modtok_cli.text.readers import read_line_batches, read_spans
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance, display
 from modtok_cli.text.table_files import (
+    MEMORY,
     SUFFIX,
     Header,
     Source,
     is_table,
     load_counts,
+    merge_files,
     read_header,
     save_counts,
     sources_of,
 )
-from modtok_cli.text.table_merging import MEMORY, merge_files
 from modtok_cli.text.workspace import files_in, language_files
 
 
