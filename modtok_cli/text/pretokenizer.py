@@ -24,7 +24,7 @@ from modtok_cli.base.arrays import UInt8Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.plugins import Plugins
-from modtok_cli.core.library import WORD_END, Splitter
+from modtok_cli.core.binding import WORD_END, Splitter
 from modtok_cli.core.text import native_pretokenizers
 
 SPLIT, BYTE_LEVEL, DIGITS_BYTE_LEVEL = range(3)
