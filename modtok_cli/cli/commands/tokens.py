@@ -14,7 +14,7 @@ from modtok_cli.cli.declaration import Call
 from modtok_cli.cli.options import Force, OutputOrStdout
 from modtok_cli.cli.output import emit_bytes, is_stdout_terminal
 from modtok_cli.cli.session import Session
-from modtok_cli.inference.hf.token_lists import FORMATS, check_format, rows_of, tokens
+from modtok_cli.inference.hf.slice import FORMATS, check_format, rows_of, tokens
 
 ListFormat = Annotated[
     str,
