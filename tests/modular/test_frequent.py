@@ -13,8 +13,7 @@ import tokenizers
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.pieces import UNKNOWN, make_pieces
-from modtok_cli.modular.extract import content_of, extract
-from modtok_cli.modular.frequent import frequent_mask
+from modtok_cli.modular.extract import content_of, extract, frequent_mask
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.segmenters.sentencepiece_file import read_model
 from modtok_cli.modular.subtokenizer import Subtokenizer
