@@ -54,7 +54,7 @@ def ours(tmp_path: Path) -> Path:
         ["sw"], (UNKNOWN, "<|endoftext|>"), [piece.encode() for piece in pieces],
         [-3.0, -4.0, -4.0, -4.0, -3.0, -3.0, -5.0, -5.5], np.ones((8, 1), dtype=bool),
     )  # fmt: skip
-    ModularTokenizer.from_pieces(learned, algorithm="unigram", k=266).save(tmp_path / "tok")
+    ModularTokenizer.from_learned(learned, algorithm="unigram", k=266).save(tmp_path / "tok")
     return tmp_path / "tok"
 
 

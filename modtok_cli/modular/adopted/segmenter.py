@@ -26,10 +26,10 @@ from modtok_cli.modular.segmenters.interface import (
     ModularSegmenter,
     Segmenter,
     Stored,
-    broken,
     score_bytes,
 )
 from modtok_cli.modular.segmenters.json_frame import PROVENANCE
+from modtok_cli.modular.vocabulary import broken
 
 if TYPE_CHECKING:
     from modtok_cli.modular.encoding.encoder import Encoder
