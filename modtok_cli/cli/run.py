@@ -18,7 +18,7 @@ from typing import Any
 from modtok_cli.base.errors import Exit, ModtokError
 from modtok_cli.base.interrupts import acknowledge
 from modtok_cli.base.processes import report_to_launcher
-from modtok_cli.cli.command import ClosedPipe, Interrupted
+from modtok_cli.cli.framework import ClosedPipe, Interrupted
 from modtok_cli.cli.output import one_line, output_error
 from modtok_cli.cli.session import Session
 
@@ -90,9 +90,11 @@ def explain(error: BaseException, root: Any, session: Session) -> tuple[int, str
     """Exit status and message of `error`."""
     if isinstance(error, ModtokError):
         wants_help = error.exit_code == Exit.USAGE and error.remedy is None
-        return error.exit_code, str(error) + (_see_help(session.label) if wants_help else "")
+        return error.exit_code, str(error) + (_see_help(root, session) if wants_help else "")
     if hasattr(error, "format_message"):  # errors of click
-        return Exit.USAGE, _explain_usage(error, root, session)
+        from modtok_cli.cli.usage import explain_usage
+
+        return Exit.USAGE, explain_usage(error) + _see_help(root, session)
     if _is_memory(error):
         return Exit.FAILED, f"out of memory; {memory_advice(_command_object(root, session.args))}"
     if isinstance(error, OSError) and error.strerror:
@@ -142,30 +144,14 @@ def _is_memory(error: BaseException) -> bool:
     )
 
 
-def _see_help(label: str) -> str:
-    return f'; try "{label} --help"'
-
-
-def _explain_usage(error: Any, root: Any, session: Session) -> str:
-    """The message of a click error, with the source of an invalid value."""
-    from modtok_cli.cli.usage import explain_usage
-
-    message = explain_usage(error)
-    ctx, param = getattr(error, "ctx", None), getattr(error, "param", None)
-    if ctx is not None and param is not None:
-        message = _origin(ctx, param) + message
-    return message + _see_help(_command_of(root, session.args))
-
-
-def _command_of(root: Any, args: Sequence[str]) -> str:
-    """`modtok corpus count` for `corpus count --lnags fr`; not every error has a context."""
-    words, here = ["modtok"], root
-    for word in args:
+def _see_help(root: Any, session: Session) -> str:
+    words, here = ["modtok"], root  # not every error has a context
+    for word in session.args:
         here = getattr(here, "commands", {}).get(word)
         if here is None:
             break
         words.append(word)
-    return " ".join(words)
+    return f'; try "{" ".join(words)} --help"'
 
 
 def _command_object(root: Any, args: Sequence[str]) -> Any:
@@ -174,17 +160,6 @@ def _command_object(root: Any, args: Sequence[str]) -> Any:
     for word in args:
         here = getattr(here, "commands", {}).get(word, here)
     return here
-
-
-def _origin(ctx: Any, param: Any) -> str:
-    source = ctx.get_parameter_source(param.name)
-    if source is None:
-        return ""
-    if source.name == "DEFAULT_MAP":
-        return "modtok.toml: "
-    if source.name == "ENVIRONMENT":
-        return f"{param.envvar or f'{ctx.auto_envvar_prefix}_{param.name.upper()}'}: "
-    return ""
 
 
 def _wants_traceback(session: Session) -> bool:

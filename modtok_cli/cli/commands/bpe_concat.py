@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_bytes
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Force, Json, OutputOrStdout
+from modtok_cli.base.parameters import Force
+from modtok_cli.cli.command import Call, Json, OutputOrStdout, command
 from modtok_cli.cli.output import emit_bytes, emit_object, is_stdout_terminal
-from modtok_cli.cli.session import Session
 from modtok_cli.construct.bpe_concat import bpe_concat
 
 
@@ -25,7 +23,6 @@ from modtok_cli.construct.bpe_concat import bpe_concat
     """,
 )
 def show(
-    session: Session,
     call: Call,
     output: OutputOrStdout = None,
     force: Force = False,
@@ -44,12 +41,12 @@ def show(
             "already exists", where=str(output), remedy="choose another -o or pass --force"
         )
     made = call()
-    session.say(f"{made.size:,} tokens, {made.unreached:,} of them unreachable")
+    call.say(f"{made.size:,} tokens, {made.unreached:,} of them unreachable")
     if output is None:
         emit_bytes(made.data)
     else:
         write_bytes(output, made.data)
-        session.say(f"wrote {output}")
+        call.say(f"wrote {output}")
         if json:
             row = {"output": str(output), "size": made.size, "unreached": made.unreached}
             emit_object(row)

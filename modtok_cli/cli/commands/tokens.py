@@ -5,21 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_bytes
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Force, OutputOrStdout
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import Force
+from modtok_cli.cli.command import Call, OutputOrStdout, command
 from modtok_cli.cli.output import emit_bytes, is_stdout_terminal
-from modtok_cli.cli.session import Session
 from modtok_cli.inference.hf.token_lists import FORMATS, check_format, rows_of, tokens
 
-ListFormat = Annotated[
-    str,
-    typer.Option("--format", metavar="NAME", help=f"List format: {', '.join(FORMATS)}."),
-]
+ListFormat = Annotated[str, Option(f"List format: {', '.join(FORMATS)}.", metavar="NAME")]
 
 
 @command(
@@ -36,7 +30,6 @@ ListFormat = Annotated[
     """,
 )
 def show(
-    session: Session,
     call: Call,
     format: ListFormat = "ids",
     output: OutputOrStdout = None,
@@ -58,4 +51,4 @@ def show(
         emit_bytes(content)
     else:
         write_bytes(output, content)
-        session.say(f"wrote {len(ids):,} of {rows:,} ids to {output}")
+        call.say(f"wrote {len(ids):,} of {rows:,} ids to {output}")
