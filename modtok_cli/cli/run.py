@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import threading
 import traceback
@@ -21,6 +22,9 @@ from modtok_cli.base.processes import report_to_launcher
 from modtok_cli.cli.framework import ClosedPipe, Interrupted
 from modtok_cli.cli.output import one_line, output_error
 from modtok_cli.cli.session import Session
+
+_QUOTED = re.compile(r"'([^']*)'")
+_IN_BRACKETS = re.compile(r"\((?!s\))(.*)\)$")
 
 
 def run(root: Any, args: Sequence[str]) -> int:
@@ -92,9 +96,7 @@ def explain(error: BaseException, root: Any, session: Session) -> tuple[int, str
         wants_help = error.exit_code == Exit.USAGE and error.remedy is None
         return error.exit_code, str(error) + (_see_help(root, session) if wants_help else "")
     if hasattr(error, "format_message"):  # errors of click
-        from modtok_cli.cli.usage import explain_usage
-
-        return Exit.USAGE, explain_usage(error) + _see_help(root, session)
+        return Exit.USAGE, _explain_usage(error) + _see_help(root, session)
     if _is_memory(error):
         return Exit.FAILED, f"out of memory; {memory_advice(_command_object(root, session.args))}"
     if isinstance(error, OSError) and error.strerror:
@@ -160,6 +162,39 @@ def _command_object(root: Any, args: Sequence[str]) -> Any:
     for word in args:
         here = getattr(here, "commands", {}).get(word, here)
     return here
+
+
+def _explain_usage(error: Any) -> str:
+    """One clause about an error of the framework, in modtok's words if its class is known."""
+    kind = type(error).__name__
+    message = str(error.format_message()).rstrip(".")
+    if kind == "NoSuchOption":
+        return f"unknown option {error.option_name}{_perhaps(error.possibilities or ())}"
+    if kind == "BadOptionUsage":
+        lacks = "requires" in message
+        return f"{error.option_name} {'needs a value' if lacks else 'takes no value'}"
+    if kind == "MissingParameter":
+        return f"{_name(error.param)} is missing"
+    if message.startswith("No such command"):
+        name, *near = _QUOTED.findall(message)
+        return f"unknown command {name}{_perhaps(near)}"
+    if message == "Missing command":
+        return "a command is missing"
+    if message.startswith("Got unexpected extra"):
+        argument = _IN_BRACKETS.search(message)
+        return f"unexpected argument: {argument[1]}" if argument else message
+    return message
+
+
+def _perhaps(names: Sequence[str]) -> str:
+    return f"; did you mean {' or '.join(sorted(names))}?" if names else ""
+
+
+def _name(param: Any) -> str:
+    """`-k/--budget`, or `TEXT` of an argument."""
+    if param.param_type_name == "argument":
+        return str(param.metavar or param.name.upper())
+    return "/".join(param.opts)
 
 
 def _wants_traceback(session: Session) -> bool:

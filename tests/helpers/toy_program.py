@@ -13,7 +13,7 @@ import typer
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli.command import Call, Json, declare
 from modtok_cli.cli.framework import Group
-from modtok_cli.cli.output import Column, emit_bytes, emit_chunks, emit_lines, emit_rows, emit_text
+from modtok_cli.cli.output import Column, emit_chunks, emit_lines, emit_rows, emit_text
 from modtok_cli.cli.run import run
 
 
@@ -54,7 +54,7 @@ def endless(call: Call) -> None:
 
 
 def small(call: Call) -> None:
-    emit_bytes(b"x")
+    emit_chunks([b"x"])
 
 
 def printed(call: Call) -> None:
@@ -105,7 +105,7 @@ def bars(call: Call) -> None:
             inner.advance(5)
             inner.describe("learning fi")
         task.advance(1_000_000)
-    emit_bytes(b"done\n")
+    emit_chunks([b"done\n"])
 
 
 def threads(call: Call) -> None:
@@ -118,7 +118,7 @@ def threads(call: Call) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
-    emit_bytes(b"done\n")
+    emit_chunks([b"done\n"])
 
 
 COMMANDS = (

@@ -5,7 +5,7 @@ from typing import Annotated
 from modtok_cli.base.option import Option
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.commands.nsl import WORKSPACE_TOKENIZER
-from modtok_cli.cli.output import emit_object
+from modtok_cli.cli.output import emit_each
 from modtok_cli.reports.explore.page import explore
 
 Named = Annotated[
@@ -30,4 +30,4 @@ def show(call: Call, names: Named = None, json: Json = False) -> None:
     row = call(tokenizers=specs or [WORKSPACE_TOKENIZER])
     call.say(f"wrote {row['output']} ({row['bytes'] / 1e6:.1f} MB); open it in a browser")
     if json:
-        emit_object(row)
+        emit_each([row])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.output import emit_object
+from modtok_cli.cli.output import emit_each
 from modtok_cli.inference.export.export import export
 
 
@@ -27,7 +27,7 @@ def show(call: Call, json: Json = False) -> None:
     report = call()
     if json:
         facts = {**report.__dict__, "output": str(report.output)}
-        emit_object({name: value for name, value in facts.items() if name != "program"})
+        emit_each([{name: value for name, value in facts.items() if name != "program"}])
     call.say(
         f"wrote {report.output}: {report.bytes:,} bytes, {report.vocabulary:,} tokens, "
         f"pre-tokenizer {report.tokenizer!r} of {report.program}; "

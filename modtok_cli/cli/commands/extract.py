@@ -7,7 +7,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Force, Specials
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import emit_bytes, emit_object, is_stdout_terminal
+from modtok_cli.cli.output import check_output, emit_chunks, emit_each
 from modtok_cli.modular.extract import content_of, extract
 from modtok_cli.modular.hf_directory import write_hf_directory
 
@@ -77,17 +77,11 @@ def show(
         )
     if hf is not None and output is not None:
         raise UsageError("-o and --hf are mutually exclusive", remedy="give one of them")
-    if output is None and hf is None and json:
-        raise UsageError("--json requires -o or --hf, since the tokenizer is written to stdout")
-    if output is None and hf is None and is_stdout_terminal():
-        raise UsageError(
-            "standard output is a terminal",
-            remedy="write to a file with -o, or pipe: modtok extract --langs fr,en | modtok nsl …",
-        )
-    if output is not None and output.exists() and not force:
-        raise UsageError(
-            "already exists", where=str(output), remedy="choose another -o or pass --force"
-        )
+    if hf is None:
+        remedy = "write to a file with -o, or pipe: modtok extract --langs fr,en | modtok nsl …"
+        if output is None and json:
+            raise UsageError("--json requires -o or --hf, since the tokenizer is written to stdout")
+        check_output(output, force, remedy)
     made = call()
     if hf is not None:
         row = write_hf_directory(
@@ -99,10 +93,10 @@ def show(
         )
         call.say(f"wrote {hf}: {row['tokens']:,} tokens, EOS {row['eos']}, pad {row['pad']}")
         if json:
-            emit_object(row)
+            emit_each([row])
     elif output is None:
-        emit_bytes(content_of(made))
+        emit_chunks([content_of(made)])
     else:
         call.say(f"wrote {output}")
         if json:
-            emit_object({"output": str(output), "bytes": output.stat().st_size})
+            emit_each([{"output": str(output), "bytes": output.stat().st_size}])
