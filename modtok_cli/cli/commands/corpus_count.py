@@ -2,7 +2,7 @@
 
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import Column, emit_rows
-from modtok_cli.corpus.corpus_count import corpus_count
+from modtok_cli.corpus.count import corpus_count
 
 COLUMNS = (
     Column("language", "language"),
