@@ -361,6 +361,15 @@ class Backbone:
         for parameter in self.parameters.values():
             parameter.requires_grad_(False)
 
+    def gather_weights(self) -> None:
+        """Gather the weights that replicas have updated for each other. Collective.
+
+        With overlap the next forward pass would do it, and a replica without text runs none.
+        """
+        if self.wrapped.ddp_config.overlap_param_gather:
+            with cpu_as_current_device(self._device):
+                self.wrapped.start_param_sync(force_sync=True)
+
     def clear_gradients(self) -> None:
         """Zero the gradient buffers."""
         self.wrapped.zero_grad_buffer()
