@@ -236,7 +236,7 @@ class Model:
         return asdict(self.offloaded.seconds) if self.offloaded is not None else {}
 
     def drain(self) -> None:
-        """Apply what is pending of updates, before anything but a step uses the weights. Collective.
+        """Apply what is pending, before anything but a step uses the weights. Collective.
 
         Replicas then have each other's weights, and offloaded tables the gradients of all steps.
         """
