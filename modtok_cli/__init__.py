@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from modtok_cli.construct.unigram import unigram as unigram
     from modtok_cli.construct.unigram_merge import unigram_merge as unigram_merge
     from modtok_cli.corpus.build import corpus_build as corpus_build
-    from modtok_cli.corpus.corpus_count import corpus_count as corpus_count
+    from modtok_cli.corpus.count import corpus_count as corpus_count
     from modtok_cli.corpus.quality import corpus_train_quality as corpus_train_quality
     from modtok_cli.evaluate.evaluate import compare as compare
     from modtok_cli.evaluate.evaluate import evaluate_bpb as evaluate_bpb
@@ -86,7 +86,7 @@ _NAMES = {
     "construct.unigram": "unigram",
     "construct.unigram_merge": "unigram_merge",
     "corpus.build": "corpus_build",
-    "corpus.corpus_count": "corpus_count",
+    "corpus.count": "corpus_count",
     "corpus.quality": "corpus_train_quality",
     "evaluate.evaluate": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt "
     "evaluate_sum fetch_tasks write_examples",

@@ -160,8 +160,7 @@ def _of_tokenizer(directory: Path) -> list[str]:
 
 
 def _of_data(directory: Path) -> list[str]:
-    from modtok_cli.text.labels import shortened
-    from modtok_cli.text.languages import label_of_path
+    from modtok_cli.text.languages import label_of_path, shortened
 
     with suppress(OSError):
         found = (label_of_path(path.name) for path in directory.iterdir())

@@ -167,7 +167,7 @@ def _package(need: Requirement, extra: str, purpose: str) -> Finding:
 
 def _core() -> list[Finding]:
     """The native core, which everything needs that reads text."""
-    from modtok_cli.core.library import VERSION, native
+    from modtok_cli.core.binding import VERSION, native
 
     path = Path(native._name)
     sets = {2: "SSE4.2", 3: "AVX2", 4: "AVX-512"}

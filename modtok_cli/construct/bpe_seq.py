@@ -44,7 +44,7 @@ from modtok_cli.learn.sequential import SequentialLearner
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.labels import matching
+from modtok_cli.text.languages import matching
 from modtok_cli.text.pretokenizer import PretokenizerName
 from modtok_cli.text.reading import Reading
 

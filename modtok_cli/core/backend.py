@@ -9,7 +9,7 @@ variable MODTOK_TARGET names another target. The compiler is $CC, else `cc`, els
 `ziglang`, a C compiler from the package index.
 
 A library is made for each instruction set: `libmodtok.so` runs anywhere, `libmodtok.3.so` needs
-AVX2 and `libmodtok.4.so` AVX-512; `core.library` loads the best one that the processor runs. They
+AVX2 and `libmodtok.4.so` AVX-512; `core.binding` loads the best one that the processor runs. They
 have no tie to a version of Python, so a wheel serves all. `modtok.wasm`, for the page of `modtok
 explore`, needs ziglang, or clang with wasm-ld and a C library for WASI; else it is left out.
 """

@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 
 from modtok_cli.base.arrays import Int64Array, UInt8Array
-from modtok_cli.core.library import FULL, PADDING, Handle, Splitter, address, check, native
+from modtok_cli.core.binding import FULL, PADDING, Handle, Splitter, address, check, native
 
 Table = tuple[UInt8Array, Int64Array, Int64Array]
 """Sorted words: bytes (B,) uint8, offsets (W + 1,) int64, counts (W,) int64."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.arrays import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
-from modtok_cli.core.library import Handle, LearnerContents, address, array_at, check, native
+from modtok_cli.core.binding import Handle, LearnerContents, address, array_at, check, native
 
 
 @dataclass(frozen=True)

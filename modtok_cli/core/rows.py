@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array, Int64Array
-from modtok_cli.core.library import address, native
+from modtok_cli.core.binding import address, native
 
 Rows = npt.NDArray[Any]
 """(n, d) float32, or the bits of bfloat16 as uint16."""

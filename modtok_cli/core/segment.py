@@ -16,7 +16,7 @@ from modtok_cli.base.arrays import (
     UInt64Array,
     flatten,
 )
-from modtok_cli.core.library import (
+from modtok_cli.core.binding import (
     PADDING,
     EncoderWork,
     Handle,

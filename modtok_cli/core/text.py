@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from modtok_cli.base.arrays import Int64Array, UInt8Array, UInt64Array
-from modtok_cli.core.library import PADDING, Splitter, address, array_at, check, native
+from modtok_cli.core.binding import PADDING, Splitter, address, array_at, check, native
 
 CODE_POINTS = 0x110000
 OTHER, LETTER, NUMBER, SPACE, MARK = 0, 1, 2, 3, 4

@@ -14,9 +14,8 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.modular.manifest import read_manifest
 from modtok_cli.modular.open import Tokenizer, open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.labels import the_one
-from modtok_cli.text.pretokenizer import PreTokenizer
-from modtok_cli.text.rewriting import restore_pretokenizer
+from modtok_cli.text.languages import the_one
+from modtok_cli.text.pretokenizer import PreTokenizer, restore_pretokenizer
 from modtok_cli.text.table_files import is_table
 from modtok_cli.text.workspace import files_in
 

@@ -40,7 +40,7 @@ from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import Basis, Usage, merge_only, ratio, round_trip, usage
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.labels import the_one
+from modtok_cli.text.languages import the_one
 from modtok_cli.text.reading import Reading
 
 DEFAULT_PIVOT = "en"

@@ -21,7 +21,7 @@ from modtok_cli.base.records import from_json
 from modtok_cli.base.signature import digest
 from modtok_cli.modular.segmenters import SEGMENTATIONS
 from modtok_cli.modular.segmenters.json_frame import REBUILD
-from modtok_cli.text.pretokenizer import known_pretokenizer, pretokenizers
+from modtok_cli.text.pretokenizer import pretokenizers, restore_pretokenizer
 
 if TYPE_CHECKING:
     from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -178,14 +178,12 @@ def _faults(manifest: _Manifest) -> Iterator[tuple[str, str]]:
     if manifest.segmentation not in SEGMENTATIONS:
         known = ", ".join(SEGMENTATIONS)
         yield "segmentation", f"'{manifest.segmentation}' is not one of {known}"
-    pretokenizer = known_pretokenizer(manifest.pretokenizer)
-    if pretokenizer is None:
-        yield (
-            "pretokenizer",
-            f"'{manifest.pretokenizer}' is not one of {', '.join(pretokenizers())}",
-        )
-    elif manifest.pattern != pretokenizer.pattern:
-        yield "pattern", f"is not the pattern of '{manifest.pretokenizer}'"
+    try:
+        if manifest.pattern != restore_pretokenizer(manifest.pretokenizer).pattern:
+            yield "pattern", f"is not the pattern of '{manifest.pretokenizer}'"
+    except UsageError:
+        known = ", ".join(pretokenizers())
+        yield "pretokenizer", f"'{manifest.pretokenizer}' is not one of {known}"
     if manifest.byte_order != BYTE_ORDER:
         yield "byte_order", f"expected '{BYTE_ORDER}'"
     if not all(manifest.specials):

@@ -31,8 +31,7 @@ from modtok_cli.modular.segmenters.unigram import ModularUnigram, clamp_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.validate import check_languages
 from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
-from modtok_cli.text.labels import matching
-from modtok_cli.text.languages import language_list, normalize
+from modtok_cli.text.languages import language_list, matching, normalize
 from modtok_cli.text.pretokenizer import BPE, PHRASES, UNIGRAM, PreTokenizer
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from modtok_cli.base.arrays import Int64Array, UInt8Array
-from modtok_cli.core.library import PADDING
+from modtok_cli.core.binding import PADDING
 from modtok_cli.core.text import hash_spans, split
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import BPE

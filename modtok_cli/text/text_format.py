@@ -19,13 +19,12 @@ from modtok_cli.base.arrays import Int64Array, UInt8Array, flatten
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.plugins import Plugins
 from modtok_cli.base.progress import Progress
-from modtok_cli.core import library
-from modtok_cli.text.labels import fits
-from modtok_cli.text.languages import canonical
+from modtok_cli.core import binding
+from modtok_cli.text.languages import canonical, fits
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import SUFFIXES, Advance, Broken, display, read_chunks
 
-PADDING = bytes(library.PADDING)
+PADDING = bytes(binding.PADDING)
 LONGEST = 1 << 28
 """Bytes of the longest document that is read: a gigabyte without a line end may be kilobytes of
 compressed file, and would be held in memory several times."""

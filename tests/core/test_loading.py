@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from modtok_cli.core.library import native
+from modtok_cli.core.binding import native
 
-SHOW = "from modtok_cli.core.library import native; print(native._name)"
+SHOW = "from modtok_cli.core.binding import native; print(native._name)"
 
 
 def run(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from helpers.examples import examples
-from modtok_cli.core.library import BLOCK, PADDING, Splitter
+from modtok_cli.core.binding import BLOCK, PADDING, Splitter
 from modtok_cli.core.text import split
 from modtok_cli.learn.fewest_tokens import file_scores
 from modtok_cli.learn.merges import byte_order

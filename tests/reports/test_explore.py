@@ -30,7 +30,7 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.explore.page import explore, samples
 from modtok_cli.text.corpus import count_languages
-from modtok_cli.text.language_names import language_name
+from modtok_cli.text.languages import language_name
 from modtok_cli.text.pretokenizer import BPE, PHRASES, find_pretokenizer, pretokenizers
 from modtok_cli.text.workspace import language_files
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modtok_cli.core.library import PADDING
+from modtok_cli.core.binding import PADDING
 from modtok_cli.core.text import split
 from modtok_cli.text import text_format
 from modtok_cli.text.pretokenizer import find_pretokenizer, pretokenizers

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from modtok_cli.base import plugins
 from modtok_cli.base.errors import UsageError
-from modtok_cli.core.library import BLOCK
+from modtok_cli.core.binding import BLOCK
 from modtok_cli.core.segment import Pairs, Segmenter, Symbols
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.modular.encoding.encoder import Encoder

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
-from modtok_cli.core.library import BLOCK, PADDING, Splitter
+from modtok_cli.core.binding import BLOCK, PADDING, Splitter
 from modtok_cli.core.text import UPPER, classes
 from modtok_cli.core.text import split as split_buffer
 from modtok_cli.reference import splitting

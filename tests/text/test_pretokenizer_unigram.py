@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
-from modtok_cli.core.library import BLOCK
+from modtok_cli.core.binding import BLOCK
 from modtok_cli.reference import splitting
 from modtok_cli.text.counts import count_documents, split_words
 from modtok_cli.text.pretokenizer import UNIGRAM

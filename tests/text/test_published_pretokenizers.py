@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from helpers.examples import examples
 from helpers.sample import SHARED, needs_shared
-from modtok_cli.core.library import BLOCK
+from modtok_cli.core.binding import BLOCK
 from modtok_cli.reference import splitting
 from modtok_cli.text.counts import split_words
 from modtok_cli.text.pretokenizer import pretokenizer_of_json, pretokenizers

@@ -5,7 +5,7 @@ from modtok_cli.cli.declaration import Call
 from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.session import Session
-from modtok_cli.corpus.corpus_count import corpus_count
+from modtok_cli.corpus.count import corpus_count
 
 COLUMNS = (
     Column("language", "language"),

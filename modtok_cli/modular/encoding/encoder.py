@@ -15,7 +15,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import Int32Array, Int64Array, UInt8Array, offsets_of
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.core.library import PADDING, EncoderWork, Splitter
+from modtok_cli.core.binding import PADDING, EncoderWork, Splitter
 from modtok_cli.core.segment import OVER, NativeEncoder, Segmenter
 from modtok_cli.core.text import packed
 from modtok_cli.text.counts import WordCounts

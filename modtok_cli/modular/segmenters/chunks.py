@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
-from modtok_cli.core.library import PADDING
+from modtok_cli.core.binding import PADDING
 from modtok_cli.core.text import LETTER, MARK, NUMBER, OTHER, SPACE, chunk_splitter, classes, split
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import BPE

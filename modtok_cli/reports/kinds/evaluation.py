@@ -20,7 +20,7 @@ from modtok_cli.reports.tables import (
     short_names,
     unique,
 )
-from modtok_cli.text.language_names import language_name
+from modtok_cli.text.languages import language_name
 
 _CHECKPOINT = re.compile(r"\|checkpoint:([^|]*)")
 
