@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from modtok_cli.base import parameters
 from modtok_cli.base.files import atomic_directory
-from modtok_cli.base.parameters import (
-    Budget,
-    Data,
-    DefaultSpecials,
-    Force,
-    Joint,
-    Langs,
-    Output,
-    Specials,
-    Threads,
-)
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.signature import digest
@@ -123,18 +113,18 @@ class JointBpe(Learner):
 
 @public
 def bpe(
-    languages: Langs = None,
+    languages: parameters.Langs = None,
     *,
-    k: Budget = None,
-    joint: Joint = False,
+    k: parameters.Budget = None,
+    joint: parameters.Joint = False,
     pretokenizer: PretokenizerName = None,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: Data = "data",
-    output: Output = None,
+    specials: parameters.Specials = (),
+    default_specials: parameters.DefaultSpecials = True,
+    data: parameters.Data = "data",
+    output: parameters.Output = None,
     reading: Reading = Reading(),
-    threads: Threads = None,
-    force: Force = False,
+    threads: parameters.Threads = None,
+    force: parameters.Force = False,
     progress: Progress = SILENT,
 ) -> BuildReport:
     """Learn plain BPE tokenizers, per language or jointly.

@@ -10,23 +10,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from modtok_cli.base import parameters
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    Budget,
-    Data,
-    DefaultSpecials,
-    ExtendedTokenizer,
-    Force,
-    JournalSeconds,
-    Langs,
-    Languages,
-    LearnReferences,
-    ModularOutput,
-    Specials,
-    Threads,
-    languages_option,
-)
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
@@ -251,9 +237,9 @@ class UnitedBpe(Learner):
 
 @public
 def bpe_merge(
-    languages: Langs = None,
+    languages: parameters.Langs = None,
     *,
-    k: Budget = None,
+    k: parameters.Budget = None,
     overtrain: Annotated[
         float | None,
         Option(
@@ -282,8 +268,8 @@ def bpe_merge(
     ] = None,
     pretokenizer: PretokenizerName = None,
     append: Annotated[
-        Languages | None,
-        languages_option(
+        parameters.Languages | None,
+        parameters.languages_option(
             "Add languages to an existing tokenizer; all its ids stay unchanged. Conflicting "
             "options are an error.",
             "--append",
@@ -291,24 +277,24 @@ def bpe_merge(
         ),
     ] = None,
     remove: Annotated[
-        Languages | None,
-        languages_option(
+        parameters.Languages | None,
+        parameters.languages_option(
             "Remove languages from an existing tokenizer, with tokens only they use.",
             "--remove",
             "",
         ),
     ] = None,
-    tokenizer: ExtendedTokenizer = None,
-    references: LearnReferences = True,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: Data = "data",
-    output: ModularOutput = None,
+    tokenizer: parameters.ExtendedTokenizer = None,
+    references: parameters.LearnReferences = True,
+    specials: parameters.Specials = (),
+    default_specials: parameters.DefaultSpecials = True,
+    data: parameters.Data = "data",
+    output: parameters.ModularOutput = None,
     reading: Reading = Reading(),
-    threads: Threads = None,
-    force: Force = False,
+    threads: parameters.Threads = None,
+    force: parameters.Force = False,
     progress: Progress = SILENT,
-    journal_seconds: JournalSeconds = None,
+    journal_seconds: parameters.JournalSeconds = None,
 ) -> BuildReport:
     """Learn a modular tokenizer with fewest-tokens segmentation.
 

@@ -9,17 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.base.parameters import (
-    Budget,
-    Data,
-    DefaultSpecials,
-    Force,
-    Joint,
-    Langs,
-    Output,
-    Specials,
-    Threads,
-)
+from modtok_cli.base import parameters
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.bpe import PlainFiles
@@ -167,17 +157,17 @@ class JointUnigram(UnigramLearner):
 
 @public
 def unigram(
-    languages: Langs = None,
+    languages: parameters.Langs = None,
     *,
-    k: Budget = None,
-    joint: Joint = False,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: Data = "data",
-    output: Output = None,
+    k: parameters.Budget = None,
+    joint: parameters.Joint = False,
+    specials: parameters.Specials = (),
+    default_specials: parameters.DefaultSpecials = True,
+    data: parameters.Data = "data",
+    output: parameters.Output = None,
     reading: Reading = Reading(),
-    threads: Threads = None,
-    force: Force = False,
+    threads: parameters.Threads = None,
+    force: parameters.Force = False,
     progress: Progress = SILENT,
 ) -> BuildReport:
     """Learn plain Unigram tokenizers, per language or jointly.
