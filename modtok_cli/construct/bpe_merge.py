@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from modtok_cli.base import parameters
+from modtok_cli.base.arrays import BoolArray
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
@@ -201,23 +202,12 @@ class UnitedBpe(Learner):
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
         """Tokens, tokens of no other language, superwords, size of T, seconds."""
-        members = output.token_membership
-        alone = members.sum(axis=1) == 1
-        several = output.superwords
-        rows = []
-        for language in sorted(self._languages):
-            column = members[:, output.languages.index(language)]
-            rows.append(
-                {
-                    "language": language,
-                    "tokens": int(column.sum()),
-                    "own": int((column & alone).sum()),
-                    "superwords": int((column & several).sum()),
-                    "total": output.size,
-                    "seconds": self._languages[language].seconds,
-                }
-            )
-        return rows
+        rows = united_rows(output, "superwords", output.superwords)
+        return [
+            {**row, "seconds": self._languages[row["language"]].seconds}
+            for row in sorted(rows, key=lambda row: str(row["language"]))
+            if row["language"] in self._languages
+        ]
 
     def without(self, base: ModularTokenizer, removed: Sequence[str]) -> ModularTokenizer:
         """The other languages keep their tokens, in the same order."""
@@ -233,6 +223,22 @@ class UnitedBpe(Learner):
             },
             token_counts=token_counts,
         )
+
+
+def united_rows(output: ModularTokenizer, name: str, which: BoolArray) -> list[dict[str, Any]]:
+    """Tokens of each language, those of no other language, those of `which` (n,), size of T."""
+    members = output.token_membership
+    alone = members.sum(axis=1) == 1
+    return [
+        {
+            "language": language,
+            "tokens": int(column.sum()),
+            "own": int((column & alone).sum()),
+            name: int((column & which).sum()),
+            "total": output.size,
+        }
+        for language, column in zip(output.languages, members.T, strict=True)
+    ]
 
 
 @public

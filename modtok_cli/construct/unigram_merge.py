@@ -13,6 +13,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.construct.bpe_merge import united_rows
 from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.request import BuildReport, Request
@@ -161,22 +162,11 @@ class UnitedUnigram(UnigramLearner):
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
         """Tokens, tokens of no other language, tokens at the floor, size of T."""
-        members = output.token_membership
         first = len(output.vocabulary.specials) + 256
         floor = np.zeros(output.size, dtype=np.bool_)
         if self._estimate is not None:
             floor[first:] = self._estimate.expected[first:] < FLOOR_COUNT
-        alone = members.sum(axis=1) == 1
-        return [
-            {
-                "language": language,
-                "tokens": int(members[:, column].sum()),
-                "own": int((members[:, column] & alone).sum()),
-                "at_the_floor": int((members[:, column] & floor).sum()),
-                "total": output.size,
-            }
-            for column, language in enumerate(output.languages)
-        ]
+        return united_rows(output, "at_the_floor", floor)
 
 
 def estimate_scores(
