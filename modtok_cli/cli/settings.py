@@ -24,10 +24,10 @@ import re
 import stat
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.tree import Node, choices_of, nodes, type_of
+from modtok_cli.cli.tree import Node, nodes, options_of_command
 
 FILE = "modtok.toml"
 SHARED_TABLE = "default"
@@ -85,6 +85,16 @@ def load_settings(root: Any, directory: Path = Path()) -> dict[str, Any]:
         if key not in known:
             raise _unknown(f"[{SHARED_TABLE}]", "key", key, known)
     return result
+
+
+def named() -> list[str]:
+    """Commands that `modtok.toml` has tables for: `bpe-seq`, `corpus count`."""
+    try:
+        tables = _read(Path(FILE))
+    except UsageError:  # `load_settings` says what is wrong
+        return []
+    tables = {name: table for name, table in tables.items() if isinstance(table, dict)}
+    return [*tables, *(f"{group} {name}" for group, table in tables.items() for name in table)]
 
 
 def has_variables() -> bool:
@@ -209,9 +219,9 @@ def _defaults(
         if param.name in result:
             raise UsageError(f"[{table}] sets {key!r} twice under two names", where=FILE)
         where = f"[{table}] {key}"
-        annotation = type_of(node.command, param)
-        value = _joined(where, param.metavar or "", value)
-        result[param.name] = _checked(where, annotation, value)
+        option = options_of_command(node.command)[param.name]
+        value = _joined(where, option.metavar, value)
+        result[param.name] = _checked(where, option.kind if option.parse is None else str, value)
     return result
 
 
@@ -243,20 +253,18 @@ def _joined(where: str, metavar: str, value: Any) -> Any:
     return value
 
 
-def _checked(where: str, annotation: Any, value: Any) -> Any:
-    if get_origin(annotation) is list:
+def _checked(where: str, kind: Any, value: Any) -> Any:
+    if get_origin(kind) is list:
         if not isinstance(value, list):
             raise _wrong(where, "a list", value)
-        (item_type,) = get_args(annotation)
+        (item_type,) = get_args(kind)
         return [_checked(where, item_type, item) for item in value]
-    choices = choices_of(annotation)
-    if choices:
-        if value not in choices:
-            raise UsageError(
-                f"{where}: expected one of {', '.join(choices)}, got {value!r}", where=FILE
-            )
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            choices = ", ".join(get_args(kind))
+            raise UsageError(f"{where}: expected one of {choices}, got {value!r}", where=FILE)
         return value
-    expected, words = _TYPES[annotation]
+    expected, words = _TYPES[kind]
     fits = isinstance(value, expected) and (expected is bool or not isinstance(value, bool))
     if not fits and not (expected is float and type(value) is int):
         raise _wrong(where, words, value)

@@ -84,7 +84,7 @@ def memory_parts(config: Config, size: int, step: StepRows, ranks: int) -> dict[
                 half,
                 recompute=config.recompute,
                 shards=shards,
-                sequence_parallel=config.execution(replicas).sequence_parallel,
+                sequence_parallel=config.switches(replicas).sequence_parallel,
                 masked=config.attention == "document",
             ),
         ),

@@ -1,6 +1,7 @@
 """Rows in host memory: equal to resident rows, and to delayed updates in the simplest form."""
 
 import random
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from helpers.random_delays import sleeper
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.rows import host_tables
 from modtok_cli.training.rows.copies import Copies
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.offload import OffloadedRows
@@ -33,6 +35,27 @@ def same_tables(one: Model, other: Model) -> None:
 def same_backbone(one: Model, other: Model) -> None:
     for name, parameter in one.backbone.parameters.items():
         assert torch.equal(parameter, other.backbone.parameters[name])
+
+
+def test_the_thread_that_copies_is_prepared_first(made, subtokenizers, stores) -> None:
+    # On a GPU it would open a context on the first one, also in the processes of the others.
+    entered = []
+
+    class Recording(Copies):
+        def enter_thread(self) -> None:
+            entered.append(threading.current_thread().name)
+
+        def upload(self, staged: Any) -> Any:
+            assert entered == [threading.current_thread().name]
+            return super().upload(staged)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host_tables, "copies_for", lambda *_: Recording())
+        model = made(Model, subtokenizers.size, offload=Offload())
+    for batch in microbatches(subtokenizers, stores, 2):
+        optimizer_step(model, batch, 3e-3)
+    model.drain()
+    assert len(entered) == 1
 
 
 def copied(table: RowTable) -> RowTable:
