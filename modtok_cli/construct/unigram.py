@@ -152,7 +152,7 @@ class JointUnigram(UnigramLearner):
 
     def result(self, work: Work) -> ModularTokenizer:
         """A tokenizer directory in which every token belongs to every language."""
-        return ModularTokenizer.from_pieces(
+        return ModularTokenizer.from_learned(
             self._learned,
             algorithm=self.algorithm,
             k=self.k,

@@ -164,7 +164,7 @@ class UnitedUnigram(UnigramLearner):
     def result(self, work: Work) -> ModularTokenizer:
         """The united pieces with the estimated scores."""
         estimate = self._estimate
-        return ModularTokenizer.from_pieces(
+        return ModularTokenizer.from_learned(
             rescored(self._united, estimate) if estimate else self._united,
             algorithm=self.algorithm,
             k=self.k,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
@@ -21,6 +21,7 @@ from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Arr
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.learn.merges import LearnedMerges
+from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular import directory as directories
 from modtok_cli.modular.directory import pack
 from modtok_cli.modular.manifest import Corpus, corpora
@@ -34,9 +35,6 @@ from modtok_cli.modular.validate import check_languages
 from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
 from modtok_cli.text.languages import language_list, matching, normalize
 from modtok_cli.text.pretokenizer import BPE, PHRASES, UNIGRAM, PreTokenizer
-
-if TYPE_CHECKING:
-    from modtok_cli.learn.pieces import LearnedPieces
 
 
 # Subsets whose tables `encode` keeps.
@@ -83,7 +81,7 @@ class ModularTokenizer(TokenizerMethods):
     @classmethod
     def from_learned(
         cls,
-        learned: LearnedMerges,
+        learned: LearnedMerges | LearnedPieces,
         *,
         algorithm: str,
         k: int,
@@ -92,48 +90,31 @@ class ModularTokenizer(TokenizerMethods):
         corpora: Mapping[str, Corpus] | None = None,
         token_counts: Sequence[Int64Array] | None = None,
     ) -> ModularTokenizer:
-        """From the result of learning; with `token_counts` it segments into fewest tokens.
+        """From the result of learning.
+
+        Merges are of a pre-tokenizer; with `token_counts` they segment into fewest tokens.
 
         Raises:
-            ModtokError: the merges are not proper.
+            ModtokError: the merges are not proper, or a piece is not valid.
         """
-        vocabulary = Vocabulary(learned.specials, learned.token_data, learned.token_offsets)
-        rules = (vocabulary, pretokenizer, learned.merges, learned.merge_membership)
+        tokens = (learned.specials, learned.token_data, learned.token_offsets)
+        segmenter: ModularSegmenter
+        if isinstance(learned, LearnedPieces):
+            scores = clamp_bytes(learned.scores, len(learned.specials))
+            pieces = PieceVocabulary(*tokens)
+            segmenter = ModularUnigram(pieces, UNIGRAM, scores, len(learned.languages))
+        else:
+            vocabulary = Vocabulary(*tokens)
+            rules = (vocabulary, pretokenizer, learned.merges, learned.merge_membership)
+            if token_counts is None:
+                segmenter = ModularMerges(*rules)
+            else:
+                segmenter = ModularFewestTokens(*rules, token_counts)
         return cls(
             algorithm=algorithm,
             languages=learned.languages,
             k=k,
-            segmenter=ModularMerges(*rules)
-            if token_counts is None
-            else ModularFewestTokens(*rules, token_counts),
-            token_membership=learned.token_membership,
-            settings=dict(settings or {}),
-            corpora=dict(corpora or {}),
-            where="the learned tokenizer",
-        )
-
-    @classmethod
-    def from_pieces(
-        cls,
-        learned: LearnedPieces,
-        *,
-        algorithm: str,
-        k: int,
-        settings: Mapping[str, Any] | None = None,
-        corpora: Mapping[str, Corpus] | None = None,
-    ) -> ModularTokenizer:
-        """From the result of Unigram learning.
-
-        Raises:
-            ModtokError: a piece is not valid; see `validate.check_pieces`.
-        """
-        vocabulary = PieceVocabulary(learned.specials, learned.token_data, learned.token_offsets)
-        scores = clamp_bytes(learned.scores, len(learned.specials))
-        return cls(
-            algorithm=algorithm,
-            languages=learned.languages,
-            k=k,
-            segmenter=ModularUnigram(vocabulary, UNIGRAM, scores, len(learned.languages)),
+            segmenter=segmenter,
             token_membership=learned.token_membership,
             settings=dict(settings or {}),
             corpora=dict(corpora or {}),

@@ -13,8 +13,8 @@ from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import Column, emit_each, emit_lines, emit_rows
 from modtok_cli.modular.comparison import compare, open_comparable, text_of
 from modtok_cli.modular.directory import is_modular, read_references
-from modtok_cli.modular.inspect import check as check_all
 from modtok_cli.modular.inspect import check_single, contents, inspect, open_whole, token_owners
+from modtok_cli.modular.inspect import check_subsets as check_all
 from modtok_cli.modular.open import split_spec, subset_spec
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer

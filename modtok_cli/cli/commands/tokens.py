@@ -10,7 +10,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Force
 from modtok_cli.cli.command import Call, OutputOrStdout, command
 from modtok_cli.cli.output import check_output, emit_chunks
-from modtok_cli.inference.hf.token_lists import FORMATS, check_format, rows_of, tokens
+from modtok_cli.inference.hf.slice import FORMATS, check_format, rows_of, tokens
 
 ListFormat = Annotated[str, Option(f"List format: {', '.join(FORMATS)}.", metavar="NAME")]
 

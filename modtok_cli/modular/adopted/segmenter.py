@@ -16,16 +16,20 @@ from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Arr
 from modtok_cli.base.tensors import Array
 from modtok_cli.core.segment import Pairs
 from modtok_cli.core.segment import Segmenter as Segmentation
-from modtok_cli.modular.adopted.derivation import UNREACHED, derivation, symbols_of
-from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.modular.adopted.tokenizer_file import (
+    UNREACHED,
+    TokenizerFile,
+    derivation,
+    symbols_of,
+)
 from modtok_cli.modular.segmenters.interface import (
     ModularSegmenter,
     Segmenter,
     Stored,
-    broken,
     score_bytes,
 )
 from modtok_cli.modular.segmenters.json_frame import PROVENANCE
+from modtok_cli.modular.vocabulary import broken
 
 if TYPE_CHECKING:
     from modtok_cli.modular.encoding.encoder import Encoder

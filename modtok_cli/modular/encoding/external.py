@@ -30,15 +30,14 @@ class External(ABC):
 
     Attributes:
         ignored: settings of the file that are not applied.
-        content: the file, if it was made here.
+        content: the file.
     """
 
     pretokenizer: PreTokenizer | None = None
     size: int
-    content = b""
 
     def __init__(self, name: str, data: bytes, *settings: str) -> None:
-        self.name = name
+        self.name, self.content = name, data
         self.signature = digest(data, *(text.encode() for text in settings))
         self.ignored: tuple[str, ...] = ()
 
