@@ -36,7 +36,6 @@ from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
 from modtok_cli.text.languages import language_list, matching, normalize
 from modtok_cli.text.pretokenizer import BPE, PHRASES, UNIGRAM, PreTokenizer
 
-
 # Subsets whose tables `encode` keeps.
 _RECENT = 8
 
