@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from modtok_cli.inference.cost.latency import latency as latency
     from modtok_cli.inference.cost.memory import memory as memory
     from modtok_cli.inference.export.export import export as export
-    from modtok_cli.inference.hf.token_lists import tokens as tokens
+    from modtok_cli.inference.hf.slice import tokens as tokens
     from modtok_cli.inference.hf.transplant import transplant as transplant
     from modtok_cli.inference.run.generate import generate as generate
     from modtok_cli.inference.run.generate import load_generator as load_generator
@@ -93,7 +93,7 @@ _NAMES = {
     "inference.cost.latency": "latency",
     "inference.cost.memory": "memory",
     "inference.export.export": "export",
-    "inference.hf.token_lists": "tokens",
+    "inference.hf.slice": "tokens",
     "inference.hf.transplant": "transplant",
     "inference.run.generate": "generate load_generator",
     "inference.slice.slice": "slice",

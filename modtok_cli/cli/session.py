@@ -1,16 +1,14 @@
-"""State of one run of the command line: verbosity, progress, explicit options."""
+"""State of one run of the command line: verbosity, progress."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from modtok_cli.cli.progress import CommandProgress
-
-Value = TypeVar("Value")
 
 
 @dataclass
@@ -18,8 +16,8 @@ class Session:
     """State shared by all commands.
 
     `args` are the words after `modtok`; `label` is the name of the command once it is known;
-    `explicit` are the parameters given on the command line; `settings_error` is what is wrong
-    with modtok.toml, for `doctor`; `resumes`: whether the same call goes on after Ctrl-C.
+    `settings_error` is what is wrong with modtok.toml, for `doctor`; `resumes`: whether the same
+    call goes on after Ctrl-C.
     """
 
     args: tuple[str, ...] = ()
@@ -27,8 +25,6 @@ class Session:
     verbose: bool = False
     debug: bool = False
     label: str = "modtok"
-    explicit: frozenset[str] = frozenset()
-    settings_file: str = field(default="modtok.toml")
     settings_error: str = ""
     resumes: bool = False
 
@@ -38,14 +34,6 @@ class Session:
         from modtok_cli.cli.progress import CommandProgress
 
         return CommandProgress(quiet=self.quiet, verbose=self.verbose)
-
-    def if_explicit(self, name: str, value: Value) -> Value | None:
-        """`value` if parameter `name` was given on the command line, else None.
-
-        modtok.toml and the environment are defaults for new outputs. An existing output keeps
-        its own settings; only an explicit option can conflict with them.
-        """
-        return value if name in self.explicit else None
 
     def say(self, text: str) -> None:
         """Print one line on standard error, unless --quiet."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.main import _tree, command_tree
 from modtok_cli.cli.settings import COMMAND_LINE_ONLY, OUTPUTS, load_settings
 from modtok_cli.cli.tree import nodes
 
@@ -247,6 +247,20 @@ def test_variables_of_others_are_left_alone(here, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv(f"MODTOK_{name}", "1")
     _, _, err = here("bpe")
     assert "modtok: error: data: no such directory" in err
+
+
+def test_a_command_declares_those_that_the_file_names(workspace: Path) -> None:
+    write(workspace, "[default]\nthreads = 1\n[corpus.count]\nmemory = '1GB'\n[bpe]\nk = 300\n")
+    assert sorted(_tree(["nsl", "x"]).commands) == ["bpe", "corpus", "nsl"]
+    write(workspace, "[default]\nsuperwords = 1\n")  # an option of others
+    assert sorted(_tree(["nsl", "x"]).commands) == ["nsl"]
+
+
+def test_a_shared_default_of_other_commands_is_known(workspace: Path, modtok) -> None:
+    write(workspace, "[default]\nsuperwords = 1\n")
+    assert b"modtok.toml" not in modtok("nsl", "x").stderr
+    write(workspace, "[default]\nsuperword = 1\n")
+    assert b"unknown key 'superword'; did you mean 'superwords'?" in modtok("nsl", "x").stderr
 
 
 def test_one_command_knows_the_variables_of_all(modtok, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Declared, option, options_of
-from modtok_cli.cli.declaration import as_parameter
+from modtok_cli.cli.command import as_parameter
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.tree import nodes
 from modtok_cli.training.config import Config, command_line, resolve

@@ -103,7 +103,7 @@ def scored(seed: int) -> list[ModularTokenizer]:
     pieces = [text for text in pieces if " " not in text[1:]]
     members = np.array([[rng.random() < 0.5 for _ in LANGUAGES] for _ in pieces])
     members[0] = True
-    unigram = ModularTokenizer.from_pieces(
+    unigram = ModularTokenizer.from_learned(
         make_pieces(
             list(LANGUAGES),
             ("<unk>", "</s>"),

@@ -24,7 +24,7 @@ from modtok_cli.learn.fewest_tokens import (
     likelihood_of_scores,
     likelihoods,
 )
-from modtok_cli.modular.segmenters.interface import ModularSegmenter, Stored, broken
+from modtok_cli.modular.segmenters.interface import ModularSegmenter, Stored
 from modtok_cli.modular.segmenters.json_frame import (
     BYTE_LEVEL,
     byte_level_misfit,
@@ -46,7 +46,7 @@ from modtok_cli.modular.validate import (
     check_token_membership,
     check_vocabulary,
 )
-from modtok_cli.modular.vocabulary import Vocabulary, byte_piece
+from modtok_cli.modular.vocabulary import Vocabulary, broken, byte_piece
 from modtok_cli.text.pretokenizer import PHRASES, PreTokenizer
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, offsets_of
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.tensors import Array, ArraysFile
 from modtok_cli.modular.vocabulary import Selection, Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
@@ -57,6 +57,16 @@ class Segmenter(ABC):
     def size(self) -> int:
         """Number of tokens, special tokens and bytes included."""
         return len(self.selection.global_ids)
+
+    @property
+    def names(self) -> list[str]:
+        """What a `tokenizer.json` calls each token, in id order."""
+        return self.vocabulary.spellings()
+
+    @property
+    def special(self) -> BoolArray:
+        """Which tokens are special, (n,) bool."""
+        return np.arange(self.size) < len(self.vocabulary.specials)
 
     @property
     def merges(self) -> Int32Array:
@@ -299,8 +309,3 @@ def union(membership: BoolArray, columns: Sequence[int]) -> BoolArray:
 def score_bytes(scores: Float64Array) -> bytes:
     """Scores as a signature takes them."""
     return scores.astype("<f8").tobytes()
-
-
-def broken(where: str, name: str, what: str) -> ModtokError:
-    """The error of an invalid field."""
-    return ModtokError(f"field '{name}': {what}", where=where)

@@ -17,7 +17,7 @@ import numpy as np
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int64Array
 from modtok_cli.base.tensors import Array
 from modtok_cli.learn.pieces import UNKNOWN, UNKNOWN_PENALTY
-from modtok_cli.modular.segmenters.interface import NO_MERGES, ModularSegmenter, Stored, broken
+from modtok_cli.modular.segmenters.interface import NO_MERGES, ModularSegmenter, Stored
 from modtok_cli.modular.segmenters.json_frame import (
     added_misfit,
     only_adds_special_tokens,
@@ -33,7 +33,7 @@ from modtok_cli.modular.segmenters.sentencepiece_file import (
 )
 from modtok_cli.modular.segmenters.sentencepiece_file import UNKNOWN as UNKNOWN_KIND
 from modtok_cli.modular.validate import check_pieces, check_token_membership
-from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
+from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary, broken
 from modtok_cli.text.pretokenizer import UNIGRAM as PRETOKENIZER
 from modtok_cli.text.pretokenizer import PreTokenizer
 
