@@ -95,9 +95,9 @@ def appended(ctx: Context, incomplete: str) -> list[str]:
 
 def pretokenizers(incomplete: str) -> list[str]:
     """Names of pre-tokenizers, those of other packages too."""
-    from modtok_cli.text.pretokenizer import pretokenizers
+    from modtok_cli.text.pretokenizer import offered_pretokenizers
 
-    return [name for name in sorted(pretokenizers()) if name.startswith(incomplete)]
+    return [name for name in offered_pretokenizers() if name.startswith(incomplete)]
 
 
 def chat_templates(incomplete: str) -> list[str]:

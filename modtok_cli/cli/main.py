@@ -31,7 +31,7 @@ from modtok_cli.cli.command import (
 )
 from modtok_cli.cli.framework import Group
 from modtok_cli.cli.run import run
-from modtok_cli.cli.settings import has_variables, named
+from modtok_cli.cli.settings import named
 
 _EXAMPLES = """
 modtok bpe-seq --langs en,fi,fr -k 24000
@@ -116,7 +116,7 @@ def _modtok(*, ctx: typer.Context, version: bool, **shared: bool) -> None:
     command.
     """
     from modtok_cli.base.errors import UsageError
-    from modtok_cli.cli.settings import check_variables, load_settings
+    from modtok_cli.cli.settings import check_variables, load_settings, unknown_variables
 
     session = session_of(ctx)
     for name, is_on in shared.items():
@@ -126,7 +126,8 @@ def _modtok(*, ctx: typer.Context, version: bool, **shared: bool) -> None:
             ctx.default_map = load_settings(ctx.command)
         except UsageError:  # [default] may have what none of these commands knows
             ctx.default_map = load_settings(command_tree())
-        check_variables(ctx.command)
+        if unknown_variables(ctx.command):
+            check_variables(command_tree())
     except UsageError as error:
         # Help and doctor must work with invalid settings.
         if ctx.invoked_subcommand == "doctor":
@@ -208,17 +209,15 @@ def _module(name: str) -> str:
 def _tree(args: Sequence[str]) -> Any:
     """The tree, or what a command line needs of it.
 
-    Declaring all commands takes longer than encoding a line. Variables of the environment are
-    checked against all of them, and modtok.toml against those that it names.
+    Declaring all commands takes longer than encoding a line. modtok.toml and the environment are
+    checked against the commands that they name, and against all if one does not fit.
     """
     if [word for word in args if word not in (*_GROUPS, "-h", "--help", "help")] == []:
         return listing()
     if args[:1] in (["-V"], ["--version"]):
         return command_tree("doctor")
     name = next((name for n in (1, 2) if (name := " ".join(args[:n])) in ORDER), None)
-    if name is None or has_variables():
-        return command_tree()
-    return command_tree(*dict.fromkeys([name, *(each for each in named() if each in ORDER)]))
+    return command_tree() if name is None else command_tree(*dict.fromkeys([name, *named(ORDER)]))
 
 
 def main() -> NoReturn:

@@ -121,7 +121,7 @@ def _option(line: Line) -> tuple[str, str]:
 def _environment(node: Node) -> Iterator[tuple[str, str]]:
     if node.path:
         names = [
-            f"{variable_of(node)}{line.name.upper()}"
+            f"{variable_of(node.path)}{line.name.upper()}"
             for line in node.lines
             if not line.is_argument and line.has_environment
         ]

@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -87,19 +88,30 @@ def load_settings(root: Any, directory: Path = Path()) -> dict[str, Any]:
     return result
 
 
-def named() -> list[str]:
-    """Commands that `modtok.toml` has tables for: `bpe-seq`, `corpus count`."""
+def named(commands: Iterable[str]) -> list[str]:
+    """Those of the commands (`bpe-seq`, `corpus count`) that `modtok.toml` or a variable names."""
     try:
         tables = _read(Path(FILE))
     except UsageError:  # `load_settings` says what is wrong
-        return []
-    tables = {name: table for name, table in tables.items() if isinstance(table, dict)}
-    return [*tables, *(f"{group} {name}" for group, table in tables.items() for name in table)]
+        tables = {}
+    names = {*tables}
+    for group, table in tables.items():
+        names |= {f"{group} {name}" for name in table} if isinstance(table, dict) else set()
+    variables = tuple(name for name in os.environ if name.startswith(PREFIX))
+    return [
+        name
+        for name in commands
+        if name in names or any(each.startswith(variable_of(name.split())) for each in variables)
+    ]
 
 
-def has_variables() -> bool:
-    """Whether the environment has variables that look like defaults of options."""
-    return any(name.startswith(PREFIX) and name not in OTHER_VARIABLES for name in os.environ)
+def unknown_variables(root: Any) -> list[str]:
+    """Variables `MODTOK_…` of the environment that are not those of an option below `root`."""
+    known = set(OTHER_VARIABLES)
+    for node in nodes(root):
+        names = (line.name for line in node.lines if line.has_environment)
+        known |= {f"{variable_of(node.path)}{name.upper()}" for name in names}
+    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
 
 
 def check_variables(root: Any) -> None:
@@ -110,33 +122,25 @@ def check_variables(root: Any) -> None:
     Raises:
         UsageError: names the variable and the one that may be meant.
     """
-    if not has_variables():
-        return
-    known = set(OTHER_VARIABLES)
     spelled: dict[str, str] = {}  # also MODTOK_BPE_SEQ_BUDGET, by the long flag
-    commands = []
-    for node in nodes(root):
-        start = variable_of(node)
-        if not node.is_group:
-            commands.append(start)
-        own = {line.name for line in node.lines if line.has_environment}
-        known |= {f"{start}{name.upper()}" for name in own}
+    every = list(nodes(root))
+    for node in every:
+        start, own = variable_of(node.path), {line.name for line in node.lines}
         for key, param in _keys(node).items():
-            if param.name in own:
+            if param.name in own and param.allow_from_autoenv:
                 spelled[f"{start}{key.upper().replace('-', '_')}"] = f"{start}{param.name.upper()}"
-    for name in sorted(os.environ):
-        if not name.startswith(PREFIX) or name in known:
-            continue
-        of_command = name.startswith(tuple(commands))
+    commands = tuple(variable_of(node.path) for node in every if not node.is_group)
+    for name in unknown_variables(root):
+        of_command = name.startswith(commands)
         close = get_close_matches(name, list(spelled), n=1, cutoff=0.5 if of_command else 0.9)
         if of_command or close:
             remedy = f"did you mean {spelled[close[0]]}?" if close else "see modtok COMMAND --help"
             raise UsageError("unknown variable", where=name, remedy=remedy)
 
 
-def variable_of(node: Node) -> str:
+def variable_of(words: Sequence[str]) -> str:
     """What the environment variables of a command begin with: `MODTOK_BPE_SEQ_`."""
-    return "_".join(("MODTOK", *node.path, "")).upper().replace("-", "_")
+    return "_".join(("MODTOK", *words, "")).upper().replace("-", "_")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -10,23 +10,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from modtok_cli.base import parameters
+from modtok_cli.base.arrays import BoolArray
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    Budget,
-    Data,
-    DefaultSpecials,
-    ExtendedTokenizer,
-    Force,
-    JournalSeconds,
-    Langs,
-    Languages,
-    LearnReferences,
-    ModularOutput,
-    Specials,
-    Threads,
-    languages_option,
-)
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
@@ -215,23 +202,12 @@ class UnitedBpe(Learner):
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
         """Tokens, tokens of no other language, superwords, size of T, seconds."""
-        members = output.token_membership
-        alone = members.sum(axis=1) == 1
-        several = output.superwords
-        rows = []
-        for language in sorted(self._languages):
-            column = members[:, output.languages.index(language)]
-            rows.append(
-                {
-                    "language": language,
-                    "tokens": int(column.sum()),
-                    "own": int((column & alone).sum()),
-                    "superwords": int((column & several).sum()),
-                    "total": output.size,
-                    "seconds": self._languages[language].seconds,
-                }
-            )
-        return rows
+        rows = united_rows(output, "superwords", output.superwords)
+        return [
+            {**row, "seconds": self._languages[row["language"]].seconds}
+            for row in sorted(rows, key=lambda row: str(row["language"]))
+            if row["language"] in self._languages
+        ]
 
     def without(self, base: ModularTokenizer, removed: Sequence[str]) -> ModularTokenizer:
         """The other languages keep their tokens, in the same order."""
@@ -249,11 +225,27 @@ class UnitedBpe(Learner):
         )
 
 
+def united_rows(output: ModularTokenizer, name: str, which: BoolArray) -> list[dict[str, Any]]:
+    """Tokens of each language, those of no other language, those of `which` (n,), size of T."""
+    members = output.token_membership
+    alone = members.sum(axis=1) == 1
+    return [
+        {
+            "language": language,
+            "tokens": int(column.sum()),
+            "own": int((column & alone).sum()),
+            name: int((column & which).sum()),
+            "total": output.size,
+        }
+        for language, column in zip(output.languages, members.T, strict=True)
+    ]
+
+
 @public
 def bpe_merge(
-    languages: Langs = None,
+    languages: parameters.Langs = None,
     *,
-    k: Budget = None,
+    k: parameters.Budget = None,
     overtrain: Annotated[
         float | None,
         Option(
@@ -282,8 +274,8 @@ def bpe_merge(
     ] = None,
     pretokenizer: PretokenizerName = None,
     append: Annotated[
-        Languages | None,
-        languages_option(
+        parameters.Languages | None,
+        parameters.languages_option(
             "Add languages to an existing tokenizer; all its ids stay unchanged. Conflicting "
             "options are an error.",
             "--append",
@@ -291,24 +283,24 @@ def bpe_merge(
         ),
     ] = None,
     remove: Annotated[
-        Languages | None,
-        languages_option(
+        parameters.Languages | None,
+        parameters.languages_option(
             "Remove languages from an existing tokenizer, with tokens only they use.",
             "--remove",
             "",
         ),
     ] = None,
-    tokenizer: ExtendedTokenizer = None,
-    references: LearnReferences = True,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: Data = "data",
-    output: ModularOutput = None,
+    tokenizer: parameters.ExtendedTokenizer = None,
+    references: parameters.LearnReferences = True,
+    specials: parameters.Specials = (),
+    default_specials: parameters.DefaultSpecials = True,
+    data: parameters.Data = "data",
+    output: parameters.ModularOutput = None,
     reading: Reading = Reading(),
-    threads: Threads = None,
-    force: Force = False,
+    threads: parameters.Threads = None,
+    force: parameters.Force = False,
     progress: Progress = SILENT,
-    journal_seconds: JournalSeconds = None,
+    journal_seconds: parameters.JournalSeconds = None,
 ) -> BuildReport:
     """Learn a modular tokenizer with fewest-tokens segmentation.
 

@@ -9,23 +9,9 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from modtok_cli.base import parameters
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    Budget,
-    Data,
-    DefaultSpecials,
-    ExtendedTokenizer,
-    Force,
-    JournalSeconds,
-    Langs,
-    Languages,
-    LearnReferences,
-    ModularOutput,
-    Specials,
-    Threads,
-    languages_option,
-)
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
@@ -204,9 +190,9 @@ def _token_counts(counts: WordCounts, merges: GlobalMerges, member: Int64Array) 
 
 @public
 def bpe_seq(
-    languages: Langs = None,
+    languages: parameters.Langs = None,
     *,
-    k: Budget = None,
+    k: parameters.Budget = None,
     order: Annotated[
         Literal["alphabetical", "given", "size"] | None,
         Option("Order of the languages; size: largest text first.", default="alphabetical"),
@@ -234,25 +220,25 @@ def bpe_seq(
     ] = None,
     pretokenizer: PretokenizerName = None,
     append: Annotated[
-        Languages | None,
-        languages_option(
+        parameters.Languages | None,
+        parameters.languages_option(
             "Add languages to an existing tokenizer; all its ids and merges stay unchanged. "
             "Conflicting options are an error.",
             "--append",
             "appended",
         ),
     ] = None,
-    tokenizer: ExtendedTokenizer = None,
-    references: LearnReferences = True,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: Data = "data",
-    output: ModularOutput = None,
+    tokenizer: parameters.ExtendedTokenizer = None,
+    references: parameters.LearnReferences = True,
+    specials: parameters.Specials = (),
+    default_specials: parameters.DefaultSpecials = True,
+    data: parameters.Data = "data",
+    output: parameters.ModularOutput = None,
     reading: Reading = Reading(),
-    threads: Threads = None,
-    force: Force = False,
+    threads: parameters.Threads = None,
+    force: parameters.Force = False,
     progress: Progress = SILENT,
-    journal_seconds: JournalSeconds = None,
+    journal_seconds: parameters.JournalSeconds = None,
 ) -> BuildReport:
     """Learn a modular tokenizer by sequential BPE.
 

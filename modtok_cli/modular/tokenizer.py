@@ -25,8 +25,9 @@ from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular import directory as directories
 from modtok_cli.modular.directory import pack
 from modtok_cli.modular.manifest import Corpus
+from modtok_cli.modular.methods import TokenizerMethods
 from modtok_cli.modular.segmenters.fewest_tokens import ModularFewestTokens
-from modtok_cli.modular.segmenters.interface import ModularSegmenter, union
+from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter, union
 from modtok_cli.modular.segmenters.merges import ModularMerges
 from modtok_cli.modular.segmenters.unigram import ModularUnigram, clamp_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -35,9 +36,12 @@ from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
 from modtok_cli.text.languages import language_list, matching, normalize
 from modtok_cli.text.pretokenizer import BPE, PHRASES, UNIGRAM, PreTokenizer
 
+# Subsets whose tables `encode` keeps.
+_RECENT = 8
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ModularTokenizer:
+class ModularTokenizer(TokenizerMethods):
     """T with its membership; immutable: it is validated when made, and its arrays are locked.
 
     Attributes:
@@ -191,6 +195,56 @@ class ModularTokenizer:
             pack(self.merge_membership).tobytes(),
             *self.segmenter.digest(),
         )
+
+    def encode(
+        self,
+        text: str,
+        *,
+        languages: str | Iterable[str] | None = None,
+        specials: bool = False,
+        max_length: int | None = None,
+    ) -> Int32Array:
+        """As `subset(languages).encode`, in ids of T, so that `decode` takes those of any subset.
+
+        `languages`: as in `subset`; None for T.
+        """
+        tokenizer = self._recent(languages)
+        return tokenizer.global_ids[
+            tokenizer.encode(text, specials=specials, max_length=max_length)
+        ]
+
+    def encode_batch(
+        self,
+        texts: Sequence[str],
+        threads: int | None = None,
+        *,
+        languages: str | Iterable[str] | None = None,
+        max_length: int | None = None,
+    ) -> list[Int32Array]:
+        """As `subset(languages).encode_batch`, in ids of T; see `encode`."""
+        tokenizer = self._recent(languages)
+        batch = tokenizer.encode_batch(texts, threads, max_length=max_length)
+        return [tokenizer.global_ids[ids] for ids in batch]
+
+    @property
+    def _plain(self) -> Segmenter:
+        return self._recent(None).segmenter
+
+    def _recent(self, languages: str | Iterable[str] | None) -> Subtokenizer:
+        """The subset of these languages; the last few keep their tables."""
+        key = None if languages is None else tuple(places(self.languages, languages))
+        tokenizer = self._subsets.pop(key, None)
+        if tokenizer is None:
+            names = None if key is None else [self.languages[i] for i in key]
+            tokenizer = self.full() if names is None else self.subset(names)
+        self._subsets[key] = tokenizer
+        if len(self._subsets) > _RECENT:
+            del self._subsets[next(iter(self._subsets))]
+        return tokenizer
+
+    @cached_property
+    def _subsets(self) -> dict[tuple[int, ...] | None, Subtokenizer]:
+        return {}
 
     def subset(self, languages: str | Iterable[str], name: str | None = None) -> Subtokenizer:
         """The tokenizer of a set of languages: V_S = ∪ V_i, M_S = ∪ M_i, in T's order.

@@ -194,6 +194,11 @@ def pretokenizers() -> Mapping[str, PreTokenizer]:
     return {**others, **_native()}
 
 
+def offered_pretokenizers() -> list[str]:
+    """Names that make sense for learning BPE, ascending, those of other packages too."""
+    return sorted(pretokenizers().keys() - _SPECIAL)
+
+
 def find_pretokenizer(name: str) -> PreTokenizer:
     """The pre-tokenizer of that name."""
     # Looking for entry points takes tens of milliseconds.
@@ -201,7 +206,7 @@ def find_pretokenizer(name: str) -> PreTokenizer:
     if pretokenizer is None:
         raise UsageError(
             f"unknown pre-tokenizer '{name}'",
-            remedy=f"choose from: {', '.join(sorted(pretokenizers()))}",
+            remedy=f"choose from: {', '.join(offered_pretokenizers())}",
         )
     return pretokenizer
 
@@ -220,10 +225,12 @@ BPE, GEMMA, NONE, PHRASES, UNIGRAM = (
 )
 
 
+# Made for superwords, Unigram and adopted tokenizers: accepted, but not offered for learning.
+_SPECIAL = frozenset({"gemma", "none", "phrases", "unigram"})
 PretokenizerName = Annotated[
     str | None,
     Option(
-        f"How text is split into words: {', '.join(_native())}.",
+        f"How text is split into words: {', '.join(sorted(_native().keys() - _SPECIAL))}.",
         flags="--pretokenizer",
         metavar="NAME",
         complete="pretokenizers",

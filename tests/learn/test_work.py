@@ -18,6 +18,7 @@ from modtok_cli.construct import bpe_seq as sequential
 from modtok_cli.construct import work
 from modtok_cli.core import learn
 from modtok_cli.core import segment as segment_core
+from modtok_cli.core import text as core_text
 from modtok_cli.learn.merges import grow
 from modtok_cli.learn.sequential import SequentialLearner, learn_plain, segment
 from modtok_cli.text import streams, text_format

@@ -47,6 +47,14 @@ class Library(Segmenter):
         super().__init__(file.vocabulary, file.pretokenizer, mask)
         self.file = file
 
+    @property
+    def names(self) -> list[str]:
+        return [self.file.names[index] for index in self.selection.global_ids.tolist()]
+
+    @property
+    def special(self) -> BoolArray:
+        return self.file.special[self.selection.global_ids]
+
     @cached_property
     def merge_ranks(self) -> Int64Array:
         merges, mask = self.file.merges, self.selection.mask
@@ -106,8 +114,7 @@ class Library(Segmenter):
         file = self.file
         if not file.is_bpe:
             return np.zeros(0, dtype=np.int64)
-        rows = self.selection.global_ids
-        names = [file.names[index] for index in rows.tolist()]
+        rows, names = self.selection.global_ids, self.names
         ids = {name: index for index, name in enumerate(names)}
         flat, offsets = symbols_of(names, ids, file.has_fallback)
         wanted = np.arange(len(rows), dtype=np.int32)

@@ -54,6 +54,13 @@ class External(ABC):
         utf8(text)
         return self.encode_batch([text])[0]
 
+    def __len__(self) -> int:
+        return self.size
+
+    def count(self, text: str) -> int:
+        """Number of tokens of a text."""
+        return len(self.encode(text))
+
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         """Bytes of the decoded text."""
         return self.decode(ids).encode()

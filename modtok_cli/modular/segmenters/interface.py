@@ -57,6 +57,16 @@ class Segmenter(ABC):
         return len(self.selection.global_ids)
 
     @property
+    def names(self) -> list[str]:
+        """What a `tokenizer.json` calls each token, in id order."""
+        return self.vocabulary.spellings()
+
+    @property
+    def special(self) -> BoolArray:
+        """Which tokens are special, (n,) bool."""
+        return np.arange(self.size) < len(self.vocabulary.specials)
+
+    @property
     def merges(self) -> Int32Array:
         """(m, 3) int32: left, right, result in local ids; the row is the rank."""
         return NO_MERGES
