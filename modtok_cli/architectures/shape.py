@@ -193,6 +193,7 @@ class Shape:
         shards: int = 1,
         sequence_parallel: bool = False,
         masked: bool = False,
+        fused: bool = False,
     ) -> int:
         """Bytes that a forward pass keeps for the backward pass on one device.
 
@@ -200,20 +201,23 @@ class Shape:
         d, a = heads · head_width, g = kv_heads · head_width, feed-forward size f:
 
         * a norm keeps its input and the normalized input in float32, and its output:
-          N d (8 + b), and 4 N for the scale. Every shard holds it whole, and with
-          `sequence_parallel` the part of its tokens.
+          N d (8 + b), and 4 N for the scale; `fused`, its input and its output: N d 2 b, and 4 N.
+          Every shard holds it whole, and with `sequence_parallel` the part of its tokens.
         * attention keeps queries, keys and values before and after rotation and its output:
-          b N (3 a + 3 g), and 4 N per head; feed-forward b N 5 f. Shards divide these.
+          b N (3 a + 3 g), and 4 N per head; feed-forward b N 5 f, `fused` b N 3 f: the input of
+          SwiGLU and its output. Shards divide these.
         * rotary embeddings keep 4 length · head_width numbers per layer; with `masked`, a mask
           of sequences · length² numbers.
+        * the loss keeps the gradient of the hidden states in float32.
 
         With `recompute` only the inputs of the layers are kept, and one layer at a time, when
-        the final norm's are free again. Fused kernels keep less.
+        the final norm's are free again.
         """
         tokens, b = sequences * length, number_bytes
         own = tokens // shards if sequence_parallel else tokens
-        norm = own * (self.hidden_size * (8 + b) + 4)
-        wide = 3 * (self.heads + self.kv_heads) * self.head_width + 5 * self.ffn
+        inside = b if fused else 8
+        norm = own * (self.hidden_size * (inside + b) + 4)
+        wide = 3 * (self.heads + self.kv_heads) * self.head_width + (3 if fused else 5) * self.ffn
         layer = 2 * norm + (tokens * (b * wide + 4 * self.heads)) // shards
         layer += 4 * length * self.head_width * b
         if masked:
@@ -221,7 +225,7 @@ class Shape:
         if recompute:
             return self.layers * own * self.hidden_size * b + layer
         whole = tokens * self.hidden_size * b if sequence_parallel else 0  # gathered for the loss
-        return self.layers * layer + own * (self.hidden_size * 12 + 4) + whole
+        return self.layers * layer + own * (self.hidden_size * (inside + 4) + 4) + whole
 
     def scoring_bytes(self, sequences: int, tokens: int, number_bytes: int) -> int:
         """Bytes of scoring a batch without gradients: KV cache twice, activations of one layer.

@@ -316,6 +316,9 @@ def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:
     assert rows["all"]["tokens"] == 300 * 8 * 256
     assert rows["all"]["step_seconds"] > 0
     assert not (filled / "runs").exists()
+    alone = here(*words("pretrain --model 2.5b --sampling none --dry-run"))
+    assert "this machine has no GPU: the plan is for 1 × H100" in " ".join(alone[2].split())
+    assert 'dtype = "bfloat16"' in alone[1]
     paper = here(*words("pretrain --model 2.5b --gpus 8 --tp 2 --sampling none --dry-run --json"))
     row = json.loads(paper[1].splitlines()[0])
     assert row["backbone_parameters"] == 2_548_190_208

@@ -27,6 +27,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from modtok_cli.architectures.shape import Shape, rope_frequencies
 from modtok_cli.training.distributed.megatron_core import core, cpu_as_current_device
@@ -41,6 +42,7 @@ _FUSED_NORMS = {
 # Weights that every shard holds whole and applies to its own heads only: a shard has the gradient
 # of its heads, and their sum is the gradient.
 _PER_HEAD = ("q_layernorm.weight", "k_layernorm.weight")
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
 
 
 def has_transformer_engine() -> bool:
@@ -77,7 +79,8 @@ def document_mask(inputs: torch.Tensor, end_of_text: int) -> torch.Tensor:
 class CausalAttention(torch.nn.Module):
     """Scaled dot product attention of torch, causal or with a mask of documents.
 
-    In place of Megatron's, which needs a GPU.
+    In place of Megatron's, which needs a GPU. On a GPU the kernel is flash attention, or the
+    memory-efficient one where that has none; neither stores scores.
     """
 
     def __init__(self, config: Any, layer_number: int, *args: Any, **kwargs: Any) -> None:
@@ -94,14 +97,18 @@ class CausalAttention(torch.nn.Module):
     ) -> torch.Tensor:
         """(S, B, H, D) queries and (S, B, G, D) keys and values to (S, B, H · D)."""
         q, k, v = (x.permute(1, 2, 0, 3) for x in (query_SBHD, key_SBGD, value_SBGD))
-        mixed = F.scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            attn_mask=attention_mask,
-            is_causal=attention_mask is None,
-            enable_gqa=q.shape[1] != k.shape[1],
-        )
+        efficient = attention_mask is not None or q.dtype == torch.float32
+        if q.is_cuda and efficient:  # it has no grouped queries
+            k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
+        with sdpa_kernel(_KERNELS) if q.is_cuda else nullcontext():
+            mixed = F.scaled_dot_product_attention(
+                q,
+                k,
+                v,
+                attn_mask=attention_mask,
+                is_causal=attention_mask is None,
+                enable_gqa=q.shape[1] != k.shape[1],
+            )
         return mixed.permute(2, 0, 1, 3).flatten(2)
 
 
@@ -122,7 +129,7 @@ def layer_spec(
 ) -> Any:
     """Transformer Engine's layers if they are fused and installed, else local ones with SDPA.
 
-    `masked` layers take a mask of documents; then attention is torch's on a GPU too. `change`
+    `masked` layers take a mask of documents; then attention is torch's, as in float32. `change`
     changes the submodules of the local layer, which is used then.
     """
     specs = core().models.gpt.gpt_layer_specs
@@ -196,7 +203,7 @@ def build_backbone(
     config = _config(shape, shards, dtype, init or InitStd(), execution)
     spec = layer_spec(
         execution,
-        masked,
+        masked or dtype == torch.float32,
         shape.qk_norm,
         layers=shape.layers,
         change=shape.megatron_layer if shape.own_layer else None,
