@@ -345,7 +345,7 @@ def test_byte_order_mark_begins_no_word(tmp_path, monkeypatch, name, content):
 
 def test_unknown_error_mode(tmp_path):
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(UsageError, match="strict or replace or skip"):
+    with pytest.raises(UsageError, match="strict, replace or skip"):
         list(read_documents(tmp_path / "a.txt", Reading("ignore")))
 
 
