@@ -149,7 +149,7 @@ def find_references(
         ModtokError: there are none, or only those of another tokenizer.
     """
     named = _named(directory, tokenizers)
-    found = References(named or WORKSPACE)
+    references = References(named or WORKSPACE)
     if named is None and is_modular(WORKSPACE.parent):
         own = read_manifest(WORKSPACE.parent).signature
         for name, parent in _parents(opened):
@@ -160,7 +160,7 @@ def find_references(
                     remedy="name that one with -t DIR@fr, or the references to measure against "
                     "with --references DIR/references",
                 )
-    return found
+    return references
 
 
 def _named(directory: Path | None, tokenizers: Sequence[Spec]) -> Path | None:
