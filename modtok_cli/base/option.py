@@ -140,6 +140,11 @@ class Option:
         """Allowed values of a Literal, else ()."""
         return get_args(self.kind) if get_origin(self.kind) is Literal else ()
 
+    @property
+    def words(self) -> str:
+        """What a value is: `a whole number`."""
+        return " or ".join(self.choices) or _WORDS.get(self.kind, "text")
+
     def default_for(self, resolved: Any) -> Any:
         """The default, given an object that holds the options declared before this one."""
         return self.default(resolved) if callable(self.default) else self.default
@@ -352,5 +357,5 @@ class Declared:
 
     def given(self) -> dict[str, Any]:
         """The options that are not None, by name."""
-        found = {name: getattr(self, name) for name in options_of(type(self))}
-        return {name: value for name, value in found.items() if value is not None}
+        values = {name: getattr(self, name) for name in options_of(type(self))}
+        return {name: value for name, value in values.items() if value is not None}

@@ -25,9 +25,10 @@ import stat
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_origin
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option
 from modtok_cli.cli.tree import Node, nodes, options_of_command
 
 FILE = "modtok.toml"
@@ -44,13 +45,6 @@ PREFIX = "MODTOK_"
 OTHER_VARIABLES = frozenset(
     {"MODTOK_CORE", "MODTOK_DEBUG", "MODTOK_DEVICE", "MODTOK_RANK_MESSAGES"}
 )
-_TYPES: dict[type, tuple[type, str]] = {
-    bool: (bool, "true or false"),
-    int: (int, "an integer"),
-    float: (float, "a number"),
-    str: (str, "a string"),
-    Path: (str, "a string"),
-}
 _NAMES = {dict: "a table", list: "a list", str: "a string", bool: "true or false"}
 
 
@@ -162,8 +156,8 @@ def _read(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise UsageError("not UTF-8", where=FILE, remedy="save the file as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"line (\d+)", str(error))
-        where = f"{FILE}:{found[1]}" if found else FILE
+        line = re.search(r"line (\d+)", str(error))
+        where = f"{FILE}:{line[1]}" if line else FILE
         what = re.sub(r" \(at .*\)$", "", str(error))
         raise UsageError(f"invalid TOML: {what}", where=where, remedy="correct the file") from error
     except RecursionError as error:
@@ -191,12 +185,12 @@ def _take(tables: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
         table = table.get(word, {})
         if not isinstance(table, dict):
             raise _wrong(f"[{word}]", "a table", table)
-    found = table.pop(path[-1], {})
-    if not isinstance(found, dict):
-        raise _wrong(f"[{'.'.join(path)}]", "a table", found)
+    values = table.pop(path[-1], {})
+    if not isinstance(values, dict):
+        raise _wrong(f"[{'.'.join(path)}]", "a table", values)
     if len(path) > 1 and not table:
         tables.pop(path[0], None)
-    return found
+    return values
 
 
 def _put(result: dict[str, Any], path: tuple[str, ...], values: dict[str, Any]) -> None:
@@ -225,7 +219,7 @@ def _defaults(
         where = f"[{table}] {key}"
         option = options_of_command(node.command)[param.name]
         value = _joined(where, option.metavar, value)
-        result[param.name] = _checked(where, option.kind if option.parse is None else str, value)
+        result[param.name] = _checked(where, option, value)
     return result
 
 
@@ -250,34 +244,30 @@ def _check_inside(directory: Path, table: str, name: str, value: str) -> None:
 def _joined(where: str, metavar: str, value: Any) -> Any:
     """Join lists and tables as options expect: --langs en,fi, --budgets 4000,8000, --mix en=0.7."""
     if metavar.endswith(",...") and isinstance(value, list):
-        kind = int if metavar == "N,..." else str
-        return ",".join(str(_checked(where, kind, item)) for item in value)
+        item = Option("", kind=int if metavar == "N,..." else str)
+        return ",".join(str(_checked(where, item, each)) for each in value)
     if metavar.endswith(",...") and "=" in metavar and isinstance(value, dict):
-        return ",".join(f"{key}={_checked(where, float, each)}" for key, each in value.items())
+        share = Option("", kind=float)
+        return ",".join(f"{key}={_checked(where, share, each)}" for key, each in value.items())
     return value
 
 
-def _checked(where: str, kind: Any, value: Any) -> Any:
-    if get_origin(kind) is list:
-        if not isinstance(value, list):
-            raise _wrong(where, "a list", value)
-        (item_type,) = get_args(kind)
-        return [_checked(where, item_type, item) for item in value]
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            choices = ", ".join(get_args(kind))
-            raise UsageError(f"{where}: expected one of {choices}, got {value!r}", where=FILE)
-        return value
-    expected, words = _TYPES[kind]
-    fits = isinstance(value, expected) and (expected is bool or not isinstance(value, bool))
-    if not fits and not (expected is float and type(value) is int):
-        raise _wrong(where, words, value)
+def _checked(where: str, option: Option, value: Any) -> Any:
+    """`value`, which the option takes."""
+    is_list = get_origin(option.kind) is list
+    try:
+        if isinstance(value, dict) or isinstance(value, list) != is_list:
+            words = "a list" if is_list else option.words
+            raise ValueError(f"expected {words}, got {_NAMES.get(type(value), value)}")
+        option.read(value)
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}", where=FILE) from error
     return value
 
 
 def _wrong(where: str, expected: str, value: Any) -> UsageError:
-    found = _NAMES.get(type(value), f"{value}")
-    return UsageError(f"{where}: expected {expected}, got {found}", where=FILE)
+    words = _NAMES.get(type(value), f"{value}")
+    return UsageError(f"{where}: expected {expected}, got {words}", where=FILE)
 
 
 def _unknown(where: str | None, what: str, name: str, known: set[str]) -> UsageError:
