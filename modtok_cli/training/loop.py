@@ -201,7 +201,8 @@ def open_stream(
     stream = BatchStream(
         plan, mine, first_step=step, last_step=config.steps, state=positions, workers=config.workers
     )
-    return Prefetcher(stream, run.subtokenizers, run.device, config.sequences(ranks.replicas))
+    sequences = config.sequences(ranks.replicas)
+    return Prefetcher(stream, run.subtokenizers, run.device, sequences, run.progress.warn)
 
 
 def save_checkpoint(

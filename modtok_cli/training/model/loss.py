@@ -68,13 +68,16 @@ class _CrossEntropy(torch.autograd.Function):
         d_rows = torch.zeros_like(rows, dtype=torch.float32) if wanted else None
         nll = torch.empty(len(hidden), dtype=torch.float32, device=hidden.device)
         log_z = torch.empty_like(nll)
+        here = columns >= 0
+        places = columns.clamp(min=0).unsqueeze(1)
         for start in range(0, len(hidden), chunk):
             part = slice(start, start + chunk)
-            nll[part], log_z[part], p, at = _chunk(hidden[part], rows, columns[part], group)
+            nll[part], log_z[part], p = _chunk(hidden[part], rows, places[part], here[part], group)
             if d_hidden is not None and d_rows is not None:
                 if z_loss:
                     p *= (1 + 2 * z_loss * log_z[part]).unsqueeze(1)
-                p[at, columns[part][at]] -= 1
+                if len(rows):
+                    p.scatter_add_(1, places[part], -here[part].to(p.dtype).unsqueeze(1))
                 p *= weights[part].unsqueeze(1)
                 p = p.to(hidden.dtype)
                 d_hidden[part] = p @ rows
@@ -111,10 +114,14 @@ class _CrossEntropy(torch.autograd.Function):
 def _chunk(
     hidden: torch.Tensor,
     rows: torch.Tensor,
-    columns: torch.Tensor,
+    places: torch.Tensor,
+    here: torch.Tensor,
     group: dist.ProcessGroup | None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """nll (c,), ln Z (c,), this shard's probabilities (c, n), and tokens with targets on it."""
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """nll (c,), ln Z (c,), and this shard's probabilities (c, n).
+
+    `places` (c, 1) are columns of the targets, where `here` (c,) says that they are on this shard.
+    """
     logits = (hidden @ rows.t()).float()
     if logits.shape[1]:
         peak = logits.amax(dim=1)
@@ -123,9 +130,9 @@ def _chunk(
     if group is not None:
         dist.all_reduce(peak, op=dist.ReduceOp.MAX, group=group)
     logits -= peak.unsqueeze(1)
-    at = torch.nonzero(columns >= 0).squeeze(1)
     target = torch.zeros_like(peak)
-    target[at] = logits[at, columns[at]]
+    if logits.shape[1]:
+        target = logits.gather(1, places).squeeze(1).where(here, 0)
     p = logits.exp_()
     sums = torch.stack([p.sum(dim=1), target])
     if group is not None:
@@ -133,4 +140,4 @@ def _chunk(
     total, target = sums
     p /= total.unsqueeze(1)
     log_total = total.log()
-    return log_total - target, log_total + peak, p, at
+    return log_total - target, log_total + peak, p
