@@ -197,10 +197,10 @@ def _cannot_write(final: Path, error: OSError) -> ModtokError:
 
 def _system_error(error: BaseException) -> OSError | None:
     """The system error that a Rust library wrapped in an exception of its own."""
-    found = re.search(r"\(os error (\d{1,3})\)", str(error))
-    if isinstance(error, ModtokError) or found is None:
+    number = re.search(r"\(os error (\d{1,3})\)", str(error))
+    if isinstance(error, ModtokError) or number is None:
         return None
-    return OSError(int(found[1]), os.strerror(int(found[1])))
+    return OSError(int(number[1]), os.strerror(int(number[1])))
 
 
 def _is_stream(path: Path) -> bool:

@@ -352,5 +352,5 @@ class Declared:
 
     def given(self) -> dict[str, Any]:
         """The options that are not None, by name."""
-        found = {name: getattr(self, name) for name in options_of(type(self))}
-        return {name: value for name, value in found.items() if value is not None}
+        values = {name: getattr(self, name) for name in options_of(type(self))}
+        return {name: value for name, value in values.items() if value is not None}

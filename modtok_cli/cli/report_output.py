@@ -78,15 +78,15 @@ def emit_with_report(
     tables: list[tuple[str, Sequence[Mapping[str, Any]], Sequence[Column]]] = [
         (title, rows, columns)
     ]
-    found: list[dict[str, Any]] = []
+    compared: list[dict[str, Any]] = []
     if texts:
         from modtok_cli.evaluate.before_after import compare
 
-        found = compare(before, after, texts, progress=call.progress)
+        compared = compare(before, after, texts, progress=call.progress)
         heading = (
-            f"Text in {found[0]['rows']:,} of {found[0]['full_rows']:,} rows"
-            if found[0]["rows"] <= found[0]["full_rows"]
-            else f"Text in {found[0]['rows']:,} rows instead of {found[0]['full_rows']:,}"
+            f"Text in {compared[0]['rows']:,} of {compared[0]['full_rows']:,} rows"
+            if compared[0]["rows"] <= compared[0]["full_rows"]
+            else f"Text in {compared[0]['rows']:,} rows instead of {compared[0]['full_rows']:,}"
         )
-        tables.append((heading, found, COLUMNS))
-    emit_tables([*rows, *found], tables, json=json, caption=caption)
+        tables.append((heading, compared, COLUMNS))
+    emit_tables([*rows, *compared], tables, json=json, caption=caption)

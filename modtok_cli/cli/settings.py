@@ -162,8 +162,8 @@ def _read(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise UsageError("not UTF-8", where=FILE, remedy="save the file as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"line (\d+)", str(error))
-        where = f"{FILE}:{found[1]}" if found else FILE
+        line = re.search(r"line (\d+)", str(error))
+        where = f"{FILE}:{line[1]}" if line else FILE
         what = re.sub(r" \(at .*\)$", "", str(error))
         raise UsageError(f"invalid TOML: {what}", where=where, remedy="correct the file") from error
     except RecursionError as error:
@@ -191,12 +191,12 @@ def _take(tables: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
         table = table.get(word, {})
         if not isinstance(table, dict):
             raise _wrong(f"[{word}]", "a table", table)
-    found = table.pop(path[-1], {})
-    if not isinstance(found, dict):
-        raise _wrong(f"[{'.'.join(path)}]", "a table", found)
+    values = table.pop(path[-1], {})
+    if not isinstance(values, dict):
+        raise _wrong(f"[{'.'.join(path)}]", "a table", values)
     if len(path) > 1 and not table:
         tables.pop(path[0], None)
-    return found
+    return values
 
 
 def _put(result: dict[str, Any], path: tuple[str, ...], values: dict[str, Any]) -> None:
@@ -276,8 +276,8 @@ def _checked(where: str, kind: Any, value: Any) -> Any:
 
 
 def _wrong(where: str, expected: str, value: Any) -> UsageError:
-    found = _NAMES.get(type(value), f"{value}")
-    return UsageError(f"{where}: expected {expected}, got {found}", where=FILE)
+    words = _NAMES.get(type(value), f"{value}")
+    return UsageError(f"{where}: expected {expected}, got {words}", where=FILE)
 
 
 def _unknown(where: str | None, what: str, name: str, known: set[str]) -> UsageError:

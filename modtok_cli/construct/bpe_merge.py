@@ -17,7 +17,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
-from modtok_cli.construct.journal import Kept
+from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import reference_of
@@ -98,22 +98,22 @@ class UnitedBpe(Learner):
         """Keep all ids of `base`."""
         self._base = base
 
-    def state(self) -> Kept:
+    def state(self) -> JournalState:
         """The union of the languages so far."""
         learned, token_counts = unite(
-            {name: found.tokens for name, found in self._languages.items()}, self.specials
+            {name: language.tokens for name, language in self._languages.items()}, self.specials
         )
         notes = {
             "token_counts": [row.tolist() for row in token_counts],
-            "seconds": {name: found.seconds for name, found in self._languages.items()},
+            "seconds": {name: language.seconds for name, language in self._languages.items()},
         }
-        return Kept(merges_to_arrays(learned), notes)
+        return JournalState(merges_to_arrays(learned), notes)
 
-    def restore(self, kept: Kept) -> list[str]:
+    def restore(self, saved: JournalState) -> list[str]:
         """Take the languages of the journal."""
-        seconds = dict(kept.notes["seconds"])
-        learned = merges_from_arrays(kept.arrays, list(seconds), self.specials)
-        rows = tuple(np.array(row, dtype=np.int64) for row in kept.notes["token_counts"])
+        seconds = dict(saved.notes["seconds"])
+        learned = merges_from_arrays(saved.arrays, list(seconds), self.specials)
+        rows = tuple(np.array(row, dtype=np.int64) for row in saved.notes["token_counts"])
         self._languages = {
             name: LearnedLanguage(part((learned, rows), name), seconds[name]) for name in seconds
         }
@@ -124,11 +124,11 @@ class UnitedBpe(Learner):
         running = {work.submit(self.learn_language, name, work): name for name in work.languages}
         with work.progress.task("languages", total=len(running), unit="languages") as task:
             for done, future in enumerate(as_completed(running), 1):
-                found = future.result()
-                self._languages[running[future]] = found
+                language = future.result()
+                self._languages[running[future]] = language
                 task.advance(1)
                 if done < len(running):
-                    work.keep(found.seconds)
+                    work.keep(language.seconds)
 
     def learn_language(self, language: str, work: Work) -> LearnedLanguage:
         """Count a language, learn more tokens than k by BPE, keep the k best of them."""

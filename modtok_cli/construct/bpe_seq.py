@@ -15,7 +15,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
-from modtok_cli.construct.journal import Kept
+from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.outputs import check_modular
 from modtok_cli.construct.pipeline import construct
@@ -76,8 +76,8 @@ class SequentialBpe(Learner):
         """Alphabetical, or as requested; the order by size is known after counting."""
         if self._is_extension or self.settings.order == "given":
             # `languages` are labels in use, `requested` may be other codes of theirs.
-            found = (matching(name, languages) for name in requested or sorted(languages))
-            return list(dict.fromkeys(name for those in found for name in those))
+            labels = (matching(name, languages) for name in requested or sorted(languages))
+            return list(dict.fromkeys(name for those in labels for name in those))
         return sorted(languages)
 
     def check_output(self, request: Request, languages: Sequence[str]) -> BuildReport | None:
@@ -90,7 +90,7 @@ class SequentialBpe(Learner):
         self._begin(base.learned())
         self._token_counts = list(base.token_counts)
 
-    def state(self) -> Kept:
+    def state(self) -> JournalState:
         """All merges, rows and token counts so far."""
         learned = self._learner.result()
         notes = {
@@ -98,12 +98,12 @@ class SequentialBpe(Learner):
             "rows": self._rows,
             "token_counts": [row.tolist() for row in self._finished_token_counts()],
         }
-        return Kept(merges_to_arrays(learned), notes)
+        return JournalState(merges_to_arrays(learned), notes)
 
-    def restore(self, kept: Kept) -> list[str]:
+    def restore(self, saved: JournalState) -> list[str]:
         """Continue after the last language of the journal."""
-        notes = kept.notes
-        learned = merges_from_arrays(kept.arrays, notes["languages"], self.specials)
+        notes = saved.notes
+        learned = merges_from_arrays(saved.arrays, notes["languages"], self.specials)
         rows = [dict(row) for row in notes["rows"]]
         token_counts = [np.array(row, dtype=np.int64) for row in notes["token_counts"]]
         done = [str(row["language"]) for row in rows]
@@ -160,9 +160,9 @@ class SequentialBpe(Learner):
 
     def _finished_token_counts(self) -> list[Int64Array]:
         """Token counts of each language; waits for those in progress."""
-        found = [row.result() if isinstance(row, Future) else row for row in self._token_counts]
-        self._token_counts = list(found)
-        return found
+        counts = [row.result() if isinstance(row, Future) else row for row in self._token_counts]
+        self._token_counts = list(counts)
+        return counts
 
     def result(self, work: Work) -> ModularTokenizer:
         """T after the last language."""

@@ -14,7 +14,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.bpe import Joint, PlainFiles, Separate
 from modtok_cli.construct.cancellable import results_of
-from modtok_cli.construct.journal import Kept
+from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.request import BuildReport
@@ -57,13 +57,13 @@ class UnigramLearner(Learner):
         """Number of languages to learn at a time; the trainer has threads of its own."""
         return max(min(threads, 2), threads // 4)
 
-    def state(self) -> Kept:
+    def state(self) -> JournalState:
         """Models and EM."""
         return self._state.to_kept()
 
-    def restore(self, kept: Kept) -> list[str]:
+    def restore(self, saved: JournalState) -> list[str]:
         """Take models and EM; their text is counted again and compared."""
-        self._state.restore(kept)
+        self._state.restore(saved)
         return []
 
     def start_models(

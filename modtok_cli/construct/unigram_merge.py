@@ -221,7 +221,7 @@ def _model_paths(directory: Path | None, languages: Sequence[str]) -> dict[str, 
         UsageError: the named directory does not exist, or lacks a language.
     """
     place = directory or MODELS
-    found = {language: find_model(place, language) for language in languages}
+    paths = {language: find_model(place, language) for language in languages}
     if directory is not None:
         if not directory.is_dir():
             raise UsageError(
@@ -229,14 +229,14 @@ def _model_paths(directory: Path | None, languages: Sequence[str]) -> dict[str, 
                 where=str(directory),
                 remedy="give a directory that modtok unigram wrote, or omit --models",
             )
-        missing = [language for language, path in found.items() if path is None]
+        missing = [language for language, path in paths.items() if path is None]
         if missing:
             raise UsageError(
                 f"no model for {', '.join(missing)}",
                 where=str(directory),
                 remedy=f"learn it: modtok unigram --langs {','.join(missing)}",
             )
-    return {language: path for language, path in found.items() if path is not None}
+    return {language: path for language, path in paths.items() if path is not None}
 
 
 def _outcome(estimate: Estimate | None) -> dict[str, Any] | None:

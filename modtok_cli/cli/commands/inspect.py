@@ -141,14 +141,14 @@ def _chosen(
     explicit: str | None, named: Sequence[str] | None, default: str
 ) -> tuple[str, str | None]:
     """The tokenizer to show, and the one to compare it with."""
-    given = [*([explicit] if explicit is not None else []), *(named or [])]
-    if len(given) > 2:
+    names = [*([explicit] if explicit is not None else []), *(named or [])]
+    if len(names) > 2:
         raise UsageError(
-            f"{len(given)} tokenizers are given", remedy="give one, or two to compare them"
+            f"{len(names)} tokenizers are given", remedy="give one, or two to compare them"
         )
-    if len(given) == 2:
-        return given[0], given[1]
-    return (given or [default])[0], None
+    if len(names) == 2:
+        return names[0], names[1]
+    return (names or [default])[0], None
 
 
 def show_contents(spec: str, *, json: bool) -> None:

@@ -156,27 +156,27 @@ def _show_plan(settings: RunSettings, call: Call, *, resume: bool, json: bool) -
     from modtok_cli.training.plan import plan
     from modtok_cli.training.recipe import write_recipe
 
-    found = plan(settings, resume=resume)
-    for note in found.notes:
+    planned = plan(settings, resume=resume)
+    for note in planned.notes:
         call.progress.note(note)
-    rows = found.rows()
+    rows = planned.rows()
     facts = rows[0]
     caption = (
         f"{facts['backbone_parameters']:,} parameters in the backbone, "
         f"{facts['table_parameters']:,} in tables of {facts['vocabulary']:,} rows, of which "
         f"{facts['active_rows']:,} are active in a batch; {facts['steps']:,} steps of "
         f"{facts['step_tokens']:,} tokens are {facts['tokens']:,} tokens; about "
-        f"{facts['step_seconds']:.3g} s a step on {found.ranks} × {facts['device']}, "
+        f"{facts['step_seconds']:.3g} s a step on {planned.ranks} × {facts['device']}, "
         f"{facts['hours']:.3g} hours in all; {facts['evaluation']}"
     )
-    if found.words:
-        caption += f"; in host memory {found.words}, on one node"
+    if planned.words:
+        caption += f"; in host memory {planned.words}, on one node"
     emit_document(
-        write_recipe(found.config),
+        write_recipe(planned.config),
         rows,
         PLAN_COLUMNS,
         title="Memory per device",
         json=json,
         caption=caption,
     )
-    found.check()
+    planned.check()

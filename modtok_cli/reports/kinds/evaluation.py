@@ -33,8 +33,8 @@ def _checkpoint_of(row: Row) -> str:
     """
     if row.get("checkpoint"):
         return str(row["checkpoint"])
-    found = _CHECKPOINT.search(str(row.get("signature", "")))
-    return found[1] if found else ""
+    field = _CHECKPOINT.search(str(row.get("signature", "")))
+    return field[1] if field else ""
 
 
 def _systems(rows: Sequence[Row]) -> list[str]:
