@@ -50,7 +50,7 @@ def sliced_cross_entropy(
     Example: d = 1, hidden [[1]], rows [[0], [0]], columns [0], weights [1] gives ln 2.
     """
     apply: Any = _CrossEntropy.apply
-    loss, nll = apply(hidden, rows, columns, weights, group, chunk, z_loss, fused)
+    loss, nll = apply(hidden, rows, columns, weights, group, (chunk, z_loss, fused))
     return loss, nll
 
 
@@ -63,10 +63,9 @@ class _CrossEntropy(torch.autograd.Function):
         columns: torch.Tensor,
         weights: torch.Tensor,
         group: dist.ProcessGroup | None,
-        chunk: int,
-        z_loss: float,
-        fused: bool,
+        how: tuple[int, float, bool],
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        chunk, z_loss, fused = how
         # Forward runs without autograd; this tells whether the caller needs gradients.
         wanted = any(ctx.needs_input_grad[:2])
         d_hidden = torch.empty_like(hidden, dtype=torch.float32) if wanted else None
@@ -115,7 +114,7 @@ class _CrossEntropy(torch.autograd.Function):
         return (
             (d_hidden * scale).to(of_hidden),
             (d_rows * scale).to(of_rows),
-            *[None] * 6,
+            *[None] * 4,
         )
 
 
