@@ -162,6 +162,7 @@ class Prefetcher:
         self.stream, self._sequences = stream, sequences
         self._subtokenizers, self._copies = subtokenizers, copies_for(device, warn)
         self._ahead: Step | None = None
+        self._staged: torch.Tensor | None = None
 
     def step(self, step: int) -> Step:
         """The microbatches of `step`, the next one."""
@@ -191,6 +192,7 @@ class Prefetcher:
         parts += [self._union(one.inputs for one in batches), self._union(rows)]
         staged = self._copies.empty(sum(part.size for part in parts), torch.int64)
         np.concatenate([part.ravel() for part in parts], out=staged.numpy())
+        self._staged = staged  # until the next step's: by then it has been copied
         (whole,) = self._copies.arrive(self._copies.upload([staged]))
         *pieces, inputs, vocabulary = torch.split(whole, [part.size for part in parts])
         microbatches = [
