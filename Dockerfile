@@ -1,21 +1,27 @@
-# modtok on a CPU, in an image that runs read-only and without privileges.
+# modtok in an image that runs read-only and without privileges, on a CPU or on GPUs.
 #
 #   docker build -t modtok .
 #   docker run --rm modtok doctor
+#   docker build -t modtok:gpu --build-arg DEVICE=gpu .
+#   docker run --rm --gpus all --shm-size 8g -v "$PWD:/work" modtok:gpu pretrain --sampling sub:2
 #   docker run --rm --read-only --tmpfs /tmp -u "$(id -u):$(id -g)" -v "$PWD:/work" \
 #       modtok bpe-seq --langs en,fi,fr
 #
-# EXTRAS selects what is installed, as in `pip install '.[lm,eval]'`.
+# EXTRAS selects what is installed, as in `pip install '.[lm,eval]'`. With --read-only, a GPU needs
+# --tmpfs /tmp:exec for the kernels that torch compiles.
+ARG DEVICE=cpu
 FROM python:3.12-slim AS build
 
+ARG DEVICE
 ARG EXTRAS=lm,eval,plot,tiktoken
 ARG TORCH=2.13.0
 
 RUN python -m venv /opt/modtok
 ENV PATH=/opt/modtok/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 
-# torch first, in the build without CUDA; the extras then find it installed.
-RUN pip install --index-url https://download.pytorch.org/whl/cpu "torch==$TORCH"
+# torch first, for a CPU in the build without CUDA; the extras then find it installed.
+RUN if [ "$DEVICE" = cpu ]; then index="--index-url https://download.pytorch.org/whl/cpu"; fi; \
+    pip install ${index:-} "torch==$TORCH"
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY modtok_cli modtok_cli
@@ -26,8 +32,10 @@ RUN chmod -R a+rX /opt/modtok
 
 FROM python:3.12-slim
 
-# OpenMP for torch; a shared library that the slim image lacks.
-RUN apt-get update && apt-get install -y --no-install-recommends libgomp1 \
+# OpenMP for torch; a shared library that the slim image lacks. On GPUs torch compiles kernels.
+ARG DEVICE
+RUN if [ "$DEVICE" = gpu ]; then compiler="gcc libc6-dev"; fi; \
+    apt-get update && apt-get install -y --no-install-recommends libgomp1 ${compiler:-} \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /opt/modtok /opt/modtok
 

@@ -15,7 +15,7 @@ TEXT := ../shared/data
 LANGS := bg,cs,da,de,el,en,es,et,fi,fr,hu,it,lt,lv,nl,pl,pt,ro,sk,sl,sv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint check man docs bench models-check sanitize fuzz gpu-check install-check wheels clean
+.PHONY: help demo test coverage lint check man docs bench models-check sanitize fuzz gpu-check gpu-bundle gpu-rehearsal install-check wheels clean
 
 help: ## Show this list
 	@echo "modtok: modular multilingual tokenizers"
@@ -38,7 +38,7 @@ coverage: $(DEV) $(CORE) $(WASM) ## Run all tests and report coverage of the Pyt
 lint: $(DEV) $(CORE) ## Check style and types
 	@$(BIN)/python -m ruff check .
 	@$(BIN)/python -m ruff format --check .
-	@find modtok_cli/core/src tests/core -name '*.[ch]' -exec $(BIN)/clang-format --dry-run --Werror {} +
+	@find modtok_cli/core/src tests/core benchmarks -name '*.[ch]' -exec $(BIN)/clang-format --dry-run --Werror {} +
 	@$(BIN)/python -m mypy
 
 check: lint test ## Run lint and test: what a change must pass
@@ -72,8 +72,17 @@ SECONDS := 300
 fuzz: $(BIN)/python ## Fuzz the native core, SECONDS for each of seven harnesses (needs clang)
 	@$(BIN)/python .ci/core_checks.py fuzz $(SECONDS)
 
-gpu-check: $(DEV) $(CORE) ## Run the GPU tests of pretraining, with timings in benchmarks/results
-	@$(BIN)/python -m benchmarks gpu_check
+CALL := 1
+gpu-check: $(DEV) $(CORE) ## Measure pretraining on a GPU, CALL=1, 2 or 3 of nine minutes each
+	@$(BIN)/python -m benchmarks gpu_check $(CALL)
+
+FOR := 3.12
+gpu-bundle: $(DEV) $(CORE) ## Pack what gpu-check needs on a machine without a network, for Python FOR
+	@$(BIN)/python -m benchmarks gpu_bundle build/gpu-bundle --python $(FOR)
+
+REHEARSAL := build/gpu-rehearsal
+gpu-rehearsal: $(REHEARSAL)/.installed $(CORE) ## Pretrain as on GPUs with a stub of the driver (5 GB, an hour)
+	@$(REHEARSAL)/venv/bin/python -m benchmarks gpu_rehearsal
 
 install-check: $(BIN)/python ## Build the wheel and test it in empty environments, with each extra
 	@$(BIN)/python .ci/install_check.py
@@ -113,6 +122,15 @@ $(LM): $(BASE) pyproject.toml
 	@# torch is named exactly: a range would take its newest build, with several GB of CUDA
 	@# packages, where the machine has a smaller one.
 	@$(PIP) 'torch==2.13.0' --editable '.[lm,eval]'
+	@touch $@
+
+# The CUDA build of torch, whatever PIP_FIND_LINKS offers beside it.
+$(REHEARSAL)/.installed: pyproject.toml
+	@mkdir -p $(REHEARSAL)
+	@test -x $(REHEARSAL)/venv/bin/python || sh .ci/make-venv.sh $(REHEARSAL)/venv
+	@echo "installing the CUDA build of torch into $(REHEARSAL)/venv"
+	@$(REHEARSAL)/venv/bin/python -m pip install --quiet --disable-pip-version-check \
+		'torch==2.13.0,!=2.13.0+cpu' --editable '.[lm]' pytest hypothesis
 	@touch $@
 
 $(DOCS): $(BASE) pyproject.toml

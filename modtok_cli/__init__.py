@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from modtok_cli.construct.unigram import unigram as unigram
     from modtok_cli.construct.unigram_merge import unigram_merge as unigram_merge
     from modtok_cli.corpus.build import corpus_build as corpus_build
-    from modtok_cli.corpus.corpus_count import corpus_count as corpus_count
+    from modtok_cli.corpus.count import corpus_count as corpus_count
     from modtok_cli.corpus.quality import corpus_train_quality as corpus_train_quality
     from modtok_cli.evaluate.evaluate import compare as compare
     from modtok_cli.evaluate.evaluate import evaluate_bpb as evaluate_bpb
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from modtok_cli.inference.cost.latency import latency as latency
     from modtok_cli.inference.cost.memory import memory as memory
     from modtok_cli.inference.export.export import export as export
-    from modtok_cli.inference.hf.token_lists import tokens as tokens
+    from modtok_cli.inference.hf.slice import tokens as tokens
     from modtok_cli.inference.hf.transplant import transplant as transplant
     from modtok_cli.inference.run.generate import generate as generate
     from modtok_cli.inference.run.generate import load_generator as load_generator
@@ -86,14 +86,14 @@ _NAMES = {
     "construct.unigram": "unigram",
     "construct.unigram_merge": "unigram_merge",
     "corpus.build": "corpus_build",
-    "corpus.corpus_count": "corpus_count",
+    "corpus.count": "corpus_count",
     "corpus.quality": "corpus_train_quality",
     "evaluate.evaluate": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt "
     "evaluate_sum fetch_tasks write_examples",
     "inference.cost.latency": "latency",
     "inference.cost.memory": "memory",
     "inference.export.export": "export",
-    "inference.hf.token_lists": "tokens",
+    "inference.hf.slice": "tokens",
     "inference.hf.transplant": "transplant",
     "inference.run.generate": "generate load_generator",
     "inference.slice.slice": "slice",

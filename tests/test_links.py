@@ -47,6 +47,35 @@ def test_links_point_to_files_and_headings(page: Path) -> None:
             assert heading in anchors(found), target
 
 
+MODULE = re.compile(r"`((?:modtok_cli/)?[a-z_]+(?:/[a-z_]+)*/[a-z_]+\.(?:py|js|c|h|yaml))`")
+DOTTED = re.compile(r"`([a-z]+(?:\.[a-z_]+)+)`")
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.name
+)
+def test_modules_that_pages_name_exist(page: Path) -> None:
+    """`construct/bpe_seq.py`, relative to the package or the repository, and `measure.nsl`."""
+    text, package = page.read_text(encoding="utf-8"), ROOT / "modtok_cli"
+    for name in MODULE.findall(text):
+        assert any((place / name).exists() for place in (ROOT, package, package / "core")), name
+    for name in DOTTED.findall(text):
+        first, *rest = name.split(".")
+        if (
+            rest[-1] not in ("py", "c", "json", "md")
+            and (package / first / "__init__.py").is_file()
+        ):
+            place = package / first
+            while rest and (place / rest[0]).is_dir():
+                place /= rest.pop(0)
+            assert not rest or (place / f"{rest[0]}.py").is_file() or _defines(place, rest[0]), name
+
+
+def _defines(package: Path, name: str) -> bool:
+    """Whether the `__init__` of a package, or a folder of it, has this name."""
+    return re.search(rf"\b{name}\b", (package / "__init__.py").read_text()) is not None
+
+
 def test_readme_and_results_link_every_page() -> None:
     linked = {
         (page.parent / target.partition("#")[0]).resolve()

@@ -1,6 +1,7 @@
 """Embedding rows in host memory: update pass, transfers, hidden time.
 
     python -m benchmarks offload pass        # the fused pass against torch and memory bandwidth
+    python -m benchmarks offload link        # on a GPU: bytes per second from and to pinned memory
     python -m benchmarks offload trip        # gather, transfers, update alone, K = 1 and 6
     python -m benchmarks offload step        # training steps resident, offloaded, both delays
     python -m benchmarks offload languages   # tables of 21, 100 and 250 languages
@@ -204,6 +205,20 @@ def microbatch(
         vocabulary.to(device),
         torch.full((tokens.numel(),), 1 / tokens.numel(), device=device),
     )
+
+
+def link(options: argparse.Namespace) -> None:
+    """What copies of rows can reach at best: a GiB (times `--scale`) of pinned memory."""
+    device = pick_device()
+    if device.type != "cuda":
+        print("offload link: no GPU here", file=sys.stderr)
+        raise SystemExit(1)
+    host = torch.ones(int(2**30 * options.scale), dtype=torch.uint8, pin_memory=True)
+    there = host.to(device)
+    copies = {"up": lambda: there.copy_(host), "down": lambda: host.copy_(there)}
+    for way, seconds in turns(copies, options.turns, device).items():
+        if way in copies:
+            say(what="link", way=way, gigabytes_per_second=round(len(host) / min(seconds) / 1e9, 2))
 
 
 def round_trip(options: argparse.Namespace) -> None:
@@ -410,6 +425,7 @@ def covered(spans: list[tuple[int, int]], by: list[tuple[int, int]]) -> int:
 
 PARTS = {
     "pass": fused_pass,
+    "link": link,
     "trip": round_trip,
     "step": step,
     "languages": languages,

@@ -20,9 +20,8 @@ import numpy.typing as npt
 
 from benchmarks.common import emit
 from modtok_cli.modular.adopted.adopt import members, read_tokenizer_file, token_counts
-from modtok_cli.modular.adopted.derivation import closed
 from modtok_cli.modular.adopted.segmenter import Library
-from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile, closed
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.corpus import count_corpus
 

@@ -22,7 +22,7 @@ from benchmarks.common import LANGUAGES
 from modtok_cli.construct.unigram import unigram
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.measure.references import References
-from modtok_cli.modular.frequent import frequent_mask
+from modtok_cli.modular.extract import frequent_mask
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_languages

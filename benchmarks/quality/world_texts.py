@@ -37,8 +37,7 @@ import numpy as np
 import zstandard
 
 from benchmarks.common import emit
-from modtok_cli.text.labels import fits
-from modtok_cli.text.languages import canonical, is_language, normalize
+from modtok_cli.text.languages import canonical, fits, is_language, normalize
 from modtok_cli.text.readers import read_documents
 
 # Letters of languages that do not use Latin ones.

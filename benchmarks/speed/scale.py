@@ -87,7 +87,7 @@ def run_of(model: str, gpus: int, languages: int, *, offload: bool = False) -> R
         # reduce-scatter; recomputation is a third pass. One for the embeddings. With sequence
         # parallelism the backward pass gathers two inputs of a layer again, and the result is
         # gathered. The loss: the gradient of the hidden states in float32, three numbers a token.
-        parallel = config.execution(replicas).sequence_parallel
+        parallel = config.switches(replicas).sequence_parallel
         passes = (3 if config.recompute else 2) + parallel / 2
         reduced = 2 * passes * shape.layers + 1 + parallel / 2
         tokens = config.step_tokens // replicas

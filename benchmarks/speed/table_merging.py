@@ -17,8 +17,7 @@ import numpy as np
 from benchmarks.common import emit
 from modtok_cli.text.counts import WordCounts, merge_counts, size_of
 from modtok_cli.text.pretokenizer import BPE
-from modtok_cli.text.table_files import load_counts, save_counts
-from modtok_cli.text.table_merging import merge_files
+from modtok_cli.text.table_files import load_counts, merge_files, save_counts
 
 LENGTH = 10
 

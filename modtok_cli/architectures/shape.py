@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import pi
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from modtok_cli.architectures.rope import RopeScaling, rope_frequencies
+import numpy as np
+import numpy.typing as npt
+
 from modtok_cli.base.errors import ModtokError
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from torch import Tensor
 
 _QKV = "self_attention.linear_qkv"
@@ -192,6 +193,7 @@ class Shape:
         shards: int = 1,
         sequence_parallel: bool = False,
         masked: bool = False,
+        fused: bool = False,
     ) -> int:
         """Bytes that a forward pass keeps for the backward pass on one device.
 
@@ -199,20 +201,23 @@ class Shape:
         d, a = heads · head_width, g = kv_heads · head_width, feed-forward size f:
 
         * a norm keeps its input and the normalized input in float32, and its output:
-          N d (8 + b), and 4 N for the scale. Every shard holds it whole, and with
-          `sequence_parallel` the part of its tokens.
+          N d (8 + b), and 4 N for the scale; `fused`, its input and its output: N d 2 b, and 4 N.
+          Every shard holds it whole, and with `sequence_parallel` the part of its tokens.
         * attention keeps queries, keys and values before and after rotation and its output:
-          b N (3 a + 3 g), and 4 N per head; feed-forward b N 5 f. Shards divide these.
+          b N (3 a + 3 g), and 4 N per head; feed-forward b N 5 f, `fused` b N 3 f: the input of
+          SwiGLU and its output. Shards divide these.
         * rotary embeddings keep 4 length · head_width numbers per layer; with `masked`, a mask
           of sequences · length² numbers.
+        * the loss keeps the gradient of the hidden states in float32.
 
         With `recompute` only the inputs of the layers are kept, and one layer at a time, when
-        the final norm's are free again. Fused kernels keep less.
+        the final norm's are free again.
         """
         tokens, b = sequences * length, number_bytes
         own = tokens // shards if sequence_parallel else tokens
-        norm = own * (self.hidden_size * (8 + b) + 4)
-        wide = 3 * (self.heads + self.kv_heads) * self.head_width + 5 * self.ffn
+        inside = b if fused else 8
+        norm = own * (self.hidden_size * (inside + b) + 4)
+        wide = 3 * (self.heads + self.kv_heads) * self.head_width + (3 if fused else 5) * self.ffn
         layer = 2 * norm + (tokens * (b * wide + 4 * self.heads)) // shards
         layer += 4 * length * self.head_width * b
         if masked:
@@ -220,7 +225,7 @@ class Shape:
         if recompute:
             return self.layers * own * self.hidden_size * b + layer
         whole = tokens * self.hidden_size * b if sequence_parallel else 0  # gathered for the loss
-        return self.layers * layer + own * (self.hidden_size * 12 + 4) + whole
+        return self.layers * layer + own * (self.hidden_size * (inside + 4) + 4) + whole
 
     def scoring_bytes(self, sequences: int, tokens: int, number_bytes: int) -> int:
         """Bytes of scoring a batch without gradients: KV cache twice, activations of one layer.
@@ -459,3 +464,67 @@ def _rope_of_hf(config: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
             count(fields, "original_max_position_embeddings"),
         )
     raise ModtokError(f"rotary scaling '{kind}' is not supported")
+
+
+KINDS = ("linear", "llama3")
+
+
+@dataclass(frozen=True)
+class RopeScaling:
+    """How frequencies are scaled to contexts longer than the original one.
+
+    Attributes:
+        kind: "linear" divides every frequency by `factor`. "llama3" divides frequencies with
+            wavelengths above original_context / low_frequency_factor, keeps those below
+            original_context / high_frequency_factor and interpolates between (Llama 3.1).
+    """
+
+    kind: str
+    factor: float
+    low_frequency_factor: float = 1.0
+    high_frequency_factor: float = 4.0
+    original_context: int = 8192
+
+    def invalid_field(self) -> str | None:
+        """Name of the first field out of range, None if all are valid."""
+        checks = {
+            "kind": self.kind in KINDS,
+            "factor": 1 <= self.factor < 1 << 20,
+            "low_frequency_factor": 0 < self.low_frequency_factor < self.high_frequency_factor,
+            "high_frequency_factor": self.high_frequency_factor < 1 << 20,
+            "original_context": 1 <= self.original_context < 1 << 31,
+        }
+        return next((name for name, valid in checks.items() if not valid), None)
+
+    def to_hf(self) -> dict[str, Any]:
+        """Fields of "rope_parameters" in a transformers configuration."""
+        fields: dict[str, Any] = {"rope_type": self.kind, "factor": self.factor}
+        if self.kind == "llama3":
+            fields |= {
+                "low_freq_factor": self.low_frequency_factor,
+                "high_freq_factor": self.high_frequency_factor,
+                "original_max_position_embeddings": self.original_context,
+            }
+        return fields
+
+    def divisors(self, frequencies: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Divisor of each frequency; (d,) to (d,), 1 where it is kept."""
+        if self.kind == "linear":
+            return np.full_like(frequencies, self.factor)
+        turns = frequencies * self.original_context / (2 * pi)
+        width = self.high_frequency_factor - self.low_frequency_factor
+        share = ((turns - self.low_frequency_factor) / width).clip(0, 1)  # that stays as it is
+        divisors: npt.NDArray[np.float64] = 1 / ((1 - share) / self.factor + share)
+        return divisors
+
+
+def rope_frequencies(
+    width: int, theta: float, scaling: RopeScaling | None = None
+) -> npt.NDArray[np.float64]:
+    """Radians per position of each rotated pair of a head; (width / 2,).
+
+    >>> rope_frequencies(4, 100.0).tolist()
+    [1.0, 0.1]
+    """
+    frequencies = 1 / theta ** (np.arange(0, width, 2) / width)
+    return frequencies if scaling is None else frequencies / scaling.divisors(frequencies)

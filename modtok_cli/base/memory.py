@@ -38,13 +38,13 @@ def parse_bytes(value: str | int) -> int:
     Raises:
         ValueError: anything else.
     """
-    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([KMGT]?)(i?)B?", str(value))
-    if not found or not float(found[1]):
+    parts = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([KMGT]?)(i?)B?", str(value))
+    if not parts or not float(parts[1]):
         raise ValueError(f"expected a size such as 80GB, got {value!r}")
-    unit = _UNITS[found[2]]
-    if found[3]:
-        unit = 1024 ** list(_UNITS).index(found[2])
-    return int(float(found[1]) * unit)
+    unit = _UNITS[parts[2]]
+    if parts[3]:
+        unit = 1024 ** list(_UNITS).index(parts[2])
+    return int(float(parts[1]) * unit)
 
 
 def available() -> int | None:
@@ -52,26 +52,26 @@ def available() -> int | None:
 
     None if the system does not report it; memory is then not checked.
     """
-    found: list[int] = []
+    sizes: list[int] = []
     try:
         for line in _MEMINFO.read_text().splitlines():
             if line.startswith("MemAvailable:"):
-                found.append(int(line.split()[1]) * 1024)
+                sizes.append(int(line.split()[1]) * 1024)
     except (OSError, ValueError, IndexError):
         return None
     for limit, used in _GROUPS:
         try:
-            found.append(int(limit.read_text()) - int(used.read_text()))
+            sizes.append(int(limit.read_text()) - int(used.read_text()))
         except (OSError, ValueError):  # "max": no limit
             continue
     space, _ = resource.getrlimit(resource.RLIMIT_AS)
     if space != resource.RLIM_INFINITY:
         try:
             pages = int(_OWN.read_text().split()[0])
-            found.append(max(0, space - pages * resource.getpagesize()))
+            sizes.append(max(0, space - pages * resource.getpagesize()))
         except (OSError, ValueError, IndexError):
             pass
-    return min(found) if found else None
+    return min(sizes) if sizes else None
 
 
 def check_memory(need: int, work: str, remedy: str) -> None:

@@ -9,7 +9,7 @@
 
 The declaration is the only place that names the option: the command line, its help, settings
 files, recipes, stored configurations and the reference of the Python API are made from it, and
-values are checked by it (`base.public`, `cli.declaration`). A parameter whose type is a `Declared`
+values are checked by it (`base.public`, `cli.command`). A parameter whose type is a `Declared`
 dataclass stands for all options of that class.
 """
 
@@ -39,6 +39,17 @@ _WORDS = {
     Path: "text",
     list: "a list",
 }
+_FINITE = "a finite number"
+_SWITCH = dict.fromkeys(["1", "true", "t", "yes", "y", "on"], True) | dict.fromkeys(
+    ["0", "false", "f", "no", "n", "off"], False
+)
+_FROM_TEXT: dict[Any, Callable[[str], Any]] = {
+    int: int,
+    float: float,
+    bool: lambda text: _SWITCH[text.lower()],
+    Path: Path,
+}
+SHOWN = 1 << 20  # larger maxima only prevent overflows; help does not show them
 _TYPES: dict[Any, tuple[type, ...]] = {int: (Integral,), float: (Real,), Path: (str, os.PathLike)}
 
 
@@ -129,9 +140,44 @@ class Option:
         """Allowed values of a Literal, else ()."""
         return get_args(self.kind) if get_origin(self.kind) is Literal else ()
 
+    @property
+    def words(self) -> str:
+        """What a value is: `a whole number`."""
+        return " or ".join(self.choices) or _WORDS.get(self.kind, "text")
+
     def default_for(self, resolved: Any) -> Any:
         """The default, given an object that holds the options declared before this one."""
         return self.default(resolved) if callable(self.default) else self.default
+
+    def from_text(self, text: str) -> Any:
+        """The value that a word of the command line or of the environment stands for.
+
+        Raises:
+            ValueError: says what is expected.
+
+        >>> Option("Number.", kind=int).from_text("5")
+        5
+        """
+        parse = _FROM_TEXT.get(self.kind)
+        if parse is None or self.parse is not None:
+            return self.read(text)
+        value: Any = None
+        try:
+            value = self.read(parse(text))
+        except (ValueError, KeyError) as error:
+            raise ValueError(f"expected {self._expected(text)}, got {text!r}") from error
+        if type(value) is int and abs(value) >= 2**63:
+            raise ValueError("the number is out of range")
+        return value
+
+    def _expected(self, text: str) -> str:
+        """Type and range in words; a large maximum only where the text may be beyond it."""
+        high = self.high is not None and (self.high < SHOWN or len(text) >= len(str(self.high)))
+        limits = (self if high else dataclasses.replace(self, high=None)).range
+        word = _WORDS[self.kind]
+        if limits.startswith("at "):
+            return f"{word} of {limits}"
+        return word if limits == _FINITE else limits
 
     def read(self, value: Any) -> Any:
         """Check and convert a value from the command line, Python, TOML or JSON.
@@ -143,7 +189,9 @@ class Option:
             return self.parse(value)
         if self.choices:
             if value not in self.choices:
-                raise ValueError(f"expected {' or '.join(self.choices)}, got {value!r}")
+                *others, last = self.choices
+                words = f"{', '.join(others)} or {last}" if others else last
+                raise ValueError(f"expected {words}, got {value!r}")
             return value
         if self.accepts is not None:
             fits, words = self.accepts
@@ -192,7 +240,7 @@ class Option:
             parts.append(f"at most {self.high}")
         if self.below is not None:
             parts.append(f"less than {self.below:g}")
-        return " and ".join(parts) or "a finite number"
+        return " and ".join(parts) or _FINITE
 
 
 def option(help: str, **facts: Any) -> Any:
@@ -309,5 +357,5 @@ class Declared:
 
     def given(self) -> dict[str, Any]:
         """The options that are not None, by name."""
-        found = {name: getattr(self, name) for name in options_of(type(self))}
-        return {name: value for name, value in found.items() if value is not None}
+        values = {name: getattr(self, name) for name in options_of(type(self))}
+        return {name: value for name, value in values.items() if value is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -24,6 +25,25 @@ def report_to_launcher(message: str) -> bool:
     except OSError:  # the launcher is gone
         return False
     return True
+
+
+def join_slurm_step() -> None:
+    """As a task of srun with others: set torchrun's variables, unless they are set.
+
+    A batch script is no such task; it has SLURM_PROCID too, but no number of tasks of a step.
+    """
+    environment = os.environ
+    tasks = environment.get("SLURM_STEP_NUM_TASKS", "1")
+    if "RANK" in environment or tasks == "1":
+        return
+    # The first of node[03-07,12],other is node03: tasks are numbered from there.
+    nodes = re.sub(r"\[(\w+)[^]]*\]", r"\1", environment.get("SLURM_STEP_NODELIST", "127.0.0.1"))
+    job, step = (environment.get(f"SLURM_{name}_ID", "0") for name in ("JOB", "STEP"))
+    environment["RANK"] = environment.get("SLURM_PROCID", "0")
+    environment["LOCAL_RANK"] = environment.get("SLURM_LOCALID", "0")
+    environment["WORLD_SIZE"] = tasks
+    environment.setdefault("MASTER_ADDR", nodes.split(",")[0])
+    environment.setdefault("MASTER_PORT", str(15000 + (int(job) + 97 * int(step)) % 10000))
 
 
 def die_with_parent() -> None:

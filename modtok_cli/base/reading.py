@@ -39,14 +39,14 @@ def read_file(
     where = str(path)
     try:
         with path.open("rb") as stream:
-            found = os.fstat(stream.fileno())
-            if stat.S_ISREG(found.st_mode):
-                if found.st_size > largest:
-                    raise _too_large(where, found.st_size, largest)
+            state = os.fstat(stream.fileno())
+            if stat.S_ISREG(state.st_mode):
+                if state.st_size > largest:
+                    raise _too_large(where, state.st_size, largest)
                 check_memory(
-                    found.st_size * factor, f"reading {path.name}", "use a machine with more memory"
+                    state.st_size * factor, f"reading {path.name}", "use a machine with more memory"
                 )
-            elif not (stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode)):
+            elif not (stat.S_ISFIFO(state.st_mode) or stat.S_ISSOCK(state.st_mode)):
                 raise ModtokError(
                     "is a device, not a file", where=where, remedy="name a file or use a pipe"
                 )
@@ -68,12 +68,12 @@ def map_file(path: Path, *, largest: int, remedy: str | None = None) -> bytes | 
     where = str(path)
     try:
         with path.open("rb") as stream:
-            found = os.fstat(stream.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            state = os.fstat(stream.fileno())
+            if not stat.S_ISREG(state.st_mode):
                 raise ModtokError("is not a regular file", where=where, remedy=remedy)
-            if found.st_size > largest:
-                raise _too_large(where, found.st_size, largest)
-            if not found.st_size:  # which cannot be mapped
+            if state.st_size > largest:
+                raise _too_large(where, state.st_size, largest)
+            if not state.st_size:  # which cannot be mapped
                 return b""
             return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
@@ -87,13 +87,13 @@ def read_object(path: Path, *, largest: int = LARGEST) -> dict[str, Any]:
         ModtokError: it cannot be read, or is something else.
     """
     try:
-        found = orjson.loads(read_file(path, largest=largest))
+        content = orjson.loads(read_file(path, largest=largest))
     except ValueError as error:
         raise ModtokError(f"is not JSON ({error})", where=str(path)) from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ModtokError("is not a JSON object", where=str(path))
-    check_depth(found, str(path))
-    return found
+    check_depth(content, str(path))
+    return content
 
 
 def check_depth(parsed: object, where: str) -> None:
@@ -115,10 +115,10 @@ def read_bounded(path: Path, *, largest: int = LARGEST) -> bytes:
         OSError: it cannot be read, is a device, or has more than `largest` bytes.
     """
     with path.open("rb") as stream:
-        found = os.fstat(stream.fileno())
-        if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
+        state = os.fstat(stream.fileno())
+        if stat.S_ISCHR(state.st_mode) or stat.S_ISBLK(state.st_mode):
             raise OSError(errno.ENODEV, "is a device, not a file", str(path))
-        content = stream.read(largest + 1) if found.st_size <= largest else None
+        content = stream.read(largest + 1) if state.st_size <= largest else None
         if content is None or len(content) > largest:
             raise OSError(errno.EFBIG, f"has more than {largest:,} bytes", str(path))
         return content
@@ -141,9 +141,9 @@ def read_stream(stream: BinaryIO, where: str, *, largest: int = LARGEST) -> byte
 
 
 def _too_large(where: str, size: int | None, largest: int) -> ModtokError:
-    found = "has more" if size is None else f"has {size:,}"
+    length = "has more" if size is None else f"has {size:,}"
     return ModtokError(
-        f"expected at most {largest:,} bytes, it {found}",
+        f"expected at most {largest:,} bytes, it {length}",
         where=where,
         remedy="check that this is the file you mean",
     )

@@ -79,11 +79,11 @@ def _value(kind: Any, value: Any, where: str, path: str) -> Any:
             kinds = list(parts)
         else:
             raise _invalid(where, path, f"has {len(value)} entries, not {len(parts)}")
-        found = [
+        items = [
             _value(each, item, where, f"{path}[{index}]")
             for index, (each, item) in enumerate(zip(kinds, value, strict=True))
         ]
-        return tuple(found) if origin is tuple else found
+        return tuple(items) if origin is tuple else items
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(value, Mapping):
             raise _invalid(where, path, "is not an object")

@@ -1,154 +1,215 @@
-"""Declare functions as commands: shared flags, examples, help within 80 columns.
+"""Commands: the options of a public function, and a function that prints its result.
 
 `@command("nsl", nsl, examples=…)` registers the command of a public function, which declares the
-options; see `cli.declaration`. `-q`, `-v` and `--debug` are added to every command here.
+options; those that only the command line has are declared by the function that prints, in the same
+way. `-q`, `-v` and `--debug` are added to every command here.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import resource
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, get_origin
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.public import IN_COMMAND
-from modtok_cli.cli.declaration import Declaration
-from modtok_cli.cli.options import STDOUT, Debug, NoKeep, Quiet, Table, Verbose
+from modtok_cli.base.option import Option, options_of, parameters_of
+from modtok_cli.base.public import IN_COMMAND, description_of
+from modtok_cli.cli import completion
+from modtok_cli.cli.framework import Command, source_of
 from modtok_cli.cli.output import KEEP, TABLES
+from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
-from modtok_cli.cli.tree import by_panel, describe
-from modtok_cli.cli.values import without_validator
+
+if TYPE_CHECKING:
+    from modtok_cli.cli.progress import CommandProgress
 
 P = ParamSpec("P")
-_SHARED = (("quiet", Quiet), ("verbose", Verbose), ("debug", Debug))
+Json = Annotated[bool, Option("Write JSON lines to stdout, even on a terminal.")]
+Plot = Annotated[
+    str | None,
+    Option("Plot the result to FILE.svg or FILE.png; - plots in the terminal.", metavar="FILE"),
+]
+OutputOrStdout = Annotated[
+    Path | None,
+    Option(
+        "Output file; standard output by default.",
+        flags="-o --output",
+        metavar="PATH",
+        stdout=True,
+    ),
+]
 
 
-class ClosedPipe(Exception):
-    """The reader of standard output closed the pipe."""
+def _switch(name: str, help: str, flags: str = "") -> Option:
+    return Option(help, name=name, flags=flags, kind=bool, default=False)
 
 
-class Interrupted(Exception):
-    """Ctrl-C."""
+_TABLE = _switch("table", "Write tables to stdout, even to a pipe or file.")
+_NO_KEEP = _switch("no_keep", "Do not keep the rows in results/ of the workspace.")
+SHARED = (
+    _switch("quiet", "Print only warnings and errors.", "-q --quiet"),
+    _switch("verbose", "Print the effective settings, run time and peak memory.", "-v --verbose"),
+    _switch("debug", "Print the traceback of an error."),
+)
+_SHARED_NAMES = {option.name for option in SHARED}
+# Titles of the sections of a recipe in help.
+_PANELS = {
+    "data": "Data and sampling",
+    "init": "Initialization",
+    "evaluation": "Evaluation and checkpoints",
+}
+_QUOTED = re.compile(r"`(\w+)`")
 
 
-def _format_options(command: Any, ctx: Any, formatter: Any) -> None:
-    """Write arguments and options as `describe` renders them."""
-    shown = (describe(param, ctx) for param in command.get_params(ctx) if not param.hidden)
-    for title, lines in by_panel(shown).items():
-        with formatter.section(title):
-            formatter.write_dl([(line.heading, line.text) for line in lines], col_max=26)
+@dataclass
+class Call:
+    """A call of a public function as the command line says it.
 
-
-def _format_usage(command: Any, ctx: Any, formatter: Any) -> None:
-    """Write `modtok nsl [OPTIONS] TEXT...`, with arguments as in the man page."""
-    lines = [describe(param, ctx) for param in command.get_params(ctx)]
-    arguments = [line.value for line in lines if line.is_argument]
-    formatter.write_usage(ctx.command_path, " ".join(["[OPTIONS]", *arguments]))
-
-
-def _format_examples(command: Any, formatter: Any) -> None:
-    if command.epilog:
-        with formatter.section("Examples"):
-            for line in inspect.cleandoc(command.epilog).splitlines():
-                indent = " " * formatter.current_indent
-                formatter.write(f"{indent}{line}".rstrip() + "\n")
-
-
-class Command(TyperCommand):
-    """A command with examples in its help, which accepts each single-value option once."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments.
-
-        Raises:
-            UsageError: an option that takes one value is given twice.
-        """
-        for param in self.get_params(ctx):
-            without_validator(param)
-        # The framework keeps the last value and drops the others silently.
-        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
-        if not any(param.is_eager for param in given):  # --help works in any case
-            for param, times in Counter(given).items():
-                if times > 1 and _takes_one_value(param):
-                    raise _repeated(param, times)
-        return super().parse_args(ctx, args)
-
-    def format_usage(self, ctx: Any, formatter: Any) -> None:
-        """Write the usage line."""
-        _format_usage(self, ctx, formatter)
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments and options."""
-        _format_options(self, ctx, formatter)
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the examples."""
-        _format_examples(self, formatter)
-
-
-class Group(TyperGroup):
-    """A group of commands that passes closed pipes and Ctrl-C through to `run`.
-
-    click would map them to its own exit statuses (1 for a closed pipe).
+    Attributes:
+        values: arguments by parameter, those that were given on the command line, in modtok.toml
+            or in the environment; the function has the defaults. A parameter that stands for a
+            dataclass of options is in `groups` too.
+        groups: the options of such dataclasses, by parameter.
+        explicit: parameters and options of the command line.
     """
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Groups first, then commands in order of declaration."""
-        return sorted(self.commands, key=lambda name: not hasattr(self.commands[name], "commands"))
+    declaration: Declaration
+    session: Session
+    values: dict[str, Any]
+    groups: dict[str, dict[str, Any]]
+    explicit: frozenset[str]
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write options, then the commands."""
-        _format_options(self, ctx, formatter)
-        self.format_commands(ctx, formatter)
+    def __call__(self, **others: Any) -> Any:
+        """Call the function; `others` take precedence over `values`."""
+        arguments = {**self.values, **others}
+        for name in self.groups:
+            if name not in arguments:
+                arguments[name] = self.group(name)
+        if self.declaration.takes_progress:
+            arguments.setdefault("progress", self.progress)
+        return self.declaration.function(**arguments)
 
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the examples."""
-        _format_examples(self, formatter)
+    def group(self, name: str) -> Any:
+        """The dataclass of options that a parameter stands for, as the command line has it."""
+        return self.declaration.declared[name](**self.groups[name])  # type: ignore[operator]
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments before the command."""
-        for param in self.get_params(ctx):
-            without_validator(param)
-        return super().parse_args(ctx, args)
+    def value(self, name: str) -> Any:
+        """The value of a parameter, its default if it was not given."""
+        option = self.declaration.declared[name]
+        assert isinstance(option, Option)
+        return self.values.get(name, option.default)
 
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Parse the arguments; `--help` prints here."""
-        return _translated(super().make_context, *args, **kwargs)
+    @property
+    def progress(self) -> CommandProgress:
+        """Receives progress, notes and warnings."""
+        return self.session.progress
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
-        return _translated(super().invoke, ctx)
-
-
-def _takes_one_value(param: Any) -> bool:
-    is_switch = param.param_type_name == "option" and param.is_flag and not param.secondary_opts
-    return param.param_type_name == "option" and not param.multiple and not is_switch
-
-
-def _repeated(param: Any, times: int) -> UsageError:
-    flag = "/".join([param.opts[-1], *param.secondary_opts])
-    is_list = (param.metavar or "").endswith(",...")
-    remedy = f"separate values by commas: {param.opts[-1]} A,B" if is_list else "give it once"
-    return UsageError(f"{flag} is given {times} times", remedy=remedy)
+    def say(self, text: str) -> None:
+        """Print one line on standard error, unless --quiet."""
+        self.progress.note(text)
 
 
-def _translated(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    try:
-        return function(*args, **kwargs)
-    except BrokenPipeError as error:
-        raise ClosedPipe from error
-    except KeyboardInterrupt as error:
-        raise Interrupted from error
+class Declaration:
+    """What a public function, and `show` which prints its result, declare."""
+
+    def __init__(
+        self, show: Callable[..., None], function: Callable[..., Any], added: Sequence[Option] = ()
+    ) -> None:
+        self.function = inspect.unwrap(function)
+        self.declared = parameters_of(function)
+        self.takes_progress = "progress" in inspect.signature(function).parameters
+        self.own = options_of(show)
+        self._added = added
+        self._required = {
+            (each, name)
+            for each in (self.function, show)
+            for name, parameter in inspect.signature(each).parameters.items()
+            if parameter.default is parameter.empty
+        }
+        self._show = show
+        options = (each for each in self.declared.values() if isinstance(each, Option))
+        names = {option.name: "/".join(option.all_flags) for option in options}
+        text = _QUOTED.sub(lambda word: names.get(word[1], word[1]), description_of(function))
+        self.help = "\n\n".join(part for part in (text, inspect.getdoc(show)) if part)
+
+    def parameters(self) -> Iterator[tuple[Option, inspect.Parameter]]:
+        """Options with their parameters for typer: arguments, then options as declared."""
+        options = [(self.function, option) for _, _, option in self.options()]
+        options += [(self._show, option) for option in (*self.own.values(), *self._added)]
+        for owner, option in sorted(options, key=lambda each: not each[1].argument):
+            is_required = option.argument and (owner, option.name) in self._required
+            yield option, as_parameter(option, is_required=is_required)
+
+    def options(self) -> Iterator[tuple[str, str | None, Option]]:
+        """(name, parameter of the group that it belongs to, option) of the public function."""
+        for name, each in self.declared.items():
+            if isinstance(each, Option):
+                if not each.python_only:
+                    yield name, None, each
+            else:
+                yield from ((inner, name, option) for inner, option in options_of(each).items())
+
+    def call(self, ctx: typer.Context, session: Session) -> tuple[Call, dict[str, Any]]:
+        """The call that the command line says, and the arguments of `show` besides."""
+        groups: dict[str, dict[str, Any]] = {
+            name: {} for name, each in self.declared.items() if not isinstance(each, Option)
+        }
+        values: dict[str, Any] = {}
+        others: dict[str, Any] = {}
+        explicit = set()
+        for name, group, option in (
+            *self.options(),
+            *((name, "", option) for name, option in self.own.items()),
+        ):
+            source, value = source_of(ctx, option.parameter), ctx.params[option.parameter]
+            if source == "COMMANDLINE":
+                explicit.add(name)
+            if source in (None, "DEFAULT") or value is None:
+                continue
+            place = values if group is None else groups[group] if group else others
+            place[name] = not value if option.is_inverted else value
+        return Call(self, session, values, groups, frozenset(explicit)), others
+
+
+def as_parameter(option: Option, *, is_required: bool = False) -> inspect.Parameter:
+    """An option as a parameter that typer understands: a switch, a choice, text or texts."""
+    default = None if callable(option.default) else option.default
+    facts: dict[str, Any] = {"metavar": option.metavar or None, "help": option.help}
+    flags = option.flags.split() or [option.flag]
+    kind = option.kind if option.kind is bool or get_origin(option.kind) in (list, Literal) else str
+    if option.is_inverted:
+        default = not default
+    elif kind is bool and not option.flags and (option.changeable or default is True):
+        # There must be a way to turn it off where it is on, as it may be in a resumed run.
+        flags = [f"{option.flag}/--no-{option.flag[2:]}"]
+    if option.complete:
+        facts["autocompletion"] = getattr(completion, option.complete)
+    if isinstance(default, tuple):
+        default = list(default) or None
+    optional: Any = kind if default is not None or is_required else kind | None
+    if option.argument:
+        annotation: Any = Annotated[optional, typer.Argument(**facts)]
+    else:
+        section = _PANELS.get(option.section, option.section.capitalize())
+        facts["rich_help_panel"] = option.panel or section or None
+        facts["allow_from_autoenv"] = option.environment
+        if kind is bool and default is None:
+            facts["show_default"] = False
+        annotation = Annotated[optional, typer.Option(*flags, **facts)]
+    return inspect.Parameter(
+        option.parameter,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if is_required else default,
+        annotation=annotation,
+    )
 
 
 def session_of(ctx: typer.Context) -> Session:
@@ -178,19 +239,18 @@ REGISTERED: dict[str, Registered] = {}
 
 def command(
     words: str,
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any],
     *,
     examples: str,
     tables: bool = True,
     resumes: bool = False,
     keeps: bool = False,
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Register the command `words`; returns the decorated function.
+    """Register the command `words` of a public function; returns the decorated function.
 
-    With a public `function`, its options are those of the command and its docstring is the help,
-    and the decorated function `f(session, call, …)` calls it and prints the result; what `f`
-    declares and documents besides is of the command line only. Without, `f(session, …)` declares
-    everything.
+    The options of the function are those of the command and its docstring is the help. The
+    decorated function `f(call, …)` calls it and prints the result; what `f` declares and documents
+    besides is of the command line only.
 
     A command with `--json` has `--table` too, unless its results are no `tables`. One that
     `resumes` keeps what it has finished when it is interrupted; one that `keeps` writes its rows to
@@ -198,123 +258,69 @@ def command(
     """
 
     def register(show: Callable[P, None]) -> Callable[P, None]:
-        declaration = Declaration(function) if function else None
-        REGISTERED[words] = Registered(
-            tuple(words.split()),
-            as_command(show, declaration, tables=tables, resumes=resumes, keeps=keeps),
-            examples,
-            declaration,
+        REGISTERED[words] = declare(
+            words, show, function, examples, tables=tables, resumes=resumes, keeps=keeps
         )
         return show
 
     return register
 
 
-def as_command(
+def declare(
+    words: str,
     show: Callable[..., None],
-    public: Declaration | None = None,
+    function: Callable[..., Any],
+    examples: str,
     *,
     tables: bool = True,
     resumes: bool = False,
     keeps: bool = False,
-) -> Callable[..., None]:
-    """Adapt a public function and what `show` adds to it to click, with the shared flags."""
-    skipped = 2 if public else 1  # session, call
-    own = list(inspect.signature(show, eval_str=True).parameters.values())[skipped:]
-    annotations = {parameter.name: parameter.annotation for parameter in own}
+) -> Registered:
+    """A command as typer needs it; arguments are those of `command`."""
+    added = [_TABLE] if tables and "json" in inspect.signature(show).parameters else []
+    declaration = Declaration(show, function, [*added, *[_NO_KEEP] * keeps, *SHARED])
 
     def run(**values: Any) -> None:
-        ctx: typer.Context = values.pop("ctx")
+        ctx: typer.Context = values["ctx"]
         session = session_of(ctx)
-        for flag, _ in _SHARED:
-            if values.pop(flag):
-                setattr(session, flag, True)
-        TABLES.set(bool(values.pop("table", False)))
+        for option in SHARED:
+            if values[option.name]:
+                setattr(session, option.name, True)
+        TABLES.set(bool(values.get("table")))
         if TABLES.get() and values.get("json"):
             raise UsageError("--table and --json exclude each other", remedy="give one of them")
-        KEEP.set(None if values.pop("no_keep", not keeps) else partial(_keep, session))
+        KEEP.set(None if values.get("no_keep", True) else session.keep)
         session.label = ctx.command_path
         session.resumes = resumes
-        session.explicit = frozenset(
-            name for name in ctx.params if _source(ctx, name) == "COMMANDLINE"
-        )
-        for param in ctx.command.params:
-            if param.name in annotations:
-                value = checked_value(param, annotations[param.name], values[param.name])
-                values[param.name] = value
+        call, others = declaration.call(ctx, session)
         if session.verbose:
             _say_settings(session, ctx)
+        check_plot(others.get("plot"))
         started = time.perf_counter()
         token = IN_COMMAND.set(True)
         try:
-            if public:
-                call = public.call(ctx, values, session)
-                show(session, call, **{name: values[name] for name in annotations})
-            else:
-                show(session, **values)
+            show(call, **others)
         finally:
             IN_COMMAND.reset(token)
         if session.verbose:
             _say_cost(session, time.perf_counter() - started)
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    extra: list[tuple[str, Any]] = []
-    if tables and "json" in annotations:
-        extra.append(("table", Table))
-    if keeps:
-        extra.append(("no_keep", NoKeep))
-    parameters = [
-        inspect.Parameter("ctx", keyword, annotation=typer.Context),
-        *(public.parameters if public else ()),
-        *(each.replace(kind=keyword) for each in own),
-        *(
-            inspect.Parameter(flag, keyword, default=False, annotation=annotation)
-            for flag, annotation in (*extra, *_SHARED)
-        ),
-    ]
-    parameters.sort(key=lambda each: not _is_argument(each))  # first in help
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__doc__ = "\n\n".join(
-        part for part in (public.help if public else "", inspect.getdoc(show)) if part
-    )
-    return run
+    declared = list(declaration.parameters())
+    run.__doc__ = declaration.help
+    run.options = {option.parameter: option for option, _ in declared}  # type: ignore[attr-defined]
+    with_parameters(run, [parameter for _, parameter in declared])
+    return Registered(tuple(words.split()), run, examples, declaration)
 
 
-def _is_argument(parameter: inspect.Parameter) -> bool:
-    facts = get_args(parameter.annotation)[1:]
-    return any(isinstance(each, typer.models.ArgumentInfo) for each in facts)
-
-
-def _keep(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-    from modtok_cli.cli.results import keep_rows
-
-    keep_rows(session, rows)
-
-
-def checked_value(param: Any, annotation: Any, value: Any) -> Any:
-    """The value of a parameter: `-` of an option marked `STDOUT` becomes None.
-
-    Raises:
-        UsageError: `-` for an option that takes a path only, or an integer beyond 64 bits.
-    """
-    if type(value) is int and abs(value) >= 2**63:
-        raise UsageError("the number is out of range", where=param.opts[-1])
-    if isinstance(value, Path) and str(value) == "-" and param.param_type_name == "option":
-        if STDOUT not in get_args(annotation)[1:]:
-            raise UsageError(
-                "- (standard input or output) is not supported here",
-                where="/".join(param.opts),
-                remedy="give a path",
-            )
-        return None
-    return value
-
-
-def _source(ctx: typer.Context, name: str) -> str | None:
-    """Source of a parameter's value, as click names it."""
-    source = ctx.get_parameter_source(name)
-    return None if source is None else source.name
+def with_parameters(
+    function: Callable[..., None], parameters: Sequence[inspect.Parameter]
+) -> Callable[..., None]:
+    """`function(ctx, **values)` with parameters that typer reads."""
+    ctx = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    every = [ctx, *parameters]
+    function.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
+    return function
 
 
 def _say_settings(session: Session, ctx: typer.Context) -> None:
@@ -322,14 +328,13 @@ def _say_settings(session: Session, ctx: typer.Context) -> None:
     origin = {
         "COMMANDLINE": "command line",
         "ENVIRONMENT": "environment",
-        "DEFAULT_MAP": session.settings_file,
+        "DEFAULT_MAP": "modtok.toml",
         "DEFAULT": "default",
     }
     for name, value in ctx.params.items():
-        source = _source(ctx, name)
-        if value is None or source is None or name in dict(_SHARED):
-            continue
-        session.say(f"setting {name} = {value!s} ({origin.get(source, source)})")
+        source = source_of(ctx, name)
+        if value is not None and source is not None and name not in _SHARED_NAMES:
+            session.say(f"setting {name} = {value!s} ({origin.get(source, source)})")
 
 
 def _say_cost(session: Session, seconds: float) -> None:

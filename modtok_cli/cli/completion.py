@@ -34,7 +34,7 @@ def words_of_bash() -> Iterator[None]:
     if "@" not in text or not index.isdigit():
         yield
         return
-    words, place, kept = joined(text.split("\n" if "\n" in text else None), int(index))
+    words, place, prefix = joined(text.split("\n" if "\n" in text else None), int(index))
     os.environ["COMP_WORDS"], os.environ["COMP_CWORD"] = "\n".join(words), str(place)
     printed = io.StringIO()
     try:
@@ -42,7 +42,7 @@ def words_of_bash() -> Iterator[None]:
             yield
     finally:
         for line in printed.getvalue().splitlines():
-            sys.stdout.write(line.removeprefix(kept) + "\n")
+            sys.stdout.write(line.removeprefix(prefix) + "\n")
 
 
 def joined(words: Sequence[str], index: int) -> tuple[list[str], int, str]:
@@ -51,18 +51,18 @@ def joined(words: Sequence[str], index: int) -> tuple[list[str], int, str]:
     >>> joined(["modtok", "nsl", "-t", "tokenizer", "@", "f"], 5)
     (['modtok', 'nsl', '-t', 'tokenizer@f'], 3, 'tokenizer')
     """
-    found: list[str] = []
-    place, kept = index, ""
+    whole: list[str] = []
+    place, prefix = index, ""
     for number, word in enumerate(words):
-        follows = bool(found) and (word.startswith("@") or words[number - 1].endswith("@"))
+        follows = bool(whole) and (word.startswith("@") or words[number - 1].endswith("@"))
         if follows and number <= index:
-            found[-1] += word
+            whole[-1] += word
         else:
-            found.append(word)
+            whole.append(word)
         if number == index:
-            place = len(found) - 1
-            kept = found[-1].rpartition("@")[0] if follows else ""
-    return found, place, kept
+            place = len(whole) - 1
+            prefix = whole[-1].rpartition("@")[0] if follows else ""
+    return whole, place, prefix
 
 
 def languages(ctx: Context, incomplete: str) -> list[str]:
@@ -74,16 +74,16 @@ def languages(ctx: Context, incomplete: str) -> list[str]:
     values = ctx.params
     chosen = values.get("tokenizer")
     directory = str(chosen[0] if isinstance(chosen, list) and chosen else chosen or "tokenizer")
-    found = set(_of_tokenizer(Path(directory.rpartition("@")[0] or directory)))
+    known = set(_of_tokenizer(Path(directory.rpartition("@")[0] or directory)))
     if any(parameter.name == "data" for parameter in ctx.command.params):
-        found |= set(_of_data(Path(values.get("data") or "data")))
-    return _in_list(incomplete, found or {*_of_tokenizer(TOKENIZER), *_of_data(DATA)})
+        known |= set(_of_data(Path(values.get("data") or "data")))
+    return _in_list(incomplete, known or {*_of_tokenizer(TOKENIZER), *_of_data(DATA)})
 
 
 def language(incomplete: str) -> list[str]:
     """One language of data/ and tokenizer/."""
-    found = {*_of_tokenizer(TOKENIZER), *_of_data(DATA)}
-    return [each for each in _in_list(incomplete, found) if "," not in each]
+    known = {*_of_tokenizer(TOKENIZER), *_of_data(DATA)}
+    return [each for each in _in_list(incomplete, known) if "," not in each]
 
 
 def appended(ctx: Context, incomplete: str) -> list[str]:
@@ -95,9 +95,9 @@ def appended(ctx: Context, incomplete: str) -> list[str]:
 
 def pretokenizers(incomplete: str) -> list[str]:
     """Names of pre-tokenizers, those of other packages too."""
-    from modtok_cli.text.pretokenizer import pretokenizers
+    from modtok_cli.text.pretokenizer import offered_pretokenizers
 
-    return [name for name in sorted(pretokenizers()) if name.startswith(incomplete)]
+    return [name for name in offered_pretokenizers() if name.startswith(incomplete)]
 
 
 def chat_templates(incomplete: str) -> list[str]:
@@ -127,14 +127,14 @@ def presets(incomplete: str) -> list[str]:
 
 def tasks(incomplete: str) -> list[str]:
     """Comma-separated suites of multiple-choice questions, and tasks in tasks/mcq."""
-    found: set[str] = set()
+    names: set[str] = set()
     with suppress(ImportError):  # without the extra [eval]
         from modtok_cli.evaluate.suite import suites
 
-        found.update(suites())
+        names.update(suites())
     with suppress(OSError):
-        found |= {path.name for path in Path("tasks/mcq").iterdir() if path.is_dir()}
-    return _in_list(incomplete, found)
+        names |= {path.name for path in Path("tasks/mcq").iterdir() if path.is_dir()}
+    return _in_list(incomplete, names)
 
 
 def _in_list(incomplete: str, values: Iterable[str]) -> list[str]:
@@ -160,12 +160,11 @@ def _of_tokenizer(directory: Path) -> list[str]:
 
 
 def _of_data(directory: Path) -> list[str]:
-    from modtok_cli.text.labels import shortened
-    from modtok_cli.text.languages import label_of_path
+    from modtok_cli.text.languages import label_of_path, shortened
 
     with suppress(OSError):
-        found = (label_of_path(path.name) for path in directory.iterdir())
-        return sorted(set(shortened(filter(None, found)).values()))
+        labels = (label_of_path(path.name) for path in directory.iterdir())
+        return sorted(set(shortened(filter(None, labels)).values()))
     return []
 
 

@@ -86,15 +86,15 @@ def healthy(findings: list[Finding]) -> bool:
 
 
 def _machine() -> list[Finding]:
-    found = [
+    findings = [
         Finding("machine", "modtok", "ok", f"{__version__} in {Path(__file__).parents[2]}"),
         Finding("machine", "python", "ok", f"{platform.python_version()} {sys.executable}"),
         Finding("machine", "cpu", "ok", f"{_cores()} cores; {_features()}"),
     ]
     free = available()
     if free is not None:
-        found.append(Finding("machine", "memory", "ok", f"{free / 2**30:.1f} GiB free"))
-    return [*found, *_gpus()]
+        findings.append(Finding("machine", "memory", "ok", f"{free / 2**30:.1f} GiB free"))
+    return [*findings, *_gpus()]
 
 
 def _cores() -> int:
@@ -135,13 +135,13 @@ def _packages() -> list[Finding]:
         return [
             Finding("package", "modtok", "missing", "not installed; run from a checkout", remedy)
         ]
-    found = []
+    findings = []
     for extra, purpose in PURPOSES.items():
         for line in declared:
             need = Requirement(line)
             if need.name != "modtok" and _applies(need, extra):
-                found.append(_package(need, extra, purpose))
-    return found
+                findings.append(_package(need, extra, purpose))
+    return findings
 
 
 def _applies(need: Requirement, extra: str) -> bool:

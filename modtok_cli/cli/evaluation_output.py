@@ -7,14 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option
-
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.declaration import Call
+from modtok_cli.base.option import Option
+from modtok_cli.cli.command import Call
 from modtok_cli.cli.inference_options import require_models, sharing
 from modtok_cli.cli.output import Column, emit_tables
-from modtok_cli.cli.plotting import check_plot, emit_plot
-from modtok_cli.cli.session import Session
+from modtok_cli.cli.plotting import emit_plot
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.results import Evaluation, Result
@@ -33,13 +31,12 @@ COLUMNS = (
 )
 Examples = Annotated[
     Path | None,
-    Option("--examples", metavar="FILE", help="Write one row per example to FILE."),
+    Option("Write one row per example to FILE.", metavar="FILE"),
 ]
 Pivot = Callable[["Sequence[Result]"], tuple[list[Mapping[str, Any]], list[Column]]]
 
 
 def evaluated(
-    session: Session,
     call: Call,
     gpus: int,
     examples: Path | None,
@@ -53,15 +50,14 @@ def evaluated(
     Raises:
         UsageError: a package of `needs` is not installed, or `examples` is a directory.
     """
-    check_plot(plot)
     if examples is not None and examples.is_dir():
         raise UsageError(
             "is a directory", where=str(examples), remedy="give a file: --examples FILE"
         )
     require_models(*needs)
-    with sharing(session, gpus) as processes:
+    with sharing(call, gpus) as processes:
         evaluation: Evaluation = call(
-            processes=processes, progress=processes.only_first(session.progress), **others
+            processes=processes, progress=processes.only_first(call.progress), **others
         )
     return evaluation
 
@@ -83,7 +79,7 @@ def writing_examples(path: Path | None, evaluation: Evaluation) -> Iterator[None
 
 
 def emit_evaluation(
-    session: Session,
+    call: Call,
     evaluation: Evaluation,
     title: str,
     examples: Path | None = None,
@@ -104,5 +100,5 @@ def emit_evaluation(
             caption = str(rows[0]["signature"])
             emit_tables(rows, [(title, lines, columns)], json=json, caption=caption)
     if rows:
-        emit_plot(session, plot, [row for row in rows if row["task"] != "mean"], "evaluation")
+        emit_plot(call, plot, [row for row in rows if row["task"] != "mean"], "evaluation")
     evaluation.require_complete()

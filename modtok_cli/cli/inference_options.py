@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -17,24 +16,13 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import require
 from modtok_cli.base.files import standard_input
 from modtok_cli.base.processes import MESSAGES
-from modtok_cli.cli.session import Session
+from modtok_cli.cli.command import Call
 
 if TYPE_CHECKING:
     from modtok_cli.inference.run.processes import Processes
 
-LATEST = Path("runs/latest")
 # Of other processes: they have nothing to save after one has failed.
 _GRACE_SECONDS = 1.0
-
-Gpus = Annotated[
-    int,
-    typer.Option(
-        "--gpus",
-        metavar="N",
-        min=1,
-        help="Number of processes, one per GPU; without GPUs, on the CPU.",
-    ),
-]
 
 
 def require_models(*evaluation: str) -> None:
@@ -51,7 +39,7 @@ def require_models(*evaluation: str) -> None:
 
 
 @contextmanager
-def sharing(session: Session, gpus: int, *, reads_input: bool = False) -> Iterator[Processes]:
+def sharing(call: Call, gpus: int, *, reads_input: bool = False) -> Iterator[Processes]:
     """Context of the shared work; only the first process goes on after it.
 
     With `--gpus N` this process starts N others with the same command and ends with them. Under
@@ -70,7 +58,7 @@ def sharing(session: Session, gpus: int, *, reads_input: bool = False) -> Iterat
         return
     if needs_launch(gpus):
         source = standard_input() if reads_input else None
-        args = session.args
+        args = call.session.args
         raise typer.Exit(launch(args, gpus, source=source, grace=_GRACE_SECONDS, remedy=AGAIN))
     if reads_input and MESSAGES not in os.environ:
         raise UsageError(

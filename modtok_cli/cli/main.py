@@ -6,6 +6,7 @@ Only light modules are imported here. A command imports its package when it runs
 
 from __future__ import annotations
 
+import inspect
 import os
 import pkgutil
 import signal
@@ -20,10 +21,17 @@ import typer
 
 from modtok_cli import __version__
 from modtok_cli.cli import commands, completion
-from modtok_cli.cli.command import REGISTERED, Group, Registered, session_of
-from modtok_cli.cli.options import Debug, Quiet, Verbose
+from modtok_cli.cli.command import (
+    REGISTERED,
+    SHARED,
+    Registered,
+    as_parameter,
+    session_of,
+    with_parameters,
+)
+from modtok_cli.cli.framework import Group
 from modtok_cli.cli.run import run
-from modtok_cli.cli.settings import FILE, has_variables
+from modtok_cli.cli.settings import named
 
 _EXAMPLES = """
 modtok bpe-seq --langs en,fi,fr -k 24000
@@ -100,23 +108,7 @@ def _print_version(ctx: typer.Context, value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def _modtok(
-    ctx: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "-V",
-            "--version",
-            help="Print the version and exit.",
-            is_eager=True,
-            callback=_print_version,
-        ),
-    ] = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
-) -> None:
+def _modtok(*, ctx: typer.Context, version: bool, **shared: bool) -> None:
     """Learn, measure and use modular multilingual tokenizers, and train models on them.
 
     The current directory is the workspace: text in data/, the tokenizer in tokenizer/,
@@ -124,19 +116,33 @@ def _modtok(
     command.
     """
     from modtok_cli.base.errors import UsageError
-    from modtok_cli.cli.settings import check_variables, load_settings
+    from modtok_cli.cli.settings import check_variables, load_settings, unknown_variables
 
     session = session_of(ctx)
-    session.quiet, session.verbose, session.debug = quiet, verbose, debug
+    for name, is_on in shared.items():
+        setattr(session, name, is_on)
     try:
-        ctx.default_map = load_settings(ctx.command)
-        check_variables(ctx.command)
+        try:
+            ctx.default_map = load_settings(ctx.command)
+        except UsageError:  # [default] may have what none of these commands knows
+            ctx.default_map = load_settings(command_tree())
+        if unknown_variables(ctx.command):
+            check_variables(command_tree())
     except UsageError as error:
         # Help and doctor must work with invalid settings.
         if ctx.invoked_subcommand == "doctor":
             session.settings_error = str(error)
         elif not {"-h", "--help"}.intersection(session.args):
             raise
+
+
+_VERSION = typer.Option(
+    "-V", "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
+)
+_version = inspect.Parameter(
+    "version", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, _VERSION]
+)
+app.callback()(with_parameters(_modtok, [_version, *map(as_parameter, SHARED)]))
 
 
 @corpus.callback()
@@ -158,12 +164,12 @@ _GROUPS = {"corpus": corpus, "study": study, "eval": evaluate}
 
 
 @cache
-def command_tree(only: str | None = None) -> Any:
-    """The click command of the whole tree, or of a tree with one command of `ORDER`."""
+def command_tree(*only: str) -> Any:
+    """The click command of the whole tree, or of a tree with some commands of `ORDER`."""
     modules = [module.name for module in pkgutil.iter_modules(commands.__path__)]
-    for module in [_module(only)] if only else modules:
+    for module in map(_module, only) if only else modules:
         import_module(f"{commands.__name__}.{module}")  # declares its command
-    names = [only] if only else [*ORDER, *sorted(set(REGISTERED) - set(ORDER))]
+    names = only or [*ORDER, *sorted(set(REGISTERED) - set(ORDER))]
     return _tree_of([REGISTERED[name] for name in names])
 
 
@@ -203,15 +209,15 @@ def _module(name: str) -> str:
 def _tree(args: Sequence[str]) -> Any:
     """The tree, or what a command line needs of it.
 
-    Declaring all commands takes longer than encoding a line. Settings of a file and of the
-    environment are checked against all of them.
+    Declaring all commands takes longer than encoding a line. modtok.toml and the environment are
+    checked against the commands that they name, and against all if one does not fit.
     """
     if [word for word in args if word not in (*_GROUPS, "-h", "--help", "help")] == []:
         return listing()
     if args[:1] in (["-V"], ["--version"]):
         return command_tree("doctor")
     name = next((name for n in (1, 2) if (name := " ".join(args[:n])) in ORDER), None)
-    return command_tree(None if os.path.lexists(FILE) or has_variables() else name)
+    return command_tree() if name is None else command_tree(*dict.fromkeys([name, *named(ORDER)]))
 
 
 def main() -> NoReturn:

@@ -15,13 +15,13 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.reports.tables import Column as Column
 from modtok_cli.reports.tables import cell, short_names
 
 # Whether --table was given: tables go to standard output, whatever that is.
 TABLES: ContextVar[bool] = ContextVar("TABLES", default=False)
-# What keeps the rows of the command for later; see `cli.results`.
+# What keeps the rows of the command for later; see `Session.keep`.
 KEEP: ContextVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = ContextVar(
     "KEEP", default=None
 )
@@ -45,11 +45,8 @@ def emit_rows(
     JSON has every key of a row, the table only `columns`. `caption`, such as a signature, is
     printed below the table.
     """
-    rows = _kept(rows)
-    if wants_json(json):
-        _emit_json(rows)
-    else:
-        _print_table(list(rows), columns, title, caption)
+    rows = list(rows)
+    emit_tables(rows, [(title, rows, columns)], json=json, caption=caption)
 
 
 def wants_json(json: bool) -> bool:
@@ -71,7 +68,7 @@ def emit_document(
     With `json` only the rows are written, as JSON lines.
     """
     if json:
-        _emit_json(rows)
+        emit_each(rows)
         return
     emit_text([text.encode()])
     _print_table(list(rows), columns, title, caption)
@@ -88,23 +85,18 @@ def emit_tables(
 
     `caption` is printed below each table.
     """
-    rows = _kept(rows)
+    if keep := KEEP.get():
+        rows = list(rows)
+        keep(rows)
     if wants_json(json):
-        _emit_json(rows)
+        emit_each(rows)
         return
     for title, lines, columns in tables:
         _print_table(list(lines), columns, title, caption)
 
 
-def _kept(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
-    keep = KEEP.get()
-    if keep is not None:
-        rows = list(rows)
-        keep(rows)
-    return rows
-
-
-def _emit_json(rows: Iterable[Mapping[str, Any]]) -> None:
+def emit_each(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write JSON objects on standard output, one per line."""
     emit_text(map(json_line, rows))
 
 
@@ -155,30 +147,15 @@ def emit_text(chunks: Iterable[bytes]) -> None:
     )
 
 
-def emit_each(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write JSON objects on standard output, one per line."""
-    _emit_json(rows)
-
-
-def emit_object(row: Mapping[str, Any]) -> None:
-    """Write one JSON object on standard output."""
-    _emit_json([row])
-
-
 def emit_lines(lines: Iterable[str], row: Mapping[str, Any], *, json: bool) -> None:
     """Write `lines` on a terminal, else `row` as one JSON object."""
     if wants_json(json):
-        emit_object(row)
+        emit_each([row])
     elif TABLES.get():
         emit_chunks(f"{escape_controls(line)}\n".encode() for line in lines)
     else:
         for line in lines:
             print(escape_controls(line), file=sys.stderr)
-
-
-def emit_bytes(data: bytes) -> None:
-    """Write `data` to standard output as it is."""
-    emit_chunks([data])
 
 
 def emit_chunks(chunks: Iterable[bytes]) -> None:
@@ -251,9 +228,20 @@ def _escaped(character: str) -> str:
     return ascii(character)[1:-1]
 
 
-def is_stdout_terminal() -> bool:
-    """Whether standard output is a terminal."""
-    return _is_terminal(sys.stdout)
+def check_output(output: Path | None, force: bool, remedy: str, *, json: bool = False) -> None:
+    """Check where a file of `-o` goes that standard output gets without it.
+
+    Raises:
+        UsageError: `output` exists; without it, standard output is a terminal or wants JSON.
+    """
+    if output is None and json:
+        raise UsageError("--json requires -o, since the tokenizer is written to stdout")
+    if output is None and _is_terminal(sys.stdout):
+        raise UsageError("standard output is a terminal", remedy=remedy)
+    if output is not None and output.exists() and not force:
+        raise UsageError(
+            "already exists", where=str(output), remedy="choose another -o or pass --force"
+        )
 
 
 def _is_terminal(stream: Any) -> bool:

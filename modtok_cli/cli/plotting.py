@@ -6,11 +6,13 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.output import TABLES, escape_controls
-from modtok_cli.cli.session import Session
+
+if TYPE_CHECKING:
+    from modtok_cli.cli.command import Call
 
 
 def check_plot(plot: str | None) -> None:
@@ -31,9 +33,7 @@ def check_plot(plot: str | None) -> None:
         require_png()
 
 
-def emit_plot(
-    session: Session, plot: str | None, rows: Sequence[Mapping[str, Any]], kind: str
-) -> None:
+def emit_plot(call: Call, plot: str | None, rows: Sequence[Mapping[str, Any]], kind: str) -> None:
     """Draw the charts of a `kind` of rows to a file, or as text beside the table.
 
     `kind` is a key of `reports.kinds.kinds()`.
@@ -48,7 +48,7 @@ def emit_plot(
         from modtok_cli.reports.plot.layout import write_plot
 
         write_plot([presented(chart) for chart in charts], Path(plot))
-        session.say(f"wrote {plot}")
+        call.say(f"wrote {plot}")
         return
     from modtok_cli.reports.charts import Heat, is_empty
     from modtok_cli.reports.plot.terminal import to_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.command import Call
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.construct.request import BuildReport
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option
-
+from modtok_cli.base.option import Option
+from modtok_cli.cli.command import Call
 from modtok_cli.cli.output import Column, emit_tables
-from modtok_cli.cli.session import Session
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
@@ -18,10 +17,9 @@ if TYPE_CHECKING:
 Report = Annotated[
     list[str] | None,
     Option(
-        "--report",
+        "Hugging Face model: compare tokens and bits per byte on this text, before and after. "
+        "Repeatable.",
         metavar="TEXT",
-        help="Hugging Face model: compare tokens and bits per byte on this text, before and "
-        "after. Repeatable.",
     ),
 ]
 # Language of texts whose name and documents do not say it.
@@ -39,7 +37,7 @@ COLUMNS = (
 )
 
 
-def load_report(session: Session, report: Sequence[str] | None, reading: Reading) -> list[Text]:
+def load_report(call: Call, report: Sequence[str] | None, reading: Reading) -> list[Text]:
     """Read the texts before the work starts.
 
     Raises:
@@ -55,13 +53,13 @@ def load_report(session: Session, report: Sequence[str] | None, reading: Reading
         references=None,
         keep_documents=True,
         reading=reading,
-        progress=session.progress,
+        progress=call.progress,
         unknown=_UNKNOWN,
     )
 
 
 def emit_with_report(
-    session: Session,
+    call: Call,
     rows: Sequence[Mapping[str, Any]],
     columns: Sequence[Column],
     texts: Sequence[Text],
@@ -80,15 +78,15 @@ def emit_with_report(
     tables: list[tuple[str, Sequence[Mapping[str, Any]], Sequence[Column]]] = [
         (title, rows, columns)
     ]
-    found: list[dict[str, Any]] = []
+    compared: list[dict[str, Any]] = []
     if texts:
         from modtok_cli.evaluate.before_after import compare
 
-        found = compare(before, after, texts, progress=session.progress)
+        compared = compare(before, after, texts, progress=call.progress)
         heading = (
-            f"Text in {found[0]['rows']:,} of {found[0]['full_rows']:,} rows"
-            if found[0]["rows"] <= found[0]["full_rows"]
-            else f"Text in {found[0]['rows']:,} rows instead of {found[0]['full_rows']:,}"
+            f"Text in {compared[0]['rows']:,} of {compared[0]['full_rows']:,} rows"
+            if compared[0]["rows"] <= compared[0]["full_rows"]
+            else f"Text in {compared[0]['rows']:,} rows instead of {compared[0]['full_rows']:,}"
         )
-        tables.append((heading, found, COLUMNS))
-    emit_tables([*rows, *found], tables, json=json, caption=caption)
+        tables.append((heading, compared, COLUMNS))
+    emit_tables([*rows, *compared], tables, json=json, caption=caption)

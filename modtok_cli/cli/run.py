@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import threading
 import traceback
@@ -18,9 +19,12 @@ from typing import Any
 from modtok_cli.base.errors import Exit, ModtokError
 from modtok_cli.base.interrupts import acknowledge
 from modtok_cli.base.processes import report_to_launcher
-from modtok_cli.cli.command import ClosedPipe, Interrupted
+from modtok_cli.cli.framework import ClosedPipe, Interrupted
 from modtok_cli.cli.output import one_line, output_error
 from modtok_cli.cli.session import Session
+
+_QUOTED = re.compile(r"'([^']*)'")
+_IN_BRACKETS = re.compile(r"\((?!s\))(.*)\)$")
 
 
 def run(root: Any, args: Sequence[str]) -> int:
@@ -90,9 +94,9 @@ def explain(error: BaseException, root: Any, session: Session) -> tuple[int, str
     """Exit status and message of `error`."""
     if isinstance(error, ModtokError):
         wants_help = error.exit_code == Exit.USAGE and error.remedy is None
-        return error.exit_code, str(error) + (_see_help(session.label) if wants_help else "")
+        return error.exit_code, str(error) + (_see_help(root, session) if wants_help else "")
     if hasattr(error, "format_message"):  # errors of click
-        return Exit.USAGE, _explain_usage(error, root, session)
+        return Exit.USAGE, _explain_usage(error) + _see_help(root, session)
     if _is_memory(error):
         return Exit.FAILED, f"out of memory; {memory_advice(_command_object(root, session.args))}"
     if isinstance(error, OSError) and error.strerror:
@@ -142,30 +146,14 @@ def _is_memory(error: BaseException) -> bool:
     )
 
 
-def _see_help(label: str) -> str:
-    return f'; try "{label} --help"'
-
-
-def _explain_usage(error: Any, root: Any, session: Session) -> str:
-    """The message of a click error, with the source of an invalid value."""
-    from modtok_cli.cli.usage import explain_usage
-
-    message = explain_usage(error)
-    ctx, param = getattr(error, "ctx", None), getattr(error, "param", None)
-    if ctx is not None and param is not None:
-        message = _origin(ctx, param) + message
-    return message + _see_help(_command_of(root, session.args))
-
-
-def _command_of(root: Any, args: Sequence[str]) -> str:
-    """`modtok corpus count` for `corpus count --lnags fr`; not every error has a context."""
-    words, here = ["modtok"], root
-    for word in args:
+def _see_help(root: Any, session: Session) -> str:
+    words, here = ["modtok"], root  # not every error has a context
+    for word in session.args:
         here = getattr(here, "commands", {}).get(word)
         if here is None:
             break
         words.append(word)
-    return " ".join(words)
+    return f'; try "{" ".join(words)} --help"'
 
 
 def _command_object(root: Any, args: Sequence[str]) -> Any:
@@ -176,15 +164,37 @@ def _command_object(root: Any, args: Sequence[str]) -> Any:
     return here
 
 
-def _origin(ctx: Any, param: Any) -> str:
-    source = ctx.get_parameter_source(param.name)
-    if source is None:
-        return ""
-    if source.name == "DEFAULT_MAP":
-        return "modtok.toml: "
-    if source.name == "ENVIRONMENT":
-        return f"{param.envvar or f'{ctx.auto_envvar_prefix}_{param.name.upper()}'}: "
-    return ""
+def _explain_usage(error: Any) -> str:
+    """One clause about an error of the framework, in modtok's words if its class is known."""
+    kind = type(error).__name__
+    message = str(error.format_message()).rstrip(".")
+    if kind == "NoSuchOption":
+        return f"unknown option {error.option_name}{_perhaps(error.possibilities or ())}"
+    if kind == "BadOptionUsage":
+        lacks = "requires" in message
+        return f"{error.option_name} {'needs a value' if lacks else 'takes no value'}"
+    if kind == "MissingParameter":
+        return f"{_name(error.param)} is missing"
+    if message.startswith("No such command"):
+        name, *near = _QUOTED.findall(message)
+        return f"unknown command {name}{_perhaps(near)}"
+    if message == "Missing command":
+        return "a command is missing"
+    if message.startswith("Got unexpected extra"):
+        argument = _IN_BRACKETS.search(message)
+        return f"unexpected argument: {argument[1]}" if argument else message
+    return message
+
+
+def _perhaps(names: Sequence[str]) -> str:
+    return f"; did you mean {' or '.join(sorted(names))}?" if names else ""
+
+
+def _name(param: Any) -> str:
+    """`-k/--budget`, or `TEXT` of an argument."""
+    if param.param_type_name == "argument":
+        return str(param.metavar or param.name.upper())
+    return "/".join(param.opts)
 
 
 def _wants_traceback(session: Session) -> bool:

@@ -1,16 +1,23 @@
-"""State of one run of the command line: verbosity, progress, explicit options."""
+"""State of one run of the command line: verbosity, progress, rows that are kept."""
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modtok_cli.base.errors import ModtokError
 
 if TYPE_CHECKING:
     from modtok_cli.cli.progress import CommandProgress
 
-Value = TypeVar("Value")
+_RESULTS = Path("results")
+_WORKSPACE = (Path("tokenizer"), Path("data"), Path("modtok.toml"))
 
 
 @dataclass
@@ -18,8 +25,8 @@ class Session:
     """State shared by all commands.
 
     `args` are the words after `modtok`; `label` is the name of the command once it is known;
-    `explicit` are the parameters given on the command line; `settings_error` is what is wrong
-    with modtok.toml, for `doctor`; `resumes`: whether the same call goes on after Ctrl-C.
+    `settings_error` is what is wrong with modtok.toml, for `doctor`; `resumes`: whether the same
+    call goes on after Ctrl-C.
     """
 
     args: tuple[str, ...] = ()
@@ -27,8 +34,6 @@ class Session:
     verbose: bool = False
     debug: bool = False
     label: str = "modtok"
-    explicit: frozenset[str] = frozenset()
-    settings_file: str = field(default="modtok.toml")
     settings_error: str = ""
     resumes: bool = False
 
@@ -39,17 +44,42 @@ class Session:
 
         return CommandProgress(quiet=self.quiet, verbose=self.verbose)
 
-    def if_explicit(self, name: str, value: Value) -> Value | None:
-        """`value` if parameter `name` was given on the command line, else None.
-
-        modtok.toml and the environment are defaults for new outputs. An existing output keeps
-        its own settings; only an explicit option can conflict with them.
-        """
-        return value if name in self.explicit else None
-
     def say(self, text: str) -> None:
         """Print one line on standard error, unless --quiet."""
         self.progress.note(text)
+
+    def keep(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write rows to `results/COMMAND-HASH.jsonl`, if this directory is a workspace.
+
+        `modtok report` finds them there. The same measurement, by the signatures of its rows,
+        replaces what it left before. A shell that writes standard output to a file of `results/`
+        keeps it there. Failures are warnings.
+        """
+        from modtok_cli.base.files import write_bytes
+        from modtok_cli.base.signature import digest
+        from modtok_cli.cli.output import json_line
+
+        if not rows or not any(path.exists() for path in _WORKSPACE) or _is_redirected():
+            return
+        parts = (str(row.get("signature")).encode() for row in rows)
+        name = self.label.removeprefix("modtok ").replace(" ", "-")
+        path = _RESULTS / f"{name}-{digest(*parts, length=8)}.jsonl"
+        try:
+            _RESULTS.mkdir(exist_ok=True)
+            write_bytes(path, b"".join(map(json_line, rows)))
+        except (OSError, ModtokError) as error:
+            self.progress.warn(f"the rows are not kept: {error}")
+            return
+        self.say(f"kept in {path} for modtok report (--no-keep)")
+
+
+def _is_redirected() -> bool:
+    """Whether standard output is a file in `results/`."""
+    try:
+        own = os.fstat(sys.stdout.fileno())
+        return any(os.path.samestat(own, file.stat()) for file in _RESULTS.iterdir())
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 def stdin_holds_data() -> bool:
@@ -57,9 +87,6 @@ def stdin_holds_data() -> bool:
 
     False for a terminal, `/dev/null` and a closed standard input.
     """
-    import os
-    import stat
-
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (AttributeError, OSError, ValueError):

@@ -22,12 +22,14 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, get_origin
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.tree import Node, choices_of, nodes, type_of
+from modtok_cli.base.option import Option
+from modtok_cli.cli.tree import Node, nodes, options_of_command
 
 FILE = "modtok.toml"
 SHARED_TABLE = "default"
@@ -43,13 +45,6 @@ PREFIX = "MODTOK_"
 OTHER_VARIABLES = frozenset(
     {"MODTOK_CORE", "MODTOK_DEBUG", "MODTOK_DEVICE", "MODTOK_RANK_MESSAGES"}
 )
-_TYPES: dict[type, tuple[type, str]] = {
-    bool: (bool, "true or false"),
-    int: (int, "an integer"),
-    float: (float, "a number"),
-    str: (str, "a string"),
-    Path: (str, "a string"),
-}
 _NAMES = {dict: "a table", list: "a list", str: "a string", bool: "true or false"}
 
 
@@ -87,9 +82,30 @@ def load_settings(root: Any, directory: Path = Path()) -> dict[str, Any]:
     return result
 
 
-def has_variables() -> bool:
-    """Whether the environment has variables that look like defaults of options."""
-    return any(name.startswith(PREFIX) and name not in OTHER_VARIABLES for name in os.environ)
+def named(commands: Iterable[str]) -> list[str]:
+    """Those of the commands (`bpe-seq`, `corpus count`) that `modtok.toml` or a variable names."""
+    try:
+        tables = _read(Path(FILE))
+    except UsageError:  # `load_settings` says what is wrong
+        tables = {}
+    names = {*tables}
+    for group, table in tables.items():
+        names |= {f"{group} {name}" for name in table} if isinstance(table, dict) else set()
+    variables = tuple(name for name in os.environ if name.startswith(PREFIX))
+    return [
+        name
+        for name in commands
+        if name in names or any(each.startswith(variable_of(name.split())) for each in variables)
+    ]
+
+
+def unknown_variables(root: Any) -> list[str]:
+    """Variables `MODTOK_…` of the environment that are not those of an option below `root`."""
+    known = set(OTHER_VARIABLES)
+    for node in nodes(root):
+        names = (line.name for line in node.lines if line.has_environment)
+        known |= {f"{variable_of(node.path)}{name.upper()}" for name in names}
+    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
 
 
 def check_variables(root: Any) -> None:
@@ -100,33 +116,25 @@ def check_variables(root: Any) -> None:
     Raises:
         UsageError: names the variable and the one that may be meant.
     """
-    if not has_variables():
-        return
-    known = set(OTHER_VARIABLES)
     spelled: dict[str, str] = {}  # also MODTOK_BPE_SEQ_BUDGET, by the long flag
-    commands = []
-    for node in nodes(root):
-        start = variable_of(node)
-        if not node.is_group:
-            commands.append(start)
-        own = {line.name for line in node.lines if line.has_environment}
-        known |= {f"{start}{name.upper()}" for name in own}
+    every = list(nodes(root))
+    for node in every:
+        start, own = variable_of(node.path), {line.name for line in node.lines}
         for key, param in _keys(node).items():
-            if param.name in own:
+            if param.name in own and param.allow_from_autoenv:
                 spelled[f"{start}{key.upper().replace('-', '_')}"] = f"{start}{param.name.upper()}"
-    for name in sorted(os.environ):
-        if not name.startswith(PREFIX) or name in known:
-            continue
-        of_command = name.startswith(tuple(commands))
+    commands = tuple(variable_of(node.path) for node in every if not node.is_group)
+    for name in unknown_variables(root):
+        of_command = name.startswith(commands)
         close = get_close_matches(name, list(spelled), n=1, cutoff=0.5 if of_command else 0.9)
         if of_command or close:
             remedy = f"did you mean {spelled[close[0]]}?" if close else "see modtok COMMAND --help"
             raise UsageError("unknown variable", where=name, remedy=remedy)
 
 
-def variable_of(node: Node) -> str:
+def variable_of(words: Sequence[str]) -> str:
     """What the environment variables of a command begin with: `MODTOK_BPE_SEQ_`."""
-    return "_".join(("MODTOK", *node.path, "")).upper().replace("-", "_")
+    return "_".join(("MODTOK", *words, "")).upper().replace("-", "_")
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -148,8 +156,8 @@ def _read(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise UsageError("not UTF-8", where=FILE, remedy="save the file as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"line (\d+)", str(error))
-        where = f"{FILE}:{found[1]}" if found else FILE
+        line = re.search(r"line (\d+)", str(error))
+        where = f"{FILE}:{line[1]}" if line else FILE
         what = re.sub(r" \(at .*\)$", "", str(error))
         raise UsageError(f"invalid TOML: {what}", where=where, remedy="correct the file") from error
     except RecursionError as error:
@@ -177,12 +185,12 @@ def _take(tables: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
         table = table.get(word, {})
         if not isinstance(table, dict):
             raise _wrong(f"[{word}]", "a table", table)
-    found = table.pop(path[-1], {})
-    if not isinstance(found, dict):
-        raise _wrong(f"[{'.'.join(path)}]", "a table", found)
+    values = table.pop(path[-1], {})
+    if not isinstance(values, dict):
+        raise _wrong(f"[{'.'.join(path)}]", "a table", values)
     if len(path) > 1 and not table:
         tables.pop(path[0], None)
-    return found
+    return values
 
 
 def _put(result: dict[str, Any], path: tuple[str, ...], values: dict[str, Any]) -> None:
@@ -209,9 +217,9 @@ def _defaults(
         if param.name in result:
             raise UsageError(f"[{table}] sets {key!r} twice under two names", where=FILE)
         where = f"[{table}] {key}"
-        annotation = type_of(node.command, param)
-        value = _joined(where, param.metavar or "", value)
-        result[param.name] = _checked(where, annotation, value)
+        option = options_of_command(node.command)[param.name]
+        value = _joined(where, option.metavar, value)
+        result[param.name] = _checked(where, option, value)
     return result
 
 
@@ -236,36 +244,30 @@ def _check_inside(directory: Path, table: str, name: str, value: str) -> None:
 def _joined(where: str, metavar: str, value: Any) -> Any:
     """Join lists and tables as options expect: --langs en,fi, --budgets 4000,8000, --mix en=0.7."""
     if metavar.endswith(",...") and isinstance(value, list):
-        kind = int if metavar == "N,..." else str
-        return ",".join(str(_checked(where, kind, item)) for item in value)
+        item = Option("", kind=int if metavar == "N,..." else str)
+        return ",".join(str(_checked(where, item, each)) for each in value)
     if metavar.endswith(",...") and "=" in metavar and isinstance(value, dict):
-        return ",".join(f"{key}={_checked(where, float, each)}" for key, each in value.items())
+        share = Option("", kind=float)
+        return ",".join(f"{key}={_checked(where, share, each)}" for key, each in value.items())
     return value
 
 
-def _checked(where: str, annotation: Any, value: Any) -> Any:
-    if get_origin(annotation) is list:
-        if not isinstance(value, list):
-            raise _wrong(where, "a list", value)
-        (item_type,) = get_args(annotation)
-        return [_checked(where, item_type, item) for item in value]
-    choices = choices_of(annotation)
-    if choices:
-        if value not in choices:
-            raise UsageError(
-                f"{where}: expected one of {', '.join(choices)}, got {value!r}", where=FILE
-            )
-        return value
-    expected, words = _TYPES[annotation]
-    fits = isinstance(value, expected) and (expected is bool or not isinstance(value, bool))
-    if not fits and not (expected is float and type(value) is int):
-        raise _wrong(where, words, value)
+def _checked(where: str, option: Option, value: Any) -> Any:
+    """`value`, which the option takes."""
+    is_list = get_origin(option.kind) is list
+    try:
+        if isinstance(value, dict) or isinstance(value, list) != is_list:
+            words = "a list" if is_list else option.words
+            raise ValueError(f"expected {words}, got {_NAMES.get(type(value), value)}")
+        option.read(value)
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}", where=FILE) from error
     return value
 
 
 def _wrong(where: str, expected: str, value: Any) -> UsageError:
-    found = _NAMES.get(type(value), f"{value}")
-    return UsageError(f"{where}: expected {expected}, got {found}", where=FILE)
+    words = _NAMES.get(type(value), f"{value}")
+    return UsageError(f"{where}: expected {expected}, got {words}", where=FILE)
 
 
 def _unknown(where: str | None, what: str, name: str, known: set[str]) -> UsageError:

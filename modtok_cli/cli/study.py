@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
-from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.command import Call
 from modtok_cli.cli.output import emit_tables
-from modtok_cli.cli.plotting import check_plot, emit_plot
-from modtok_cli.cli.session import Session
+from modtok_cli.cli.plotting import emit_plot
 
 
-def command_line(session: Session) -> str:
+def command_line(args: Sequence[str]) -> str:
     """The command line as typed, to store with the rows.
 
     Options that do not change the rows, such as `--plot` and `--force`, are omitted.
     """
     words: list[str] = []
     skip = False
-    for word in session.args:
+    for word in args:
         if skip or word in ("--force", "--json", "-q", "-v", "--quiet", "--verbose"):
             skip = False
         elif word == "--plot":
@@ -28,15 +28,12 @@ def command_line(session: Session) -> str:
     return shlex.join(["modtok", *words])
 
 
-def emit_study(
-    session: Session, call: Call, kind: str, *, plot: str | None, json: bool, **others: Any
-) -> None:
+def emit_study(call: Call, kind: str, *, plot: str | None, json: bool, **others: Any) -> None:
     """Run a study; write its rows as JSON lines or as summary tables, and the plot if requested."""
     from modtok_cli.reports.kinds import kinds
 
-    check_plot(plot)
     if "command" in call.declaration.declared:
-        others["command"] = command_line(session)
+        others["command"] = command_line(call.session.args)
     rows = call(**others)
     emit_tables(rows, kinds()[kind].summary(rows), json=json)
-    emit_plot(session, plot, rows, kind)
+    emit_plot(call, plot, rows, kind)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any
 
-SHOWN = 1 << 20  # larger maxima only prevent overflows; help does not show them
+from modtok_cli.base.option import SHOWN, Option
 
 
 @dataclass(frozen=True)
@@ -41,54 +39,17 @@ class Line:
         return f"{self.help}  {self.note}".strip()
 
 
-def plain_type(annotation: Any) -> Any:
-    """`Annotated[X | None, …]` → X.
-
-    >>> plain_type(Annotated[int | None, "…"])
-    <class 'int'>
-    """
-    if get_origin(annotation) is Annotated:
-        return plain_type(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, UnionType):
-        (annotation,) = (part for part in get_args(annotation) if part is not type(None))
-    return annotation
-
-
-@cache
-def _annotations(callback: Any) -> dict[str, Any]:
-    if callback is None:
-        return {}
-    signature = inspect.signature(callback, eval_str=True)
-    return {name: p.annotation for name, p in signature.parameters.items()}
-
-
-def type_of(command: Any, param: Any) -> Any:
-    """The Python type of a parameter from the annotation of its function; str by default.
-
-    click's own type objects change between its versions; the annotations do not.
-    """
-    return plain_type(_annotations(command.callback).get(param.name, str))
-
-
-def range_of(command: Any, param: Any) -> tuple[int | None, int | None]:
-    """Minimum and maximum value from the annotation of its function."""
-    for extra in get_args(_annotations(command.callback).get(param.name, str))[1:]:
-        if hasattr(extra, "min"):
-            return extra.min, extra.max
-    return None, None
-
-
-def choices_of(annotation: Any) -> tuple[str, ...]:
-    """Values of a Literal, else ()."""
-    return get_args(annotation) if get_origin(annotation) is Literal else ()
+def options_of_command(command: Any) -> Mapping[str, Option]:
+    """Options that a command declares, by parameter; groups have none."""
+    return getattr(command.callback, "options", {})
 
 
 def describe(param: Any, ctx: Any) -> Line:
     """Render `param` of the command of `ctx`."""
     is_argument = param.param_type_name == "argument"
-    annotation = type_of(ctx.command, param)
-    choices = choices_of(annotation)
-    value = param.metavar or "|".join(choices) or param.name.upper()
+    option = options_of_command(ctx.command).get(param.name)
+    choices = "|".join(option.choices) if option else ""
+    value = param.metavar or choices or param.name.upper()
     if is_argument:
         value += "..." if param.nargs == -1 else ""
         value = value if param.required else f"[{value}]"
@@ -101,7 +62,7 @@ def describe(param: Any, ctx: Any) -> Line:
         flags=() if is_argument else tuple(flags),
         value=value,
         help=param.help or "",
-        note=_note(param, ctx),
+        note=_note(param, ctx, option),
         has_environment=getattr(param, "allow_from_autoenv", True) and not param.is_eager,
         panel=getattr(param, "rich_help_panel", None) or "",
     )
@@ -109,14 +70,14 @@ def describe(param: Any, ctx: Any) -> Line:
 
 def by_panel(lines: Iterable[Line]) -> dict[str, list[Line]]:
     """Arguments, options and then groups of options, by title; none is empty."""
-    found: dict[str, list[Line]] = {"Arguments": [], "Options": []}
+    panels: dict[str, list[Line]] = {"Arguments": [], "Options": []}
     for line in lines:
         title = "Arguments" if line.is_argument else line.panel or "Options"
-        found.setdefault(title, []).append(line)
-    return {title: those for title, those in found.items() if those}
+        panels.setdefault(title, []).append(line)
+    return {title: those for title, those in panels.items() if those}
 
 
-def _note(param: Any, ctx: Any) -> str:
+def _note(param: Any, ctx: Any, option: Option | None) -> str:
     default = param.get_default(ctx, call=False)
     parts = []
     if isinstance(default, (list, tuple)):
@@ -127,11 +88,11 @@ def _note(param: Any, ctx: Any) -> str:
             parts.append(f"default: {(param.opts if default else param.secondary_opts)[0]}")
     elif default is not None and default is not False:
         parts.append(f"default: {default}")
-    low, high = range_of(ctx.command, param)
-    if low is not None:
-        parts.append(f"at least {low}")
-    if high is not None and high < SHOWN:
-        parts.append(f"at most {high}")
+    if option and option.kind in (int, float) and option.parse is None:
+        if option.low is not None:
+            parts.append(f"at least {option.low}")
+        if option.high is not None and option.high < SHOWN:
+            parts.append(f"at most {option.high}")
     return f"[{'; '.join(parts)}]" if parts else ""
 
 

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 
+from modtok_cli.base import parameters
 from modtok_cli.base.files import atomic_directory
-from modtok_cli.base.parameters import (
-    Budget,
-    Data,
-    DefaultSpecials,
-    Force,
-    Joint,
-    Langs,
-    Output,
-    Specials,
-    Threads,
-)
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.signature import digest
@@ -32,11 +23,10 @@ from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import reference_json
 from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.work import Work
-from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.learn.sequential import learn_bpe
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.counts import merge_counts
+from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.pretokenizer import PretokenizerName
 from modtok_cli.text.reading import Reading
 
@@ -44,14 +34,50 @@ if TYPE_CHECKING:
     from modtok_cli.construct.work import References
 
 
-class SeparateBpe(Learner):
-    """A plain `tokenizer.json` per language."""
+class Separate(Learner):
+    """Plain files per language."""
 
-    algorithm = "bpe"
+    suffixes: ClassVar[tuple[str, ...]]
 
     def check_output(self, request: Request, languages: Sequence[str]) -> None:
         """Plain files do not record their settings."""
-        check_files(request, (".json",))
+        check_files(request, self.suffixes)
+
+    def rows(self, output: PlainFiles) -> list[dict[str, Any]]:
+        """Number of tokens."""
+        return [{"language": language, "tokens": size} for language, size in output.sizes.items()]
+
+
+class Joint(Learner):
+    """One vocabulary over the text of all languages, in which every token is of every language."""
+
+    def check_output(self, request: Request, languages: Sequence[str]) -> None:
+        """An existing output is an error, as for separate tokenizers."""
+        check_absent(request)
+        check_place(request.output)
+
+    def learn(self, work: Work) -> None:
+        """Merge the word counts of all languages, and learn from them."""
+        work.start_counting()
+        tables = results_of(work.all_counts())
+        languages = tuple(sorted(tables))
+        counts = merge_counts([tables[language] for language in languages])
+        self.learn_all(languages, counts, work.progress)
+
+    @abstractmethod
+    def learn_all(self, languages: tuple[str, ...], counts: WordCounts, progress: Progress) -> None:
+        """Learn from the text of all languages."""
+
+    def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
+        """One row."""
+        return [{"language": ",".join(output.languages), "tokens": output.size}]
+
+
+class SeparateBpe(Separate):
+    """A plain `tokenizer.json` per language."""
+
+    algorithm = "bpe"
+    suffixes = (".json",)
 
     def learn(self, work: Work) -> None:
         """All languages in the thread pool, after all are counted."""
@@ -76,33 +102,16 @@ class SeparateBpe(Learner):
             },
         )
 
-    def rows(self, output: PlainFiles) -> list[dict[str, Any]]:
-        """Number of tokens."""
-        return output.rows()
 
-
-class JointBpe(Learner):
+class JointBpe(Joint):
     """One vocabulary over the text of all languages."""
 
     algorithm = "bpe"
-    _learned: LearnedMerges
 
-    def check_output(self, request: Request, languages: Sequence[str]) -> None:
-        """An existing output is an error, as for separate tokenizers."""
-        check_absent(request)
-        check_place(request.output)
-
-    def learn(self, work: Work) -> None:
-        """Merge the word counts of all languages, and learn from them."""
-        work.start_counting()
-        tables = results_of(work.all_counts())
-        languages = sorted(tables)
+    def learn_all(self, languages: tuple[str, ...], counts: WordCounts, progress: Progress) -> None:
+        """Plain BPE."""
         self._learned = learn_bpe(
-            merge_counts([tables[language] for language in languages]),
-            self.k,
-            self.specials,
-            languages=languages,
-            progress=work.progress,
+            counts, self.k, self.specials, languages=languages, progress=progress
         )
 
     def result(self, work: Work) -> ModularTokenizer:
@@ -116,25 +125,21 @@ class JointBpe(Learner):
             corpora=work.corpora,
         )
 
-    def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
-        """One row."""
-        return [{"language": ",".join(output.languages), "tokens": output.size}]
-
 
 @public
 def bpe(
-    languages: Langs = None,
+    languages: parameters.Langs = None,
     *,
-    k: Budget = None,
-    joint: Joint = False,
+    k: parameters.Budget = None,
+    joint: parameters.Joint = False,
     pretokenizer: PretokenizerName = None,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: Data = "data",
-    output: Output = None,
+    specials: parameters.Specials = (),
+    default_specials: parameters.DefaultSpecials = True,
+    data: parameters.Data = "data",
+    output: parameters.Output = None,
     reading: Reading = Reading(),
-    threads: Threads = None,
-    force: Force = False,
+    threads: parameters.Threads = None,
+    force: parameters.Force = False,
     progress: Progress = SILENT,
 ) -> BuildReport:
     """Learn plain BPE tokenizers, per language or jointly.
@@ -178,7 +183,3 @@ class PlainFiles:
         with atomic_directory(directory) as beside:
             for name, data in self.files.items():
                 (beside / name).write_bytes(data)
-
-    def rows(self) -> list[dict[str, object]]:
-        """A row per language."""
-        return [{"language": language, "tokens": size} for language, size in self.sizes.items()]

@@ -10,27 +10,14 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from modtok_cli.base import parameters
+from modtok_cli.base.arrays import BoolArray
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    Budget,
-    Data,
-    DefaultSpecials,
-    ExtendedTokenizer,
-    Force,
-    JournalSeconds,
-    Langs,
-    Languages,
-    LearnReferences,
-    ModularOutput,
-    Specials,
-    Threads,
-    languages_option,
-)
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
-from modtok_cli.construct.journal import Kept
+from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import reference_of
@@ -111,22 +98,22 @@ class UnitedBpe(Learner):
         """Keep all ids of `base`."""
         self._base = base
 
-    def state(self) -> Kept:
+    def state(self) -> JournalState:
         """The union of the languages so far."""
         learned, token_counts = unite(
-            {name: found.tokens for name, found in self._languages.items()}, self.specials
+            {name: language.tokens for name, language in self._languages.items()}, self.specials
         )
         notes = {
             "token_counts": [row.tolist() for row in token_counts],
-            "seconds": {name: found.seconds for name, found in self._languages.items()},
+            "seconds": {name: language.seconds for name, language in self._languages.items()},
         }
-        return Kept(merges_to_arrays(learned), notes)
+        return JournalState(merges_to_arrays(learned), notes)
 
-    def restore(self, kept: Kept) -> list[str]:
+    def restore(self, saved: JournalState) -> list[str]:
         """Take the languages of the journal."""
-        seconds = dict(kept.notes["seconds"])
-        learned = merges_from_arrays(kept.arrays, list(seconds), self.specials)
-        rows = tuple(np.array(row, dtype=np.int64) for row in kept.notes["token_counts"])
+        seconds = dict(saved.notes["seconds"])
+        learned = merges_from_arrays(saved.arrays, list(seconds), self.specials)
+        rows = tuple(np.array(row, dtype=np.int64) for row in saved.notes["token_counts"])
         self._languages = {
             name: LearnedLanguage(part((learned, rows), name), seconds[name]) for name in seconds
         }
@@ -137,11 +124,11 @@ class UnitedBpe(Learner):
         running = {work.submit(self.learn_language, name, work): name for name in work.languages}
         with work.progress.task("languages", total=len(running), unit="languages") as task:
             for done, future in enumerate(as_completed(running), 1):
-                found = future.result()
-                self._languages[running[future]] = found
+                language = future.result()
+                self._languages[running[future]] = language
                 task.advance(1)
                 if done < len(running):
-                    work.keep(found.seconds)
+                    work.keep(language.seconds)
 
     def learn_language(self, language: str, work: Work) -> LearnedLanguage:
         """Count a language, learn more tokens than k by BPE, keep the k best of them."""
@@ -215,23 +202,12 @@ class UnitedBpe(Learner):
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
         """Tokens, tokens of no other language, superwords, size of T, seconds."""
-        members = output.token_membership
-        alone = members.sum(axis=1) == 1
-        several = output.superwords
-        rows = []
-        for language in sorted(self._languages):
-            column = members[:, output.languages.index(language)]
-            rows.append(
-                {
-                    "language": language,
-                    "tokens": int(column.sum()),
-                    "own": int((column & alone).sum()),
-                    "superwords": int((column & several).sum()),
-                    "total": output.size,
-                    "seconds": self._languages[language].seconds,
-                }
-            )
-        return rows
+        rows = united_rows(output, "superwords", output.superwords)
+        return [
+            {**row, "seconds": self._languages[row["language"]].seconds}
+            for row in sorted(rows, key=lambda row: str(row["language"]))
+            if row["language"] in self._languages
+        ]
 
     def without(self, base: ModularTokenizer, removed: Sequence[str]) -> ModularTokenizer:
         """The other languages keep their tokens, in the same order."""
@@ -249,11 +225,27 @@ class UnitedBpe(Learner):
         )
 
 
+def united_rows(output: ModularTokenizer, name: str, which: BoolArray) -> list[dict[str, Any]]:
+    """Tokens of each language, those of no other language, those of `which` (n,), size of T."""
+    members = output.token_membership
+    alone = members.sum(axis=1) == 1
+    return [
+        {
+            "language": language,
+            "tokens": int(column.sum()),
+            "own": int((column & alone).sum()),
+            name: int((column & which).sum()),
+            "total": output.size,
+        }
+        for language, column in zip(output.languages, members.T, strict=True)
+    ]
+
+
 @public
 def bpe_merge(
-    languages: Langs = None,
+    languages: parameters.Langs = None,
     *,
-    k: Budget = None,
+    k: parameters.Budget = None,
     overtrain: Annotated[
         float | None,
         Option(
@@ -282,8 +274,8 @@ def bpe_merge(
     ] = None,
     pretokenizer: PretokenizerName = None,
     append: Annotated[
-        Languages | None,
-        languages_option(
+        parameters.Languages | None,
+        parameters.languages_option(
             "Add languages to an existing tokenizer; all its ids stay unchanged. Conflicting "
             "options are an error.",
             "--append",
@@ -291,24 +283,24 @@ def bpe_merge(
         ),
     ] = None,
     remove: Annotated[
-        Languages | None,
-        languages_option(
+        parameters.Languages | None,
+        parameters.languages_option(
             "Remove languages from an existing tokenizer, with tokens only they use.",
             "--remove",
             "",
         ),
     ] = None,
-    tokenizer: ExtendedTokenizer = None,
-    references: LearnReferences = True,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: Data = "data",
-    output: ModularOutput = None,
+    tokenizer: parameters.ExtendedTokenizer = None,
+    references: parameters.LearnReferences = True,
+    specials: parameters.Specials = (),
+    default_specials: parameters.DefaultSpecials = True,
+    data: parameters.Data = "data",
+    output: parameters.ModularOutput = None,
     reading: Reading = Reading(),
-    threads: Threads = None,
-    force: Force = False,
+    threads: parameters.Threads = None,
+    force: parameters.Force = False,
     progress: Progress = SILENT,
-    journal_seconds: JournalSeconds = None,
+    journal_seconds: parameters.JournalSeconds = None,
 ) -> BuildReport:
     """Learn a modular tokenizer with fewest-tokens segmentation.
 

@@ -13,18 +13,10 @@ from typing import Annotated, Any
 
 import orjson
 
+from modtok_cli.base import parameters
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    MAX_BUDGET,
-    Data,
-    DefaultSpecials,
-    FilePath,
-    Force,
-    Langs,
-    Specials,
-)
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.outputs import check_absent
@@ -48,14 +40,14 @@ def parity_trainer() -> Any | None:
 @public
 def bpe_parity(
     parallel: Annotated[
-        FilePath,
+        parameters.FilePath,
         Option(
             "Directory of line-aligned text that compression is balanced on.",
             argument=True,
             metavar="PARALLEL",
         ),
     ],
-    languages: Langs = None,
+    languages: parameters.Langs = None,
     *,
     k: Annotated[
         int,
@@ -64,18 +56,19 @@ def bpe_parity(
             flags="-k --budget",
             key="k",
             metavar="N",
-            high=MAX_BUDGET,
+            high=parameters.MAX_BUDGET,
         ),
     ] = 128000,
     pretokenizer: PretokenizerName = None,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: Data = "data",
+    specials: parameters.Specials = (),
+    default_specials: parameters.DefaultSpecials = True,
+    data: parameters.Data = "data",
     output: Annotated[
-        FilePath, Option("Output file or directory.", flags="-o --output", metavar="PATH")
+        parameters.FilePath,
+        Option("Output file or directory.", flags="-o --output", metavar="PATH"),
     ] = "bpe-parity.json",
     reading: Reading = Reading(),
-    force: Force = False,
+    force: parameters.Force = False,
     progress: Progress = SILENT,
 ) -> BuildReport:
     """Learn parity-aware BPE, a fairness baseline.

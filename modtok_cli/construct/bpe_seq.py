@@ -9,27 +9,13 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from modtok_cli.base import parameters
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    Budget,
-    Data,
-    DefaultSpecials,
-    ExtendedTokenizer,
-    Force,
-    JournalSeconds,
-    Langs,
-    Languages,
-    LearnReferences,
-    ModularOutput,
-    Specials,
-    Threads,
-    languages_option,
-)
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
-from modtok_cli.construct.journal import Kept
+from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.outputs import check_modular
 from modtok_cli.construct.pipeline import construct
@@ -44,7 +30,7 @@ from modtok_cli.learn.sequential import SequentialLearner
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.labels import matching
+from modtok_cli.text.languages import matching
 from modtok_cli.text.pretokenizer import PretokenizerName
 from modtok_cli.text.reading import Reading
 
@@ -90,8 +76,8 @@ class SequentialBpe(Learner):
         """Alphabetical, or as requested; the order by size is known after counting."""
         if self._is_extension or self.settings.order == "given":
             # `languages` are labels in use, `requested` may be other codes of theirs.
-            found = (matching(name, languages) for name in requested or sorted(languages))
-            return list(dict.fromkeys(name for those in found for name in those))
+            labels = (matching(name, languages) for name in requested or sorted(languages))
+            return list(dict.fromkeys(name for those in labels for name in those))
         return sorted(languages)
 
     def check_output(self, request: Request, languages: Sequence[str]) -> BuildReport | None:
@@ -104,7 +90,7 @@ class SequentialBpe(Learner):
         self._begin(base.learned())
         self._token_counts = list(base.token_counts)
 
-    def state(self) -> Kept:
+    def state(self) -> JournalState:
         """All merges, rows and token counts so far."""
         learned = self._learner.result()
         notes = {
@@ -112,12 +98,12 @@ class SequentialBpe(Learner):
             "rows": self._rows,
             "token_counts": [row.tolist() for row in self._finished_token_counts()],
         }
-        return Kept(merges_to_arrays(learned), notes)
+        return JournalState(merges_to_arrays(learned), notes)
 
-    def restore(self, kept: Kept) -> list[str]:
+    def restore(self, saved: JournalState) -> list[str]:
         """Continue after the last language of the journal."""
-        notes = kept.notes
-        learned = merges_from_arrays(kept.arrays, notes["languages"], self.specials)
+        notes = saved.notes
+        learned = merges_from_arrays(saved.arrays, notes["languages"], self.specials)
         rows = [dict(row) for row in notes["rows"]]
         token_counts = [np.array(row, dtype=np.int64) for row in notes["token_counts"]]
         done = [str(row["language"]) for row in rows]
@@ -174,9 +160,9 @@ class SequentialBpe(Learner):
 
     def _finished_token_counts(self) -> list[Int64Array]:
         """Token counts of each language; waits for those in progress."""
-        found = [row.result() if isinstance(row, Future) else row for row in self._token_counts]
-        self._token_counts = list(found)
-        return found
+        counts = [row.result() if isinstance(row, Future) else row for row in self._token_counts]
+        self._token_counts = list(counts)
+        return counts
 
     def result(self, work: Work) -> ModularTokenizer:
         """T after the last language."""
@@ -204,9 +190,9 @@ def _token_counts(counts: WordCounts, merges: GlobalMerges, member: Int64Array) 
 
 @public
 def bpe_seq(
-    languages: Langs = None,
+    languages: parameters.Langs = None,
     *,
-    k: Budget = None,
+    k: parameters.Budget = None,
     order: Annotated[
         Literal["alphabetical", "given", "size"] | None,
         Option("Order of the languages; size: largest text first.", default="alphabetical"),
@@ -234,25 +220,25 @@ def bpe_seq(
     ] = None,
     pretokenizer: PretokenizerName = None,
     append: Annotated[
-        Languages | None,
-        languages_option(
+        parameters.Languages | None,
+        parameters.languages_option(
             "Add languages to an existing tokenizer; all its ids and merges stay unchanged. "
             "Conflicting options are an error.",
             "--append",
             "appended",
         ),
     ] = None,
-    tokenizer: ExtendedTokenizer = None,
-    references: LearnReferences = True,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: Data = "data",
-    output: ModularOutput = None,
+    tokenizer: parameters.ExtendedTokenizer = None,
+    references: parameters.LearnReferences = True,
+    specials: parameters.Specials = (),
+    default_specials: parameters.DefaultSpecials = True,
+    data: parameters.Data = "data",
+    output: parameters.ModularOutput = None,
     reading: Reading = Reading(),
-    threads: Threads = None,
-    force: Force = False,
+    threads: parameters.Threads = None,
+    force: parameters.Force = False,
     progress: Progress = SILENT,
-    journal_seconds: JournalSeconds = None,
+    journal_seconds: parameters.JournalSeconds = None,
 ) -> BuildReport:
     """Learn a modular tokenizer by sequential BPE.
 

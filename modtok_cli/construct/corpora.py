@@ -44,14 +44,14 @@ LONGEST_WORD = 1 << 16
 def without_long_words(counts: WordCounts) -> tuple[WordCounts, int]:
     """The table without words of more than `LONGEST_WORD` bytes, and the number of those."""
     lengths = np.diff(counts.offsets)
-    kept = lengths <= LONGEST_WORD
-    dropped = len(kept) - int(kept.sum())
+    short = lengths <= LONGEST_WORD
+    dropped = len(short) - int(short.sum())
     if not dropped:
         return counts, 0
-    offsets = np.zeros(int(kept.sum()) + 1, dtype=np.int64)
-    np.cumsum(lengths[kept], out=offsets[1:])
-    data = counts.data[np.repeat(kept, lengths)]
-    return replace(counts, data=data, offsets=offsets, counts=counts.counts[kept]), dropped
+    offsets = np.zeros(int(short.sum()) + 1, dtype=np.int64)
+    np.cumsum(lengths[short], out=offsets[1:])
+    data = counts.data[np.repeat(short, lengths)]
+    return replace(counts, data=data, offsets=offsets, counts=counts.counts[short]), dropped
 
 
 def count_language(

@@ -29,7 +29,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Kept:
+class JournalState:
     """Content of a journal: arrays, notes that JSON can represent, a file per language."""
 
     arrays: Arrays
@@ -79,7 +79,7 @@ class JournalDir:
         self._last = time.monotonic()
         self._unsaved = 0.0
 
-    def read(self) -> Kept | None:
+    def read(self) -> JournalState | None:
         """The content to resume from; None if missing, damaged, or of another build."""
         from safetensors.numpy import load
 
@@ -97,7 +97,7 @@ class JournalDir:
             # A flipped bit in a half-learned language would not show in the result.
             if head["sha256"] != _digest(head, state, references):
                 return None
-            return Kept(load(state), dict(head["notes"]), references)
+            return JournalState(load(state), dict(head["notes"]), references)
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
         except Exception as error:  # safetensors raises a class of its own
@@ -114,22 +114,22 @@ class JournalDir:
         self._unsaved += work
         return max(self._unsaved, time.monotonic() - self._last) >= self._interval
 
-    def write(self, kept: Kept) -> None:
+    def write(self, saved: JournalState) -> None:
         """Replace the content."""
         from safetensors.numpy import save
 
-        state = save({name: np.ascontiguousarray(found) for name, found in kept.arrays.items()})
+        state = save({name: np.ascontiguousarray(array) for name, array in saved.arrays.items()})
         with atomic_directory(self.directory) as beside:
             (beside / "state.safetensors").write_bytes(state)
-            for language, data in kept.references.items():
+            for language, data in saved.references.items():
                 (beside / f"{language}.json").write_bytes(data)
             head = {
                 "key": self._key,
                 "force": self._force,
-                "references": sorted(kept.references),
-                "notes": kept.notes,
+                "references": sorted(saved.references),
+                "notes": saved.notes,
             }
-            head["sha256"] = _digest(head, state, kept.references)
+            head["sha256"] = _digest(head, state, saved.references)
             (beside / "journal.json").write_bytes(orjson.dumps(head))
         self._last = time.monotonic()
         self._unsaved = 0.0

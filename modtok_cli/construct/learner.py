@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.construct.journal import INTERVAL_SECONDS, Kept
+from modtok_cli.construct.journal import INTERVAL_SECONDS, JournalState
 from modtok_cli.construct.outputs import check_modular
 from modtok_cli.construct.request import BuildReport, Request, check_specials
 from modtok_cli.learn.merges import check_budget
@@ -116,11 +116,11 @@ class Learner(ABC):
         """Continue from an existing tokenizer."""
         raise UsageError(f"{self.algorithm} cannot extend a tokenizer", where="--append")
 
-    def state(self) -> Kept | None:
+    def state(self) -> JournalState | None:
         """What the journal must keep to resume from here; None: nothing."""
         return None
 
-    def restore(self, kept: Kept) -> list[str]:
+    def restore(self, saved: JournalState) -> list[str]:
         """Continue from the state of an interrupted build; gives the languages that are done.
 
         Raises:

@@ -124,12 +124,12 @@ def refuse_disagreement(directory: Path, options: Mapping[str, tuple[object, obj
     Raises:
         UsageError: names the first option that differs, and both values.
     """
-    for name, (given, existing) in options.items():
-        if given is not None and given != existing:
+    for name, (wanted, existing) in options.items():
+        if wanted is not None and wanted != existing:
             if isinstance(existing, bool):
                 built = "with it" if existing else "without it"
             else:
-                built = f"with {_shown(existing)}, not with {_shown(given)}"
+                built = f"with {_shown(existing)}, not with {_shown(wanted)}"
             raise UsageError(
                 f"{directory} was built {built}",
                 where=name,
@@ -161,22 +161,22 @@ def previous_version(directory: Path, signature: str) -> Iterator[Path]:
     Raises:
         ModtokError: the copy cannot be written, or another entry has its name.
     """
-    kept = directory.parent / f"{directory.name}.{signature}"
-    existed = kept.exists()
-    if existed and not (is_modular(kept) and ModularTokenizer.load(kept).signature == signature):
+    place = directory.parent / f"{directory.name}.{signature}"
+    existed = place.exists()
+    if existed and not (is_modular(place) and ModularTokenizer.load(place).signature == signature):
         raise ModtokError(
             "exists, but the old version must be kept there",
-            where=str(kept),
+            where=str(place),
             remedy="move it away, or write to another directory with -t and -o",
         )
     if not existed:
-        with atomic_directory(kept) as beside:
+        with atomic_directory(place) as beside:
             shutil.copytree(directory, beside, dirs_exist_ok=True)
     try:
-        yield kept
+        yield place
     except BaseException:
         if not existed:
-            clear(kept)
+            clear(place)
         raise
 
 

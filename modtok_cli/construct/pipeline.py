@@ -154,17 +154,17 @@ def _save(
     assert isinstance(output, ModularTokenizer)
     old = read_references(request.source)
 
-    def kept() -> dict[str, bytes]:
+    def remaining() -> dict[str, bytes]:
         every = {**old, **references()}
         return {name: every[name] for name in output.languages if name in every}
 
     proof = prove_unchanged(output, base) if request.append else None
     if request.is_in_place:
         with previous_version(request.output, base.signature) as previous:
-            output.save(request.output, kept)
+            output.save(request.output, remaining)
         request.progress.note(f"previous version kept in {previous}")
     else:
-        output.save(request.output, kept)
+        output.save(request.output, remaining)
     if proof:
         request.progress.note(f"{request.output}: {proof}")
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from modtok_cli.base.records import from_json
 from modtok_cli.base.signature import digest
-from modtok_cli.construct.journal import Arrays, Kept
+from modtok_cli.construct.journal import Arrays, JournalState
 from modtok_cli.learn.em import Halfway, Step
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.learn.pieces import LearnedPieces
@@ -58,7 +58,7 @@ class UnigramState:
         with self._lock:
             self._em = (mark, state)
 
-    def to_kept(self) -> Kept:
+    def to_kept(self) -> JournalState:
         """All of it, for a journal."""
         arrays: dict[str, Any] = {}
         notes: dict[str, Any] = {"models": {}, "em": None}
@@ -72,15 +72,15 @@ class UnigramState:
                 mark, state = self._em
                 arrays["em"] = state.expected
                 notes["em"] = {"mark": mark, "steps": [asdict(step) for step in state.steps]}
-        return Kept(arrays, notes)
+        return JournalState(arrays, notes)
 
-    def restore(self, kept: Kept) -> None:
+    def restore(self, saved: JournalState) -> None:
         """Replace all of it by the content of a journal.
 
         Raises:
             ModtokError, ValueError, LookupError, TypeError, AttributeError: it is not valid.
         """
-        models, em = _models_of(kept, self._specials), _em_of(kept)
+        models, em = _models_of(saved, self._specials), _em_of(saved)
         with self._lock:
             self._models, self._em = models, em
 
@@ -104,22 +104,24 @@ def em_mark(
     )
 
 
-def _models_of(kept: Kept, specials: tuple[str, ...]) -> dict[str, tuple[str, LearnedPieces]]:
-    found = {}
-    for language, fingerprint in kept.notes["models"].items():
-        scores = kept.arrays[f"{language}.scores"].copy()
+def _models_of(
+    saved: JournalState, specials: tuple[str, ...]
+) -> dict[str, tuple[str, LearnedPieces]]:
+    models = {}
+    for language, fingerprint in saved.notes["models"].items():
+        scores = saved.arrays[f"{language}.scores"].copy()
         model = LearnedPieces(
             (language,),
             specials,
-            kept.arrays[f"{language}.data"].copy(),
-            kept.arrays[f"{language}.offsets"].copy(),
+            saved.arrays[f"{language}.data"].copy(),
+            saved.arrays[f"{language}.offsets"].copy(),
             scores,
             np.ones((len(scores), 1), dtype=np.bool_),
         )
         if not (is_language(language) and _is_valid(model)):
             raise ValueError("not a model")
-        found[language] = (str(fingerprint), model)
-    return found
+        models[language] = (str(fingerprint), model)
+    return models
 
 
 def _is_valid(model: LearnedPieces) -> bool:
@@ -136,11 +138,11 @@ def _is_valid(model: LearnedPieces) -> bool:
     )
 
 
-def _em_of(kept: Kept) -> tuple[str, Halfway] | None:
-    notes = kept.notes["em"]
+def _em_of(saved: JournalState) -> tuple[str, Halfway] | None:
+    notes = saved.notes["em"]
     if notes is None:
         return None
-    expected = kept.arrays["em"].copy()
+    expected = saved.arrays["em"].copy()
     if expected.dtype != np.float64 or expected.ndim != 1 or not expected.sum() > 0:
         raise ValueError("not expected counts")
     steps: Sequence[Step] = [from_json(Step, step, "journal") for step in notes["steps"]]

@@ -9,35 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.base.parameters import (
-    Budget,
-    Data,
-    DefaultSpecials,
-    Force,
-    Joint,
-    Langs,
-    Output,
-    Specials,
-    Threads,
-)
+from modtok_cli.base import parameters
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.construct.bpe import PlainFiles
+from modtok_cli.construct.bpe import Joint, PlainFiles, Separate
 from modtok_cli.construct.cancellable import results_of
-from modtok_cli.construct.journal import Kept
+from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner
-from modtok_cli.construct.outputs import check_absent, check_files
 from modtok_cli.construct.pipeline import construct
-from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.construct.request import BuildReport
 from modtok_cli.construct.states import UnigramState
 from modtok_cli.construct.unigram_models import model_json, tokenizer_of
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces
 from modtok_cli.learn.unigram import check_unigram_budget, learn_unigram
-from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.segmenters.unigram import Unigram
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.counts import merge_counts
+from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM
 from modtok_cli.text.reading import Reading
 
@@ -69,13 +57,13 @@ class UnigramLearner(Learner):
         """Number of languages to learn at a time; the trainer has threads of its own."""
         return max(min(threads, 2), threads // 4)
 
-    def state(self) -> Kept:
+    def state(self) -> JournalState:
         """Models and EM."""
         return self._state.to_kept()
 
-    def restore(self, kept: Kept) -> list[str]:
+    def restore(self, saved: JournalState) -> list[str]:
         """Take models and EM; their text is counted again and compared."""
-        self._state.restore(kept)
+        self._state.restore(saved)
         return []
 
     def start_models(
@@ -99,14 +87,11 @@ class UnigramLearner(Learner):
         return model
 
 
-class SeparateUnigram(UnigramLearner):
+class SeparateUnigram(Separate, UnigramLearner):
     """A `tokenizer.json` and a SentencePiece model per language."""
 
     algorithm = "unigram"
-
-    def check_output(self, request: Request, languages: Sequence[str]) -> None:
-        """Plain files do not record their settings."""
-        check_files(request, (".json", ".model"))
+    suffixes = (".json", ".model")
 
     def learn(self, work: Work) -> None:
         """All languages in the thread pool."""
@@ -123,36 +108,22 @@ class SeparateUnigram(UnigramLearner):
             files[f"{language}.model"] = tokenizer_of(model, language).to_model()
         return PlainFiles(files, {name: model.size for name, model in self._models.items()})
 
-    def rows(self, output: PlainFiles) -> list[dict[str, Any]]:
-        """Number of tokens."""
-        return output.rows()
 
-
-class JointUnigram(UnigramLearner):
+class JointUnigram(Joint, UnigramLearner):
     """One vocabulary over the text of all languages."""
 
     algorithm = "unigram"
 
-    def check_output(self, request: Request, languages: Sequence[str]) -> None:
-        """An existing output is an error, as for separate tokenizers."""
-        check_absent(request)
-        check_place(request.output)
-
-    def learn(self, work: Work) -> None:
-        """Merge the word counts of all languages, and learn from them."""
-        work.start_counting()
-        tables = results_of(work.all_counts())
-        languages = tuple(sorted(tables))
-        everything = merge_counts([tables[language] for language in languages])
-        model = learn_unigram(
-            ",".join(languages), everything, self.k, self.specials, progress=work.progress
-        )
+    def learn_all(self, languages: tuple[str, ...], counts: WordCounts, progress: Progress) -> None:
+        """One model."""
+        name = ",".join(languages)
+        model = learn_unigram(name, counts, self.k, self.specials, progress=progress)
         every = np.ones((model.size, len(languages)), dtype=np.bool_)
         self._learned = replace(model, languages=languages, token_membership=every)
 
     def result(self, work: Work) -> ModularTokenizer:
         """A tokenizer directory in which every token belongs to every language."""
-        return ModularTokenizer.from_pieces(
+        return ModularTokenizer.from_learned(
             self._learned,
             algorithm=self.algorithm,
             k=self.k,
@@ -160,24 +131,20 @@ class JointUnigram(UnigramLearner):
             corpora=work.corpora,
         )
 
-    def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
-        """One row."""
-        return [{"language": ",".join(output.languages), "tokens": output.size}]
-
 
 @public
 def unigram(
-    languages: Langs = None,
+    languages: parameters.Langs = None,
     *,
-    k: Budget = None,
-    joint: Joint = False,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: Data = "data",
-    output: Output = None,
+    k: parameters.Budget = None,
+    joint: parameters.Joint = False,
+    specials: parameters.Specials = (),
+    default_specials: parameters.DefaultSpecials = True,
+    data: parameters.Data = "data",
+    output: parameters.Output = None,
     reading: Reading = Reading(),
-    threads: Threads = None,
-    force: Force = False,
+    threads: parameters.Threads = None,
+    force: parameters.Force = False,
     progress: Progress = SILENT,
 ) -> BuildReport:
     """Learn plain Unigram tokenizers, per language or jointly.

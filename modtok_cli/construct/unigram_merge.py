@@ -8,24 +8,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from modtok_cli.base import parameters
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    Budget,
-    Data,
-    DefaultSpecials,
-    FilePath,
-    Force,
-    JournalSeconds,
-    Langs,
-    LearnReferences,
-    ModularOutput,
-    Specials,
-    Threads,
-    optional_path,
-)
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.construct.bpe_merge import united_rows
 from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.request import BuildReport, Request
@@ -164,7 +152,7 @@ class UnitedUnigram(UnigramLearner):
     def result(self, work: Work) -> ModularTokenizer:
         """The united pieces with the estimated scores."""
         estimate = self._estimate
-        return ModularTokenizer.from_pieces(
+        return ModularTokenizer.from_learned(
             rescored(self._united, estimate) if estimate else self._united,
             algorithm=self.algorithm,
             k=self.k,
@@ -174,22 +162,11 @@ class UnitedUnigram(UnigramLearner):
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
         """Tokens, tokens of no other language, tokens at the floor, size of T."""
-        members = output.token_membership
         first = len(output.vocabulary.specials) + 256
         floor = np.zeros(output.size, dtype=np.bool_)
         if self._estimate is not None:
             floor[first:] = self._estimate.expected[first:] < FLOOR_COUNT
-        alone = members.sum(axis=1) == 1
-        return [
-            {
-                "language": language,
-                "tokens": int(members[:, column].sum()),
-                "own": int((members[:, column] & alone).sum()),
-                "at_the_floor": int((members[:, column] & floor).sum()),
-                "total": output.size,
-            }
-            for column, language in enumerate(output.languages)
-        ]
+        return united_rows(output, "at_the_floor", floor)
 
 
 def estimate_scores(
@@ -244,7 +221,7 @@ def _model_paths(directory: Path | None, languages: Sequence[str]) -> dict[str, 
         UsageError: the named directory does not exist, or lacks a language.
     """
     place = directory or MODELS
-    found = {language: find_model(place, language) for language in languages}
+    paths = {language: find_model(place, language) for language in languages}
     if directory is not None:
         if not directory.is_dir():
             raise UsageError(
@@ -252,14 +229,14 @@ def _model_paths(directory: Path | None, languages: Sequence[str]) -> dict[str, 
                 where=str(directory),
                 remedy="give a directory that modtok unigram wrote, or omit --models",
             )
-        missing = [language for language, path in found.items() if path is None]
+        missing = [language for language, path in paths.items() if path is None]
         if missing:
             raise UsageError(
                 f"no model for {', '.join(missing)}",
                 where=str(directory),
                 remedy=f"learn it: modtok unigram --langs {','.join(missing)}",
             )
-    return {language: path for language, path in found.items() if path is not None}
+    return {language: path for language, path in paths.items() if path is not None}
 
 
 def _outcome(estimate: Estimate | None) -> dict[str, Any] | None:
@@ -276,11 +253,11 @@ def _outcome(estimate: Estimate | None) -> dict[str, Any] | None:
 
 @public
 def unigram_merge(
-    languages: Langs = None,
+    languages: parameters.Langs = None,
     *,
-    k: Budget = None,
+    k: parameters.Budget = None,
     models: Annotated[
-        FilePath | None,
+        parameters.FilePath | None,
         Option(
             "Directory of models, LANG.json or LANG.model. By default, matching models in unigram/ "
             "are used and missing ones are learned.",
@@ -317,16 +294,16 @@ def unigram_merge(
             high=2**31 - 1,
         ),
     ] = ITERATIONS,
-    references: LearnReferences = True,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: Data = "data",
-    output: ModularOutput = None,
+    references: parameters.LearnReferences = True,
+    specials: parameters.Specials = (),
+    default_specials: parameters.DefaultSpecials = True,
+    data: parameters.Data = "data",
+    output: parameters.ModularOutput = None,
     reading: Reading = Reading(),
-    threads: Threads = None,
-    force: Force = False,
+    threads: parameters.Threads = None,
+    force: parameters.Force = False,
     progress: Progress = SILENT,
-    journal_seconds: JournalSeconds = None,
+    journal_seconds: parameters.JournalSeconds = None,
 ) -> BuildReport:
     """Merge monolingual Unigram models into a modular tokenizer.
 
@@ -347,5 +324,5 @@ def unigram_merge(
     Raises:
         ModtokError, UsageError: the text, the models, the settings or the output are not usable.
     """
-    arguments = {**locals(), "models": optional_path(models)}
+    arguments = {**locals(), "models": parameters.optional_path(models)}
     return construct(UnitedUnigram, unigram_merge, arguments)

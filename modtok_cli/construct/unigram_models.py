@@ -87,9 +87,9 @@ def read_language_model(
             )
         vocabulary, scores = opened.vocabulary, opened.segmenter.scores
         first = len(vocabulary.specials) + 256
-        pieces, kept = vocabulary.tokens()[first:], scores[first:]
+        pieces, piece_scores = vocabulary.tokens()[first:], scores[first:]
         byte_scores = scores[first - 256 : first]
-        model = _model(language, specials, pieces, kept.tolist(), byte_scores.tolist())
+        model = _model(language, specials, pieces, piece_scores.tolist(), byte_scores.tolist())
         return model, opened if vocabulary.specials == tuple(specials) else None
     model_file = read_model(data, where)
     if model_file.model_type != UNIGRAM:

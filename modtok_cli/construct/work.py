@@ -195,16 +195,16 @@ class Work:
 
     def resume(self) -> None:
         """Continue from the journal of an interrupted build, if it has one."""
-        kept = self.journal.read()
-        if kept is None:
+        saved = self.journal.read()
+        if saved is None:
             return
         try:
-            corpora = {name: Corpus(**found) for name, found in kept.notes["corpora"].items()}
-            done = self._learner.restore(replace(kept, notes=kept.notes["learner"]))
+            corpora = {name: Corpus(**corpus) for name, corpus in saved.notes["corpora"].items()}
+            done = self._learner.restore(replace(saved, notes=saved.notes["learner"]))
             self.corpora |= {name: corpora[name] for name in done}
         except (ModtokError, ValueError, LookupError, TypeError, AttributeError):
             return
-        references = kept.references
+        references = saved.references
         self._references = {name: references[name] for name in done if name in references}
         self.languages = [name for name in self.languages if name not in done]
         if done:

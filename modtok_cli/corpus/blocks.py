@@ -1,4 +1,4 @@
-"""Stages of a build as datatrove blocks, from pages to records of each language.
+"""Stages of a build as datatrove blocks, from pages to records of each language; word counts.
 
 A task of the first pipeline takes one shard through reading, text extraction, heuristics, language
 identification and quality scoring. Each block passes on what it keeps and counts what it drops by
@@ -18,16 +18,21 @@ import orjson
 from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
 
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.corpus.heuristics import MAX_LOST, faults
 from modtok_cli.corpus.language import LanguageModel
 from modtok_cli.corpus.parts import PartWriters
-from modtok_cli.corpus.plan import FINEWEB, Plan, load_plan
+from modtok_cli.corpus.plan import FINEWEB, PLAN, Job, Plan, load_plan, read_json
 from modtok_cli.corpus.quality import QualityModel
 from modtok_cli.corpus.report import label
 from modtok_cli.corpus.sandbox import Failed, Sandbox
 from modtok_cli.corpus.sources import read_pages
 from modtok_cli.corpus.warc import Bad, Page
+from modtok_cli.text.corpus import count_into
+from modtok_cli.text.counts import WordCounter
+from modtok_cli.text.reading import Reading
+from modtok_cli.text.table_files import Source, merge_files, read_header, save_counts
 
 BAD_KEPT = 200
 """Maximum number of bad records of a shard that are listed. All of them are counted."""
@@ -300,6 +305,53 @@ class WriteParts(Step):
             orjson.dumps(scores, option=orjson.OPT_SORT_KEYS),
         )
         yield from ()
+
+
+class CountOrMerge(FileStep):
+    """Write the tables of a stage of `modtok corpus count`, those of the task of that rank."""
+
+    name = "count"
+
+    def __init__(self, work: Path, stage: int, memory: int | None = None) -> None:
+        super().__init__(work)
+        self.stage, self.memory = stage, memory
+
+    def _do(self, rank: int, world_size: int) -> None:
+        plan = read_json(Path(self.work) / PLAN)
+        for content in plan["stages"][self.stage][rank]:
+            job = Job(**content)
+            # Of a task that was stopped; a final table may be one of an earlier count.
+            if job.last or not Path(job.output).exists():
+                self._write(job, plan)
+
+    def _write(self, job: Job, plan: Any) -> None:
+        # State at the start: a file that changes meanwhile will be counted again.
+        sources = [Source(**source) for source in plan["stamps"][job.language] if job.last]
+        reading = Reading(**plan["reading"])
+        inputs, output = [Path(path) for path in job.inputs], Path(job.output)
+        if self.stage:
+            scratch = Path(self.work) / "scratch" / job.language
+            merge_files(inputs, output, job.language, scratch, sources, reading)
+        else:
+            header = count_into(
+                output,
+                job.language,
+                inputs,
+                reading.of(job.language),
+                sources,
+                memory=self.memory,
+                recorded=reading,
+                may_be_empty=not job.last or len(inputs) > 1,
+            )
+            if header is None:  # the merge expects a table of every task
+                save_counts(WordCounter().result(), output, job.language, sources, reading)
+        if job.last and not read_header(output).unique:
+            output.unlink()
+            raise ModtokError(
+                f"no text in language '{job.language}'",
+                where=", ".join(plan["files"][job.language]),
+                remedy="provide text, or remove the language",
+            )
 
 
 class _Heartbeat:

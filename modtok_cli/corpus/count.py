@@ -1,58 +1,131 @@
-"""`modtok corpus count` on an executor: tasks count their share of the files, tables are merged.
+"""`modtok corpus count`: text → one table of word counts per language, also on an executor.
 
-Counting hundreds of gigabytes in one process takes hours. Here the files are shared out over tasks
-by size, and a task writes one table for each language of its share. Tables are then merged `FAN`
-at a time, stage by stage, until each language has one. Tables add up exactly, so the result equals
-that of one process byte for byte. Merging takes the same memory whatever the tables have; a task
-that counts holds the unique words of its files in one language, or `memory` bytes of them.
+Counting hundreds of gigabytes in one process takes hours. On an executor, files are shared out over
+tasks by size, and a task writes one table for each language of its share. Tables are then merged
+`FAN` at a time, stage by stage, until each language has one. Tables add up exactly, so the result
+equals that of one process byte for byte. Merging takes the same memory whatever the tables have; a
+task that counts holds the unique words of its files in one language, or `memory` bytes of them.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
-from datatrove.pipeline.base import PipelineStep
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.extras import require
 from modtok_cli.base.files import write_bytes
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import Data, Force, Langs, OutputFile, Threads
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, run_stages
-from modtok_cli.corpus.plan import check_name, read_json
-from modtok_cli.text.corpus import count_into
-from modtok_cli.text.counts import WordCounter
-from modtok_cli.text.pretokenizer import BPE, PreTokenizer
-from modtok_cli.text.reading import Reading
-from modtok_cli.text.rewriting import restore_pretokenizer
-from modtok_cli.text.table_files import (
-    SUFFIX,
-    Source,
-    read_header,
-    save_counts,
-    sources_of,
+from modtok_cli.base.public import public
+from modtok_cli.corpus.executors import (
+    Executor,
+    ExecutorOptions,
+    Stage,
+    Workers,
+    check_executor,
+    clear_sockets,
+    run_stages,
 )
-from modtok_cli.text.table_merging import merge_files
+from modtok_cli.corpus.plan import PLAN, Job, check_name, read_json
+from modtok_cli.text.corpus import checked_memory, finished, row_of, tables_of, write_counts
+from modtok_cli.text.languages import optional_languages
+from modtok_cli.text.reading import Reading
+from modtok_cli.text.table_files import SUFFIX, read_header, sources_of
 from modtok_cli.text.workspace import language_files
 
 FAN = 64
 MAX_TASKS = 1000
 """Tasks by default, one per file if there are fewer; Slurm allows arrays of 1,001 by default."""
-_PLAN = "plan.json"
 
 
-@dataclass(frozen=True)
-class Job:
-    """One count or merge: input files and output table. `last`: the final table of a language."""
+@public
+def corpus_count(
+    languages: Langs = None,
+    *,
+    data: Data = "data",
+    output: OutputFile = "counts",
+    reading: Reading = Reading(),
+    threads: Threads = None,
+    executor: Annotated[
+        Executor | None,
+        Option("Count in tasks that share the files: locally, on Slurm or on Ray."),
+    ] = None,
+    executor_options: ExecutorOptions = None,
+    tasks: Annotated[
+        int | None,
+        Option(
+            "Number of tasks that share the files; by default one per file, at most 1,000.",
+            flags="--count-tasks",
+            metavar="N",
+            low=1,
+        ),
+    ] = None,
+    workers: Workers = None,
+    memory: Annotated[
+        str | int | None,
+        Option(
+            "Memory limit of word tables, such as 4GB; larger tables are sorted on disk. With "
+            "--executor: per task.",
+            kind=str,
+            metavar="SIZE",
+            accepts=(lambda value: isinstance(value, str | int), "a size such as 4GB"),
+        ),
+    ] = None,
+    force: Force = False,
+    progress: Progress = SILENT,
+) -> list[dict[str, Any]] | None:
+    """Count the words of each language.
 
-    language: str
-    inputs: tuple[str, ...]
-    output: str
-    last: bool
+    Learning and most measurements need only word counts. Commands accept count tables in
+    place of text, and count tables can be merged.
+
+    With `executor` (requires the extra [corpus]), tasks count their share of the files and
+    others merge the tables. An interrupted count resumes when the command is repeated. The
+    tables are identical.
+
+    Returns:
+        One row per language; None if the tasks were submitted to a cluster and still run. The
+        same call gets the rows later.
+
+    Examples:
+        >>> rows = modtok.corpus_count("en,fi", output="counts")
+        >>> [row["language"] for row in rows]
+        ['en', 'fi']
+        >>> report = modtok.bpe_seq("en,fi", data="counts", output="from-counts", k=600)
+
+    Raises:
+        ModtokError, UsageError: the text or the output are not usable, options of tasks are there
+            without an executor, or the extra `[corpus]` is missing for one.
+    """
+    shared: dict[str, Any] = {
+        "languages": optional_languages(languages),
+        "data": Path(data),
+        "output": Path(output),
+        "reading": reading,
+        "memory": checked_memory(memory),
+        "force": force,
+        "progress": progress,
+    }
+    if executor is None:
+        if executor_options or tasks or workers:
+            raise UsageError("--count-tasks, --workers and --executor-option require --executor")
+        return write_counts(**shared, threads=threads)
+    require("modtok corpus count --executor", corpus=("datatrove",))
+    return count_shards(
+        **shared,
+        executor=executor,
+        executor_options=executor_options,
+        tasks=tasks,
+        workers=workers,
+    )
 
 
 Task = list[Job]
@@ -118,83 +191,11 @@ def tasks_of(
     return stages
 
 
-class CountOrMerge(PipelineStep):
-    """Do the jobs of the task of a stage whose index is the rank."""
-
-    type = "modtok"
-    name = "count"
-
-    def __init__(self, work: Path, stage: int, memory: int | None = None) -> None:
-        super().__init__()
-        self.work = str(work)
-        self.stage = stage
-        self.memory = memory
-
-    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Any:
-        """Write the tables; yields no documents."""
-        plan = read_json(Path(self.work) / _PLAN)
-        with self.track_time():
-            for content in plan["stages"][self.stage][rank]:
-                job = Job(**content)
-                # Of a task that was stopped; a final table may be one of an earlier count.
-                if job.last or not Path(job.output).exists():
-                    self._do(job, plan)
-        yield from ()
-
-    def _do(self, job: Job, plan: Any) -> None:
-        # State at the start: a file that changes meanwhile will be counted again.
-        sources = [Source(**source) for source in plan["stamps"][job.language] if job.last]
-        reading = Reading(**plan["reading"])
-        inputs, output = [Path(path) for path in job.inputs], Path(job.output)
-        if self.stage == 0:
-            words = self._count(job, inputs, output, plan, sources, reading)
-        else:
-            scratch = Path(self.work) / "scratch" / job.language
-            header = merge_files(inputs, output, job.language, scratch, sources, reading)
-            words = header.unique
-        if job.last and not words:
-            output.unlink(missing_ok=True)
-            raise ModtokError(
-                f"no text in language '{job.language}'",
-                where=", ".join(plan["files"][job.language]),
-                remedy="provide text, or remove the language",
-            )
-
-    def _count(
-        self,
-        job: Job,
-        inputs: Sequence[Path],
-        output: Path,
-        plan: Any,
-        sources: Sequence[Source],
-        reading: Reading,
-    ) -> int:
-        """Write the table of some files; gives its number of words."""
-        pretokenizer = restore_pretokenizer(plan["pretokenizer"])
-        header = count_into(
-            output,
-            job.language,
-            inputs,
-            pretokenizer,
-            reading.of(job.language),
-            sources,
-            SILENT,
-            None,
-            memory=self.memory,
-            recorded=reading,
-            may_be_empty=not job.last or len(inputs) > 1,
-        )
-        if header is None and not job.last:  # the merge expects a table of every task
-            save_counts(WordCounter(pretokenizer).result(), output, job.language, sources, reading)
-        return header.unique if header else 0
-
-
 def count_shards(
     languages: Sequence[str] | None = None,
     *,
     data: Path = Path("data"),
     output: Path = Path("counts"),
-    pretokenizer: PreTokenizer = BPE,
     reading: Reading = Reading(),
     executor: str = "local",
     executor_options: Mapping[str, str] | None = None,
@@ -209,43 +210,37 @@ def count_shards(
     `tasks` share the files out by size; by default one per file, at most `MAX_TASKS`. `memory`:
     bytes of the tables of words of each task. The same call resumes after an interruption. Returns
     None if the tasks were submitted to a cluster and are still running.
-
-    Raises:
-        UsageError: another count is unfinished, a table would overwrite its own input, or a name is
-            not UTF-8.
-        ModtokError: a file is missing or damaged, or a task failed.
     """
+    from modtok_cli.corpus.blocks import CountOrMerge
+
     options = check_executor(executor, executor_options or {})
     files = {
         language: [path.absolute() for path in paths]
         for language, paths in language_files(data, languages, reading, progress=progress).items()
     }
     output = output.absolute()
-    _check_places(files, output)
+    places = tables_of(files, output)
+    for path in (output, *(path for paths in files.values() for path in paths)):
+        check_name(path)
     work = output / ".corpus-count"
     sizes = {name: [path.stat().st_size for path in paths] for name, paths in files.items()}
     number = tasks or min(MAX_TASKS, sum(map(len, files.values())))
     stages = tasks_of(files, sizes, work, output, number)
-    plan = orjson.loads(
-        orjson.dumps(
-            {
-                "pretokenizer": pretokenizer.name,
-                "reading": reading.as_json(),
-                "files": {name: list(map(str, paths)) for name, paths in files.items()},
-                "stamps": {name: list(map(asdict, sources_of(p))) for name, p in files.items()},
-                "stages": [[[asdict(job) for job in task] for task in stage] for stage in stages],
-            }
-        )
-    )
-    places = {language: output / f"{language}{SUFFIX}" for language in files}
-    same = (work / _PLAN).is_file() and read_json(work / _PLAN) == plan
-    current = all(_is_current(places[name], files[name], pretokenizer, reading) for name in files)
+    content = {
+        "reading": reading.as_json(),
+        "files": {name: list(map(str, paths)) for name, paths in files.items()},
+        "stamps": {name: list(map(asdict, sources_of(p))) for name, p in files.items()},
+        "stages": [[[asdict(job) for job in task] for task in stage] for stage in stages],
+    }
+    plan = orjson.loads(orjson.dumps(content))
+    same = (work / PLAN).is_file() and read_json(work / PLAN) == plan
+    current = all(finished(places[name], paths, reading) for name, paths in files.items())
     if current and (same or not force):
         clear_sockets(work / "logs")
         shutil.rmtree(work, ignore_errors=True)
         if not same:  # otherwise a cluster has just finished it
             progress.warn(f"{output.name}: already counted from these files; --force counts again")
-        return [_row(name, place, unchanged=not same) for name, place in places.items()]
+        return [row_of(read_header(place), place, not same) for place in places.values()]
     if same:
         progress.note(f"resuming the count in {output}")
     elif work.exists():
@@ -256,7 +251,7 @@ def count_shards(
                 remedy="repeat the earlier call to resume it, or pass --force to restart",
             )
         shutil.rmtree(work)
-    write_bytes(work / _PLAN, orjson.dumps(plan))
+    write_bytes(work / PLAN, orjson.dumps(plan))
     pipelines = [
         Stage(
             f"{number}-{'merge' if number else 'count'}",
@@ -270,45 +265,4 @@ def count_shards(
             progress.note("submitted; repeat the call to get the result once the jobs are done")
             return None
     shutil.rmtree(work)
-    return [_row(name, place, unchanged=False) for name, place in places.items()]
-
-
-def _check_places(files: Mapping[str, Sequence[Path]], output: Path) -> None:
-    for language, paths in files.items():
-        place = output / f"{language}{SUFFIX}"
-        if any(path.resolve() == place.resolve() for path in paths):
-            raise UsageError(
-                "would overwrite its own input", where=str(place), remedy="pass --output"
-            )
-        for path in (output, *paths):
-            check_name(path)
-
-
-def _is_current(
-    place: Path, paths: Sequence[Path], pretokenizer: PreTokenizer, reading: Reading
-) -> bool:
-    if not place.exists():
-        return False
-    try:
-        header = read_header(place)
-    except ModtokError:
-        return False
-    return (header.pretokenizer, header.reading, header.sources) == (
-        pretokenizer.name,
-        reading,
-        sources_of(paths),
-    )
-
-
-def _row(language: str, place: Path, unchanged: bool) -> dict[str, object]:
-    header = read_header(place)
-    return {
-        "language": language,
-        "documents": header.size.documents,
-        "characters": header.size.characters,
-        "bytes": header.size.bytes,
-        "words": header.words,
-        "unique": header.unique,
-        "path": str(place),
-        "unchanged": unchanged,
-    }
+    return [row_of(read_header(place), place, False) for place in places.values()]

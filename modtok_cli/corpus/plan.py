@@ -39,7 +39,8 @@ NEAR_STAGES = STAGES[1:4]
 """Those that a build has only with near-duplicates."""
 SHARD_BYTES = 32 << 20
 """Smaller files are grouped into shards of about this size; a larger file is a shard."""
-_FILE = "plan.json"
+PLAN = "plan.json"
+"""Name of the file in the work directory."""
 RANGES = 16
 """Number of ranges of hash values in deduplication, one task each."""
 
@@ -115,6 +116,16 @@ class Plan:
         return [sum(self.stamps[file][0] for file in shard) for shard in self.shards]
 
 
+@dataclass(frozen=True)
+class Job:
+    """One count or merge: input files and output table. `last`: the final table of a language."""
+
+    language: str
+    inputs: tuple[str, ...]
+    output: str
+    last: bool
+
+
 def work_of(output: Path) -> Path:
     """Hidden work directory of a build in the output directory."""
     return output / ".corpus-build"
@@ -174,7 +185,7 @@ def is_unfinished(plan: Plan) -> bool:
     Raises:
         UsageError: another build was, and `force` is not set.
     """
-    if not (plan.work / _FILE).is_file() or is_done(plan.work):
+    if not (plan.work / PLAN).is_file() or is_done(plan.work):
         return False
     try:
         saved = load_plan(str(plan.work))
@@ -218,7 +229,7 @@ def resume(plan: Plan) -> Plan:
 
 
 def _save(plan: Plan) -> None:
-    write_bytes(plan.work / _FILE, orjson.dumps({"version": VERSION} | asdict(plan)))
+    write_bytes(plan.work / PLAN, orjson.dumps({"version": VERSION} | asdict(plan)))
     load_plan.cache_clear()
 
 
@@ -229,7 +240,7 @@ def load_plan(work: str) -> Plan:
     Raises:
         ModtokError: there is none, or it is of another version.
     """
-    path = Path(work) / _FILE
+    path = Path(work) / PLAN
     content = read_json(path)
     if not isinstance(content, dict) or content.pop("version", None) != VERSION:
         raise ModtokError(

@@ -24,8 +24,7 @@ from modtok_cli.base.parameters import PATHS, FilePath, Force, OutputFile, text_
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.corpus.dedup import paragraph_hash
-from modtok_cli.corpus.fasttext_file import as_fasttext
-from modtok_cli.corpus.language import load_fasttext
+from modtok_cli.corpus.language import as_fasttext, load_fasttext
 from modtok_cli.corpus.plan import Plan, read_json
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading

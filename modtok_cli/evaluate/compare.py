@@ -28,7 +28,7 @@ from modtok_cli.evaluate.results import (
     resampled_sums,
 )
 from modtok_cli.evaluate.text_scores import corpus_metrics
-from modtok_cli.text.labels import target_of
+from modtok_cli.text.languages import target_of
 
 Example = Mapping[str, Any]
 Set = tuple[str, str]  # task and language

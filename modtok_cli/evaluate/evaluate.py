@@ -6,25 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from modtok_cli.base import parameters
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    CODES,
-    LATEST,
-    PATHS,
-    Dtype,
-    FilePath,
-    Force,
-    Lang,
-    Langs,
-    Languages,
-    Model,
-    Output,
-    RunTokenizer,
-    Step,
-    optional_path,
-    text_paths,
-)
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.text.languages import optional_languages
@@ -52,7 +36,8 @@ Limit = Annotated[
     Option("Maximum number of examples per task and language.", metavar="N", low=1),
 ]
 TaskData = Annotated[
-    FilePath, Option("Directory with evaluation data; see modtok eval fetch.", metavar="PATH")
+    parameters.FilePath,
+    Option("Directory with evaluation data; see modtok eval fetch.", metavar="PATH"),
 ]
 Shared = Annotated[
     "Processes | None",
@@ -64,22 +49,22 @@ Workers = Annotated[int, Option("Number of processes, each with a model.", metav
 @public
 def evaluate_bpb(
     model: Annotated[
-        FilePath,
+        parameters.FilePath,
         Option("Run, checkpoint, slice, or Hugging Face model.", python_only=True, kind=Path),
     ],
     texts: Annotated[
-        FilePath | Sequence[FilePath],
-        Option("Files or directories.", python_only=True, kind=list[str], accepts=PATHS),
+        parameters.FilePath | Sequence[parameters.FilePath],
+        Option("Files or directories.", python_only=True, kind=list[str], accepts=parameters.PATHS),
     ],
     *,
-    language: Lang = None,
+    language: parameters.Lang = None,
     infer: Infer = None,
     batch_size: Annotated[int, Option("Number of windows per batch.", metavar="N", low=1)] = 8,
     limit: Limit = None,
     reading: Reading = Reading(),
-    step: Step = None,
-    tokenizer: RunTokenizer = None,
-    dtype: Dtype = None,
+    step: parameters.Step = None,
+    tokenizer: parameters.RunTokenizer = None,
+    dtype: parameters.Dtype = None,
     processes: Shared = None,
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
@@ -110,7 +95,7 @@ def evaluate_bpb(
     from modtok_cli.evaluate.models import open_models
     from modtok_cli.measure.texts import check_texts
 
-    sources, settings = text_paths(texts), bits.BitsSettings(infer, batch_size, limit)
+    sources, settings = parameters.text_paths(texts), bits.BitsSettings(infer, batch_size, limit)
     check_texts(sources)
     if bits.is_foreign(Path(model)):
         if infer or tokenizer or step is not None:
@@ -130,21 +115,21 @@ def evaluate_bpb(
 
 @public
 def evaluate_mcq(
-    model: Model = LATEST,
-    languages: Langs = None,
+    model: parameters.Model = parameters.LATEST,
+    languages: parameters.Langs = None,
     *,
     tasks: Annotated[
-        Languages | None,
+        parameters.Languages | None,
         Option(
             "Comma-separated tasks: built-in suites or lm-eval tasks.",
             kind=str,
             metavar="NAME,...",
             complete="tasks",
-            accepts=CODES,
+            accepts=parameters.CODES,
         ),
     ] = None,
     data: Annotated[
-        FilePath | None,
+        parameters.FilePath | None,
         Option("Directory with mcq/TASK/LANG.jsonl, instead of the hub.", metavar="PATH"),
     ] = "tasks",
     infer: Infer = None,
@@ -155,7 +140,7 @@ def evaluate_mcq(
     batch_size: Annotated[int, Option("Number of choices per batch.", metavar="N", low=1)] = 32,
     limit: Limit = None,
     include: Annotated[
-        FilePath | None,
+        parameters.FilePath | None,
         Option(
             "Directory with additional lm-eval tasks.",
             metavar="DIR",
@@ -169,9 +154,9 @@ def evaluate_mcq(
             environment=False,  # consent is given on the command line
         ),
     ] = False,
-    step: Step = None,
-    tokenizer: RunTokenizer = None,
-    dtype: Dtype = None,
+    step: parameters.Step = None,
+    tokenizer: parameters.RunTokenizer = None,
+    dtype: parameters.Dtype = None,
     processes: Shared = None,
     progress: Progress = SILENT,
 ) -> Evaluation:
@@ -203,13 +188,13 @@ def evaluate_mcq(
     settings = McqSettings(
         infer, None if names is None else tuple(names), shots, batch_size, limit, allow_code
     )
-    places = optional_path(data), optional_path(include)
+    places = parameters.optional_path(data), parameters.optional_path(include)
     return answer(models, optional_languages(languages), *places, settings)
 
 
 @public
 def evaluate_mt(
-    model: Model = LATEST,
+    model: parameters.Model = parameters.LATEST,
     pairs: Annotated[
         str | None,
         Option(
@@ -227,9 +212,9 @@ def evaluate_mt(
     max_tokens: MaxTokens = 128,
     batch_size: Prompts = 8,
     limit: Limit = None,
-    step: Step = None,
-    tokenizer: RunTokenizer = None,
-    dtype: Dtype = None,
+    step: parameters.Step = None,
+    tokenizer: parameters.RunTokenizer = None,
+    dtype: parameters.Dtype = None,
     processes: Shared = None,
     progress: Progress = SILENT,
 ) -> Evaluation:
@@ -267,8 +252,8 @@ def evaluate_mt(
 
 @public
 def evaluate_sum(
-    model: Model = LATEST,
-    languages: Langs = None,
+    model: parameters.Model = parameters.LATEST,
+    languages: parameters.Langs = None,
     *,
     data: TaskData = "tasks",
     infer: Infer = None,
@@ -276,9 +261,9 @@ def evaluate_sum(
     max_tokens: MaxTokens = 128,
     batch_size: Prompts = 8,
     limit: Limit = None,
-    step: Step = None,
-    tokenizer: RunTokenizer = None,
-    dtype: Dtype = None,
+    step: parameters.Step = None,
+    tokenizer: parameters.RunTokenizer = None,
+    dtype: parameters.Dtype = None,
     processes: Shared = None,
     progress: Progress = SILENT,
 ) -> Evaluation:
@@ -313,7 +298,7 @@ def evaluate_sum(
 @public
 def evaluate_grid(
     grid: Annotated[
-        FilePath | Mapping[str, Any],
+        parameters.FilePath | Mapping[str, Any],
         Option(
             "TOML file with runs, tasks and inference modes.",
             argument=True,
@@ -322,7 +307,7 @@ def evaluate_grid(
             accepts=(lambda value: True, "a path or a dictionary"),
         ),
     ],
-    output: Output = None,
+    output: parameters.Output = None,
     *,
     workers: Workers = 1,
     progress: Progress = SILENT,
@@ -368,7 +353,7 @@ def evaluate_grid(
 @public
 def compare(
     first: Annotated[
-        FilePath,
+        parameters.FilePath,
         Option(
             "Examples of the first system, written by modtok eval --examples.",
             argument=True,
@@ -376,7 +361,7 @@ def compare(
         ),
     ],
     second: Annotated[
-        FilePath, Option("Examples of the second system.", argument=True, metavar="B")
+        parameters.FilePath, Option("Examples of the second system.", argument=True, metavar="B")
     ],
 ) -> list[dict[str, Any]]:
     """Compare two systems by paired bootstrap.
@@ -407,7 +392,7 @@ def compare(
 
 @public
 def write_examples(
-    path: Annotated[FilePath, Option("File to write.", metavar="FILE")],
+    path: Annotated[parameters.FilePath, Option("File to write.", metavar="FILE")],
     examples: Annotated[
         Sequence[Mapping[str, Any]],
         Option("Those of an evaluation.", python_only=True, kind=object),
@@ -432,13 +417,13 @@ def fetch_tasks(
             argument=True,
             kind=list[str],
             metavar="TASK",
-            accepts=CODES,
+            accepts=parameters.CODES,
         ),
     ] = None,
     *,
-    languages: Langs = None,
-    output: Output = None,
-    force: Force = False,
+    languages: parameters.Langs = None,
+    output: parameters.Output = None,
+    force: parameters.Force = False,
     progress: Progress = SILENT,
 ) -> Fetched:
     """Download evaluation data from the Hugging Face hub.

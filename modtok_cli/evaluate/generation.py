@@ -47,8 +47,7 @@ from modtok_cli.evaluate.text_scores import ROUGE, corpus_metrics, rouge
 from modtok_cli.inference.run.decode import generate
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.run.sampling import SamplingOptions
-from modtok_cli.text.labels import split_pair, target_of, the_one
-from modtok_cli.text.languages import is_language, normalize
+from modtok_cli.text.languages import is_language, normalize, split_pair, target_of, the_one
 
 ALL = "all"
 LINE = "\n"

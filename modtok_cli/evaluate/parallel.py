@@ -22,8 +22,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.task_files import Example, with_shots
 from modtok_cli.measure.aligned import parting
-from modtok_cli.text.labels import by_label, matching
-from modtok_cli.text.languages import is_language, label_of_path
+from modtok_cli.text.languages import by_label, is_language, label_of_path, matching
 from modtok_cli.text.streams import Broken, read_chunks
 from modtok_cli.text.text_format import format_of_name
 

@@ -10,8 +10,7 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.text.labels import by_label, the_one
-from modtok_cli.text.languages import is_language
+from modtok_cli.text.languages import by_label, is_language, the_one
 from modtok_cli.text.streams import SUFFIXES, Broken, read_chunks
 from modtok_cli.text.text_format import BOM
 from modtok_cli.text.workspace import same_language

@@ -18,8 +18,7 @@ from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.parameters import Languages
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.labels import matching
-from modtok_cli.text.languages import language_list, optional_languages
+from modtok_cli.text.languages import language_list, matching, optional_languages
 
 FULL = "full"
 Side = Sequence[str] | str | None

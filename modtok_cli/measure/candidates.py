@@ -14,9 +14,8 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.modular.manifest import read_manifest
 from modtok_cli.modular.open import Tokenizer, open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.labels import the_one
-from modtok_cli.text.pretokenizer import PreTokenizer
-from modtok_cli.text.rewriting import restore_pretokenizer
+from modtok_cli.text.languages import the_one
+from modtok_cli.text.pretokenizer import PreTokenizer, restore_pretokenizer
 from modtok_cli.text.table_files import is_table
 from modtok_cli.text.workspace import files_in
 
@@ -74,7 +73,7 @@ def pretokenizers_of(candidates: Sequence[Candidate], specs: Iterable[Spec]) -> 
     That of `DIR@each` is read from its manifest before the languages are known.
     """
     of_each = (
-        restore_pretokenizer(read_manifest(Path(spec.rpartition("@")[0]))["pretokenizer"])
+        restore_pretokenizer(read_manifest(Path(spec.rpartition("@")[0])).pretokenizer)
         for spec in filter(is_each, specs)
     )
     named = (candidate.tokenizer.pretokenizer for candidate in candidates)

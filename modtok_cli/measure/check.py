@@ -38,7 +38,7 @@ from modtok_cli.measure.usage import RoundTrip, fitting, ratio, round_trip, usag
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import languages_of
 from modtok_cli.modular.open import Tokenizer
-from modtok_cli.text.language_names import UNKNOWN, language_name
+from modtok_cli.text.languages import UNKNOWN, language_name
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import is_table

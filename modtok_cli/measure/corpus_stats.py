@@ -7,18 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
+from modtok_cli.base import parameters
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    Data,
-    FilePath,
-    Lang,
-    Langs,
-    Texts,
-    Threads,
-    is_path,
-    text_paths,
-)
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.measure.candidates import is_each, open_each, open_named
@@ -36,27 +27,29 @@ from modtok_cli.text.workspace import by_language, language_files
 
 @public
 def corpus_stats(
-    texts: Annotated[FilePath | Sequence[FilePath] | None, get_args(Texts)[1]] = None,
-    languages: Langs = None,
+    texts: Annotated[
+        parameters.FilePath | Sequence[parameters.FilePath] | None, get_args(parameters.Texts)[1]
+    ] = None,
+    languages: parameters.Langs = None,
     *,
-    language: Lang = None,
-    data: Data = "data",
+    language: parameters.Lang = None,
+    data: parameters.Data = "data",
     tokenizer: Annotated[
-        FilePath | None,
+        parameters.FilePath | None,
         Option(
             "Also count tokens: modular directory, DIR@fr,en, DIR@each, tokenizer.json, "
             ".model, or tiktoken file.",
             flags="-t --tokenizer",
             kind=str,
             metavar="TOKENIZER",
-            accepts=(is_path, "a path"),
+            accepts=(parameters.is_path, "a path"),
         ),
     ] = None,
     samples: Annotated[
         int, Option("Print N truncated documents of each language.", metavar="N", low=0)
     ] = 0,
     reading: Reading = Reading(),
-    threads: Threads = None,
+    threads: parameters.Threads = None,
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
     """Print statistics of texts.
@@ -84,7 +77,7 @@ def corpus_stats(
     if language is not None and texts is None:
         raise UsageError("--lang is the language of TEXT", remedy="give a TEXT, or use --langs")
     files = (
-        by_language([str(path) for path in text_paths(texts)], language)
+        by_language([str(path) for path in parameters.text_paths(texts)], language)
         if texts is not None
         else language_files(Path(data), names, reading, progress=progress)
     )

@@ -14,16 +14,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from modtok_cli.base import parameters
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    AnyTokenizers,
-    Lang,
-    References,
-    Texts,
-    optional_path,
-    text_paths,
-)
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.signature import digest, signature
@@ -40,7 +33,7 @@ from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import Basis, Usage, merge_only, ratio, round_trip, usage
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.labels import the_one
+from modtok_cli.text.languages import the_one
 from modtok_cli.text.reading import Reading
 
 DEFAULT_PIVOT = "en"
@@ -48,8 +41,8 @@ DEFAULT_PIVOT = "en"
 
 @public
 def fairness(
-    tokenizers: AnyTokenizers,
-    texts: Texts,
+    tokenizers: parameters.AnyTokenizers,
+    texts: parameters.Texts,
     *,
     pivot: Annotated[
         str | None,
@@ -58,8 +51,8 @@ def fairness(
             metavar="LANG",
         ),
     ] = None,
-    references: References = None,
-    language: Lang = None,
+    references: parameters.References = None,
+    language: parameters.Lang = None,
     reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
@@ -87,10 +80,12 @@ def fairness(
         ModtokError: texts are not line-aligned, or a file is missing, empty or damaged.
         UsageError: two texts in one language, or no text in the pivot language.
     """
-    texts, tokenizers = text_paths(texts), named(tokenizers)
+    texts, tokenizers = parameters.text_paths(texts), named(tokenizers)
     check_texts(texts)
     opened = open_named(tokenizers, progress)
-    reference_set = references_or_none(optional_path(references), tokenizers, opened, progress)
+    reference_set = references_or_none(
+        parameters.optional_path(references), tokenizers, opened, progress
+    )
     loaded = load_texts(
         texts,
         language=language,

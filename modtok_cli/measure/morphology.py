@@ -20,8 +20,7 @@ from pathlib import Path
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.modular.open import Tokenizer
-from modtok_cli.text.labels import by_label
-from modtok_cli.text.languages import canonical, label_of_path, normalize
+from modtok_cli.text.languages import by_label, canonical, label_of_path, normalize
 
 _SUFFIXES = (".tsv", ".csv")
 _FORMAT = "a line of a .tsv is 'talossa<TAB>talo|ssa'; a .csv has the columns full_word, pt1, rest"

@@ -9,15 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+from modtok_cli.base import parameters
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    AnyTokenizers,
-    FilePath,
-    Lang,
-    Texts,
-    optional_path,
-    text_paths,
-)
 from modtok_cli.base.parameters import References as ReferenceDirectory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
@@ -39,18 +32,18 @@ from modtok_cli.text.reading import Reading
 
 @public
 def nsl(
-    tokenizers: AnyTokenizers,
-    texts: Texts,
+    tokenizers: parameters.AnyTokenizers,
+    texts: parameters.Texts,
     *,
     references: ReferenceDirectory = None,
     morphemes: Annotated[
-        FilePath | None,
+        parameters.FilePath | None,
         Option(
             "File or directory with segmented words (LANG.tsv: word, tab, morphemes joined by |).",
             metavar="PATH",
         ),
     ] = None,
-    language: Lang = None,
+    language: parameters.Lang = None,
     reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
@@ -76,11 +69,11 @@ def nsl(
     Raises:
         ModtokError: a file is missing or damaged, or no language has a reference.
     """
-    texts, tokenizers = text_paths(texts), named(tokenizers)
+    texts, tokenizers = parameters.text_paths(texts), named(tokenizers)
     check_texts(texts)
     segmented = Morphemes(Path(morphemes), language) if morphemes is not None else None
     opened = open_named(tokenizers, progress)
-    reference_set = find_references(optional_path(references), tokenizers, opened)
+    reference_set = find_references(parameters.optional_path(references), tokenizers, opened)
     loaded = load_texts(
         texts,
         language=language,

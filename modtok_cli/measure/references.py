@@ -108,7 +108,7 @@ class References:
             )
         if language not in self._read:
             path, name = self._paths[language], reference_name(language)
-            if self._manifest is not None and name in self._manifest["files"]:
+            if self._manifest is not None and name in self._manifest.files:
                 data = read_checked(path.parent.parent, name, self._manifest)
             else:
                 data = read_file(path, factor=16)
@@ -149,9 +149,9 @@ def find_references(
         ModtokError: there are none, or only those of another tokenizer.
     """
     named = _named(directory, tokenizers)
-    found = References(named or WORKSPACE)
+    references = References(named or WORKSPACE)
     if named is None and is_modular(WORKSPACE.parent):
-        own = read_manifest(WORKSPACE.parent)["signature"]
+        own = read_manifest(WORKSPACE.parent).signature
         for name, parent in _parents(opened):
             if parent != own:
                 raise ModtokError(
@@ -160,7 +160,7 @@ def find_references(
                     remedy="name that one with -t DIR@fr, or the references to measure against "
                     "with --references DIR/references",
                 )
-    return found
+    return references
 
 
 def _named(directory: Path | None, tokenizers: Sequence[Spec]) -> Path | None:

@@ -16,8 +16,7 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.measure.references import References, identify
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounter, WordCounts, merge_counts
-from modtok_cli.text.labels import shortened, the_one
-from modtok_cli.text.languages import canonical, label_of_path, normalize
+from modtok_cli.text.languages import canonical, label_of_path, normalize, shortened, the_one
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading

@@ -6,22 +6,39 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from modtok_cli.base.errors import UsageError
+import numpy as np
+import orjson
+
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Langs, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.modular.adopted.restrict import restrict
+from modtok_cli.modular.encoding.external import External
 from modtok_cli.modular.open import (
     ModularSource,
     Tokenizer,
+    open_bytes,
     open_subset,
     open_tokenizer,
     subset_spec,
 )
+from modtok_cli.modular.segmenters.sentencepiece_file import (
+    NORMAL,
+    UNIGRAM,
+    kind_name,
+    read_model,
+    without_pieces,
+)
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.vocabulary import BYTE_NAMES
+from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.languages import optional_languages
+from modtok_cli.text.readers import read_batches
 from modtok_cli.text.reading import Reading
 
 
@@ -101,10 +118,8 @@ def extract(
     else:
         opened = open_tokenizer(subset_spec(tokenizer, chosen), progress=progress)
     if top_k is not None:
-        from modtok_cli.modular.frequent import Documents, most_frequent
-
-        documents = Documents(text_paths(on), reading, progress)
-        opened = most_frequent(opened, top_k, documents, None if path is None else path.suffix)
+        suffix = None if path is None else path.suffix
+        opened = most_frequent(opened, top_k, text_paths(on), suffix, reading, progress)
     if path is not None:
         write_bytes(path, content_of(opened, path.suffix))
     return opened
@@ -114,9 +129,112 @@ def content_of(tokenizer: Tokenizer, suffix: str | None = None) -> bytes:
     """The file of a tokenizer that `extract` gave; `suffix` selects the format."""
     if isinstance(tokenizer, Subtokenizer):
         return tokenizer.to_bytes(suffix or ".json")
-    from modtok_cli.modular.encoding.external import External
-    from modtok_cli.modular.frequent import check_suffix
-
     assert isinstance(tokenizer, External)
-    check_suffix(tokenizer, suffix)
+    _check_suffix(tokenizer, suffix)
     return tokenizer.content
+
+
+def _check_suffix(tokenizer: External, suffix: str | None) -> None:
+    """Refuse to write an external tokenizer in another format than its own."""
+    from modtok_cli.modular.formats.sentencepiece import SentencePieceTokenizer
+
+    is_model = isinstance(tokenizer, SentencePieceTokenizer)
+    if suffix is not None and is_model != (suffix == ".model"):
+        what = "external .model is only written as .model"
+        if not is_model:
+            what = "external tokenizer.json is only written as JSON"
+        remedy = f"-o x.{'model' if is_model else 'json'}"
+        raise UsageError(f"an {what}", where=tokenizer.name, remedy=remedy)
+
+
+def most_frequent(
+    tokenizer: Tokenizer,
+    k: int,
+    texts: Sequence[Path | str],
+    suffix: str | None,
+    reading: Reading,
+    progress: Progress,
+) -> Tokenizer:
+    """The tokenizer with the `k` tokens that it uses most in some texts.
+
+    The paper's alternative to modular training: any Unigram tokenizer gives a small one for a
+    language, but only with tokens that it already has. Only Unigram can lose single tokens; BPE
+    would lose merges that build other tokens. Special tokens and bytes are always kept and count
+    towards k. An external `.model` gives a `.model`, an external `tokenizer.json` a
+    `tokenizer.json`; `suffix` must agree.
+    """
+    from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
+    from modtok_cli.modular.formats.sentencepiece import SentencePieceTokenizer
+
+    name = tokenizer.name
+    if isinstance(tokenizer, Subtokenizer) and tokenizer.scores is not None:
+        splits = tokenizer.pretokenizer
+        words = count_corpus(texts, pretokenizer=splits, reading=reading, progress=progress)
+        always = np.arange(tokenizer.size) < len(tokenizer.vocabulary.specials) + 256
+        mask = frequent_mask(tokenizer.token_occurrences(words), tokenizer.scores, always, k)
+        return tokenizer.restricted(mask, {"top_k": k, "on": words.fingerprint()})
+    if not isinstance(tokenizer, SentencePieceTokenizer | LibraryTokenizer):
+        raise _not_unigram(name, "it is a BPE tokenizer")
+    _check_suffix(tokenizer, suffix)
+
+    def occurrences() -> Int64Array:
+        total = np.zeros(tokenizer.size, dtype=np.int64)
+        for path in texts:
+            for batch in read_batches(path, reading, progress=progress):
+                for ids in tokenizer.encode_batch([each.text.decode() for each in batch]):
+                    total += np.bincount(ids, minlength=len(total))
+        return total
+
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        model = read_model(tokenizer.content, name)
+        if model.model_type != UNIGRAM:
+            raise _not_unigram(name, f"it is of type '{kind_name(model.model_type)}'")
+        always = np.array(model.kinds) != NORMAL
+        mask = frequent_mask(occurrences(), np.array(model.scores), always, k)
+        return open_bytes(without_pieces(tokenizer.content, mask.tolist()), name, name)
+    document = orjson.loads(tokenizer.content)
+    if document["model"].get("type") != "Unigram":
+        raise _not_unigram(name, f"it is of type {document['model'].get('type') or 'BPE'}")
+    rows, unknown = document["model"]["vocab"], document["model"].get("unk_id")
+    added = {token["content"]: token["id"] for token in document.get("added_tokens") or []}
+    always = np.array([piece in added or piece in BYTE_NAMES for piece, _ in rows])
+    if unknown is not None:
+        always[unknown] = True
+    # Tokens that were added after the vocabulary are not pieces; they stay after it.
+    behind = sorted(index for index in added.values() if index >= len(rows))
+    scores = np.array([score for _, score in rows], dtype=np.float64)
+    mask = frequent_mask(occurrences()[: len(rows)], scores, always, k)
+    ids: Int32Array = np.array([*np.flatnonzero(mask), *behind], dtype=np.int32)
+    return open_bytes(orjson.dumps(restrict(document, ids, name)) + b"\n", name, name)
+
+
+def frequent_mask(counts: Int64Array, scores: Float64Array, always: BoolArray, k: int) -> BoolArray:
+    """Mask of the `k` tokens to keep, including those of `always`; (V,) bool.
+
+    Ordered by higher count, then higher score, then smaller id.
+    """
+    if k > len(counts):
+        raise UsageError(
+            f"the tokenizer has {len(counts):,} tokens, cannot keep {k:,}",
+            where="--top-k",
+            remedy=f"choose at most {len(counts):,}",
+        )
+    least = int(always.sum())
+    if k <= least:
+        raise UsageError(
+            f"{k:,} tokens are too few: {least:,} are bytes and special tokens",
+            where="--top-k",
+            remedy=f"choose more than {least:,}",
+        )
+    order = np.lexsort((np.arange(len(counts)), -scores, -counts, ~always))
+    mask = np.zeros(len(counts), dtype=np.bool_)
+    mask[order[:k]] = True
+    return mask
+
+
+def _not_unigram(spec: str, why: str) -> ModtokError:
+    return ModtokError(
+        f"expected a Unigram tokenizer: {why}",
+        where=spec,
+        remedy="extract languages from a modular tokenizer with --langs instead",
+    )

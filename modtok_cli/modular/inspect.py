@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
+from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import AnyTokenizer, Langs, Languages
@@ -194,60 +195,40 @@ def check_subsets(
         ModtokError: the directory is damaged.
     """
     modular = tokenizer if isinstance(tokenizer, ModularTokenizer) else load(tokenizer)
-    return check(modular, [language_list(each) for each in subsets], samples=samples)
-
-
-def check(
-    tokenizer: ModularTokenizer,
-    subsets: Iterable[Sequence[str]] = (),
-    *,
-    samples: int = 0,
-    seed: int = 0,
-) -> Report:
-    """Check that subsets are proper, and that every token is reached by encoding its own bytes.
-
-    Checks T, every single language, the given `subsets`, and `samples` random ones. A token is
-    reached if its bytes, taken as one word, encode to that token alone; special tokens are not
-    checked.
-    """
-    wanted = [tokenizer.languages, *((language,) for language in tokenizer.languages), *subsets]
-    random = np.random.default_rng(seed)
+    known = modular.languages
+    wanted = [known, *((language,) for language in known), *map(language_list, subsets)]
+    random = np.random.default_rng(0)
     for _ in range(samples):
-        size = int(random.integers(1, len(tokenizer.languages) + 1))
-        chosen = random.choice(len(tokenizer.languages), size=size, replace=False)
-        wanted.append(tuple(tokenizer.languages[i] for i in sorted(chosen)))
+        size = int(random.integers(1, len(known) + 1))
+        chosen = random.choice(len(known), size=size, replace=False)
+        wanted.append(tuple(known[i] for i in sorted(chosen)))
     checks: dict[tuple[str, ...], SubsetCheck] = {}
     for languages in wanted:
-        subset = tokenizer.subset(languages)
+        subset = modular.subset(languages)
         if subset.languages not in checks:
-            checks[subset.languages] = _check_subset(subset)
+            checks[subset.languages] = check_single(subset, subset.global_ids, subset.merge_ranks)
     return Report(tuple(checks.values()))
 
 
-def _check_subset(subset: Subtokenizer) -> SubsetCheck:
-    """As `check_single`, in the ids and ranks of T."""
-    check = check_single(subset)
-    return replace(
-        check,
-        improper=tuple(subset.merge_ranks[list(check.improper)].tolist()),
-        unreachable=tuple(subset.global_ids[list(check.unreachable)].tolist()),
-        unused=tuple(subset.global_ids[list(check.unused)].tolist()),
-    )
+def check_single(
+    tokenizer: Subtokenizer, ids: Int32Array | None = None, ranks: Int64Array | None = None
+) -> SubsetCheck:
+    """Check a single tokenizer, such as an extracted file; ids and ranks are its own, or those.
 
-
-def check_single(tokenizer: Subtokenizer) -> SubsetCheck:
-    """Check a single tokenizer, such as an extracted file, as `check` does a subset.
-
-    Ids and ranks are its own.
+    A token is reached if its bytes, taken as one word, encode to that token alone; special tokens
+    are not checked.
     """
     segmenter = tokenizer.segmenter
+    tokens = (segmenter.unreachable_tokens(), segmenter.unused_tokens())
+    merges = segmenter.improper_merges()
+    unreachable, unused = tokens if ids is None else (ids[each] for each in tokens)
     return SubsetCheck(
         tokenizer.languages,
         tokenizer.size,
         len(segmenter.merges),
-        tuple(segmenter.improper_merges().tolist()),
-        tuple(segmenter.unreachable_tokens().tolist()),
-        tuple(segmenter.unused_tokens().tolist()),
+        tuple((merges if ranks is None else ranks[merges]).tolist()),
+        tuple(unreachable.tolist()),
+        tuple(unused.tolist()),
     )
 
 

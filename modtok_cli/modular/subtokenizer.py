@@ -6,22 +6,21 @@ the front. Nothing is built when a subset is taken: tables for encoding come on 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.signature import digest
-from modtok_cli.modular.encoding.encoder import in_utf8, strings, utf8
+from modtok_cli.modular.encoding.encoder import in_utf8
 from modtok_cli.modular.formats import format_of
+from modtok_cli.modular.methods import TokenizerMethods
 from modtok_cli.modular.segmenters.interface import Segmenter
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from modtok_cli.modular.encoding.encoder import Encoder
 
 
-class Subtokenizer:
+class Subtokenizer(TokenizerMethods):
     """A segmenter with a name, languages and a parent.
 
     Attributes:
@@ -154,41 +153,9 @@ class Subtokenizer:
         """The compiled encoder; made on first use, in milliseconds."""
         return self.segmenter.encoder
 
-    def encode(self, text: str, *, specials: bool = False) -> Int32Array:
-        """Token ids of a text; shape (N,) int32.
-
-        A special token written in the text is plain text, unless `specials` is true.
-
-        Raises:
-            UsageError: the text is no string.
-            ModtokError: a lone surrogate in the text.
-        """
-        data = utf8(text)
-        if not (specials and self.vocabulary.specials):
-            return self.encoder.texts([data])[0]
-        # With a capturing group, re.split puts every special token at an odd index.
-        pieces = self._specials_pattern.split(text)
-        parts = [
-            np.array([self.vocabulary.specials.index(piece)], dtype=np.int32)
-            if i % 2
-            else self.encoder.texts([utf8(piece)])[0]
-            for i, piece in enumerate(pieces)
-        ]
-        return np.concatenate(parts)
-
-    @cached_property
-    def _specials_pattern(self) -> re.Pattern[str]:
-        longest_first = sorted(self.vocabulary.specials, key=lambda text: (-len(text), text))
-        return re.compile("(" + "|".join(map(re.escape, longest_first)) + ")")
-
-    def encode_batch(self, texts: Sequence[str], threads: int | None = None) -> list[Int32Array]:
-        """Token ids of each text, on `threads` threads (default: one a core).
-
-        Raises:
-            UsageError: one text instead of several, or one that is no string.
-            ModtokError: a lone surrogate in a text.
-        """
-        return self.encoder.texts(strings(texts), threads)
+    @property
+    def _plain(self) -> Segmenter:
+        return self.segmenter
 
     def encode_utf8(
         self, texts: Sequence[str | bytes], threads: int | None = None
@@ -216,18 +183,6 @@ class Subtokenizer:
     def forget_words(self) -> None:
         """Free the caches of words, for programs that hold hundreds of tokenizers."""
         self.segmenter.forget_words()
-
-    def decode(self, ids: npt.ArrayLike) -> str:
-        """Text of token ids; invalid UTF-8 becomes U+FFFD.
-
-        Raises:
-            ModtokError: an id outside the vocabulary.
-        """
-        return self.decode_bytes(ids).decode("utf-8", "replace")
-
-    def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
-        """Bytes of token ids; special tokens give their text."""
-        return self.vocabulary.decode_bytes(ids)
 
     def token_lengths(self, counts: WordCounts) -> Int64Array:
         """Number of tokens of each unique word; shape (W,) int64.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
@@ -21,26 +21,27 @@ from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Arr
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.learn.merges import LearnedMerges
+from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular import directory as directories
 from modtok_cli.modular.directory import pack
-from modtok_cli.modular.manifest import Corpus, corpora
+from modtok_cli.modular.manifest import Corpus
+from modtok_cli.modular.methods import TokenizerMethods
 from modtok_cli.modular.segmenters.fewest_tokens import ModularFewestTokens
-from modtok_cli.modular.segmenters.interface import ModularSegmenter, union
+from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter, union
 from modtok_cli.modular.segmenters.merges import ModularMerges
 from modtok_cli.modular.segmenters.unigram import ModularUnigram, clamp_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.validate import check_languages
 from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
-from modtok_cli.text.labels import matching
-from modtok_cli.text.languages import language_list, normalize
+from modtok_cli.text.languages import language_list, matching, normalize
 from modtok_cli.text.pretokenizer import BPE, PHRASES, UNIGRAM, PreTokenizer
 
-if TYPE_CHECKING:
-    from modtok_cli.learn.pieces import LearnedPieces
+# Subsets whose tables `encode` keeps.
+_RECENT = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ModularTokenizer:
+class ModularTokenizer(TokenizerMethods):
     """T with its membership; immutable: it is validated when made, and its arrays are locked.
 
     Attributes:
@@ -79,7 +80,7 @@ class ModularTokenizer:
     @classmethod
     def from_learned(
         cls,
-        learned: LearnedMerges,
+        learned: LearnedMerges | LearnedPieces,
         *,
         algorithm: str,
         k: int,
@@ -88,48 +89,31 @@ class ModularTokenizer:
         corpora: Mapping[str, Corpus] | None = None,
         token_counts: Sequence[Int64Array] | None = None,
     ) -> ModularTokenizer:
-        """From the result of learning; with `token_counts` it segments into fewest tokens.
+        """From the result of learning.
+
+        Merges are of a pre-tokenizer; with `token_counts` they segment into fewest tokens.
 
         Raises:
-            ModtokError: the merges are not proper.
+            ModtokError: the merges are not proper, or a piece is not valid.
         """
-        vocabulary = Vocabulary(learned.specials, learned.token_data, learned.token_offsets)
-        rules = (vocabulary, pretokenizer, learned.merges, learned.merge_membership)
+        tokens = (learned.specials, learned.token_data, learned.token_offsets)
+        segmenter: ModularSegmenter
+        if isinstance(learned, LearnedPieces):
+            scores = clamp_bytes(learned.scores, len(learned.specials))
+            pieces = PieceVocabulary(*tokens)
+            segmenter = ModularUnigram(pieces, UNIGRAM, scores, len(learned.languages))
+        else:
+            vocabulary = Vocabulary(*tokens)
+            rules = (vocabulary, pretokenizer, learned.merges, learned.merge_membership)
+            if token_counts is None:
+                segmenter = ModularMerges(*rules)
+            else:
+                segmenter = ModularFewestTokens(*rules, token_counts)
         return cls(
             algorithm=algorithm,
             languages=learned.languages,
             k=k,
-            segmenter=ModularMerges(*rules)
-            if token_counts is None
-            else ModularFewestTokens(*rules, token_counts),
-            token_membership=learned.token_membership,
-            settings=dict(settings or {}),
-            corpora=dict(corpora or {}),
-            where="the learned tokenizer",
-        )
-
-    @classmethod
-    def from_pieces(
-        cls,
-        learned: LearnedPieces,
-        *,
-        algorithm: str,
-        k: int,
-        settings: Mapping[str, Any] | None = None,
-        corpora: Mapping[str, Corpus] | None = None,
-    ) -> ModularTokenizer:
-        """From the result of Unigram learning.
-
-        Raises:
-            ModtokError: a piece is not valid; see `validate.check_pieces`.
-        """
-        vocabulary = PieceVocabulary(learned.specials, learned.token_data, learned.token_offsets)
-        scores = clamp_bytes(learned.scores, len(learned.specials))
-        return cls(
-            algorithm=algorithm,
-            languages=learned.languages,
-            k=k,
-            segmenter=ModularUnigram(vocabulary, UNIGRAM, scores, len(learned.languages)),
+            segmenter=segmenter,
             token_membership=learned.token_membership,
             settings=dict(settings or {}),
             corpora=dict(corpora or {}),
@@ -212,6 +196,56 @@ class ModularTokenizer:
             *self.segmenter.digest(),
         )
 
+    def encode(
+        self,
+        text: str,
+        *,
+        languages: str | Iterable[str] | None = None,
+        specials: bool = False,
+        max_length: int | None = None,
+    ) -> Int32Array:
+        """As `subset(languages).encode`, in ids of T, so that `decode` takes those of any subset.
+
+        `languages`: as in `subset`; None for T.
+        """
+        tokenizer = self._recent(languages)
+        return tokenizer.global_ids[
+            tokenizer.encode(text, specials=specials, max_length=max_length)
+        ]
+
+    def encode_batch(
+        self,
+        texts: Sequence[str],
+        threads: int | None = None,
+        *,
+        languages: str | Iterable[str] | None = None,
+        max_length: int | None = None,
+    ) -> list[Int32Array]:
+        """As `subset(languages).encode_batch`, in ids of T; see `encode`."""
+        tokenizer = self._recent(languages)
+        batch = tokenizer.encode_batch(texts, threads, max_length=max_length)
+        return [tokenizer.global_ids[ids] for ids in batch]
+
+    @property
+    def _plain(self) -> Segmenter:
+        return self._recent(None).segmenter
+
+    def _recent(self, languages: str | Iterable[str] | None) -> Subtokenizer:
+        """The subset of these languages; the last few keep their tables."""
+        key = None if languages is None else tuple(places(self.languages, languages))
+        tokenizer = self._subsets.pop(key, None)
+        if tokenizer is None:
+            names = None if key is None else [self.languages[i] for i in key]
+            tokenizer = self.full() if names is None else self.subset(names)
+        self._subsets[key] = tokenizer
+        if len(self._subsets) > _RECENT:
+            del self._subsets[next(iter(self._subsets))]
+        return tokenizer
+
+    @cached_property
+    def _subsets(self) -> dict[tuple[int, ...] | None, Subtokenizer]:
+        return {}
+
     def subset(self, languages: str | Iterable[str], name: str | None = None) -> Subtokenizer:
         """The tokenizer of a set of languages: V_S = ∪ V_i, M_S = ∪ M_i, in T's order.
 
@@ -260,19 +294,19 @@ class ModularTokenizer:
         Raises:
             ModtokError: a file is missing, damaged or changed by hand; names it and the field.
         """
-        contents = directories.read(Path(directory))
-        manifest = contents.manifest
+        stored = directories.read(Path(directory))
+        manifest = stored.manifest
         tokenizer = cls(
-            algorithm=manifest["algorithm"],
-            languages=tuple(row["language"] for row in manifest["languages"]),
-            k=manifest["k"],
-            segmenter=contents.segmenter,
-            token_membership=contents.token_membership,
-            settings=manifest["settings"],
-            corpora=corpora(manifest),
+            algorithm=manifest.algorithm,
+            languages=tuple(row.language for row in manifest.languages),
+            k=manifest.k,
+            segmenter=stored.segmenter(),
+            token_membership=stored.token_members,
+            settings=manifest.settings,
+            corpora={row.language: row.corpus for row in manifest.languages if row.corpus},
             where=str(directory),
         )
-        contents.verify(tokenizer)
+        stored.verify(tokenizer)
         return tokenizer
 
     def __repr__(self) -> str:

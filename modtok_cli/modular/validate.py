@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,8 +21,9 @@ from modtok_cli.base.arrays import (
     UInt8Array,
     UInt64Array,
 )
-from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.vocabulary import BYTE_ORDER, PieceVocabulary, Vocabulary, gather
+from modtok_cli.modular.vocabulary import BYTE_ORDER, PieceVocabulary, Vocabulary, broken, gather
+
+AnyName = TypeVar("AnyName", str, bytes)
 
 # What the pre-tokenizer `unigram` tells apart: 1 space, 2 digit, 3 other ASCII white space.
 _BYTE_KINDS = np.zeros(256, dtype=np.uint8)
@@ -34,27 +35,31 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 def check_languages(languages: Sequence[str], where: str) -> None:
     """At least one language, each once, each a name that a file may have."""
     if not languages or len(set(languages)) != len(languages):
-        raise _broken(where, "languages", "is empty or has a language twice")
+        raise broken(where, "languages", "is empty or has a language twice")
     for language in languages:
         if not _LANGUAGE.fullmatch(language):
-            raise _broken(where, "languages", f"'{language}' is not a valid language name")
+            raise broken(where, "languages", f"'{language}' is not a valid language name")
 
 
 def check_vocabulary(vocabulary: Vocabulary, where: str) -> None:
     """Special tokens, then the 256 bytes in order, every spelling different."""
+    _check_bytes(vocabulary, where)
+    if not vocabulary.distinct:
+        _check_distinct(vocabulary, where)
+
+
+def _check_bytes(vocabulary: Vocabulary, where: str) -> None:
     first = len(vocabulary.specials)
     if len(vocabulary) < first + 256:
-        raise _broken(where, "vocabulary", f"{len(vocabulary)} tokens cannot hold the 256 bytes")
+        raise broken(where, "vocabulary", f"{len(vocabulary)} tokens cannot hold the 256 bytes")
     if (vocabulary.lengths < 1).any():
-        raise _broken(where, "vocabulary", "a token is empty")
+        raise broken(where, "vocabulary", "a token is empty")
     start = vocabulary.offsets[first]
     singles = vocabulary.lengths[first : first + 256]
     if (singles != 1).any() or (vocabulary.data[start : start + 256] != BYTE_ORDER).any():
-        raise _broken(
+        raise broken(
             where, "vocabulary", f"tokens {first} to {first + 255} are not the 256 bytes in order"
         )
-    if not vocabulary.distinct:
-        _check_distinct(vocabulary, where)
 
 
 def _check_distinct(vocabulary: Vocabulary, where: str) -> None:
@@ -63,11 +68,17 @@ def _check_distinct(vocabulary: Vocabulary, where: str) -> None:
         hashes = np.sort(_hashes(vocabulary))
         if (hashes[1:] != hashes[:-1]).all():
             return
-    names = vocabulary.spellings()
-    if len(set(names)) != len(names):
-        seen: set[str] = set()
-        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise _broken(where, "vocabulary", f"two tokens are spelled '{twice}'")
+    twice = _twice(vocabulary.spellings())
+    if twice is not None:
+        raise broken(where, "vocabulary", f"two tokens are spelled '{twice}'")
+
+
+def _twice(names: Sequence[AnyName]) -> AnyName | None:
+    """The first name that is there before; None if all differ."""
+    if len(set(names)) == len(names):
+        return None
+    seen: set[AnyName] = set()
+    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
 
 
 def _hashes(vocabulary: Vocabulary) -> UInt64Array:
@@ -83,15 +94,15 @@ def check_merges(vocabulary: Vocabulary, merges: Int32Array, where: str) -> None
     """Ids in range, results the concatenation of their parts, no pair twice, parts first."""
     base = len(vocabulary.specials) + 256
     if merges.ndim != 2 or merges.shape[1] != 3:
-        raise _broken(where, "merges", f"shape {merges.shape}, expected (M, 3)")
+        raise broken(where, "merges", f"shape {merges.shape}, expected (M, 3)")
     if len(merges) == 0:
         if len(vocabulary) > base:
-            raise _broken(where, "merges", f"none makes token {base}")
+            raise broken(where, "merges", f"none makes token {base}")
         return
     outside = (merges < len(vocabulary.specials)) | (merges >= len(vocabulary))
     outside[:, 2] |= merges[:, 2] < base
     if outside.any():
-        raise _broken(
+        raise broken(
             where, "merges", f"merge {_first(outside.any(axis=1))} contains an unknown token id"
         )
     lengths = vocabulary.lengths[merges]
@@ -103,24 +114,24 @@ def check_merges(vocabulary: Vocabulary, merges: Int32Array, where: str) -> None
             byte = _first(parts != whole)
             wrong[np.searchsorted(ends, byte, side="right") - 1] = True
     if wrong.any():
-        raise _broken(where, "merges", f"merge {_first(wrong)} does not give its result")
+        raise broken(where, "merges", f"merge {_first(wrong)} does not give its result")
     pairs = merges[:, 0].astype(np.int64) << 32 | merges[:, 1]
     ordered = np.sort(pairs)  # ten times as fast as numpy.unique, which hashes
     if (ordered[1:] == ordered[:-1]).any():
         order = np.argsort(pairs, kind="stable")
         again = order[1:][np.diff(pairs[order]) == 0]
-        raise _broken(
+        raise broken(
             where, "merges", f"merge {int(again.min())} repeats the pair of an earlier merge"
         )
     basic = np.arange(len(vocabulary)) < base
     late = improper_merges(merges, np.arange(len(merges)), basic)
     if len(late):
-        raise _broken(where, "merges", f"merge {late[0]} joins a token that is not made before it")
+        raise broken(where, "merges", f"merge {late[0]} joins a token that is not made before it")
     made = np.zeros(len(vocabulary), dtype=np.bool_)
     made[:base] = True
     made[merges[:, 2]] = True
     if not made.all():
-        raise _broken(where, "merges", f"none makes token {_first(~made)}")
+        raise broken(where, "merges", f"none makes token {_first(~made)}")
 
 
 def improper_merges(merges: Int32Array, chosen: Int64Array, basic: BoolArray) -> Int64Array:
@@ -144,7 +155,7 @@ def check_token_membership(
     _check_rows(members, (len(vocabulary), len(languages)), "token_membership", where)
     if not members[:base].all():
         row = _first(~members[:base].all(axis=1))
-        raise _broken(where, "token_membership", f"token {row} is not in every language")
+        raise broken(where, "token_membership", f"token {row} is not in every language")
 
 
 def check_merge_membership(
@@ -168,12 +179,12 @@ def check_merge_membership(
         outside = ~members[merges[chosen], column]
         if outside.any():
             rank = chosen[_first(outside.any(axis=1))]
-            raise _broken(
+            raise broken(
                 where, "merge_membership", f"merge {rank} is in '{language}', a token of it is not"
             )
         late = improper_merges(merges, chosen, basic)
         if len(late):
-            raise _broken(
+            raise broken(
                 where,
                 "merge_membership",
                 f"'{language}' has merge {late[0]} but no earlier merge for a part of it",
@@ -183,7 +194,7 @@ def check_merge_membership(
         made[merges[chosen, 2]] = True
         lacking = members[:, column] & ~made
         if lacking.any():
-            raise _broken(
+            raise broken(
                 where,
                 "token_membership",
                 f"'{language}' has token {_first(lacking)} but no merge that makes it",
@@ -197,36 +208,29 @@ def check_pieces(vocabulary: Vocabulary, scores: Float64Array | None, where: str
     characters, none crosses a word boundary of the pre-tokenizer; scores finite.
     """
     if not isinstance(vocabulary, PieceVocabulary):
-        raise _broken(where, "vocabulary", "is not a vocabulary of pieces")
+        raise broken(where, "vocabulary", "is not a vocabulary of pieces")
     first = vocabulary.first
     if len(vocabulary) <= first:
-        raise _broken(where, "vocabulary", "has no pieces")
+        raise broken(where, "vocabulary", "has no pieces")
     if not vocabulary.specials:
-        raise _broken(where, "specials", "no special token for unknown characters")
-    if (vocabulary.lengths < 1).any():
-        raise _broken(where, "vocabulary", "a token is empty")
-    at = vocabulary.offsets[first - 256]
-    single = (vocabulary.lengths[first - 256 : first] == 1).all()
-    if not single or (vocabulary.data[at : at + 256] != BYTE_ORDER).any():
-        raise _broken(where, "vocabulary", "the 256 bytes do not follow the special tokens")
+        raise broken(where, "specials", "no special token for unknown characters")
+    _check_bytes(vocabulary, where)
     data, starts = vocabulary.data, vocabulary.offsets[first:-1]
     try:
         data[vocabulary.offsets[first] :].tobytes().decode()
     except UnicodeDecodeError as error:
-        raise _broken(where, "vocabulary", "a piece is not UTF-8") from error
+        raise broken(where, "vocabulary", "a piece is not UTF-8") from error
     if ((data[starts] & 0xC0) == 0x80).any():
-        raise _broken(where, "vocabulary", "a piece begins within a character")
+        raise broken(where, "vocabulary", "a piece begins within a character")
     crossing = _crossing(data, vocabulary.offsets, first)
     if crossing is not None:
         text = vocabulary.token_bytes(crossing).decode()
-        raise _broken(where, "vocabulary", f"piece {text!r} crosses a word boundary")
-    names = vocabulary.tokens()[first:]
-    if len(set(names)) != len(names):
-        seen: set[bytes] = set()
-        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise _broken(where, "vocabulary", f"the piece {twice.decode()!r} occurs twice")
+        raise broken(where, "vocabulary", f"piece {text!r} crosses a word boundary")
+    twice = _twice(vocabulary.tokens()[first:])
+    if twice is not None:
+        raise broken(where, "vocabulary", f"the piece {twice.decode()!r} occurs twice")
     if scores is None or scores.shape != (len(vocabulary),) or not np.isfinite(scores).all():
-        raise _broken(where, "scores", "not a finite number for every token")
+        raise broken(where, "scores", "not a finite number for every token")
 
 
 def _crossing(data: UInt8Array, offsets: Int64Array, first: int) -> int | None:
@@ -247,16 +251,12 @@ def _crossing(data: UInt8Array, offsets: Int64Array, first: int) -> int | None:
 def _check_rows(mask: BoolArray, shape: tuple[int, int], name: str, where: str) -> None:
     """The shape, and that every row belongs to a language."""
     if mask.shape != shape:
-        raise _broken(where, name, f"shape {mask.shape}, expected {shape}")
+        raise broken(where, name, f"shape {mask.shape}, expected {shape}")
     if not mask.any(axis=1).all():
         row = _first(~mask.any(axis=1))
-        raise _broken(where, name, f"row {row} belongs to no language")
+        raise broken(where, name, f"row {row} belongs to no language")
 
 
 def _first(mask: Any) -> int:
     """Index of the first true entry of a (N,) bool array."""
     return int(np.argmax(mask))
-
-
-def _broken(where: str, name: str, what: str) -> ModtokError:
-    return ModtokError(f"field '{name}': {what}", where=where)

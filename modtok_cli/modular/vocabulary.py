@@ -32,6 +32,11 @@ class Unsuited(ModtokError):
     """A file that our encoder cannot run; of another program's files, the library may."""
 
 
+def broken(where: str, name: str, what: str) -> ModtokError:
+    """The error of an invalid field."""
+    return ModtokError(f"field '{name}': {what}", where=where)
+
+
 # The 188 printable bytes are their own spelling; the other 68 take U+0100 and following, ascending.
 _PRINTABLE = 188
 BYTE_ORDER = np.array(byte_order(), dtype=np.uint8)

@@ -13,8 +13,7 @@ from statistics import fmean, quantiles
 
 from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Spread
 from modtok_cli.reports.tables import Table
-from modtok_cli.text.labels import split_pair
-from modtok_cli.text.language_names import language_name
+from modtok_cli.text.languages import language_name, split_pair
 
 SQUEEZED = 3.0
 """The range is this many times that of the lower three quarters, and the ratio of its ends."""

@@ -22,6 +22,7 @@ from modtok_cli.construct.request import DEFAULT_SPECIALS
 from modtok_cli.measure.texts import check_texts, load_texts
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.studies.rows import Row
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.languages import optional_languages
@@ -57,14 +58,21 @@ class Bench:
         """Languages, alphabetical."""
         return list(self.counts)
 
-    def nsl(self, language: str, tokens: int) -> float:
-        """Tokens relative to the language's own tokenizer."""
-        return tokens / self.reference_tokens[language]
-
     def tokens(self, tokenizer: Subtokenizer, language: str) -> int:
         """Number of tokens of a language's test text."""
         words = self.texts[language]
         return int(tokenizer.token_lengths(words) @ words.counts)
+
+    def row(self, tokenizer: Subtokenizer, language: str, size: int | None = None) -> Row:
+        """What every study measures of a tokenizer on a language; `size` in place of its own."""
+        tokens = self.tokens(tokenizer, language)
+        return {
+            "language": language,
+            "size": tokenizer.size if size is None else size,
+            "tokens": tokens,
+            "reference_tokens": self.reference_tokens[language],
+            "nsl": tokens / self.reference_tokens[language],
+        }
 
     def fingerprints(self) -> dict[str, list[str]]:
         """Fingerprints of training and test words of each language."""

@@ -107,19 +107,8 @@ def _measure(bench: Bench, reference_k: int, progress: Progress) -> list[Row]:
         if bench.k <= reference_k:
             measured["monolingual"] = first_tokens(bench.references[language], bench.k)
         for name, used in measured.items():
-            tokens = bench.tokens(used, language)
-            rows.append(
-                {
-                    "k": bench.k,
-                    "reference_k": reference_k,
-                    "tokenizer": name,
-                    "language": language,
-                    "size": used.size,
-                    "tokens": tokens,
-                    "reference_tokens": bench.reference_tokens[language],
-                    "nsl": bench.nsl(language, tokens),
-                }
-            )
+            facts = {"k": bench.k, "reference_k": reference_k, "tokenizer": name}
+            rows.append({**facts, **bench.row(used, language)})
     return rows
 
 

@@ -132,11 +132,8 @@ def _sequential(
     with progress.task("extracting unions", total=len(sets), unit="sets") as task:
         for members in sets:
             union = tokenizer.subset(members)
-            rows += [
-                _row(bench, members, "sequential", index, language, union.size,
-                     bench.tokens(union, language))
-                for language in members
-            ]  # fmt: skip
+            facts = _facts(members, "sequential", index)
+            rows += [{**facts, **bench.row(union, language)} for language in members]
             task.advance(1)
     return rows
 
@@ -158,31 +155,10 @@ class _Concatenator:
         for order in permutations(members):
             merges = self._pool.merges([self._place[language] for language in order])
             tokenizer = Subtokenizer(Merges(self._vocabulary, BPE, np.asarray(merges)))
-            rows += [
-                _row(self._bench, members, "concatenated", list(order), language, size,
-                     self._bench.tokens(tokenizer, language))
-                for language in members
-            ]  # fmt: skip
+            facts = _facts(members, "concatenated", list(order))
+            rows += [{**facts, **self._bench.row(tokenizer, each, size)} for each in members]
         return rows
 
 
-def _row(
-    bench: Bench,
-    members: Sequence[str],
-    method: str,
-    order: object,
-    language: str,
-    size: int,
-    tokens: int,
-) -> Row:
-    return {
-        "n": len(members),
-        "languages": list(members),
-        "method": method,
-        "order": order,
-        "language": language,
-        "size": size,
-        "tokens": tokens,
-        "reference_tokens": bench.reference_tokens[language],
-        "nsl": bench.nsl(language, tokens),
-    }
+def _facts(members: Sequence[str], method: str, order: object) -> Row:
+    return {"n": len(members), "languages": list(members), "method": method, "order": order}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Data, Force, Langs, OutputFile, Texts, Threads
@@ -96,7 +96,7 @@ def _measure(
     for name, of in (("T", None), ("extracted", tokenizer)):
         for language in bench.languages:
             used = full if of is None else of.subset([language])
-            rows.append(_row(bench, name, language, used.size, bench.tokens(used, language)))
+            rows.append({"tokenizer": name, **bench.row(used, language)})
     return [{"order": index, "languages": list(order), **row} for row in rows]
 
 
@@ -105,18 +105,6 @@ def _joint(bench: Bench, size: int, progress: Progress) -> list[Row]:
     learned = learn_bpe(words, size, bench.specials, languages=bench.languages, progress=progress)
     tokenizer = ModularTokenizer.from_learned(learned, algorithm="bpe", k=size).full()
     return [
-        {"order": None, **_row(bench, "joint", language, tokenizer.size, tokens)}
+        {"order": None, "tokenizer": "joint", **bench.row(tokenizer, language)}
         for language in bench.languages
-        for tokens in [bench.tokens(tokenizer, language)]
     ]
-
-
-def _row(bench: Bench, name: str, language: str, size: int, tokens: int) -> dict[str, Any]:
-    return {
-        "tokenizer": name,
-        "language": language,
-        "size": size,
-        "tokens": tokens,
-        "reference_tokens": bench.reference_tokens[language],
-        "nsl": bench.nsl(language, tokens),
-    }

@@ -103,8 +103,9 @@ def study_sampling(
         A row per regime, p, seed, inference vocabulary and language.
 
     Examples:
+        >>> few = {"steps": 2, "seq_length": 64, "batch_size": 4}
         >>> rows = modtok.study_sampling(
-        ...     regimes=["none"], steps=2, langs="en,fi", samples=1, runs="sampled"
+        ...     regimes=["none"], langs="en,fi", samples=1, runs="sampled", **few
         ... )
         >>> sorted({row["inference"] for row in rows})
         ['en+lang', 'full', 'lang']

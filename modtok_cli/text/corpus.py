@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -20,16 +21,17 @@ from modtok_cli.text.readers import read_line_batches, read_spans
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance, display
 from modtok_cli.text.table_files import (
+    MEMORY,
     SUFFIX,
     Header,
     Source,
     is_table,
     load_counts,
+    merge_files,
     read_header,
     save_counts,
     sources_of,
 )
-from modtok_cli.text.table_merging import MEMORY, merge_files
 from modtok_cli.text.workspace import files_in, language_files
 
 
@@ -102,7 +104,6 @@ def write_counts(
     *,
     data: Path = Path("data"),
     output: Path = Path("counts"),
-    pretokenizer: PreTokenizer = BPE,
     reading: Reading = Reading(),
     threads: int | None = None,
     memory: int | None = None,
@@ -113,44 +114,30 @@ def write_counts(
 
     A table made from the same files (name, size and time) is kept, with a note, unless
     `force`. Each table is written atomically when it is complete, so a stopped run resumes.
-    `memory`: bytes of the tables of words of all threads (`bounded_count`).
+    `memory`: bytes of the tables of words of all threads (`count_into`).
     """
     files = language_files(data, languages, reading, progress=progress)
-    for language, paths in files.items():
-        place = output / f"{language}{SUFFIX}"
-        if any(path.resolve() == place.resolve() for path in paths):
-            raise UsageError(
-                "would overwrite its own input", where=str(place), remedy="pass --output"
-            )
-    rows: dict[str, dict[str, object]] = {}
-    waiting = []
-    for language, paths in files.items():
-        place = output / f"{language}{SUFFIX}"
-        header = None if force else _finished(place, paths, pretokenizer, reading)
-        if header:
-            rows[language] = _row(header, place, unchanged=True)
-        else:
-            waiting.append(language)
+    places = tables_of(files, output)
+    headers = {}
+    if not force:
+        headers = {name: finished(places[name], paths, reading) for name, paths in files.items()}
+    rows = {name: row_of(each, places[name], True) for name, each in headers.items() if each}
     if rows:
         done = ", ".join(sorted(rows))
         progress.note(f"{output}: counted already and unchanged: {done} (--force counts again)")
-
+    waiting = [language for language in files if language not in rows]
     workers = min(threads or os.cpu_count() or 1, len(waiting)) or 1
 
     def count(language: str, advance: Advance) -> None:
-        paths, place = files[language], output / f"{language}{SUFFIX}"
-        sources = sources_of(
-            paths
-        )  # before reading: a file that changes meanwhile is counted again
+        paths, place = files[language], places[language]
         header = count_into(
             place,
             language,
             paths,
-            pretokenizer,
             reading.of(language),
-            sources,
-            progress,
-            advance,
+            sources_of(paths),  # before reading: a file that changes meanwhile is counted again
+            progress=progress,
+            advance=advance,
             memory=memory and memory // workers,
             recorded=reading,
         )
@@ -160,7 +147,7 @@ def write_counts(
                 where=", ".join(map(str, paths)),
                 remedy="add text, or leave the language out",
             )
-        rows[language] = _row(header, place, unchanged=False)
+        rows[language] = row_of(header, place, False)
 
     read_each(
         count,
@@ -173,7 +160,19 @@ def write_counts(
     return [rows[language] for language in sorted(rows)]
 
 
-def _row(header: Header, place: Path, *, unchanged: bool) -> dict[str, object]:
+def tables_of(files: Mapping[str, Sequence[Path]], output: Path) -> dict[str, Path]:
+    """Where the table of each language is written, which is not a file to count."""
+    places = {language: output / f"{language}{SUFFIX}" for language in files}
+    for language, place in places.items():
+        if any(path.resolve() == place.resolve() for path in files[language]):
+            raise UsageError(
+                "would overwrite its own input", where=str(place), remedy="pass --output"
+            )
+    return places
+
+
+def row_of(header: Header, place: Path, unchanged: bool) -> dict[str, object]:
+    """What `corpus count` prints of a table."""
     return {
         "language": header.language,
         **vars(header.size),
@@ -184,9 +183,7 @@ def _row(header: Header, place: Path, *, unchanged: bool) -> dict[str, object]:
     }
 
 
-def _finished(
-    place: Path, paths: Sequence[Path], pretokenizer: PreTokenizer, reading: Reading
-) -> Header | None:
+def finished(place: Path, paths: Sequence[Path], reading: Reading) -> Header | None:
     """The header of the table at `place` if it was counted from these files, this way."""
     if not place.exists():
         return None
@@ -195,7 +192,7 @@ def _finished(
     except ModtokError:
         return None  # damaged, or of an older format: counted again
     same = (header.pretokenizer, header.reading, header.sources) == (
-        pretokenizer.name,
+        BPE.name,
         reading,
         sources_of(paths),
     )
@@ -274,12 +271,11 @@ def count_into(
     output: Path,
     language: str,
     files: Sequence[Path],
-    pretokenizer: PreTokenizer,
     reading: Reading,
     sources: Sequence[Source],
-    progress: Progress,
-    advance: Advance | None,
     *,
+    progress: Progress = SILENT,
+    advance: Advance | None = None,
     memory: int | None = None,
     recorded: Reading | None = None,
     may_be_empty: bool | None = None,
@@ -293,19 +289,11 @@ def count_into(
     said = recorded or reading
     if may_be_empty is None:
         may_be_empty = len(files) > 1
-    if memory is None:
-        table = count_files(
-            files, pretokenizer, reading, progress, advance, may_be_empty=may_be_empty
-        )
-        if not len(table):
-            return None
-        save_counts(table, output, language, sources, said)
-        return read_header(output)
-    with scratch_beside(output) as scratch:
-        parts = [Path(file) for file in files if Path(file).suffix == SUFFIX]
-        texts = [file for file in files if Path(file).suffix != SUFFIX]
+    with nullcontext(output) if memory is None else scratch_beside(output) as scratch:
+        parts = [] if memory is None else [file for file in files if file.suffix == SUFFIX]
+        texts = [file for file in files if file not in parts]
         for path in parts:
-            check_pattern(path, read_header(path).pretokenizer, pretokenizer)
+            check_pattern(path, read_header(path).pretokenizer, BPE)
             if advance:
                 advance(path.stat().st_size)
 
@@ -313,16 +301,17 @@ def count_into(
             parts.append(scratch / f"{len(parts):05d}{SUFFIX}")
             save_counts(table, parts[-1], language)
 
+        most = (memory or 0) // _COPIES
         if texts:
             table = count_files(
                 texts,
-                pretokenizer,
+                BPE,
                 reading,
                 progress,
                 advance,
                 may_be_empty=may_be_empty,
-                most=memory // _COPIES,
-                spill=spill,
+                most=most,
+                spill=spill if memory else None,
             )
             if not parts:
                 if len(table):
@@ -330,8 +319,7 @@ def count_into(
                 return read_header(output) if len(table) else None
             spill(table)
             del table
-        window = min(MEMORY, memory // _COPIES)
-        header = merge_files(parts, output, language, scratch, sources, said, window)
+        header = merge_files(parts, output, language, scratch, sources, said, min(MEMORY, most))
     if not header.unique:
         output.unlink()
         return None

@@ -1,55 +1,38 @@
 """Labels of text: languages by their codes, `code`, `math`, and private labels such as `x-law`.
 
 A language is named by its ISO 639-1 code where it has one, else by its ISO 639-3 code:
-`fra_Latn`, `fra`, `fre` and `fr-FR` are all French, `fr`. `text.labels` tells where scripts and
-regions count.
+`fra_Latn`, `fra`, `fre` and `fr-FR` are all French, `fr`.
+
+Scripts and regions count where they tell labels apart. A workspace with `zho_Hans.txt` and
+`zho_Hant.txt` has the labels `zh-Hans` and `zh-Hant`; one with only one of them has `zh`. A name
+finds a label that it does not contradict: `fra_Latn` and `fr-CA` find `fr`, `zho_Hant` finds
+`zh-Hant`, and `zh` finds `zh-Hans` and `zh-Hant`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path, PurePath
+from typing import TypeVar
 
 from modtok_cli.base.errors import UsageError
 
-# ISO 639-1 code, its ISO 639-3 code, and where there is one its older 639-2/B code. Members
-# of a macrolanguage that corpora name instead of it (Swahili as swh, Nepali as npi, Latvian
-# as lvs, Estonian as ekk, Persian as pes, ...) follow a colon.
-_CODES = """
-aa aar; ab abk; ae ave; af afr; ak aka :fat; am amh; an arg; ar ara :arb; as asm; av ava
-ay aym :ayr; az aze :azj; ba bak; be bel; bg bul; bi bis; bm bam; bn ben; bo bod tib; br bre
-bs bos; ca cat; ce che; ch cha; co cos; cr cre; cs ces cze; cu chu; cv chv; cy cym wel; da dan
-de deu ger; dv div; dz dzo; ee ewe; el ell gre; en eng; eo epo; es spa; et est :ekk; eu eus baq
-fa fas per :pes; ff ful :fuv; fi fin; fj fij; fo fao; fr fra fre; fy fry; ga gle; gd gla; gl glg
-gn grn :gug; gu guj; gv glv; ha hau; he heb; hi hin; ho hmo; hr hrv; ht hat; hu hun; hy hye arm
-hz her; ia ina; id ind; ie ile; ig ibo; ii iii; ik ipk; io ido; is isl ice; it ita; iu iku :ike
-ja jpn; jv jav; ka kat geo; kg kon; ki kik; kj kua; kk kaz; kl kal; km khm; kn kan; ko kor
-kr kau :knc; ks kas; ku kur :kmr; kv kom :kpv; kw cor; ky kir; la lat; lb ltz; lg lug; li lim
-ln lin; lo lao; lt lit; lu lub; lv lav :lvs; mg mlg :plt; mh mah; mi mri mao; mk mkd mac; ml mal
-mn mon :khk; mr mar; ms msa may :zsm; mt mlt; my mya bur; na nau; nb nob; nd nde; ne nep :npi
-ng ndo; nl nld dut; nn nno; no nor; nr nbl; nv nav; ny nya; oc oci; oj oji; om orm :gaz
-or ori :ory; os oss; pa pan; pi pli; pl pol; ps pus :pbt; pt por; qu que :quy; rm roh; rn run
-ro ron rum; ru rus; rw kin; sa san; sc srd; sd snd; se sme; sg sag; sh hbs; si sin; sk slk slo
-sl slv; sm smo; sn sna; so som; sq sqi alb :als; sr srp; ss ssw; st sot; su sun; sv swe; sw swa :swh
-ta tam; te tel; tg tgk; th tha; ti tir; tk tuk; tl tgl; tn tsn; to ton; tr tur; ts tso; tt tat
-tw twi; ty tah; ug uig; uk ukr; ur urd; uz uzb :uzn; ve ven; vi vie; vo vol; wa wln; wo wol; xh xho
-yi yid :ydd; yo yor; za zha; zh zho chi :cmn; zu zul
-"""
-# Languages without a two-letter code that parallel corpora often hold; other three-letter
-# codes are taken from a user's list as they are, but not out of file names.
-_THREE_LETTERS = """
-ace acm aeb ajp apc ars ary arz ast awa ban bar bem bho bjn bug cbk ceb cjk ckb crh dsb dyu ext
-fil fon frp frr fur gom gsw hil hne hsb ilo kab kac kam kbp kea kmb lad lij lld lmo ltg lua luo
-lus lzh mag mai mhr min mni mos mwl myv nah nap nds new nso nus pag pam pap pcd pms prs quc rue
-sah sat scn sco shn szl taq tcy tpi tum tyv tzm udm umb vec vls vro wae war wuu xmf yue zgh zza
-"""
+_FILE = Path(__file__).with_suffix(".tsv")
 # Withdrawn codes that still occur.
 _WITHDRAWN = {"iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro", "scr": "hr", "scc": "sr"}
 
 DOMAINS = ("code", "math")
 """Labels of text that is in no language; all others are private: `x-law`."""
+UNKNOWN = "und"
+"""Code of text in an unknown language (ISO 639-2)."""
+_OTHER_NAMES = {UNKNOWN: "unknown language", "code": "Program code", "math": "Mathematics"}
+# Codes of countries that are no codes of languages, and what is spoken there.
+_COUNTRIES = {
+    "cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "il": "he", "ir": "fa", "jp": "ja", "rs": "sr",
+    "tw": "zh", "ua": "uk", "vn": "vi",
+}  # fmt: skip
 
 _PRIVATE = r"x(?:-[A-Za-z0-9]+)+"
 # en, fra, fra_Latn, fr-FR, zh-Hant-TW, es-419, fr-x-law
@@ -70,15 +53,21 @@ _NOT_IN_NAMES = frozenset(
 
 
 @cache
+def _rows() -> list[tuple[str, list[str], str]]:
+    """Code, other codes and English name of each language in the file beside this one.
+
+    A language has its ISO 639-1 code or, if parallel corpora often hold it, its ISO 639-3 code;
+    other three-letter codes are taken from a user's list, but not out of file names.
+    """
+    lines = _FILE.read_text(encoding="utf-8").splitlines()[1:]
+    columns = (line.split("\t") for line in lines)
+    return [(code, others.split(), name) for code, others, name in columns]
+
+
+@cache
 def _table() -> dict[str, str]:
-    table = {code: code for code in _THREE_LETTERS.split()} | _WITHDRAWN
-    for entry in _CODES.replace("\n", ";").split(";"):
-        if entry.strip():
-            short, *longer = entry.split()
-            table[short] = short
-            for code in longer:
-                table[code.lstrip(":")] = short
-    return table
+    codes = {each.lstrip(":"): code for code, others, _ in _rows() for each in (code, *others)}
+    return codes | _WITHDRAWN
 
 
 def subtags(label: str) -> tuple[str, str, str, str] | None:
@@ -130,8 +119,27 @@ def long_code(code: str) -> str:
 
 @cache
 def _long_codes() -> dict[str, str]:
-    entries = (entry.split() for entry in _CODES.replace("\n", ";").split(";"))
-    return {entry[0]: entry[1] for entry in entries if entry}
+    return {code: others[0] for code, others, _ in _rows() if others}
+
+
+@cache
+def _names() -> dict[str, str]:
+    return {code: name for code, _, name in _rows() if name} | _OTHER_NAMES
+
+
+def language_name(code: str) -> str:
+    """The English name of a language, or its code if the name is not in the table.
+
+    Script and region follow in parentheses.
+
+    >>> language_name("fi"), language_name("sr-Latn"), language_name("math"), language_name("xyz")
+    ('Finnish', 'Serbian (Latn)', 'Mathematics', 'xyz')
+    """
+    tags = subtags(code)
+    if tags is None or tags[0] not in _names():
+        return code
+    more = ", ".join(filter(None, tags[1:]))
+    return f"{_names()[tags[0]]} ({more})" if more else _names()[tags[0]]
 
 
 def language_list(languages: str | Iterable[str], flag: str = "--langs") -> list[str]:
@@ -244,3 +252,127 @@ def suggest(name: str, known: Sequence[str]) -> str:
 
     close = get_close_matches(normalize(name), known, n=1, cutoff=0.5)
     return f"did you mean '{close[0]}'? " if close else ""
+
+
+@cache
+def _codes_of_names() -> dict[str, str]:
+    return _COUNTRIES | {name.lower(): code for code, name in _names().items() if code != UNKNOWN}
+
+
+def guess_language(name: str) -> str | None:
+    """The language that the name of a file seems to mean without being a label; None without one.
+
+    >>> [guess_language(f"{name}.txt") for name in ("french", "jp", "fr copy", "notes")]
+    ['fr', 'ja', 'fr', None]
+    """
+    words = re.findall(r"[^\W\d_]+", name.split(".")[0].lower())
+    for word in (" ".join(words), *words[:1]):
+        if label := _codes_of_names().get(word) or code_of_name(word):
+            return normalize(label)
+    return None
+
+
+Item = TypeVar("Item")
+
+
+def shortened(labels: Iterable[str]) -> dict[str, str]:
+    """The label in use for each of `labels`, which have script and region (`text.canonical`).
+
+    It is the short code, unless there are several of a language and each has a script or region.
+
+    >>> shortened(["fr-Latn", "zh-Hans", "zh-Hant"])
+    {'fr-Latn': 'fr', 'zh-Hans': 'zh-Hans', 'zh-Hant': 'zh-Hant'}
+    >>> shortened(["pt", "pt-BR"])  # text of "pt" may be Brazilian
+    {'pt': 'pt', 'pt-BR': 'pt'}
+    """
+    of: dict[str, set[str]] = {}
+    for label in labels:
+        of.setdefault(normalize(label), set()).add(label)
+    return {
+        label: short if len(those) == 1 or short in those else label
+        for short, those in of.items()
+        for label in sorted(those)
+    }
+
+
+def matching(name: str, known: Sequence[str]) -> list[str]:
+    """The labels of `known` that `name` means, in their order: itself, or those it fits.
+
+    >>> known = ["fr", "sr-Cyrl", "sr-Latn", "code"]
+    >>> [matching(name, known) for name in ("fra_Latn", "srp_Cyrl", "sr", "fi")]
+    [['fr'], ['sr-Cyrl'], ['sr-Cyrl', 'sr-Latn'], []]
+    """
+    if name in known:
+        return [name]
+    label = canonical(name)
+    return [label] if label in known else [each for each in known if fits(label, each)]
+
+
+def by_label(items: Iterable[tuple[str, Item]]) -> dict[str, list[Item]]:
+    """Items by the label in use, from items by labels in any spelling.
+
+    >>> by_label([("fra_Latn", 1), ("zho_Hans", 2), ("zho_Hant", 3)])
+    {'fr': [1], 'zh-Hans': [2], 'zh-Hant': [3]}
+    """
+    of = [(canonical(name), item) for name, item in items]
+    short = shortened(name for name, _ in of)
+    groups: dict[str, list[Item]] = {}
+    for name, item in of:
+        groups.setdefault(short[name], []).append(item)
+    return groups
+
+
+def the_one(name: str, known: Sequence[str]) -> str | None:
+    """The label of `known` that `name` means; None if there are none or several.
+
+    >>> the_one("fra_Latn", ["en", "fr"]), the_one("zh", ["zh-Hans", "zh-Hant"])
+    ('fr', None)
+    """
+    labels = matching(name, known)
+    return labels[0] if len(labels) == 1 else None
+
+
+@lru_cache(1 << 16)
+def fits(one: str, other: str) -> bool:
+    """Whether two labels are of one language, and not of two scripts or regions.
+
+    >>> fits("zh-Hant-TW", "zh-Hant"), fits("zh", "zh-Hans"), fits("zh-Hant", "zh-Hans")
+    (True, True, False)
+    """
+    a, b = subtags(one), subtags(other)
+    if a is None or b is None:
+        return one == other
+    (language, *kind, private), (other_language, *other_kind, other_private) = a, b
+    return (language, private) == (other_language, other_private) and all(
+        not x or not y or x == y for x, y in zip(kind, other_kind, strict=True)
+    )
+
+
+def target_of(pair: str) -> str:
+    """The language that a pair translates into.
+
+    >>> target_of("en-zh-Hant")
+    'zh-Hant'
+    """
+    languages = split_pair(pair)
+    return pair if languages is None else languages[1]
+
+
+def split_pair(pair: str) -> tuple[str, str] | None:
+    """The two labels of a pair of languages; None if it is not one.
+
+    >>> split_pair("en-fr"), split_pair("zh-Hant-en"), split_pair("en-pt-BR"), split_pair("en")
+    (('en', 'fr'), ('zh-Hant', 'en'), ('en', 'pt-BR'), None)
+    """
+    parts = pair.split("-")
+    # The second language begins at the last part that can be one: scripts are longer, regions
+    # have capitals.
+    for at in range(len(parts) - 1, 0, -1):
+        first, second = "-".join(parts[:at]).strip(), "-".join(parts[at:]).strip()
+        start = parts[at].strip()
+        capitals = start[:2].isupper() and len(parts) > 2
+        # "en-fr-el" is three languages, not a region.
+        plain = any(re.search("-[a-z]{2}(-|$)", name) for name in (first, second))
+        if not (capitals or plain) and subtags(first) and subtags(second):
+            return first, second
+    return None

@@ -9,11 +9,18 @@ runs through the package `regex`, slower.
 from __future__ import annotations
 
 import ctypes
+import json
+import re
+import sys
 import threading
+import unicodedata
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any
 
+import numpy as np
+
+from modtok_cli.base.arrays import UInt8Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.plugins import Plugins
@@ -36,7 +43,7 @@ class PreTokenizer:
         llama_cpp: name of the pre-tokenizer in llama.cpp (`tokenizer.ggml.pre`) that splits
             every text in the same way; None if it has none.
         json_form: `SPLIT`, `BYTE_LEVEL` or `DIGITS_BYTE_LEVEL`.
-        rewrite: what changes a document in UTF-8 before it is split; see `text.rewriting`.
+        rewrite: what changes a document in UTF-8 before it is split; see `REWRITES`.
         is_whole: which documents are one word, and neither changed nor split.
 
     >>> find_pretokenizer("bpe").pattern
@@ -187,19 +194,19 @@ def pretokenizers() -> Mapping[str, PreTokenizer]:
     return {**others, **_native()}
 
 
-def known_pretokenizer(name: str) -> PreTokenizer | None:
-    """The pre-tokenizer of that name; None if there is none."""
-    # Looking for entry points takes tens of milliseconds.
-    return _native().get(name) or pretokenizers().get(name)
+def offered_pretokenizers() -> list[str]:
+    """Names that make sense for learning BPE, ascending, those of other packages too."""
+    return sorted(pretokenizers().keys() - _SPECIAL)
 
 
 def find_pretokenizer(name: str) -> PreTokenizer:
     """The pre-tokenizer of that name."""
-    pretokenizer = known_pretokenizer(name)
+    # Looking for entry points takes tens of milliseconds.
+    pretokenizer = _native().get(name) or pretokenizers().get(name)
     if pretokenizer is None:
         raise UsageError(
             f"unknown pre-tokenizer '{name}'",
-            remedy=f"choose from: {', '.join(sorted(pretokenizers()))}",
+            remedy=f"choose from: {', '.join(offered_pretokenizers())}",
         )
     return pretokenizer
 
@@ -218,10 +225,12 @@ BPE, GEMMA, NONE, PHRASES, UNIGRAM = (
 )
 
 
+# Made for superwords, Unigram and adopted tokenizers: accepted, but not offered for learning.
+_SPECIAL = frozenset({"gemma", "none", "phrases", "unigram"})
 PretokenizerName = Annotated[
     str | None,
     Option(
-        f"How text is split into words: {', '.join(_native())}.",
+        f"How text is split into words: {', '.join(sorted(_native().keys() - _SPECIAL))}.",
         flags="--pretokenizer",
         metavar="NAME",
         complete="pretokenizers",
@@ -229,3 +238,129 @@ PretokenizerName = Annotated[
     ),
 ]
 """The parameter of learners; other packages may add names."""
+
+
+_MARK = "+"
+_SPACES = (b" ", "▁".encode())
+
+
+class Rewriting(PreTokenizer):
+    """A pre-tokenizer of an adopted tokenizer, which looks at a document before it splits it.
+
+    The name says how: `qwen2+nfc` composes characters and splits as `qwen2`, and
+    `qwen2+nfc+["<think>"]` leaves documents that contain "<think>" whole, as one word each.
+    Learning does not use them, and no `tokenizer.json` is written from them: an adopted tokenizer
+    keeps its own file.
+
+    Attributes:
+        rewrite: document in UTF-8 → changed document; the same object if nothing changes.
+        is_whole: whether a document is one word, unchanged.
+    """
+
+    def __init__(self, base: PreTokenizer, how: str, whole: tuple[str, ...]) -> None:
+        parts = [base.name, *filter(None, [how])]
+        if whole:
+            parts.append(json.dumps(whole, ensure_ascii=False, separators=(",", ":")))
+        super().__init__(_MARK.join(parts), base.pattern, base.splitter, base.llama_cpp)
+        self._found = re.compile(b"|".join(re.escape(text.encode()) for text in whole))
+        if how:
+            self.rewrite = REWRITES[how]
+        if whole:
+            self.is_whole = self._contains
+
+    def _contains(self, document: bytes) -> bool:
+        if self._found.search(document) is not None:
+            return True
+        changed = self.rewrite(document) if self.rewrite else document
+        return changed is not document and self._found.search(changed) is not None
+
+    def __reduce__(self) -> tuple[Callable[[str], PreTokenizer], tuple[str]]:
+        return restore_pretokenizer, (self.name,)
+
+
+@cache
+def rewriting(base: PreTokenizer, how: str, whole: tuple[str, ...]) -> PreTokenizer:
+    """`base` after a change of the document, a key of `REWRITES`; one object for equal arguments.
+
+    Documents that contain one of the texts `whole`, before or after the change, are one word.
+
+    >>> rewriting(find_pretokenizer("qwen2"), "nfc", ("<think>",)).name
+    'qwen2+nfc+["<think>"]'
+    """
+    return Rewriting(base, how, whole) if how or whole else base
+
+
+def restore_pretokenizer(name: str) -> PreTokenizer:
+    """The pre-tokenizer of that name, one that looks at documents too."""
+    base, mark, rest = name.partition(_MARK)
+    how, _, texts = ("", "", rest) if rest.startswith("[") else rest.partition(_MARK)
+    try:
+        whole = tuple(json.loads(texts)) if texts else ()
+        known = all(isinstance(text, str) and text for text in whole) and how in ("", *REWRITES)
+    except (ValueError, TypeError):
+        known = False
+    if not known or bool(mark) != bool(how or whole):
+        raise UsageError(f"unknown pre-tokenizer '{name}'")
+    return rewriting(find_pretokenizer(base), how, whole)
+
+
+def prefixed(document: bytes) -> bytes:
+    """A space before every document that is not empty (`Prepend` of the library)."""
+    return b" " + document if document else document
+
+
+def spaced(document: bytes) -> bytes:
+    """A space before a document that begins with none (`Metaspace` of the library)."""
+    return document if document.startswith(_SPACES) else prefixed(document)
+
+
+def composed(document: bytes) -> bytes:
+    """Normalization form C, as the `tokenizers` library has it.
+
+    The form of assigned code points never changes between versions of Unicode. Code points that
+    this Python does not know are left to the library.
+    """
+    if document.isascii():
+        return document
+    text = document.decode()
+    kinds = _kinds()[np.frombuffer(text.encode("utf-32-le"), dtype="<u4")]
+    most = int(kinds.max())
+    if most == 0:
+        return document
+    if most == 2:
+        from tokenizers.normalizers import NFC
+
+        changed = str(NFC().normalize_str(text))
+    else:
+        changed = unicodedata.normalize("NFC", text)
+    return document if changed == text else changed.encode()
+
+
+@cache
+def _kinds() -> UInt8Array:
+    """What a code point means for form C: 0 nothing, 1 it may change something, 2 unknown.
+
+    1 are those that change alone, that combine, or that compose with the one before. All from the
+    fourth plane on count as unknown.
+    """
+    kinds = np.zeros(sys.maxunicode + 1, dtype=np.uint8)
+    kinds[0x1161:0x1176] = kinds[0x11A8:0x11C3] = 1  # Hangul is composed by a rule
+    for point in range(0x300, 0x30000):
+        character = chr(point)
+        parts = unicodedata.decomposition(character)
+        if parts and not parts.startswith("<"):
+            kinds[int(parts.split()[-1], 16)] = 1
+        if unicodedata.combining(character) or unicodedata.normalize("NFC", character) != character:
+            kinds[point] = 1
+        elif unicodedata.category(character) == "Cn":
+            kinds[point] = 2
+    kinds[0x30000:] = 2
+    return kinds
+
+
+REWRITES: Mapping[str, Callable[[bytes], bytes]] = {
+    "nfc": composed,
+    "prefix": prefixed,
+    "space": spaced,
+}
+"""Changes by name."""

@@ -125,7 +125,8 @@ class _Codec:
 _CODECS = {
     ".zst": _Codec(
         "zstd",
-        zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj,
+        # All streams of one ZstdDecompressor share its state, so each file has its own.
+        lambda: zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj(),
         (zstandard.ZstdError,),
         limited=False,
         padding=b"",

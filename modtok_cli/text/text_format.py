@@ -20,8 +20,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.plugins import Plugins
 from modtok_cli.base.progress import Progress
 from modtok_cli.core import binding
-from modtok_cli.text.labels import fits
-from modtok_cli.text.languages import canonical
+from modtok_cli.text.languages import canonical, fits
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import SUFFIXES, Advance, Broken, display, read_chunks
 

@@ -8,9 +8,18 @@ from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.text.labels import fits, matching, shortened, the_one
-from modtok_cli.text.language_names import guess_language
-from modtok_cli.text.languages import canonical, code_of_name, is_language, label_of_path, suggest
+from modtok_cli.text.languages import (
+    canonical,
+    code_of_name,
+    fits,
+    guess_language,
+    is_language,
+    label_of_path,
+    matching,
+    shortened,
+    suggest,
+    the_one,
+)
 from modtok_cli.text.readers import has_fields, is_text, read_documents, text_files
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import is_pipe
@@ -31,9 +40,8 @@ def language_files(
 
     An entry belongs to the language it is named after (`fr.jsonl.zst`, `fra_Latn.devtest`,
     `fr.counts`, `fr.tsv`, all text in `fr/`); a single file of another name to the only one of
-    `languages`. Without `languages`, all languages. Labels of one
-    language have script or region if there are several (`text.labels`), or as in `known`, the
-    languages of a tokenizer.
+    `languages`. Without `languages`, all languages. Labels of one language have script or region
+    if there are several (`languages.shortened`), or as in `known`, the languages of a tokenizer.
 
     With `reading.lang_field`, files with fields that are not named after a language belong to
     every language; `reading.of(language)` reads its documents. Without `languages`, these files

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 DTYPES = OPTIONS["dtype"].choices
 """Dtypes that a run computes with."""
 
+# Options of older runs, which --log and --execution have replaced.
+_REMOVED = (
+    "tensorboard", "overlap_grad_reduce", "overlap_param_gather", "sequence_parallel",
+    "fuse_swiglu", "fuse_rope", "fuse_grad_accumulation", "fp8",
+)  # fmt: skip
 _RESTORE = "restore the file, or start another run with --name"
 # Evaluation takes at most this share of training's time. It has no backward pass, which is two
 # thirds of training.
@@ -78,19 +83,16 @@ class Config(RunSettings):
         """Scales of the initial weights."""
         return InitStd(self.init_std, self.init_projection_std, self.init_embedding_std)
 
-    def execution(self, replicas: int) -> Execution:
-        """The switches of the backbone on a number of replicas; those without effect are off."""
-        several = replicas > 1
+    def switches(self, replicas: int) -> Execution:
+        """How the backbone is executed on a number of replicas; what has no effect is off."""
+        if self.execution == "plain":
+            return Execution()
+        overlap = replicas > 1 and self.train == "all"
         return Execution(
-            overlap_grad_reduce=self.overlap_grad_reduce and several,
-            overlap_param_gather=self.overlap_param_gather
-            and self.distributed_optimizer
-            and several,
-            sequence_parallel=self.sequence_parallel and self.tp > 1,
-            fuse_swiglu=self.fuse_swiglu,
-            fuse_rope=self.fuse_rope,
-            fuse_grad_accumulation=self.fuse_grad_accumulation,
-            fp8=self.fp8,
+            overlap_grad_reduce=overlap,
+            overlap_param_gather=overlap and self.distributed_optimizer,
+            sequence_parallel=self.tp > 1 and self.seq_length % self.tp == 0,
+            fused=True,
         )
 
     @property
@@ -138,7 +140,9 @@ class Config(RunSettings):
         shape = stored_shape(data, where)
         if "tensorboard" in data:  # the run is older than --log
             data = {**data, "log": ["tensorboard"] if data["tensorboard"] else None}
-            del data["tensorboard"]
+        if "fuse_swiglu" in data:  # than --execution
+            data = {**data, "execution": "auto" if data["fuse_swiglu"] else "plain"}
+        data = {name: value for name, value in data.items() if name not in _REMOVED}
         values: dict[str, Any] = {}
         for name, option in _stored().items():
             if name not in data:  # the run is older than the option
@@ -301,17 +305,11 @@ def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
             "dense updates read and write whole tables, which --offload avoids",
             "use --update sparse, or leave out --offload",
         )
-    if config.sequence_parallel and config.seq_length % config.tp:
+    if config.train == "rows" and config.distributed_optimizer:
         yield (
-            "sequence_parallel",
-            f"sequences of {config.seq_length} tokens are not divisible by --tp {config.tp}",
-            "use another --seq-length, or --no-sequence-parallel",
-        )
-    if config.overlap_param_gather and not config.overlap_grad_reduce:
-        yield (
-            "overlap_param_gather",
-            "needs the overlap of gradients",
-            "add --overlap-grad-reduce",
+            "distributed_optimizer",
+            "shards the state of the backbone, which --train rows does not train",
+            "leave it out",
         )
     if config.train == "rows" and config.update == "dense":
         yield (

@@ -155,7 +155,7 @@ def build_model(run: Run) -> Model:
         z_loss=config.z_loss,
         init=config.init,
         distributed=config.distributed_optimizer,
-        execution=config.execution(run.ranks.replicas),
+        execution=config.switches(run.ranks.replicas) if run.device.type == "cuda" else None,
         offload=offload,
         only_rows=run.only_rows,
         end_of_text=run.subtokenizers.end_of_text if config.attention == "document" else None,

@@ -49,6 +49,7 @@ def memory_parts(config: Config, size: int, step: StepRows, ranks: int) -> dict[
     """Part → (parameters, bytes) on one of `ranks` devices; `size` is |T|."""
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
+    switches = config.switches(replicas)
     half = _size(config.dtype)
     sequences = config.sequences(replicas)
     tokens = sequences * config.seq_length
@@ -84,7 +85,8 @@ def memory_parts(config: Config, size: int, step: StepRows, ranks: int) -> dict[
                 half,
                 recompute=config.recompute,
                 shards=shards,
-                sequence_parallel=config.execution(replicas).sequence_parallel,
+                sequence_parallel=switches.sequence_parallel,
+                fused=switches.fused,
                 masked=config.attention == "document",
             ),
         ),
@@ -100,25 +102,6 @@ def memory_parts(config: Config, size: int, step: StepRows, ranks: int) -> dict[
         need = count * half + shape.scoring_bytes(_CHOICES, config.seq_length, half)
         parts["tasks, beyond a step"] = (count, max(0, need - free))
     return parts
-
-
-def stored_scores(config: Config, ranks: int, *, gpu: bool) -> str | None:
-    """A sentence about the attention scores of float32 on a GPU, which has no flash attention.
-
-    One float32 number for each pair of tokens and head is kept for the backward pass, of all
-    layers, or of one with recomputation. Not part of `memory_parts`: kernels differ in what they
-    keep beside it.
-    """
-    if not gpu or config.dtype != "float32":
-        return None
-    shape, length = config.shape, config.seq_length
-    layers = 1 if config.recompute else shape.layers
-    heads = shape.heads // config.tp
-    size = 4 * layers * config.sequences(ranks // config.tp) * heads * length * length
-    return (
-        "--dtype float32: attention on a GPU stores all scores, "
-        f"{_gib(size)} or more per device beside the plan; bfloat16 stores none"
-    )
 
 
 def total(parts: dict[str, Part]) -> int:

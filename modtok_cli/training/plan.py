@@ -18,10 +18,10 @@ from modtok_cli.training.memory import (
     check_step_memory,
     host_need,
     memory_parts,
-    stored_scores,
     total,
 )
 from modtok_cli.training.opening import choose_run, text_files
+from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.settings import RunSettings
 
 # Number of steps from which the mean size of V_S and of a step's union is estimated.
@@ -30,6 +30,8 @@ _SAMPLED_GROUPS = 4096
 # Typical model FLOPs utilization.
 _UTILIZATION = 0.4
 _H100 = 989e12
+# Most parameters of a backbone that a CPU trains in days.
+_CPU_PARAMETERS = 10**8
 # Numbers of languages that a plan with offloaded rows reports besides the tokenizer's own.
 _MORE_LANGUAGES = (100, 250)
 
@@ -45,7 +47,7 @@ class Plan:
         host: part → bytes of a node's memory, for rows in host memory.
         words: how the host bytes are computed, for messages.
         evaluation: how often it evaluates, how much, and what that costs.
-        notes: changes of a resumed run, and memory that is not planned, as sentences.
+        notes: changes of a resumed run, and what is not here, as sentences.
     """
 
     config: Config
@@ -113,10 +115,14 @@ def plan(
 
     from modtok_cli.training.metrics import measured_flops
 
-    gpu = device is not None or (ranks or settings.gpus or 1) > 1 or torch.cuda.is_available()
+    here = torch.cuda.is_available()
+    gpu = here or device is not None or (ranks or 1) > 1 or _is_for_gpus(settings)
     _, config, notes = choose_run(settings, resume=resume, gpu=gpu)
     ranks = ranks or config.gpus
-    gpu = gpu or ranks > 1
+    gpu = gpu or _is_for_gpus(config)
+    if gpu and not here:
+        where = f"{ranks} × {device or 'H100'}"
+        notes = [*notes, f"this machine has no GPU: the plan is for {where}"]
     check_ranks(config, ranks)
     subtokenizers = SubtokenizerCache.load(config.tokenizer)
     mixture = _mixture(config, subtokenizers)
@@ -126,8 +132,6 @@ def plan(
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
     memory = memory_parts(config, subtokenizers.size, step_rows, ranks)
-    if scores := stored_scores(config, ranks, gpu=gpu):
-        notes = [*notes, scores]
     available, owner = capacity(config, gpu=gpu, here=ranks)
     host, words = {}, ""
     if config.offload:
@@ -158,6 +162,14 @@ def plan(
         owner,
         notes,
     )
+
+
+def _is_for_gpus(settings: RunSettings) -> bool:
+    """Whether the settings are those of a run on GPUs: by what is given, or the preset's size."""
+    known = PRESETS.get(settings.model or "")
+    large = known is not None and known.shape.parameters > _CPU_PARAMETERS
+    given = settings.device_memory is not None or settings.dtype == "bfloat16"
+    return large or given or (settings.gpus or 1) > 1
 
 
 def _mixture(config: Config, subtokenizers: SubtokenizerCache) -> Mixture:

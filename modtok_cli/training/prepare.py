@@ -37,7 +37,6 @@ from modtok_cli.training.memory import (
     check_step_memory,
     host_need,
 )
-from modtok_cli.training.model.megatron import check_kernels
 from modtok_cli.training.opening import (
     TOKENIZER,
     check_text,
@@ -103,7 +102,6 @@ def prepare(
     ranks = start_ranks(config.tp)
     if config.distributed_optimizer and not gpu:
         raise UsageError("requires GPUs", where="--distributed-optimizer", remedy="leave it out")
-    check_kernels(config.execution(1).kernels, gpu=gpu)
     require_loggers(config.log or ())
     progress = progress if ranks.first else SILENT
     check_ranks(config, ranks.world)

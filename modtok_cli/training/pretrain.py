@@ -35,7 +35,8 @@ def pretrain(
 
     Examples:
         >>> settings = modtok.RunSettings(
-        ...     langs="en,fi,fr", sampling="sub:1", steps=3, seq_length=64, name="example"
+        ...     langs="en,fi,fr", sampling="sub:1", steps=3, seq_length=64, batch_size=8,
+        ...     name="example",
         ... )
         >>> report = modtok.pretrain(settings)
         >>> report.step, [row["language"] for row in report.lines]

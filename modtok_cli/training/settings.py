@@ -19,7 +19,6 @@ from modtok_cli.base.files import path_text
 from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.text.reading import PANEL, Reading
 from modtok_cli.training import option_values as values
-from modtok_cli.training.model.execution import has_kernels
 
 # The tables of a recipe.
 _data = partial(option, section="data")
@@ -250,33 +249,14 @@ class RunSettings(ModelSettings):
         "Store offloaded tables as files in DIR, on a fast disk.", metavar="DIR", needs="offload"
     )
     distributed_optimizer: bool = _execution(
-        "Shard optimizer state across GPUs. Default: if --gpus is larger than --tp.",
-        default=lambda run: run.gpu and run.gpus > run.tp,
+        "Shard optimizer state across GPUs. Default: if --gpus is larger than --tp, and with "
+        "--train all.",
+        default=lambda run: run.gpu and run.gpus > run.tp and run.train == "all",
     )
-    overlap_grad_reduce: bool = _execution(
-        "Overlap the reduction of gradients with the backward pass. Default: on GPUs.",
-        default=lambda run: run.gpu,
-    )
-    overlap_param_gather: bool = _execution(
-        "Overlap the gathering of weights with the forward pass. Default: with "
-        "--distributed-optimizer.",
-        default=lambda run: run.distributed_optimizer and run.overlap_grad_reduce,
-    )
-    sequence_parallel: bool = _execution(
-        "Divide sequences among tensor-parallel GPUs between their layers. Default: with --tp.",
-        default=lambda run: run.gpu and run.tp > 1 and run.seq_length % run.tp == 0,
-    )
-    fuse_swiglu: bool = _execution(
-        "Fused kernel for SwiGLU. Default: on GPUs.", default=lambda run: run.gpu
-    )
-    fuse_rope: bool = _execution(
-        "Fused kernel for rotary embeddings. Default: on GPUs with Transformer Engine.",
-        default=lambda run: run.gpu and has_kernels(),
-    )
-    fuse_grad_accumulation: bool = _execution(
-        "Fused kernel that adds weight gradients to their sum. Default: on GPUs with Transformer "
-        "Engine.",
-        default=lambda run: run.gpu and has_kernels(),
+    execution: Literal["auto", "plain"] = _execution(
+        "Overlapped communication, sequence parallelism and fused kernels on GPUs; plain: none of "
+        "them. Default: auto on GPUs.",
+        default=lambda run: "auto" if run.gpu else "plain",
     )
     device_memory: int | None = _execution(
         "Memory of a device, such as 80GB, that the run must fit. Default: the device's own.",
@@ -297,9 +277,6 @@ class RunSettings(ModelSettings):
     dtype: Literal["bfloat16", "float32"] = _precision(
         "Backbone dtype. Default: float32; bfloat16 on a GPU.",
         default=lambda run: "bfloat16" if run.gpu else "float32",
-    )
-    fp8: Literal["none", "hybrid", "e4m3"] = _precision(
-        "FP8 matrix products of the backbone: hybrid (E5M2 for gradients) or e4m3.", default="none"
     )
     eval_every: int = _evaluation(
         "Steps between evaluations. Default: a tenth of --steps, 1000 at most; more where "

@@ -101,5 +101,5 @@ def test_every_command_is_a_function_of_the_same_options() -> None:
         assert declaration is not None, node.path
         assert declaration.function in public, node.path
         flags = {flag for line in node.lines for flag in line.flags}
-        for _, _, option in declaration._options():
+        for _, _, option in declaration.options():
             assert option.argument or flags.issuperset(option.all_flags), (node.path, option.name)

@@ -107,6 +107,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., StandIn]:
 
                 monkeypatch.setattr(declaration, "function", call)
                 return function
+        if module in sys.modules:
+            monkeypatch.setattr(sys.modules[module], name, function)
+            return function
         fake = types.ModuleType(module)
         setattr(fake, name, function)
         monkeypatch.setitem(sys.modules, module, fake)

@@ -127,7 +127,7 @@ def test_bpe(here, stand_in) -> None:
 
 
 def test_corpus_count(here, stand_in) -> None:
-    where = ("modtok_cli.text.corpus", "write_counts")
+    where = ("modtok_cli.corpus.count", "write_counts")
     called = stand_in(*where, [{"language": "fr", "words": 3}])
     line = "corpus count --langs fr --errors replace --memory 4GB --force"
     status, out, _ = here(*line.split())

@@ -56,6 +56,8 @@ def test_only_new_languages_are_appended(place: Path) -> None:
 
 def test_names(place: Path) -> None:
     assert completion.pretokenizers("gp") == ["gpt2"]
+    assert {"bpe", "qwen2"} <= set(completion.pretokenizers(""))
+    assert {"none", "phrases", "unigram", "gemma"}.isdisjoint(completion.pretokenizers(""))
     assert completion.chat_templates("cha") == ["chatml"]
     (place / "chat.jinja").touch()
     assert completion.chat_templates("cha") == ["chatml", "chat.jinja"]

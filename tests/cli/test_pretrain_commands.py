@@ -42,8 +42,7 @@ FLAGS = words("""
     --valid news=more,texts/ --eval-bytes 1KB
     --device-flops 1e12 --log-every 5 --hang-timeout 5
     --eval-tasks a,b --eval-tasks-every 4 --eval-tasks-data more --eval-tasks-langs fi
-    --eval-tasks-limit 9 --overlap-grad-reduce --overlap-param-gather --sequence-parallel
-    --fuse-swiglu --fuse-rope --fuse-grad-accumulation --fp8 e4m3
+    --eval-tasks-limit 9 --execution plain
 """)
 
 
@@ -110,13 +109,7 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             eval_tasks_data=Path("more"),
             eval_tasks_langs=("fi",),
             eval_tasks_limit=9,
-            overlap_grad_reduce=True,
-            overlap_param_gather=True,
-            sequence_parallel=True,
-            fuse_swiglu=True,
-            fuse_rope=True,
-            fuse_grad_accumulation=True,
-            fp8="e4m3",
+            execution="plain",
             name="one",
             data=Path("text"),
             tokenizer=Path("other"),
@@ -323,6 +316,9 @@ def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:
     assert rows["all"]["tokens"] == 300 * 8 * 256
     assert rows["all"]["step_seconds"] > 0
     assert not (filled / "runs").exists()
+    alone = here(*words("pretrain --model 2.5b --sampling none --dry-run"))
+    assert "this machine has no GPU: the plan is for 1 × H100" in " ".join(alone[2].split())
+    assert 'dtype = "bfloat16"' in alone[1]
     paper = here(*words("pretrain --model 2.5b --gpus 8 --tp 2 --sampling none --dry-run --json"))
     row = json.loads(paper[1].splitlines()[0])
     assert row["backbone_parameters"] == 2_548_190_208
@@ -380,15 +376,11 @@ def test_a_workspace_trains_with_no_other_flag(forked: Any, filled: Path) -> Non
 
 
 def test_switches_can_be_turned_off_on_resume(here: Any, loop: StandIn) -> None:
-    off = words(
-        "--no-recompute --no-distributed-optimizer --no-overlap-grad-reduce "
-        "--no-overlap-param-gather --no-sequence-parallel --no-fuse-swiglu --no-fuse-rope "
-        "--no-fuse-grad-accumulation"
-    )
-    assert here("pretrain", "--resume", *words("--gpus 1 --log none --valid none"), *off)[0] == 0
-    settings = loop.args[0]
-    assert settings.given() == {
-        **{flag[5:].replace("-", "_"): False for flag in off}, "log": (), "valid": {}, "gpus": 1,
+    off = words("--no-recompute --no-distributed-optimizer --execution plain --log none")
+    assert here("pretrain", "--resume", *words("--gpus 1 --valid none"), *off)[0] == 0
+    assert loop.args[0].given() == {
+        "recompute": False, "distributed_optimizer": False, "execution": "plain",
+        "log": (), "valid": {}, "gpus": 1,
     }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.main import _tree, command_tree
 from modtok_cli.cli.settings import COMMAND_LINE_ONLY, OUTPUTS, load_settings
 from modtok_cli.cli.tree import nodes
 
@@ -90,17 +90,17 @@ def test_lists_and_tables_stand_for_what_an_option_takes_in_one_word(tmp_path: P
             "[nsl]\nzzz = 1",
             "modtok.toml: [nsl]: unknown key 'zzz'; expected one of debug, errors, ",
         ),
-        ("[bpe]\nk = '5'", "modtok.toml: [bpe] k: expected an integer, got a string"),
-        ("[bpe]\nk = true", "modtok.toml: [bpe] k: expected an integer, got true or false"),
-        ("[bpe]\nk = 300.0", "modtok.toml: [bpe] k: expected an integer, got 300.0"),
+        ("[bpe]\nk = '5'", "modtok.toml: [bpe] k: expected a whole number, got '5'"),
+        ("[bpe]\nk = true", "modtok.toml: [bpe] k: expected a whole number, got True"),
+        ("[bpe]\nk = 300.0", "modtok.toml: [bpe] k: expected a whole number, got 300.0"),
         ("[bpe]\njoint = 1", "modtok.toml: [bpe] joint: expected true or false, got 1"),
-        ("[bpe]\ndata = 1", "modtok.toml: [bpe] data: expected a string, got 1"),
-        ("[bpe]\nlangs = [1]", "modtok.toml: [bpe] langs: expected a string, got 1"),
-        ("[study.budget]\nbudgets = ['x']", "budgets: expected an integer, got a string"),
-        ("[pretrain]\nmix = {en = 'x'}", "mix: expected a number, got a string"),
-        ("[pretrain]\nlangs = {en = 1}", "langs: expected a string, got a table"),
+        ("[bpe]\ndata = 1", "modtok.toml: [bpe] data: expected text, got 1"),
+        ("[bpe]\nlangs = [1]", "modtok.toml: [bpe] langs: expected text, got 1"),
+        ("[study.budget]\nbudgets = ['x']", "budgets: expected a whole number, got 'x'"),
+        ("[pretrain]\nmix = {en = 'x'}", "mix: expected a number, got 'x'"),
+        ("[pretrain]\nlangs = {en = 1}", "langs: expected text, got a table"),
         ("[bpe]\nspecial = 'x'", "modtok.toml: [bpe] special: expected a list, got a string"),
-        ("[bpe]\nerrors = 'no'", "[bpe] errors: expected one of strict, replace, skip, got 'no'"),
+        ("[bpe]\nerrors = 'no'", "[bpe] errors: expected strict, replace or skip, got 'no'"),
         ("[bpe]\nk = 300\nbudget = 300", "modtok.toml: [bpe] sets 'budget' twice under two names"),
         ("bpe = 3", "modtok.toml: [bpe]: expected a table, got 3"),
         ("corpus = 3", "modtok.toml: [corpus]: expected a table, got 3"),
@@ -159,7 +159,7 @@ def test_a_value_out_of_range_names_where_it_came_from(workspace: Path, here, mo
     write(workspace, "[bpe]\nthreads = 0\n")
     status, out, err = here("bpe")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("modtok: error: modtok.toml: --threads: expected")
+    assert err.startswith("modtok: error: modtok.toml: [bpe] threads: expected at least 1, got 0")
     write(workspace, "")
     monkeypatch.setenv("MODTOK_BPE_K", "many")
     status, out, err = here("bpe")
@@ -247,6 +247,20 @@ def test_variables_of_others_are_left_alone(here, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv(f"MODTOK_{name}", "1")
     _, _, err = here("bpe")
     assert "modtok: error: data: no such directory" in err
+
+
+def test_a_command_declares_those_that_the_file_names(workspace: Path) -> None:
+    write(workspace, "[default]\nthreads = 1\n[corpus.count]\nmemory = '1GB'\n[bpe]\nk = 300\n")
+    assert sorted(_tree(["nsl", "x"]).commands) == ["bpe", "corpus", "nsl"]
+    write(workspace, "[default]\nsuperwords = 1\n")  # an option of others
+    assert sorted(_tree(["nsl", "x"]).commands) == ["nsl"]
+
+
+def test_a_shared_default_of_other_commands_is_known(workspace: Path, modtok) -> None:
+    write(workspace, "[default]\nsuperwords = 1\n")
+    assert b"modtok.toml" not in modtok("nsl", "x").stderr
+    write(workspace, "[default]\nsuperword = 1\n")
+    assert b"unknown key 'superword'; did you mean 'superwords'?" in modtok("nsl", "x").stderr
 
 
 def test_one_command_knows_the_variables_of_all(modtok, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,7 @@ def test_errors(at, args: list[str], status: int, line: str) -> None:
 
 
 def test_extract_refuses_a_terminal(at, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modtok_cli.cli.commands.extract.is_stdout_terminal", lambda: True)
+    monkeypatch.setattr("modtok_cli.cli.output._is_terminal", lambda stream: True)
     status, out, err = at("extract", "--langs", "fr")
     assert (status, out) == (2, "")
     assert "write to a file with -o, or pipe" in err

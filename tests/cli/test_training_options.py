@@ -11,7 +11,7 @@ import pytest
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Declared, option, options_of
-from modtok_cli.cli.declaration import as_parameter
+from modtok_cli.cli.command import as_parameter
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.tree import nodes
 from modtok_cli.training.config import Config, command_line, resolve
@@ -93,7 +93,7 @@ def test_options_of_the_shape_are_stored_with_the_shape() -> None:
         RunSettings(),
         RunSettings(data=Path("my text"), langs=("fi", "en"), mix={"en": 0.4}, steps=20, lr=1e-4),
         RunSettings(
-            model="0.5b", sampling="sub:2", p=0.25, fuse_rope=True, tied=True, batch_size=8
+            model="0.5b", sampling="sub:2", p=0.25, execution="auto", tied=True, batch_size=8
         ),
         RunSettings(valid={"news": Path("n")}, eval_tasks=(), steps=7, warmup=3, eval_bytes=500),
         RunSettings(offload=True, offload_delay=0, offload_moments="bfloat16", keep_every=2),

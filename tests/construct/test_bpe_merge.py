@@ -20,7 +20,7 @@ from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.references import reference_json, reference_of
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.measure.nsl import nsl
-from modtok_cli.modular.inspect import check
+from modtok_cli.modular.inspect import check_subsets
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus
@@ -65,7 +65,7 @@ def test_writes_a_modular_directory(made: Path) -> None:
     assert tokenizer.languages == ("en", "fi", "fr")
     assert (tokenizer.token_membership.sum(axis=0) == 600).all()
     assert tokenizer.settings == {"overtrain": 1.25, "whole_characters": False, "superwords": 0}
-    assert check(tokenizer, samples=3).sound
+    assert check_subsets(tokenizer, samples=3).sound
     assert sorted(path.stem for path in (made / "references").iterdir()) == LANGUAGES
 
 
@@ -280,7 +280,7 @@ def test_bpe_seq_with_fewest_tokens(data: Path, tmp_path: Path) -> None:
     for names in (["fi"], ["en", "fi"], LANGUAGES):
         shorter = least.subset(names).token_lengths(counts)
         assert (shorter <= merges.subset(names).token_lengths(counts)).all()
-    assert check(least, samples=2).sound
+    assert check_subsets(least, samples=2).sound
     with pytest.raises(UsageError, match="with other settings"):
         bpe_seq(LANGUAGES, data=data, output=tmp_path / "least", k=600)
     again = bpe_seq(

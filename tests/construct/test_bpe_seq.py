@@ -19,7 +19,7 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import SequentialBpe, bpe_seq
-from modtok_cli.construct.journal import JournalDir, Kept
+from modtok_cli.construct.journal import JournalDir, JournalState
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import write_counts
 
@@ -277,7 +277,7 @@ def test_resumes_from_its_journal(
 
 def test_a_journal_of_other_text_is_not_used(data: Path, tmp_path: Path) -> None:
     journal = JournalDir(tmp_path / "tok", {"k": 1}, 0)
-    journal.write(Kept({"a": np.arange(3)}, {}))
+    journal.write(JournalState({"a": np.arange(3)}, {}))
     assert JournalDir(tmp_path / "tok", {"k": 1}).read() is not None
     assert JournalDir(tmp_path / "tok", {"k": 2}).read() is None
     (journal.directory / "state.safetensors").write_bytes(b"torn")
@@ -289,12 +289,12 @@ def test_journal_interval_and_force(tmp_path: Path) -> None:
     place = JournalDir(output, {"k": 1}, 1e9)
     assert not place.due(6e8)
     assert place.due(6e8)  # of two at a time, neither of which is long
-    place.write(Kept({"a": np.arange(3)}, {}, {}))
+    place.write(JournalState({"a": np.arange(3)}, {}, {}))
     assert not place.due(6e8)
     assert place.read() is not None
     forced = JournalDir(output, {"k": 1}, 1e9, force=True)
     assert forced.read() is None
-    forced.write(Kept({"a": np.arange(3)}, {}, {}))
+    forced.write(JournalState({"a": np.arange(3)}, {}, {}))
     assert forced.read() is not None  # the same call again goes on
     assert place.read() is not None
 
@@ -307,7 +307,7 @@ def test_a_stale_journal_is_removed(data: Path, tmp_path: Path, half: bool) -> N
 
     def leave(force: bool) -> None:
         journal = JournalDir(place, {"k": 300}, force=force)
-        journal.write(Kept({"a": np.arange(3)}, {}))
+        journal.write(JournalState({"a": np.arange(3)}, {}))
         shutil.copytree(journal.directory, tmp_path / "..tok.resume.partial-999999999")
         if half:
             (journal.directory / "journal.json").unlink()

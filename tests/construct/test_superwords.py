@@ -15,7 +15,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.inference.export.gguf_tokenizer import ScoresTokenizer
 from modtok_cli.measure.nsl import nsl
-from modtok_cli.modular.inspect import check, describe
+from modtok_cli.modular.inspect import check_subsets, describe
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import count_documents, split_words
 from modtok_cli.text.pretokenizer import PHRASES
@@ -68,7 +68,7 @@ def test_tokens_of_several_words_are_learned_and_shorten_text(made: Path, data: 
 def test_all_subsets_are_sound_and_agree_with_the_library(made: Path) -> None:
     tokenizer = ModularTokenizer.load(made)
     subsets = [names for size in (1, 2, 3) for names in combinations(LANGUAGES, size)]
-    assert check(tokenizer, subsets).sound
+    assert check_subsets(tokenizer, subsets).sound
     for names in subsets:
         subset = tokenizer.subset(names)
         library = Tokenizer.from_str(subset.to_json().decode())

@@ -21,8 +21,7 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.corpus import count
 from modtok_cli.corpus.build import corpus_build
-from modtok_cli.corpus.corpus_count import corpus_count
-from modtok_cli.corpus.count import count_shards, tasks_of
+from modtok_cli.corpus.count import corpus_count, count_shards, tasks_of
 from modtok_cli.corpus.executors import Stage
 from modtok_cli.corpus.report import load_report
 from modtok_cli.text.corpus import write_counts

@@ -10,9 +10,14 @@ from hypothesis import strategies as st
 
 from benchmarks.robustness.engine.crawl import LANGUAGES, paragraphs
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.corpus.fasttext_file import as_fasttext, check_model
 from modtok_cli.corpus.heuristics import faults, letter_shares
-from modtok_cli.corpus.language import LanguageModel, bundled_model, load_fasttext
+from modtok_cli.corpus.language import (
+    LanguageModel,
+    as_fasttext,
+    bundled_model,
+    check_model,
+    load_fasttext,
+)
 from modtok_cli.corpus.quality import (
     QualityModel,
     auc,

@@ -11,8 +11,7 @@ import pytest
 
 from benchmarks.robustness.engine.crawl import LANGUAGES, page, paragraphs
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.corpus.html import clean, decode, page_text
-from modtok_cli.corpus.sandbox import Failed, Sandbox
+from modtok_cli.corpus.sandbox import Failed, Sandbox, clean, decode, page_text
 from modtok_cli.corpus.sources import find_files, read_pages
 from modtok_cli.corpus.warc import Bad, Page
 

@@ -26,7 +26,7 @@ def unigram() -> ModularTokenizer:
     learned = make_pieces(
         list(LANGUAGES), ("<unk>",), [b"a", b"ab", " é".encode()], [-2.0, -2.5, -3.0], members
     )
-    return ModularTokenizer.from_pieces(learned, algorithm="unigram-merge", k=300)
+    return ModularTokenizer.from_learned(learned, algorithm="unigram-merge", k=300)
 
 
 MADE = {"merges": lambda: toy(5), "unigram": unigram, "fewest-tokens": fewest_tokens}

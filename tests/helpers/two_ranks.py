@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import torch
 import torch.distributed as dist
@@ -122,15 +123,24 @@ def train(
     return model, losses
 
 
+def evaluated(model: Model) -> list[float]:
+    """Losses of a text that only the first replica has: the other runs no forward pass."""
+    ids = np.arange(16, dtype=np.int32).reshape(2, 8)
+    batch = MicroBatch.of(ids, ids, np.arange(16, dtype=np.int32), model.ranks.device)
+    model.drain()
+    return model.measure(batch if model.ranks.replica == 0 else None).tolist()
+
+
 def main() -> None:
     tokenizer, texts, out = (Path(argument) for argument in sys.argv[1:4])
     subtokenizers = SubtokenizerCache.load(tokenizer)
     stores = {path.name.split("-")[0]: TextStore(path) for path in sorted(texts.iterdir())}
-    found = {}
+    found, measured = {}, {}
     for name, (shards, *_) in WAYS.items():
         ranks = start_ranks(shards)
         with optimizer_of(name):
             model, found[name] = train(name, ranks, subtokenizers, stores)
+            measured[name] = evaluated(model)
             checkpoint.save(out / name, model, STEPS, {})
     # And the other way round: what one process wrote, on two shards.
     ranks = start_ranks(2)
@@ -148,6 +158,7 @@ def main() -> None:
     if ranks.first:
         (out / "offload.json").write_bytes(orjson.dumps(held))
         (out / "losses.json").write_bytes(orjson.dumps(found))
+        (out / "evaluated.json").write_bytes(orjson.dumps(measured))
 
 
 if __name__ == "__main__":

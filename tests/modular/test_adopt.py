@@ -24,7 +24,7 @@ from modtok_cli.modular.adopted.adopt import (
 )
 from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
-from modtok_cli.modular.inspect import check
+from modtok_cli.modular.inspect import check_subsets
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -106,7 +106,7 @@ def test_saved_and_extracted_tokenizers_agree(kind: str, tmp_path: Path) -> None
 
 @KIND
 def test_every_subset_reaches_its_tokens(kind: str) -> None:
-    report = check(adopted(kind), samples=3)
+    report = check_subsets(adopted(kind), samples=3)
     assert report.sound
     assert len(report.subsets) >= 4
 

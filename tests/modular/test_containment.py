@@ -55,7 +55,7 @@ def pieces(languages: Mapping[str, list[str]], scores: Mapping[str, float]) -> M
     members = np.ones((len(tokens), len(languages)), dtype=bool)
     for row, text in enumerate(texts, 257):
         members[row] = [text in own for own in languages.values()]
-    return ModularTokenizer.from_pieces(
+    return ModularTokenizer.from_learned(
         LearnedPieces(
             languages=tuple(languages),
             specials=("<unk>",),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
-from modtok_cli.modular.adopted.derivation import (
+from modtok_cli.modular.adopted.tokenizer_file import (
     GIVEN,
     UNREACHED,
     closed,

@@ -28,7 +28,7 @@ from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular import manifest as manifests
 from modtok_cli.modular.comparison import diff
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
-from modtok_cli.modular.inspect import check, check_single
+from modtok_cli.modular.inspect import check_single, check_subsets
 from modtok_cli.modular.open import open_bytes, open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -261,7 +261,7 @@ def test_other_token_counts_are_a_difference() -> None:
 def test_unused_tokens_are_no_error() -> None:
     parts = {"en": LanguageTokens((b"ab", b"abc"), np.array([0] * 2 + [1] * 256 + [0, 5]))}
     tokenizer = united(parts)
-    report = check(tokenizer)
+    report = check_subsets(tokenizer)
     assert report.sound
     assert [subset.unused for subset in report.subsets] == [(FIRST,)]
     assert check_single(tokenizer.full()).unreachable == ()

@@ -13,8 +13,7 @@ import tokenizers
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.pieces import UNKNOWN, make_pieces
-from modtok_cli.modular.extract import content_of, extract
-from modtok_cli.modular.frequent import frequent_mask
+from modtok_cli.modular.extract import content_of, extract, frequent_mask
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.segmenters.sentencepiece_file import read_model
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -55,7 +54,7 @@ def ours(tmp_path: Path) -> Path:
         ["sw"], (UNKNOWN, "<|endoftext|>"), [piece.encode() for piece in pieces],
         [-3.0, -4.0, -4.0, -4.0, -3.0, -3.0, -5.0, -5.5], np.ones((8, 1), dtype=bool),
     )  # fmt: skip
-    ModularTokenizer.from_pieces(learned, algorithm="unigram", k=266).save(tmp_path / "tok")
+    ModularTokenizer.from_learned(learned, algorithm="unigram", k=266).save(tmp_path / "tok")
     return tmp_path / "tok"
 
 

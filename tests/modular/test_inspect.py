@@ -7,8 +7,8 @@ from helpers.toy_tokenizers import LANGUAGES, slow_word, toy
 from modtok_cli.base.errors import UsageError
 from modtok_cli.modular.comparison import Difference, diff
 from modtok_cli.modular.inspect import (
-    check,
     check_single,
+    check_subsets,
     describe,
     token_owners,
 )
@@ -74,7 +74,7 @@ def test_describe_counts_shared_and_own_tokens() -> None:
 def test_check_finds_what_the_slow_encoder_finds() -> None:
     for seed in range(3):
         tokenizer = toy(seed)
-        report = check(tokenizer, [["en", "el"]], samples=5)
+        report = check_subsets(tokenizer, [["en", "el"]], samples=5)
         found = {subset.languages for subset in report.subsets}
         assert found >= {LANGUAGES, ("en", "el"), *((language,) for language in LANGUAGES)}
         for subset in report.subsets:
@@ -93,7 +93,7 @@ def test_check_finds_what_the_slow_encoder_finds() -> None:
 def test_merge_of_another_language_can_make_a_token_unreachable() -> None:
     # Finnish makes "abc" from a+bc; English has a+b, of lower rank, which cuts "abc" as ab+c.
     tokenizer = built([(b"a", b"b"), (b"b", b"c"), (b"a", b"bc")], ["e", "f", "f"])
-    report = check(tokenizer)
+    report = check_subsets(tokenizer)
     by_languages = {subset.languages: subset for subset in report.subsets}
     assert by_languages["fi",].sound
     assert by_languages["en", "fi"].unreachable == (tokenizer.vocabulary.find(b"abc"),)

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from helpers.sample import SHARED, needs_shared
 from helpers.toy_tokenizers import ALPHABET, LANGUAGES, NASTY, slow_encode, toy
 from modtok_cli.learn.sequential import SequentialLearner
-from modtok_cli.modular.inspect import check
+from modtok_cli.modular.inspect import check_subsets
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import count_documents
@@ -109,7 +109,7 @@ def test_real_text_on_singles_and_random_subsets(
 
 @needs_shared
 def test_learned_tokenizer_is_sound(real: tuple[ModularTokenizer, dict[str, list[str]]]) -> None:
-    report = check(real[0], samples=30)
+    report = check_subsets(real[0], samples=30)
     assert report.sound
     assert {len(subset.languages) for subset in report.subsets} == {1, 2, 3, 4, 5}
 

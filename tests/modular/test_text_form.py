@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import orjson
@@ -14,12 +15,13 @@ from hypothesis import strategies as st
 from helpers.examples import examples
 from helpers.external_tokenizers import external_tokenizer
 from helpers.sample import SAMPLE
+from modtok_cli.modular.adopted.adopt import adopt_counts
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import count_documents
-from modtok_cli.text.pretokenizer import find_pretokenizer
-from modtok_cli.text.rewriting import composed, restore_pretokenizer
+from modtok_cli.text.pretokenizer import composed, find_pretokenizer, restore_pretokenizer
 
 QWEN2 = find_pretokenizer("qwen2")
 REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
@@ -108,6 +110,18 @@ def test_forms_are_recognized(form: str) -> None:
     pretokenizer = source(form)[0].pretokenizer
     assert pretokenizer.name == FORMS[form][1]
     assert restore_pretokenizer(pretokenizer.name) is pretokenizer
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_adopted_tokenizers_of_every_form_are_saved_and_loaded(form: str, tmp_path: Path) -> None:
+    """A directory names a pre-tokenizer such as `qwen2+nfc`, which no learner has."""
+    segmenter = source(form)[0].segmenter
+    assert isinstance(segmenter, Library)
+    counts = {"en": count_documents([[b"la maison"]], segmenter.pretokenizer)}
+    adopted = adopt_counts(segmenter.file, counts)
+    adopted.save(tmp_path / "t")
+    loaded = ModularTokenizer.load(tmp_path / "t")
+    assert (loaded.signature, loaded.pretokenizer) == (adopted.signature, adopted.pretokenizer)
 
 
 def check(form: str, text: str) -> None:

@@ -60,7 +60,7 @@ SMALL = learned(
         "👍x": (-7.0, "p"),
     }
 )
-TOKENIZER = ModularTokenizer.from_pieces(SMALL, algorithm="unigram-merge", k=300)
+TOKENIZER = ModularTokenizer.from_learned(SMALL, algorithm="unigram-merge", k=300)
 SUBSETS = ["pqr", "p", "q", "r", "pq", "pr", "qr"]
 
 pieces = st.dictionaries(
@@ -89,7 +89,7 @@ def libraries(tokenizer: Subtokenizer) -> tuple[tokenizers.Tokenizer, object]:
 def test_three_encoders_agree_and_are_lossless(
     found: dict[str, tuple[float, str]], subset: str, samples: list[str]
 ) -> None:
-    tokenizer = ModularTokenizer.from_pieces(learned(found), algorithm="unigram-merge", k=300)
+    tokenizer = ModularTokenizer.from_learned(learned(found), algorithm="unigram-merge", k=300)
     ours = tokenizer.subset(list(subset))
     assert plain_ids(ours, samples) == [ids.tolist() for ids in ours.encode_batch(samples)]
     library, processor = libraries(ours)
@@ -193,7 +193,7 @@ def test_directory(tmp_path: Path) -> None:
 )
 def test_invalid_unigram_vocabularies(found: dict[str, tuple[float, str]], message: str) -> None:
     with pytest.raises(ModtokError, match=message):
-        ModularTokenizer.from_pieces(learned(found), algorithm="unigram", k=300)
+        ModularTokenizer.from_learned(learned(found), algorithm="unigram", k=300)
 
 
 def test_damaged_model_and_merges() -> None:

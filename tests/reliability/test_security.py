@@ -23,7 +23,7 @@ import zstandard
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.inference.hf.token_lists import FORMATS
+from modtok_cli.inference.hf.slice import FORMATS
 from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.manifest import _checksum, inside, read_manifest
 from modtok_cli.modular.open import open_tokenizer
@@ -82,7 +82,7 @@ def _is(node: ast.expr | None, value: object) -> bool:
 
 
 # SGLang reads a list of token ids only as a file of torch.save; see the test of its content.
-ALLOWED = ("modtok_cli/inference/hf/token_lists.py", "torch.save")
+ALLOWED = ("modtok_cli/inference/hf/slice.py", "torch.save")
 
 
 def test_the_one_file_of_torch_names_no_code() -> None:
@@ -177,7 +177,7 @@ def test_linked_content_must_match_the_manifest(tokenizer: Path, tmp_path: Path)
 
 
 def test_corpus_report_cannot_name_directories_to_remove(tmp_path: Path) -> None:
-    from modtok_cli.corpus.fineweb import COLUMNS
+    from modtok_cli.corpus.parts import COLUMNS
     from modtok_cli.corpus.publish import replaced_folders
 
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

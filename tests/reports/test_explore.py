@@ -30,7 +30,7 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.explore.page import explore, samples
 from modtok_cli.text.corpus import count_languages
-from modtok_cli.text.language_names import language_name
+from modtok_cli.text.languages import language_name
 from modtok_cli.text.pretokenizer import BPE, PHRASES, find_pretokenizer, pretokenizers
 from modtok_cli.text.workspace import language_files
 
@@ -103,7 +103,7 @@ def scored(seed: int) -> list[ModularTokenizer]:
     pieces = [text for text in pieces if " " not in text[1:]]
     members = np.array([[rng.random() < 0.5 for _ in LANGUAGES] for _ in pieces])
     members[0] = True
-    unigram = ModularTokenizer.from_pieces(
+    unigram = ModularTokenizer.from_learned(
         make_pieces(
             list(LANGUAGES),
             ("<unk>", "</s>"),

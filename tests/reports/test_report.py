@@ -36,7 +36,7 @@ from modtok_cli.studies.combos import study_combos
 from modtok_cli.studies.cost import study_cost
 from modtok_cli.studies.orders import study_orders
 from modtok_cli.studies.scaling import study_scaling
-from modtok_cli.text.language_names import language_name
+from modtok_cli.text.languages import language_name
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 DATA, PARALLEL = SAMPLE / "data", SAMPLE / "parallel"

@@ -5,11 +5,9 @@ from pathlib import Path
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.progress import SILENT
 from modtok_cli.text import corpus as bounded_count
 from modtok_cli.text.corpus import checked_memory, count_into, write_counts
 from modtok_cli.text.counts import WordCounter, WordCounts, merge_counts
-from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import sources_of
 
@@ -31,8 +29,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def counted(output: Path, files: list[Path], memory: int | None) -> bytes | None:
-    arguments = (BPE, Reading(), sources_of(files), SILENT, None)
-    header = count_into(output, "fi", files, *arguments, memory=memory)
+    header = count_into(output, "fi", files, Reading(), sources_of(files), memory=memory)
     return None if header is None else output.read_bytes()
 
 

@@ -11,16 +11,21 @@ from hypothesis import strategies as st
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.modular.tokenizer import resolve
-from modtok_cli.text import labels
-from modtok_cli.text.labels import fits, matching, shortened, split_pair, target_of, the_one
-from modtok_cli.text.language_names import language_name
+from modtok_cli.text import languages
 from modtok_cli.text.languages import (
     canonical,
     code_of_name,
+    fits,
     is_language,
     label_of_path,
+    language_name,
+    matching,
     normalize,
+    shortened,
+    split_pair,
     subtags,
+    target_of,
+    the_one,
 )
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import by_language, language_files
@@ -182,4 +187,4 @@ def test_names_for_people():
 
 
 def test_examples_in_the_docs():
-    assert doctest.testmod(labels).failed == 0
+    assert doctest.testmod(languages).failed == 0

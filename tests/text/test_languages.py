@@ -39,7 +39,7 @@ def test_table_has_every_two_letter_code_once():
     assert len(short) == 184
     # Every two-letter language has its three-letter code, and no code names two.
     assert all(any(table[c] == s and len(c) == 3 for c in table) for s in short)
-    entries = languages._CODES.replace("\n", ";").replace(";", " ").split()
+    entries = [each for code, others, _ in languages._rows() for each in (code, *others)]
     assert len(entries) == len(set(entries))
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import itertools
 import lzma
 import os
+import random
 import re
 import threading
 import tracemalloc
 from functools import partial
+from pathlib import Path
 
 import orjson
 import pytest
@@ -342,5 +345,20 @@ def test_byte_order_mark_begins_no_word(tmp_path, monkeypatch, name, content):
 
 def test_unknown_error_mode(tmp_path):
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(UsageError, match="strict or replace or skip"):
+    with pytest.raises(UsageError, match="strict, replace or skip"):
         list(read_documents(tmp_path / "a.txt", Reading("ignore")))
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_files_that_are_read_in_turn(tmp_path: Path, suffix: str) -> None:
+    """Threads count several languages at once: no file may see the state of another."""
+    contents = [random.Random(seed).randbytes(1 << 20).hex().encode() for seed in range(2)]
+    paths = [tmp_path / f"{seed}.txt{suffix}" for seed in range(2)]
+    for path, content in zip(paths, contents, strict=True):
+        path.write_bytes(PACK[suffix](content))
+    pieces: list[list[bytes]] = [[], []]
+    chunks = map(streams.read_chunks, paths)
+    for turn in itertools.zip_longest(*chunks, fillvalue=b""):
+        for piece, into in zip(turn, pieces, strict=True):
+            into.append(piece)
+    assert [b"".join(into) for into in pieces] == contents

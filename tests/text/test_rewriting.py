@@ -6,7 +6,7 @@ import pytest
 from tokenizers.normalizers import NFC
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.text.rewriting import composed, prefixed, restore_pretokenizer, spaced
+from modtok_cli.text.pretokenizer import composed, prefixed, restore_pretokenizer, spaced
 
 
 def test_composition_of_every_code_point() -> None:

@@ -11,8 +11,14 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
 from modtok_cli.text.pretokenizer import NONE
 from modtok_cli.text.reading import Reading
-from modtok_cli.text.table_files import Source, load_counts, save_counts
-from modtok_cli.text.table_merging import merge_files, merge_tables, open_table
+from modtok_cli.text.table_files import (
+    Source,
+    load_counts,
+    merge_files,
+    merge_tables,
+    open_table,
+    save_counts,
+)
 
 WORDS = ["a", "ab", " b", "ä", "日本", "zz" * 40, *(f" w{n}" for n in range(9))]
 counted = st.dictionaries(st.sampled_from(WORDS), st.integers(1, 1 << 40), min_size=1)

@@ -11,54 +11,63 @@ import pytest
 from benchmarks.gpu import gpu_check
 
 
-def checked(target: Path, parts: str, limit: float = 300) -> tuple[bool, list[dict[str, Any]]]:
-    options = argparse.Namespace(cpu=limit > 540, parts=parts.split(","), limit=limit)
-    good = gpu_check.check(options, target)
+def options(call: int, parts: list[str], limit: float = 300) -> argparse.Namespace:
+    return argparse.Namespace(call=call, tiny=limit > 540, gpu=False, parts=parts, limit=limit)
+
+
+def checked(target: Path, call: int, *parts: str, limit: float = 300) -> tuple[bool, list[Any]]:
+    good = gpu_check.check(options(call, list(parts), limit), target)
     return good, [json.loads(line) for line in target.read_text().splitlines()]
 
 
 @pytest.mark.usefixtures("forked_executable")
 def test_a_rehearsal(tmp_path: Path) -> None:
-    good, rows = checked(tmp_path / "rows.jsonl", "machine,2.5b", limit=900)
+    good, rows = checked(tmp_path / "rows.jsonl", 2, "machine", "2.5b", limit=900)
     assert good, rows
     assert rows[0]["megatron-core"]
-    assert rows[1] == {"part": "machine", "ok": True, "seconds": rows[1]["seconds"]}
-    assert [row["what"] for row in rows[2:-1]] == [
-        *(f"sliced, {count} languages" for count in (21, 100, 250)),
-        "masked, 21 languages",
-    ]
-    made = [row["made_in_a_step_bytes"] for row in rows[2:5]]
-    assert made == [made[0]] * 3  # what a step makes does not depend on the size of T
+    assert rows[1] == {"call": 2, "part": "machine", "ok": True, "seconds": rows[1]["seconds"]}
+    steps = {row["sampling"]: row for row in rows[2:-1]}
+    assert list(steps) == ["none", "sub:2", "full"]
+    flops = [row["flops_against_none"] for row in steps.values()]
+    assert flops[0] == 1 < flops[1] < flops[2]
+    planned = [row["planned_bytes"] for row in steps.values()]
+    assert planned == sorted(planned)
     assert rows[-1]["ok"]
 
 
 def test_parts_that_fail_do_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def part(name: str, options: Any, limit: float) -> Any:
-        if name == "tests":
-            yield {"before": "it failed"}
-            raise gpu_check.Failed("exit status 1: CUDA out of memory")
-        if name == "run":
-            raise ZeroDivisionError("a mistake")
-        yield {"limit": limit}
+    def fails(part: Any) -> Any:
+        yield {"before": "it failed"}
+        raise gpu_check.Failed("exit status 1: CUDA out of memory")
 
-    monkeypatch.setattr(gpu_check, "part", part)
-    good, rows = checked(tmp_path / "rows.jsonl", "tests,run,0.5b")
+    def is_wrong(part: Any) -> Any:
+        raise ZeroDivisionError("a mistake")
+        yield
+
+    monkeypatch.setitem(gpu_check.MEASURES, "run", fails)
+    monkeypatch.setitem(gpu_check.MEASURES, "tests", is_wrong)
+    good, rows = checked(tmp_path / "rows.jsonl", 1)
     assert not good
-    assert [row["part"] for row in rows] == ["tests", "tests", "run", "0.5b", "0.5b"]
-    assert rows[0]["before"] == "it failed"
-    assert rows[1]["error"] == "exit status 1: CUDA out of memory"
-    assert rows[2]["error"] == "ZeroDivisionError: a mistake"
-    assert rows[3]["limit"] == gpu_check.PARTS["0.5b"]
-    assert rows[4]["ok"]
-    _, rows = checked(tmp_path / "late.jsonl", "machine,run", limit=1)
+    assert [row["part"] for row in rows] == ["machine", "machine", "run", "run", "tests"]
+    assert rows[2]["before"] == "it failed"
+    assert rows[3]["error"] == "exit status 1: CUDA out of memory"
+    assert rows[4]["error"] == "ZeroDivisionError: a mistake"
+    _, rows = checked(tmp_path / "late.jsonl", 1, "machine", "run", limit=1)
     assert [row["error"] for row in rows] == ["no time was left for it"] * 2
 
 
-def test_a_command_past_its_limit_is_ended(tmp_path: Path) -> None:
+def test_lines_arrive_before_a_command_ends_and_it_is_killed_at_its_limit() -> None:
     code = "print('began', flush=True); import time; time.sleep(600)"
-    options = argparse.Namespace(cpu=True)
-    status, text = gpu_check.run([sys.executable, "-c", code], options, 2)
-    assert status == 124
-    assert text in ("began\n", "")  # a machine under load may not come so far
+    part = gpu_check.Part("run", options(1, []), 5)
+    lines = part.lines([sys.executable, "-c", code])
+    assert next(lines) == "began"
+    with pytest.raises(gpu_check.Failed, match="killed at its limit: began"):
+        next(lines)
+
+
+def test_a_call_has_nine_minutes_and_every_part_a_measure() -> None:
+    for parts in gpu_check.CALLS.values():
+        assert set(parts) <= set(gpu_check.MEASURES)
+        assert sum(parts.values()) - max(parts.values()) < 540  # no part is starved by one other

@@ -13,6 +13,7 @@ import torch
 
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.processes import join_slurm_step
 from modtok_cli.training.config import check_ranks, resolve, run_name
 from modtok_cli.training.distributed import launch as launching
 from modtok_cli.training.distributed.ranks import start_ranks
@@ -180,3 +181,34 @@ def test_metrics_go_on_behind_the_checkpoint(tmp_path: Path) -> None:
 def test_tensorboard_names() -> None:
     line = {"step": 3, "languages": {"fi": {"tokens": 5}}, "bits_per_byte": None}
     assert list(flatten(line)) == [("languages/fi/tokens", 5)]
+
+
+@pytest.mark.parametrize(
+    ("variables", "place"),
+    [
+        ({}, None),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "16"}, None),  # a batch script
+        ({"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}, None),
+        (
+            {"SLURM_STEP_NUM_TASKS": "16", "SLURM_PROCID": "9", "SLURM_LOCALID": "1",
+             "SLURM_STEP_NODELIST": "gpu[007-008,012],other3", "SLURM_JOB_ID": "20003",
+             "SLURM_STEP_ID": "1"},
+            ("9", "1", "16", "gpu007", "15100"),
+        ),
+        (
+            {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1", "SLURM_LOCALID": "0",
+             "SLURM_STEP_NODELIST": "a-1,a-2", "MASTER_PORT": "9"},
+            ("1", "0", "2", "a-1", "9"),
+        ),
+        ({"SLURM_STEP_NUM_TASKS": "2", "RANK": "0"}, ("0", None, None, None, None)),
+    ],
+)  # fmt: skip
+def test_tasks_of_srun_are_ranks(
+    variables: dict[str, str],
+    place: tuple[str | None, ...] | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "environ", dict(variables))
+    join_slurm_step()
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    assert tuple(map(os.environ.get, names)) == (place or (None,) * 5)

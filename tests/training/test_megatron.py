@@ -4,13 +4,13 @@ import sys
 import types
 
 import pytest
-import torch
 
 from modtok_cli.training.distributed.megatron_core import core
 from modtok_cli.training.model import megatron
+from modtok_cli.training.model.execution import Execution
 from modtok_cli.training.model.megatron import CausalAttention
 
-CPU, GPU = torch.device("cpu"), torch.device("cuda")
+PLAIN, FUSED = Execution(), Execution(fused=True)
 
 
 @pytest.fixture
@@ -28,18 +28,18 @@ def attention_of(spec: object) -> object:
     return spec.submodules.self_attention.submodules.core_attention  # type: ignore[attr-defined]
 
 
-def test_transformer_engines_layers_on_a_gpu(transformer_engine: object) -> None:
-    assert megatron.layer_spec(GPU) is transformer_engine
+def test_fused_layers_are_transformer_engines(transformer_engine: object) -> None:
+    assert megatron.layer_spec(FUSED) is transformer_engine
 
 
-def test_local_layers_on_a_cpu(transformer_engine: object) -> None:
-    assert attention_of(megatron.layer_spec(CPU)) is CausalAttention
+def test_plain_layers_are_local(transformer_engine: object) -> None:
+    assert attention_of(megatron.layer_spec(PLAIN)) is CausalAttention
 
 
 def test_local_layers_without_transformer_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformer_engine", None)  # importing it fails
     assert not megatron.has_transformer_engine()
-    assert attention_of(megatron.layer_spec(GPU)) is CausalAttention
+    assert attention_of(megatron.layer_spec(FUSED)) is CausalAttention
 
 
 def test_one_that_cannot_be_loaded_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,8 @@ def test_row_gradients_are_summed_in_float32(subtokenizers, stores) -> None:
     model.update = take  # type: ignore[method-assign]
     _, norm = optimizer_step(model, batch, 0.0)
     scale = min(1.0, 1.0 / float(norm))
-    single = {name: torch.zeros(subtokenizers.size, 32) for name in model.tables}
+    device = model.ranks.device
+    single = {name: torch.zeros(subtokenizers.size, 32, device=device) for name in model.tables}
     for microbatch in batch:
         active = model.activate([microbatch])
         (model.loss(microbatch, active)[0] / len(batch)).backward()

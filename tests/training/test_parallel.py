@@ -12,7 +12,7 @@ import torch
 
 from helpers import two_ranks_offload
 from helpers.python_processes import Python
-from helpers.two_ranks import SHAPE, SHAPES, WAYS, train
+from helpers.two_ranks import SHAPE, SHAPES, WAYS, evaluated, train
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.progress import SILENT
 from modtok_cli.training import checkpoint
@@ -82,6 +82,8 @@ def test_two_processes_train_as_one(
     found = orjson.loads((left / "losses.json").read_bytes())[name]
     assert found == pytest.approx(losses, rel=1e-5)
     assert losses[-1] < losses[0]
+    measured = orjson.loads((left / "evaluated.json").read_bytes())[name]
+    assert measured == pytest.approx(evaluated(alone), rel=1e-3)
     shape = SHAPES.get(name, SHAPE)
     same(loaded(left / name, subtokenizers, WAYS[name][2], shape), alone, atol=2e-4, rtol=5e-3)
 

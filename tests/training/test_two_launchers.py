@@ -77,9 +77,10 @@ class Launched:
 
     def srun(self, *words: str) -> None:
         """Each rank a process of its own."""
-        group = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.port}
-        for rank in range(RANKS):
-            self.modtok(*words, **group, RANK=str(rank), LOCAL_RANK=str(rank))
+        step = {"SLURM_STEP_NUM_TASKS": str(RANKS), "SLURM_STEP_NODELIST": "localhost,other[1-3]"}
+        for rank in map(str, range(RANKS)):
+            place = {"SLURM_PROCID": rank, "SLURM_LOCALID": rank, "MASTER_PORT": self.port}
+            self.modtok(*words, **step, **place)
 
     def ended(self) -> tuple[list[int], list[str]]:
         """Exit statuses, and what each wrote to standard error."""

@@ -287,14 +287,14 @@ def _external_tokenizers(root: Path) -> None:
 
 def _journal(root: Path) -> None:
     from modtok_cli.base.progress import SILENT
-    from modtok_cli.construct.journal import JournalDir, Kept
+    from modtok_cli.construct.journal import JournalDir, JournalState
     from modtok_cli.construct.states import merges_to_arrays
     from modtok_cli.modular.tokenizer import ModularTokenizer
     from modtok_cli.studies.rows import StudyFile
 
     learned = ModularTokenizer.load(root / "bpe").learned()
     notes = {"languages": learned.languages, "specials": learned.specials}
-    kept = Kept(merges_to_arrays(learned), notes, {"en": b"{}"})
+    kept = JournalState(merges_to_arrays(learned), notes, {"en": b"{}"})
     JournalDir(root / "half", {"k": 330}).write(kept)
     study = StudyFile(root / "half" / "half.jsonl", "toy", {"seed": 1}, "modtok study toy")
     study.resume(False, SILENT)

@@ -81,8 +81,7 @@ def counts(path: Path) -> None:
 
 def merged(path: Path) -> None:
     """A count table as `corpus count --memory` reads it: twice itself, in small windows."""
-    from modtok_cli.text.table_files import load_counts
-    from modtok_cli.text.table_merging import merge_files
+    from modtok_cli.text.table_files import load_counts, merge_files
 
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "both.counts"

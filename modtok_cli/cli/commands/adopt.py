@@ -1,11 +1,8 @@
 """`modtok adopt`: an existing tokenizer becomes a modular one."""
 
-from modtok_cli.cli.command import command
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.commands.inspect import LANGUAGES
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import emit_rows
-from modtok_cli.cli.session import Session
 from modtok_cli.modular.adopted.adopt import adopt
 from modtok_cli.modular.inspect import contents
 
@@ -22,7 +19,7 @@ from modtok_cli.modular.inspect import contents
     modtok extract -t adopted --langs fr,en -o fr-en.json
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     output = call.value("output")
     adopted = call(output=output)
     caption = f"{output}: {adopted.size:,} tokens in all, signature {adopted.signature}"

@@ -1,10 +1,7 @@
 """`modtok bpe`: plain BPE tokenizers, one per language or a joint one."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.report import emit_report, learned
-from modtok_cli.cli.session import Session
 from modtok_cli.construct.bpe import bpe
 
 
@@ -20,5 +17,5 @@ from modtok_cli.construct.bpe import bpe
     modtok bpe --langs en,fi,fr --joint -k 64000
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     emit_report(learned(call), title="BPE", json=json)

@@ -1,10 +1,7 @@
 """`modtok bpe-merge`: union of monolingual vocabularies in fewest tokens."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.report import emit_report, learned
-from modtok_cli.cli.session import Session
 from modtok_cli.construct.bpe_merge import bpe_merge
 
 
@@ -25,5 +22,5 @@ from modtok_cli.construct.bpe_merge import bpe_merge
     modtok bpe-merge --remove fr -t tokenizer-2 -o tokenizer-3
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     emit_report(learned(call), title="Merged BPE, fewest tokens", json=json)

@@ -1,10 +1,7 @@
 """`modtok bpe-seq`: modular tokenizer by sequential BPE."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.report import emit_report, learned
-from modtok_cli.cli.session import Session
 from modtok_cli.construct.bpe_seq import bpe_seq
 
 
@@ -23,5 +20,5 @@ from modtok_cli.construct.bpe_seq import bpe_seq
     modtok bpe-seq --append sv -t tokenizer -o tokenizer-2
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     emit_report(learned(call), title="Sequential BPE", json=json)

@@ -6,27 +6,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli import completion
-from modtok_cli.cli.command import command
+from modtok_cli.base.option import Option
+from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.commands.nsl import WORKSPACE_TOKENIZER, tokenizers_or_default
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json, Plot
 from modtok_cli.cli.output import Column, emit_tables
-from modtok_cli.cli.plotting import check_plot, emit_plot
-from modtok_cli.cli.session import Session
+from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.measure.check import check, hint, split_arguments
 from modtok_cli.reports.tables import grouped
 
 Arguments = Annotated[
     list[str],
-    typer.Argument(
+    Option(
+        "Tokenizers (as in -t) and texts (.txt, .jsonl, .parquet, .csv, .arrow, directory, or - "
+        "for stdin), in any order.",
+        argument=True,
         metavar="TOKENIZER_OR_TEXT",
-        autocompletion=completion.tokenizers,
-        help="Tokenizers (as in -t) and texts (.txt, .jsonl, .parquet, .csv, .arrow, "
-        "directory, or - for stdin), in any order.",
+        complete="tokenizers",
     ),
 ]
 
@@ -46,9 +42,7 @@ Arguments = Annotated[
     modtok check tokenizer tokenizer@each texts/
     """,
 )
-def show(
-    session: Session, call: Call, arguments: Arguments, plot: Plot = None, json: Json = False
-) -> None:
+def show(call: Call, arguments: Arguments, plot: Plot = None, json: Json = False) -> None:
     """Without a tokenizer, tokenizer/ is judged. For exact ratios with reference tokenizers use
     modtok nsl.
     """
@@ -61,9 +55,8 @@ def show(
             f"no text among the arguments: {', '.join(arguments)}",
             remedy="as in: modtok check tokenizer.json fi.txt",
         )
-    check_plot(plot)
     specs = [*tokenizers, *call.values.get("tokenizers", [])]
-    specs = specs or tokenizers_or_default(session, None, texts)
+    specs = specs or tokenizers_or_default(call, None, texts)
     if specs == [WORKSPACE_TOKENIZER] and not Path(WORKSPACE_TOKENIZER).exists():
         raise UsageError(
             f"no tokenizer among the arguments, and no {WORKSPACE_TOKENIZER}/ here: "
@@ -81,8 +74,8 @@ def show(
         json=json,
     )
     for text in filter(None, map(hint, grouped(rows, "tokenizer").values())):
-        session.say(text)
-    emit_plot(session, plot, rows, "check")
+        call.say(text)
+    emit_plot(call, plot, rows, "check")
 
 
 VERDICTS = (

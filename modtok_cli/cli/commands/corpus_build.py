@@ -1,10 +1,7 @@
 """`modtok corpus build`: crawled pages → one corpus per language."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import Column, emit_rows, wants_json
-from modtok_cli.cli.session import Session
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.report import summary
 
@@ -48,7 +45,7 @@ DROPPED = (
         --executor-option time=10:00:00
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     report = call()
     if report is None:
         return
@@ -62,4 +59,4 @@ def show(session: Session, call: Call, json: Json = False) -> None:
         first, number = report.bad[0], len(report.bad)
         count = "1 invalid record is" if number == 1 else f"{number} invalid records are"
         place = f"{report.output}/corpus.json"
-        session.say(f"{count} listed in {place}, first: {first['source']} ({first['reason']})")
+        call.say(f"{count} listed in {place}, first: {first['source']} ({first['reason']})")

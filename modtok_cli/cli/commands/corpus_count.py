@@ -1,11 +1,8 @@
 """`modtok corpus count`: text → one table of word counts per language."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import Column, emit_rows
-from modtok_cli.cli.session import Session
-from modtok_cli.corpus.corpus_count import corpus_count
+from modtok_cli.corpus.count import corpus_count
 
 COLUMNS = (
     Column("language", "language"),
@@ -34,7 +31,7 @@ COLUMNS = (
     modtok bpe-seq --data counts --langs fi,fr -k 24000
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     rows = call()
     if rows is not None:
         emit_rows(rows, COLUMNS, title="Word counts", json=json)

@@ -1,10 +1,7 @@
 """`modtok corpus stats`: size, words, duplicates and tokens of texts."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import Column, emit_rows, wants_json
-from modtok_cli.cli.session import Session
 from modtok_cli.measure.corpus_stats import corpus_stats
 
 COLUMNS = (
@@ -33,11 +30,11 @@ COLUMNS = (
     modtok corpus stats --lang sw stories.txt
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     rows = call()
     columns = COLUMNS if "tokenizer" in call.values else COLUMNS[:-1]
     emit_rows(rows, columns, title="Corpus", json=json)
     if not wants_json(json):
         for row in rows:
             for sample in row["samples"]:
-                session.say(f"{row['language']}: {sample}")
+                call.say(f"{row['language']}: {sample}")

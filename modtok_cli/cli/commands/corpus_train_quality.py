@@ -1,11 +1,8 @@
 """`modtok corpus train-quality`: good and random pages → quality classifier."""
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import Column, emit_rows
-from modtok_cli.cli.session import Session
 from modtok_cli.corpus.quality import corpus_train_quality
 
 COLUMNS = (
@@ -29,7 +26,7 @@ COLUMNS = (
     modtok corpus build crawl --quality-model quality.bin --quality-top 0.5 -o top
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     if not {"good", "bad"} <= call.values.keys():
         raise UsageError("--good and --bad are required", remedy="give at least one text for each")
     report = call()

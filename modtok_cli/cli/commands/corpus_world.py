@@ -1,10 +1,7 @@
 """`modtok corpus world`: texts in invented languages about a world with known facts."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import Column, emit_rows
-from modtok_cli.cli.session import Session
 from modtok_cli.studies.world.corpus import corpus_world
 
 COLUMNS = (
@@ -26,5 +23,5 @@ COLUMNS = (
     modtok corpus world -o apart --quotes 0
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     emit_rows(call(), COLUMNS, title=str(call.values.get("output")), json=json)

@@ -2,11 +2,8 @@
 
 import orjson
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import emit_text
-from modtok_cli.cli.session import Session
 from modtok_cli.modular.encoding.lines import decode
 
 
@@ -20,7 +17,7 @@ from modtok_cli.modular.encoding.lines import decode
     echo '[301, 542, 99]' | modtok decode
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     texts = call()
     if not json:
         emit_text(text + b"\n" for text in texts)

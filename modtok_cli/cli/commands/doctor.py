@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.doctor import doctor, healthy
-from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column, emit_rows
-from modtok_cli.cli.session import Session
 
 COLUMNS = (
     Column("part", "part"),
@@ -31,13 +28,13 @@ COLUMNS = (
     modtok doctor --json > doctor.jsonl
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     """The exit status is 1 if a package is missing that every command needs, or if modtok.toml
     is invalid.
     """
-    findings = call(settings_error=session.settings_error)
+    findings = call(settings_error=call.session.settings_error)
     emit_rows(map(asdict, findings), COLUMNS, title="Installation", json=json)
-    if session.settings_error:
+    if call.session.settings_error:
         raise ModtokError("modtok.toml is invalid", remedy="see the settings row")
     if not healthy(findings):
         raise ModtokError(

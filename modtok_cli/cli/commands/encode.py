@@ -2,11 +2,8 @@
 
 import orjson
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import Column, emit_rows, emit_text
-from modtok_cli.cli.session import Session
 from modtok_cli.modular.encoding.lines import encode
 
 _COLUMNS = (
@@ -33,7 +30,7 @@ _COLUMNS = (
     modtok encode --langs fr data/fr.jsonl --format bin -o ids
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     rows = call()
     if "output" in call.values:
         emit_rows(list(rows), _COLUMNS, title="encoded", json=json)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.inference_options import LATEST, Gpus, require_models, sharing
-from modtok_cli.cli.options import Json, Plot
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import LATEST, Gpus
+from modtok_cli.cli.command import Call, Json, Plot, command
+from modtok_cli.cli.inference_options import require_models, sharing
 from modtok_cli.cli.output import Column, emit_rows
-from modtok_cli.cli.plotting import check_plot, emit_plot
-from modtok_cli.cli.session import Session
+from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.evaluate.evaluate import evaluate_bpb
 from modtok_cli.inference.cost.memory import model_among
 
@@ -31,10 +28,11 @@ COLUMNS = (
 )
 Arguments = Annotated[
     list[str],
-    typer.Argument(
-        metavar="MODEL_OR_TEXT",
-        help="Run, slice or Hugging Face model (default: runs/latest), and texts (.txt, .jsonl, "
+    Option(
+        "Run, slice or Hugging Face model (default: runs/latest), and texts (.txt, .jsonl, "
         ".parquet, .csv, .arrow, directory, or - for stdin), in any order.",
+        argument=True,
+        metavar="MODEL_OR_TEXT",
     ),
 ]
 
@@ -58,7 +56,6 @@ Arguments = Annotated[
     """,
 )
 def show(
-    session: Session,
     call: Call,
     arguments: Arguments,
     gpus: Gpus = 1,
@@ -68,15 +65,14 @@ def show(
     model, texts = model_among(arguments)
     if not texts:
         raise UsageError("no text given", remedy="as in: modtok eval bpb MODEL fr.txt")
-    check_plot(plot)
     require_models()
-    with sharing(session, gpus, reads_input="-" in texts) as processes:
+    with sharing(call, gpus, reads_input="-" in texts) as processes:
         rows = call(
             model=model or LATEST,
             texts=texts,
             processes=processes,
-            progress=processes.only_first(session.progress),
+            progress=processes.only_first(call.progress),
         )
     caption = str(rows[0]["signature"])
     emit_rows(rows, COLUMNS, title="Bits per byte", json=json, caption=caption)
-    emit_plot(session, plot, rows, "bpb")
+    emit_plot(call, plot, rows, "bpb")

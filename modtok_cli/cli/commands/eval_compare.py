@@ -1,10 +1,7 @@
 """`modtok eval compare`: paired significance test of two systems."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import Column, emit_rows
-from modtok_cli.cli.session import Session
 from modtok_cli.evaluate.evaluate import compare
 
 COLUMNS = (
@@ -31,6 +28,6 @@ COLUMNS = (
     modtok eval compare lang.jsonl full.jsonl
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     title = f"A: {call.values['first']}, B: {call.values['second']}"
     emit_rows(call(), COLUMNS, title=title, json=json)

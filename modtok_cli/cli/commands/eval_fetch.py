@@ -1,11 +1,8 @@
 """`modtok eval fetch`: download evaluation data from the Hugging Face hub."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column, emit_rows
-from modtok_cli.cli.session import Session
 from modtok_cli.evaluate.evaluate import fetch_tasks
 
 COLUMNS = (
@@ -28,7 +25,7 @@ COLUMNS = (
     modtok eval fetch mt --langs en,fr,fi -o elsewhere
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     require_models("datasets", "yaml")
     fetched = call()
     if fetched.rows:

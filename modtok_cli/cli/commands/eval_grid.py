@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.command import command
+from modtok_cli.base.option import Option
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.commands.eval_mcq import WORKSPACE_TASKS, all_local, stay_local
-from modtok_cli.cli.declaration import Call
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column, emit_rows, emit_tables
-from modtok_cli.cli.session import Session
 from modtok_cli.evaluate.evaluate import evaluate_grid
 from modtok_cli.text.languages import optional_languages
 
@@ -33,16 +29,11 @@ CELLS = (
     Column("infer", "infer"),
     Column("state", "state"),
 )
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="List the cells and which are done; evaluate nothing.")
-]
-
+DryRun = Annotated[bool, Option("List the cells and which are done; evaluate nothing.")]
 Show = Annotated[
     str | None,
-    typer.Option(
-        "--show",
-        metavar="TABLE,...",
-        help=f"Tables of means and tests instead of scores: {', '.join(TABLES)}.",
+    Option(
+        f"Tables of means and tests instead of scores: {', '.join(TABLES)}.", metavar="TABLE,..."
     ),
 ]
 
@@ -63,7 +54,6 @@ Show = Annotated[
     """,
 )
 def show(
-    session: Session,
     call: Call,
     show: Show = None,
     dry_run: DryRun = False,
@@ -85,13 +75,13 @@ def show(
     from modtok_cli.evaluate.grid.means import summarize
 
     if dry_run:
-        rows = list_cells(wanted, place, progress=session.progress)
+        rows = list_cells(wanted, place, progress=call.progress)
         done = sum(row["state"] == "done" for row in rows)
         emit_rows(rows, CELLS, title=f"{done} of {len(rows)} cells are done", json=json)
         return
     result = call()
     for line in summary_of(result.skipped):
-        session.say(line)
+        call.say(line)
     summary = summarize(result, place)  # as the call has written it
     means = summary.means if not chosen or set(chosen) - {TESTS} else []
     tests = summary.tests if chosen and TESTS in chosen else []

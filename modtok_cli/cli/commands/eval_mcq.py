@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
+from modtok_cli.base.parameters import Gpus
+from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.evaluation_output import Examples, emit_evaluation, evaluated
-from modtok_cli.cli.inference_options import Gpus, require_models
-from modtok_cli.cli.options import Json, Plot
+from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import Column
-from modtok_cli.cli.session import Session
 from modtok_cli.evaluate.evaluate import evaluate_mcq
 from modtok_cli.text.languages import optional_languages
 
@@ -40,7 +38,6 @@ WORKSPACE_TASKS = Path("tasks")
     """,
 )
 def show(
-    session: Session,
     call: Call,
     gpus: Gpus = 1,
     examples: Examples = None,
@@ -61,9 +58,9 @@ def show(
     names = optional_languages(call.values.get("tasks"), "--tasks")
     if folder is not None and all_local(folder, names):
         stay_local()
-    evaluation = evaluated(session, call, gpus, examples, plot, data=folder)
+    evaluation = evaluated(call, gpus, examples, plot, data=folder)
     emit_evaluation(
-        session, evaluation, "Accuracy (95% interval)", examples, plot, json=json, pivot=pivot
+        call, evaluation, "Accuracy (95% interval)", examples, plot, json=json, pivot=pivot
     )
 
 

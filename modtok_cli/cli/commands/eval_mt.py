@@ -1,11 +1,8 @@
 """`modtok eval mt`: few-shot translation, BLEU and chrF++."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
+from modtok_cli.base.parameters import Gpus
+from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.evaluation_output import Examples, emit_evaluation, evaluated
-from modtok_cli.cli.inference_options import Gpus
-from modtok_cli.cli.options import Json, Plot
-from modtok_cli.cli.session import Session
 from modtok_cli.evaluate.evaluate import evaluate_mt
 
 
@@ -24,7 +21,6 @@ from modtok_cli.evaluate.evaluate import evaluate_mt
     """,
 )
 def show(
-    session: Session,
     call: Call,
     gpus: Gpus = 1,
     examples: Examples = None,
@@ -32,5 +28,5 @@ def show(
     json: Json = False,
 ) -> None:
     """Pairs without text are reported, and the exit status is 1."""
-    evaluation = evaluated(session, call, gpus, examples, plot, needs=["sacrebleu"])
-    emit_evaluation(session, evaluation, "Translation", examples, plot, json=json)
+    evaluation = evaluated(call, gpus, examples, plot, needs=["sacrebleu"])
+    emit_evaluation(call, evaluation, "Translation", examples, plot, json=json)

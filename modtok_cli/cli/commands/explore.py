@@ -2,24 +2,15 @@
 
 from typing import Annotated
 
-import typer
-
-from modtok_cli.cli import completion
-from modtok_cli.cli.command import command
+from modtok_cli.base.option import Option
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.commands.nsl import WORKSPACE_TOKENIZER
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
-from modtok_cli.cli.output import emit_object
-from modtok_cli.cli.session import Session
+from modtok_cli.cli.output import emit_each
 from modtok_cli.reports.explore.page import explore
 
 Named = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="TOKENIZER",
-        autocompletion=completion.tokenizers,
-        help="Tokenizers, as in -t.",
-    ),
+    Option("Tokenizers, as in -t.", argument=True, metavar="TOKENIZER", complete="tokenizers"),
 ]
 
 
@@ -34,9 +25,9 @@ Named = Annotated[
     modtok explore tokenizer llama3.tiktoken --langs fi,fr -o page.html
     """,
 )
-def show(session: Session, call: Call, names: Named = None, json: Json = False) -> None:
+def show(call: Call, names: Named = None, json: Json = False) -> None:
     specs = [*(names or []), *call.values.get("tokenizers", [])]
     row = call(tokenizers=specs or [WORKSPACE_TOKENIZER])
-    session.say(f"wrote {row['output']} ({row['bytes'] / 1e6:.1f} MB); open it in a browser")
+    call.say(f"wrote {row['output']} ({row['bytes'] / 1e6:.1f} MB); open it in a browser")
     if json:
-        emit_object(row)
+        emit_each([row])

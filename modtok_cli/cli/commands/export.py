@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.options import Json
-from modtok_cli.cli.output import emit_object
-from modtok_cli.cli.session import Session
+from modtok_cli.cli.output import emit_each
 from modtok_cli.inference.export.export import export
 
 
@@ -25,13 +22,13 @@ from modtok_cli.inference.export.export import export
     modtok export --langs fr,en --probe flores/fr.txt -o fr-en.gguf
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     require_models()
     report = call()
     if json:
         facts = {**report.__dict__, "output": str(report.output)}
-        emit_object({name: value for name, value in facts.items() if name != "program"})
-    session.say(
+        emit_each([{name: value for name, value in facts.items() if name != "program"}])
+    call.say(
         f"wrote {report.output}: {report.bytes:,} bytes, {report.vocabulary:,} tokens, "
         f"pre-tokenizer {report.tokenizer!r} of {report.program}; "
         f"{report.lines - report.different:,} of {report.lines:,} probe lines have the same ids"

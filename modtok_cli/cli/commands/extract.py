@@ -3,34 +3,28 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli import completion
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Force, Json, Special
-from modtok_cli.cli.output import emit_bytes, emit_object, is_stdout_terminal
-from modtok_cli.cli.session import Session
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import Force, Specials
+from modtok_cli.cli.command import Call, Json, command
+from modtok_cli.cli.output import check_output, emit_chunks, emit_each
 from modtok_cli.modular.extract import content_of, extract
 from modtok_cli.modular.hf_directory import write_hf_directory
 
-Name = Annotated[str | None, typer.Argument(metavar="TOKENIZER", help="Same as -t TOKENIZER.")]
+Name = Annotated[str | None, Option("Same as -t TOKENIZER.", argument=True, metavar="TOKENIZER")]
 HfDirectory = Annotated[
     Path | None,
-    typer.Option(
-        "--hf",
+    Option(
+        "Write a directory that AutoTokenizer.from_pretrained opens, instead of a file.",
         metavar="DIR",
-        help="Write a directory that AutoTokenizer.from_pretrained opens, instead of a file.",
     ),
 ]
 ChatTemplate = Annotated[
     str | None,
-    typer.Option(
-        "--chat-template",
+    Option(
+        "Chat template for --hf: chatml, headers, or a file with a Jinja template.",
         metavar="TEMPLATE",
-        autocompletion=completion.chat_templates,
-        help="Chat template for --hf: chatml, headers, or a file with a Jinja template.",
+        complete="chat_templates",
     ),
 ]
 
@@ -55,11 +49,10 @@ ChatTemplate = Annotated[
     """,
 )
 def show(
-    session: Session,
     call: Call,
     name: Name = None,
     hf: HfDirectory = None,
-    special: Special = None,
+    special: Specials = (),
     chat_template: ChatTemplate = None,
     force: Force = False,
     json: Json = False,
@@ -84,32 +77,26 @@ def show(
         )
     if hf is not None and output is not None:
         raise UsageError("-o and --hf are mutually exclusive", remedy="give one of them")
-    if output is None and hf is None and json:
-        raise UsageError("--json requires -o or --hf, since the tokenizer is written to stdout")
-    if output is None and hf is None and is_stdout_terminal():
-        raise UsageError(
-            "standard output is a terminal",
-            remedy="write to a file with -o, or pipe: modtok extract --langs fr,en | modtok nsl …",
-        )
-    if output is not None and output.exists() and not force:
-        raise UsageError(
-            "already exists", where=str(output), remedy="choose another -o or pass --force"
-        )
+    if hf is None:
+        remedy = "write to a file with -o, or pipe: modtok extract --langs fr,en | modtok nsl …"
+        if output is None and json:
+            raise UsageError("--json requires -o or --hf, since the tokenizer is written to stdout")
+        check_output(output, force, remedy)
     made = call()
     if hf is not None:
         row = write_hf_directory(
             hf,
             content_of(made, ".json"),
-            specials=special or (),
+            specials=special,
             chat_template=chat_template,
             force=force,
         )
-        session.say(f"wrote {hf}: {row['tokens']:,} tokens, EOS {row['eos']}, pad {row['pad']}")
+        call.say(f"wrote {hf}: {row['tokens']:,} tokens, EOS {row['eos']}, pad {row['pad']}")
         if json:
-            emit_object(row)
+            emit_each([row])
     elif output is None:
-        emit_bytes(content_of(made))
+        emit_chunks([content_of(made)])
     else:
-        session.say(f"wrote {output}")
+        call.say(f"wrote {output}")
         if json:
-            emit_object({"output": str(output), "bytes": output.stat().st_size})
+            emit_each([{"output": str(output), "bytes": output.stat().st_size}])

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from modtok_cli.cli.command import command
+from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.commands.nsl import tokenizers_of
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json, Plot
 from modtok_cli.cli.output import Column, emit_tables
-from modtok_cli.cli.plotting import check_plot, emit_plot
-from modtok_cli.cli.session import Session
+from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.measure.fairness import fairness
 from modtok_cli.reports.kinds.tokenizers import summary_title
 
@@ -42,9 +39,8 @@ TOTALS = (
     modtok fairness -t tokenizer flores/ --pivot fr --plot fairness.svg
     """,
 )
-def show(session: Session, call: Call, plot: Plot = None, json: Json = False) -> None:
-    check_plot(plot)
-    rows = call(tokenizers=tokenizers_of(session, call))
+def show(call: Call, plot: Plot = None, json: Json = False) -> None:
+    rows = call(tokenizers=tokenizers_of(call))
     totals = [row for row in rows if row["kind"] == "tokenizer"]
     wide, columns = per_language(rows)
     emit_tables(
@@ -52,7 +48,7 @@ def show(session: Session, call: Call, plot: Plot = None, json: Json = False) ->
         [("Tokens per character", wide, columns), (summary_title(rows), totals, TOTALS)],
         json=json,
     )
-    emit_plot(session, plot, rows, "fairness")
+    emit_plot(call, plot, rows, "fairness")
 
 
 def per_language(

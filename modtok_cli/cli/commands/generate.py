@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
-import typer
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import standard_input
-from modtok_cli.base.parameters import LATEST, optional_path
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.inference_options import Gpus, require_models, sharing
-from modtok_cli.cli.options import Json
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import LATEST, Gpus, optional_path
+from modtok_cli.cli.command import Call, Json, command
+from modtok_cli.cli.inference_options import require_models, sharing
 from modtok_cli.cli.output import emit_text
-from modtok_cli.cli.session import Session, stdin_holds_data
+from modtok_cli.cli.session import stdin_holds_data
 from modtok_cli.inference.run.generate import (
     Generator,
     Prompt,
@@ -33,21 +31,22 @@ if TYPE_CHECKING:
 
 ModelOrPrompt = Annotated[
     str | None,
-    typer.Argument(
+    Option(
+        "Run, slice or directory of a Hugging Face model; runs/latest if the only argument is no "
+        "directory: that is the prompt.",
+        argument=True,
         metavar="MODEL",
-        help="Run, slice or directory of a Hugging Face model; runs/latest if the only argument "
-        "is no directory: that is the prompt.",
     ),
 ]
 PromptText = Annotated[
     str | None,
-    typer.Argument(
-        metavar="PROMPT", help="Text to continue; without it, reads JSON lines from stdin."
+    Option(
+        "Text to continue; without it, reads JSON lines from stdin.",
+        argument=True,
+        metavar="PROMPT",
     ),
 ]
-BatchSize = Annotated[
-    int, typer.Option("--batch-size", metavar="N", min=1, help="Number of prompts per batch.")
-]
+BatchSize = Annotated[int, Option("Number of prompts per batch.", metavar="N", low=1)]
 
 
 @command(
@@ -68,7 +67,6 @@ BatchSize = Annotated[
     """,
 )
 def show(
-    session: Session,
     call: Call,
     model: ModelOrPrompt = None,
     prompt: PromptText = None,
@@ -94,10 +92,10 @@ def show(
         call.value("seed"),
     )
     if prompt is not None and gpus > 1:
-        if "gpus" in session.explicit:
+        if "gpus" in call.explicit:
             raise UsageError("one prompt is not shared", where="--gpus", remedy="leave it out")
         gpus = 1
-    with sharing(session, gpus, reads_input=True) as processes:
+    with sharing(call, gpus, reads_input=True) as processes:
         generator = Generator(
             Path(model or LATEST),
             inputs,
@@ -106,10 +104,10 @@ def show(
             step=call.value("step"),
             references=optional_path(call.value("references")),
             device=processes.device,
-            progress=processes.only_first(session.progress),
+            progress=processes.only_first(call.progress),
         )
         if prompt is not None:
-            _answer_one(session, generator, options, prompt, json)
+            _answer_one(call, generator, options, prompt, json)
             return
         rows = answer_all(
             generator,
@@ -129,7 +127,7 @@ def _lines(rows: Iterator[dict[str, Any]], processes: Processes) -> Iterator[byt
 
 
 def _answer_one(
-    session: Session, generator: Generator, options: SamplingOptions, prompt: str, json: bool
+    call: Call, generator: Generator, options: SamplingOptions, prompt: str, json: bool
 ) -> None:
     def emit(_: int, text: str) -> None:
         emit_text([text.encode()])
@@ -139,7 +137,7 @@ def _answer_one(
         emit_text([orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)])
     else:
         emit(0, "\n")
-    session.say(_summary(row))
+    call.say(_summary(row))
 
 
 def _summary(row: dict[str, Any]) -> str:

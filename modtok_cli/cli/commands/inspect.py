@@ -7,19 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.cli import completion
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.base.option import Option
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import Column, emit_each, emit_lines, emit_rows
-from modtok_cli.cli.session import Session
 from modtok_cli.modular.comparison import compare, open_comparable, text_of
 from modtok_cli.modular.directory import is_modular, read_references
-from modtok_cli.modular.inspect import check as check_all
 from modtok_cli.modular.inspect import check_single, contents, inspect, open_whole, token_owners
+from modtok_cli.modular.inspect import check_subsets as check_all
 from modtok_cli.modular.open import split_spec, subset_spec
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -61,27 +56,23 @@ RANDOM_SUBSETS = 10  # in addition to T, every single language, and --langs
 
 Named = Annotated[
     list[str] | None,
-    typer.Argument(
+    Option(
+        "Tokenizer as in -t; with a second one, prints how that differs from the first.",
+        argument=True,
         metavar="TOKENIZER",
-        autocompletion=completion.tokenizers,
-        help="Tokenizer as in -t; with a second one, prints how that differs from the first.",
+        complete="tokenizers",
     ),
 ]
 Check = Annotated[
     bool,
-    typer.Option(
-        "--check",
-        help="Check all files, that merges are proper and tokens reachable: in the full "
+    Option(
+        "Check all files, that merges are proper and tokens reachable: in the full "
         "vocabulary, each single language, --langs, and random subsets.",
     ),
 ]
 Find = Annotated[
     str | None,
-    typer.Option(
-        "--find",
-        metavar="PATTERN",
-        help="List tokens that match a regular expression, with their languages.",
-    ),
+    Option("List tokens that match a regular expression, with their languages.", metavar="PATTERN"),
 ]
 
 
@@ -105,7 +96,6 @@ Find = Annotated[
     """,
 )
 def show(
-    session: Session,
     call: Call,
     named: Named = None,
     check: Check = False,
@@ -151,14 +141,14 @@ def _chosen(
     explicit: str | None, named: Sequence[str] | None, default: str
 ) -> tuple[str, str | None]:
     """The tokenizer to show, and the one to compare it with."""
-    given = [*([explicit] if explicit is not None else []), *(named or [])]
-    if len(given) > 2:
+    names = [*([explicit] if explicit is not None else []), *(named or [])]
+    if len(names) > 2:
         raise UsageError(
-            f"{len(given)} tokenizers are given", remedy="give one, or two to compare them"
+            f"{len(names)} tokenizers are given", remedy="give one, or two to compare them"
         )
-    if len(given) == 2:
-        return given[0], given[1]
-    return (given or [default])[0], None
+    if len(names) == 2:
+        return names[0], names[1]
+    return (names or [default])[0], None
 
 
 def show_contents(spec: str, *, json: bool) -> None:

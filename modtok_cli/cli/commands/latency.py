@@ -1,11 +1,8 @@
 """`modtok latency`: time of forward passes and decoding by tokenizer."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column, emit_rows
-from modtok_cli.cli.session import Session
 from modtok_cli.inference.cost.latency import latency
 
 COLUMNS = (
@@ -33,6 +30,6 @@ COLUMNS = (
     modtok latency gemma.json tokenizer@each --scale 0.5b --scale 1b fr.txt
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     require_models()
     emit_rows(call(), COLUMNS, title="Time relative to monolingual tokenizers", json=json)

@@ -1,10 +1,7 @@
 """`modtok memory`: parameters and KV cache by tokenizer."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import Column, emit_rows
-from modtok_cli.cli.session import Session
 from modtok_cli.inference.cost.memory import memory
 
 COLUMNS = (
@@ -36,7 +33,7 @@ TEXT_COLUMNS = (
     modtok memory gemma.json tokenizer@each --scale 2.5b flores/
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     rows = call()
     columns = COLUMNS + (TEXT_COLUMNS if "language" in rows[0] else ())
     emit_rows(rows, columns, title="Parameters and KV cache (bfloat16)", json=json)

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json, Plot
+from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.output import Column, emit_rows
-from modtok_cli.cli.plotting import check_plot, emit_plot
-from modtok_cli.cli.session import Session, stdin_holds_data
+from modtok_cli.cli.plotting import emit_plot
+from modtok_cli.cli.session import stdin_holds_data
 from modtok_cli.measure.nsl import nsl
 
 COLUMNS = (
@@ -48,24 +46,23 @@ WORKSPACE_TOKENIZER = "tokenizer"
     modtok nsl -t tokenizer -t tokenizer@each -t bpe-joint texts/ --plot nsl.svg
     """,
 )
-def show(session: Session, call: Call, plot: Plot = None, json: Json = False) -> None:
+def show(call: Call, plot: Plot = None, json: Json = False) -> None:
     """Without -t, the tokenizer is read from standard input if that is a pipe or a file, else
     from tokenizer/.
     """
-    check_plot(plot)
-    rows = call(tokenizers=tokenizers_of(session, call))
+    rows = call(tokenizers=tokenizers_of(call))
     columns = (*COLUMNS, *BOUNDARIES) if "morphemes" in call.values else COLUMNS
     emit_rows(rows, columns, title="NSL and tokens per character, byte and word", json=json)
-    emit_plot(session, plot, rows, "nsl")
+    emit_plot(call, plot, rows, "nsl")
 
 
-def tokenizers_of(session: Session, call: Call) -> list[str]:
+def tokenizers_of(call: Call) -> list[str]:
     """Tokenizers of a call that measures texts, as `tokenizers_or_default` has them."""
-    return tokenizers_or_default(session, call.values.get("tokenizers"), call.values["texts"])
+    return tokenizers_or_default(call, call.values.get("tokenizers"), call.values["texts"])
 
 
 def tokenizers_or_default(
-    session: Session, tokenizers: Sequence[str] | None, texts: Sequence[str]
+    call: Call, tokenizers: Sequence[str] | None, texts: Sequence[str]
 ) -> list[str]:
     """Tokenizers of -t; else `-` if standard input has data, else the tokenizer/ directory."""
     if tokenizers:
@@ -73,5 +70,5 @@ def tokenizers_or_default(
     if "-" in texts or not stdin_holds_data():
         return [WORKSPACE_TOKENIZER]
     # A note, since the command would wait silently if -t was forgotten.
-    session.say("reading the tokenizer from standard input")
+    call.say("reading the tokenizer from standard input")
     return ["-"]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json, Plot
+from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.output import Column, emit_tables
-from modtok_cli.cli.plotting import check_plot, emit_plot
-from modtok_cli.cli.session import Session
+from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.measure.origin import origin
 
 COLUMNS = (
@@ -33,8 +30,7 @@ COLUMNS = (
     modtok origin flores/ --plot origin.svg
     """,
 )
-def show(session: Session, call: Call, plot: Plot = None, json: Json = False) -> None:
-    check_plot(plot)
+def show(call: Call, plot: Plot = None, json: Json = False) -> None:
     rows = call(tokenizer=call.value("tokenizer"))
     shown = [
         {
@@ -46,7 +42,7 @@ def show(session: Session, call: Call, plot: Plot = None, json: Json = False) ->
         for row in rows
     ]
     emit_tables(rows, [("Tokens outside the language's subtokenizer", shown, COLUMNS)], json=json)
-    emit_plot(session, plot, rows, "origin")
+    emit_plot(call, plot, rows, "origin")
 
 
 def _most(exclusive: dict[str, float], number: int = 3) -> str:

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modtok_cli.base.errors import Stopped, UsageError
+from modtok_cli.base.option import Option
 from modtok_cli.base.processes import MESSAGES
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import Column, emit_document, emit_rows
-from modtok_cli.cli.session import Session
 from modtok_cli.training.pretrain import pretrain
 
 if TYPE_CHECKING:
@@ -42,19 +40,10 @@ TEXT_COLUMNS = (
 
 
 ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="Recipe (TOML) with options of the run."),
+    Path | None, Option("Recipe (TOML) with options of the run.", metavar="FILE")
 ]
-DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Print the recipe, memory and time of the run, and exit."),
-]
-
-
-Prepare = Annotated[
-    bool,
-    typer.Option("--prepare", help="Unpack the text of the run, and exit."),
-]
+DryRun = Annotated[bool, Option("Print the recipe, memory and time of the run, and exit.")]
+Prepare = Annotated[bool, Option("Unpack the text of the run, and exit.")]
 
 
 @command(
@@ -78,7 +67,6 @@ Prepare = Annotated[
     """,
 )
 def show(
-    session: Session,
     call: Call,
     config: ConfigFile = None,
     dry_run: DryRun = False,
@@ -91,7 +79,7 @@ def show(
     resume = call.value("resume")
     settings = _settings(call, config, resume=resume)
     if dry_run:
-        _show_plan(settings, session, resume=resume, json=json)
+        _show_plan(settings, call, resume=resume, json=json)
         return
     gpus = settings.gpus or 1
     if resume and settings.gpus is None:
@@ -102,12 +90,12 @@ def show(
         from modtok_cli.training.prepare import prepare_text
 
         # Ranks would wait for rank 0 in a collective, which has a time limit.
-        texts = prepare_text(settings, resume=resume, progress=session.progress)
+        texts = prepare_text(settings, resume=resume, progress=call.progress)
         if prepare:
             emit_rows(texts, TEXT_COLUMNS, title="Text", json=json)
             return
     if needs_launch(gpus):
-        status = launch(session.args, gpus)
+        status = launch(call.session.args, gpus)
         if status:
             raise typer.Exit(status)
         return
@@ -164,31 +152,31 @@ def is_first_rank() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def _show_plan(settings: RunSettings, session: Session, *, resume: bool, json: bool) -> None:
+def _show_plan(settings: RunSettings, call: Call, *, resume: bool, json: bool) -> None:
     from modtok_cli.training.plan import plan
     from modtok_cli.training.recipe import write_recipe
 
-    found = plan(settings, resume=resume)
-    for note in found.notes:
-        session.progress.note(note)
-    rows = found.rows()
+    planned = plan(settings, resume=resume)
+    for note in planned.notes:
+        call.progress.note(note)
+    rows = planned.rows()
     facts = rows[0]
     caption = (
         f"{facts['backbone_parameters']:,} parameters in the backbone, "
         f"{facts['table_parameters']:,} in tables of {facts['vocabulary']:,} rows, of which "
         f"{facts['active_rows']:,} are active in a batch; {facts['steps']:,} steps of "
         f"{facts['step_tokens']:,} tokens are {facts['tokens']:,} tokens; about "
-        f"{facts['step_seconds']:.3g} s a step on {found.ranks} × {facts['device']}, "
+        f"{facts['step_seconds']:.3g} s a step on {planned.ranks} × {facts['device']}, "
         f"{facts['hours']:.3g} hours in all; {facts['evaluation']}"
     )
-    if found.words:
-        caption += f"; in host memory {found.words}, on one node"
+    if planned.words:
+        caption += f"; in host memory {planned.words}, on one node"
     emit_document(
-        write_recipe(found.config),
+        write_recipe(planned.config),
         rows,
         PLAN_COLUMNS,
         title="Memory per device",
         json=json,
         caption=caption,
     )
-    found.check()
+    planned.check()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import Column, emit_rows
-from modtok_cli.cli.session import Session
 from modtok_cli.reports.report import report
 
 COLUMNS = (
@@ -28,8 +25,8 @@ COLUMNS = (
     modtok report ~/languages -o languages.html
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     rows = call()
     path = str(call.value("output"))
     emit_rows(rows, COLUMNS, title="Report", json=json, caption=path)
-    session.say(f"wrote {path}")
+    call.say(f"wrote {path}")

@@ -5,13 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
-from modtok_cli.cli.session import Session
 from modtok_cli.inference.slice.slice import is_sliceable, slice
 from modtok_cli.reports.tables import format_bytes
 
@@ -41,7 +38,7 @@ COLUMNS = (
     modtok slice --in full --out fr -o to-fr/
     """,
 )
-def show(session: Session, call: Call, report: Report = None, json: Json = False) -> None:
+def show(call: Call, report: Report = None, json: Json = False) -> None:
     path = Path(call.value("run"))
     whole = is_sliceable(path)
     # What modtok.toml says of these is for models that they apply to.
@@ -58,14 +55,14 @@ def show(session: Session, call: Call, report: Report = None, json: Json = False
         rows = run_slice.rows()
         emit_rows(rows, COLUMNS, title="Size of the weights", json=json, caption=caption)
         size = (rows[-1]["full_bytes"], rows[-1]["bytes"])
-        session.say(saved(output, run_slice.tokens, size))
+        call.say(saved(output, run_slice.tokens, size))
         return
     if report or call.value("verify"):
         require_models()
-    texts = load_report(session, report, call.group("reading"))
+    texts = load_report(call, report, call.group("reading"))
     part = call()
     emit_with_report(
-        session,
+        call,
         part.table_rows(),
         COLUMNS,
         texts,
@@ -78,7 +75,7 @@ def show(session: Session, call: Call, report: Report = None, json: Json = False
     before = max(rows for rows, _ in part.rows.values())
     is_reduced = any(name in call.values for name in ("coverage", "k", "tokenizer"))
     more = "" if is_reduced else "; --coverage 0.999 saves more, for 0.1% more tokens of text"
-    session.say(saved(part.output, (before, len(part.ids)), part.total) + more)
+    call.say(saved(part.output, (before, len(part.ids)), part.total) + more)
 
 
 def saved(output: Path, rows: tuple[int, int], size: tuple[int, int]) -> str:

@@ -1,9 +1,6 @@
 """`modtok study budget`: NSL and size of T by vocabulary size per language."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json, Plot
-from modtok_cli.cli.session import Session
+from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.study import emit_study
 from modtok_cli.studies.budget import study_budget
 
@@ -19,5 +16,5 @@ from modtok_cli.studies.budget import study_budget
     modtok study budget flores/ --budgets 4000,8000 -k 8000 --plot budget.svg
     """,
 )
-def show(session: Session, call: Call, plot: Plot = None, json: Json = False) -> None:
-    emit_study(session, call, "budget", plot=plot, json=json)
+def show(call: Call, plot: Plot = None, json: Json = False) -> None:
+    emit_study(call, "budget", plot=plot, json=json)

@@ -1,9 +1,6 @@
 """`modtok study combos`: extracted unions of languages, compared with concatenation."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json, Plot
-from modtok_cli.cli.session import Session
+from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.study import emit_study
 from modtok_cli.studies.combos import study_combos
 
@@ -19,5 +16,5 @@ from modtok_cli.studies.combos import study_combos
     modtok study combos flores/ --sets 200 --plot combos.svg
     """,
 )
-def show(session: Session, call: Call, plot: Plot = None, json: Json = False) -> None:
-    emit_study(session, call, "combos", plot=plot, json=json)
+def show(call: Call, plot: Plot = None, json: Json = False) -> None:
+    emit_study(call, "combos", plot=plot, json=json)

@@ -1,10 +1,7 @@
 """`modtok study cost`: estimated inference cost of tokenizers by model size."""
 
-from modtok_cli.cli.command import command
+from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.commands.nsl import tokenizers_of
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json, Plot
-from modtok_cli.cli.session import Session
 from modtok_cli.cli.study import emit_study
 from modtok_cli.studies.cost import study_cost
 
@@ -19,5 +16,5 @@ from modtok_cli.studies.cost import study_cost
     modtok study cost -t tokenizer@each -t llama3.tiktoken flores/ --plot cost.svg
     """,
 )
-def show(session: Session, call: Call, plot: Plot = None, json: Json = False) -> None:
-    emit_study(session, call, "cost", plot=plot, json=json, tokenizers=tokenizers_of(session, call))
+def show(call: Call, plot: Plot = None, json: Json = False) -> None:
+    emit_study(call, "cost", plot=plot, json=json, tokenizers=tokenizers_of(call))

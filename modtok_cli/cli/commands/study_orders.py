@@ -1,9 +1,6 @@
 """`modtok study orders`: sequential BPE under several language orders."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json, Plot
-from modtok_cli.cli.session import Session
+from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.study import emit_study
 from modtok_cli.studies.orders import study_orders
 
@@ -19,5 +16,5 @@ from modtok_cli.studies.orders import study_orders
     modtok study orders flores/ --orders 8 --plot orders.svg
     """,
 )
-def show(session: Session, call: Call, plot: Plot = None, json: Json = False) -> None:
-    emit_study(session, call, "orders", plot=plot, json=json)
+def show(call: Call, plot: Plot = None, json: Json = False) -> None:
+    emit_study(call, "orders", plot=plot, json=json)

@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.command import command
+from modtok_cli.base.option import Option
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.commands.eval_grid import is_local, summary_of, tables_of
 from modtok_cli.cli.commands.eval_mcq import stay_local
 from modtok_cli.cli.commands.pretrain import require_training
-from modtok_cli.cli.declaration import Call
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column, emit_rows, emit_tables, wants_json
-from modtok_cli.cli.session import Session
 from modtok_cli.studies.sampling import regimes_of, settings_of, study_sampling
 
 if TYPE_CHECKING:
@@ -37,10 +33,9 @@ COLUMNS = (
 )
 Tasks = Annotated[
     Path | None,
-    typer.Option(
-        "--grid",
+    Option(
+        "Tasks of a grid (see modtok eval grid), without runs, to evaluate the runs on.",
         metavar="FILE",
-        help="Tasks of a grid (see modtok eval grid), without runs, to evaluate the runs on.",
     ),
 ]
 
@@ -58,7 +53,7 @@ Tasks = Annotated[
     modtok study sampling --seeds 0,1,2 --p-values 0.2,0.5 --grid tasks.toml
     """,
 )
-def show(session: Session, call: Call, grid: Tasks = None, json: Json = False) -> None:
+def show(call: Call, grid: Tasks = None, json: Json = False) -> None:
     """--grid FILE evaluates all runs on the tasks of a file: modtok eval grid prints its tables by
     seeds and p, from grids/NAME.
     """
@@ -76,7 +71,7 @@ def show(session: Session, call: Call, grid: Tasks = None, json: Json = False) -
         tasks = _tasks(grid, settings, [str(run.name) for run in planned])
     emit_rows(call(), COLUMNS, title="Sampling regimes at inference", json=json)
     if grid is not None and tasks is not None:
-        _evaluate(session, tasks, Path("grids") / grid.stem, json)
+        _evaluate(call, tasks, Path("grids") / grid.stem, json)
 
 
 def _tasks(file: Path, settings: RunSettings, names: Sequence[str]) -> Grid:
@@ -90,19 +85,19 @@ def _tasks(file: Path, settings: RunSettings, names: Sequence[str]) -> Grid:
     return read_grid(file, runs)
 
 
-def _evaluate(session: Session, tasks: Grid, output: Path, json: bool) -> None:
+def _evaluate(call: Call, tasks: Grid, output: Path, json: bool) -> None:
     """Evaluate the runs; a terminal shows the means, JSON has the rows of the study only."""
     if all(is_local(task) for task in tasks.mcq):
         stay_local()
     from modtok_cli.evaluate.grid.grid import run_grid
     from modtok_cli.evaluate.grid.means import summarize
 
-    result = run_grid(tasks, output, progress=session.progress)
+    result = run_grid(tasks, output, progress=call.progress)
     for line in summary_of(result.skipped):
-        session.say(line)
-    summary = summarize(result, output, session.progress)
+        call.say(line)
+    summary = summarize(result, output, call.progress)
     if not wants_json(json):
         tables = tables_of(["averages", "p", "combinations"], summary.means, [])
         emit_tables([], tables, json=False)
-    session.say(f"means and tests of the tasks are in {output}; modtok report {output}")
+    call.say(f"means and tests of the tasks are in {output}; modtok report {output}")
     result.require_complete()

@@ -1,9 +1,6 @@
 """`modtok study scaling`: size of T by number of languages."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json, Plot
-from modtok_cli.cli.session import Session
+from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.study import emit_study
 from modtok_cli.studies.scaling import study_scaling
 
@@ -21,5 +18,5 @@ from modtok_cli.studies.scaling import study_scaling
     modtok study scaling --families families.tsv
     """,
 )
-def show(session: Session, call: Call, plot: Plot = None, json: Json = False) -> None:
-    emit_study(session, call, "scaling", plot=plot, json=json)
+def show(call: Call, plot: Plot = None, json: Json = False) -> None:
+    emit_study(call, "scaling", plot=plot, json=json)

@@ -1,12 +1,9 @@
 """`modtok study world`: the paper's claims, tested in invented languages."""
 
-from modtok_cli.cli.command import command
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.commands.pretrain import require_training
-from modtok_cli.cli.declaration import Call
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column, emit_tables
-from modtok_cli.cli.session import Session
 from modtok_cli.studies.world.study import study_world
 
 SCORES = (
@@ -43,7 +40,7 @@ CLAIMS = (
     modtok study world -o worlds --regimes joint,none --seeds 0,1
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     require_training()
     require_models()
     tables = call()

@@ -5,21 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_bytes
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Force, OutputOrStdout
-from modtok_cli.cli.output import emit_bytes, is_stdout_terminal
-from modtok_cli.cli.session import Session
-from modtok_cli.inference.hf.token_lists import FORMATS, check_format, rows_of, tokens
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import Force
+from modtok_cli.cli.command import Call, OutputOrStdout, command
+from modtok_cli.cli.output import check_output, emit_chunks
+from modtok_cli.inference.hf.slice import FORMATS, check_format, rows_of, tokens
 
-ListFormat = Annotated[
-    str,
-    typer.Option("--format", metavar="NAME", help=f"List format: {', '.join(FORMATS)}."),
-]
+ListFormat = Annotated[str, Option(f"List format: {', '.join(FORMATS)}.", metavar="NAME")]
 
 
 @command(
@@ -36,7 +29,6 @@ ListFormat = Annotated[
     """,
 )
 def show(
-    session: Session,
     call: Call,
     format: ListFormat = "ids",
     output: OutputOrStdout = None,
@@ -45,17 +37,13 @@ def show(
     """The formats vllm and llama.cpp are fields of a request; sglang is a file for
     --speculative-token-map.
     """
-    if output is not None and output.exists() and not force:
-        raise UsageError(
-            "already exists", where=str(output), remedy="choose another -o or pass --force"
-        )
-    if output is None and format == "sglang" and is_stdout_terminal():
-        raise UsageError("standard output is a terminal", remedy="write to a file with -o")
+    if output is not None or format == "sglang":
+        check_output(output, force, "write to a file with -o")
     check_format(format)  # before any text is read
     ids, rows = call(), rows_of(Path(call.value("model")))
     content = FORMATS[format](ids, rows)
     if output is None:
-        emit_bytes(content)
+        emit_chunks([content])
     else:
         write_bytes(output, content)
-        session.say(f"wrote {len(ids):,} of {rows:,} ids to {output}")
+        call.say(f"wrote {len(ids):,} of {rows:,} ids to {output}")

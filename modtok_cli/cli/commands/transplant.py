@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
-from modtok_cli.cli.session import Session
 from modtok_cli.inference.hf.transplant import transplant
 
 COLUMNS = (
@@ -33,9 +30,9 @@ COLUMNS = (
     modtok transplant model/ -t tokenizer@fr,en -o new/ --report fr.txt
     """,
 )
-def show(session: Session, call: Call, report: Report = None, json: Json = False) -> None:
+def show(call: Call, report: Report = None, json: Json = False) -> None:
     require_models()
-    texts = load_report(session, report, call.group("reading"))
+    texts = load_report(call, report, call.group("reading"))
     new = call()
     tokens = new.tokens
     caption = (
@@ -43,7 +40,7 @@ def show(session: Session, call: Call, report: Report = None, json: Json = False
         f"{tokens['special']} special tokens kept (signature {new.signature})"
     )
     emit_with_report(
-        session,
+        call,
         new.rows(),
         COLUMNS,
         texts,

@@ -1,10 +1,7 @@
 """`modtok unigram`: plain Unigram tokenizers, one per language or a joint one."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.report import emit_report, learned
-from modtok_cli.cli.session import Session
 from modtok_cli.construct.unigram import unigram
 
 
@@ -19,5 +16,5 @@ from modtok_cli.construct.unigram import unigram
     modtok unigram --langs en,fi,fr --joint -k 64000
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     emit_report(learned(call), title="Unigram", json=json)

@@ -1,10 +1,7 @@
 """`modtok unigram-merge`: modular tokenizer from monolingual Unigram models."""
 
-from modtok_cli.cli.command import command
-from modtok_cli.cli.declaration import Call
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.report import emit_report, learned
-from modtok_cli.cli.session import Session
 from modtok_cli.construct.unigram_merge import unigram_merge
 
 
@@ -23,5 +20,5 @@ from modtok_cli.construct.unigram_merge import unigram_merge
     modtok unigram-merge --weights equal
     """,
 )
-def show(session: Session, call: Call, json: Json = False) -> None:
+def show(call: Call, json: Json = False) -> None:
     emit_report(learned(call), title="Merged Unigram", json=json)

@@ -29,8 +29,7 @@ from modtok_cli.evaluate.parallel import find_parallel
 from modtok_cli.evaluate.questions import Folder
 from modtok_cli.evaluate.results import BPB, MT, SUM
 from modtok_cli.evaluate.suite import Suite
-from modtok_cli.text.labels import the_one
-from modtok_cli.text.languages import label_of_path, normalize
+from modtok_cli.text.languages import label_of_path, normalize, the_one
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import files_in
 

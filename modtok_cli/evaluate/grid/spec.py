@@ -25,8 +25,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import options_of
 from modtok_cli.base.parameters import FilePath
 from modtok_cli.base.records import from_json
-from modtok_cli.text.labels import split_pair
-from modtok_cli.text.languages import canonical, is_language
+from modtok_cli.text.languages import canonical, is_language, split_pair
 from modtok_cli.text.reading import Reading
 
 KINDS = ("mcq", "mt", "sum", "bpb")

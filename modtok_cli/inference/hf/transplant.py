@@ -387,7 +387,7 @@ class _Transplant:
         begins = self.old.first_token()
         if begins is None or begins[1] not in self.new_of:
             return data
-        from modtok_cli.inference.slice.files import with_bos
+        from modtok_cli.inference.slice.write import with_bos
 
         return with_bos(data, begins[0], self.new_of[begins[1]])
 

@@ -103,7 +103,7 @@ def members(
     ones included; with `coverage`, as few as possible such that the text takes at most
     1 + (1 - coverage) times as many tokens. See `derivation.prune`.
     """
-    from modtok_cli.modular.adopted.derivation import prune
+    from modtok_cli.modular.adopted.tokenizer_file import prune
 
     if coverage is not None and not 0 < coverage <= 1:
         raise UsageError(f"coverage {coverage} is not between 0 and 1", where="--coverage")

@@ -16,18 +16,22 @@ from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Arr
 from modtok_cli.base.tensors import Array
 from modtok_cli.core.segment import Pairs
 from modtok_cli.core.segment import Segmenter as Segmentation
-from modtok_cli.modular.adopted.derivation import UNREACHED, derivation, symbols_of
-from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.modular.adopted.tokenizer_file import (
+    UNREACHED,
+    TokenizerFile,
+    derivation,
+    symbols_of,
+)
 from modtok_cli.modular.segmenters.interface import (
     ModularSegmenter,
     Segmenter,
-    Stored,
-    broken,
     score_bytes,
 )
 from modtok_cli.modular.segmenters.json_frame import PROVENANCE
+from modtok_cli.modular.vocabulary import broken
 
 if TYPE_CHECKING:
+    from modtok_cli.modular.directory import Stored
     from modtok_cli.modular.encoding.encoder import Encoder
 
 
@@ -42,6 +46,14 @@ class Library(Segmenter):
     def __init__(self, file: TokenizerFile, mask: BoolArray | None = None) -> None:
         super().__init__(file.vocabulary, file.pretokenizer, mask)
         self.file = file
+
+    @property
+    def names(self) -> list[str]:
+        return [self.file.names[index] for index in self.selection.global_ids.tolist()]
+
+    @property
+    def special(self) -> BoolArray:
+        return self.file.special[self.selection.global_ids]
 
     @cached_property
     def merge_ranks(self) -> Int64Array:
@@ -102,8 +114,7 @@ class Library(Segmenter):
         file = self.file
         if not file.is_bpe:
             return np.zeros(0, dtype=np.int64)
-        rows = self.selection.global_ids
-        names = [file.names[index] for index in rows.tolist()]
+        rows, names = self.selection.global_ids, self.names
         ids = {name: index for index, name in enumerate(names)}
         flat, offsets = symbols_of(names, ids, file.has_fallback)
         wanted = np.arange(len(rows), dtype=np.int32)
@@ -174,13 +185,13 @@ class ModularLibrary(ModularSegmenter):
         file = TokenizerFile(document, where)
         for name, value, field in (
             ("pretokenizer", file.pretokenizer.name, "pre_tokenizer"),
-            ("specials", list(file.vocabulary.specials), "added_tokens"),
+            ("specials", file.vocabulary.specials, "added_tokens"),
             ("tokens", file.size, "model.vocab"),
             ("merges", len(file.merges), "model.merges"),
         ):
-            if value != stored.manifest[name]:
-                said = f"{value!r}, but manifest.json says {name} {stored.manifest[name]!r}"
-                raise broken(where, field, said)
+            said = getattr(stored.manifest, name)
+            if value != said:
+                raise broken(where, field, f"{value!r}, but manifest.json says {name} {said!r}")
         derivation = stored.arrays.take("derivation", np.int32, (file.size,))
         file.use_derivation(derivation, stored.arrays.where)
         return cls(file, stored.merge_members)

@@ -9,8 +9,7 @@ from typing import Any
 
 from modtok_cli.modular.adopted.restrict import BYTE_TOKENS, is_byte_level
 from modtok_cli.modular.vocabulary import spell
-from modtok_cli.text.pretokenizer import GEMMA, NONE, PreTokenizer, pretokenizer_of_json
-from modtok_cli.text.rewriting import rewriting
+from modtok_cli.text.pretokenizer import GEMMA, NONE, PreTokenizer, pretokenizer_of_json, rewriting
 
 SPACE = "▁"
 """How SentencePiece writes a space."""

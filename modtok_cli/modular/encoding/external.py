@@ -30,15 +30,14 @@ class External(ABC):
 
     Attributes:
         ignored: settings of the file that are not applied.
-        content: the file, if it was made here.
+        content: the file.
     """
 
     pretokenizer: PreTokenizer | None = None
     size: int
-    content = b""
 
     def __init__(self, name: str, data: bytes, *settings: str) -> None:
-        self.name = name
+        self.name, self.content = name, data
         self.signature = digest(data, *(text.encode() for text in settings))
         self.ignored: tuple[str, ...] = ()
 
@@ -54,6 +53,13 @@ class External(ABC):
         """Token ids of a text."""
         utf8(text)
         return self.encode_batch([text])[0]
+
+    def __len__(self) -> int:
+        return self.size
+
+    def count(self, text: str) -> int:
+        """Number of tokens of a text."""
+        return len(self.encode(text))
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         """Bytes of the decoded text."""

@@ -17,7 +17,7 @@ import orjson
 from modtok_cli.base.arrays import Float64Array, Int32Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import no_collection
-from modtok_cli.modular.vocabulary import Unsuited, Vocabulary
+from modtok_cli.modular.vocabulary import Unsuited, Vocabulary, broken
 from modtok_cli.text.pretokenizer import PreTokenizer, pretokenizer_of_json
 
 REBUILD = "restore the file from a copy, or learn the tokenizer again"
@@ -171,15 +171,15 @@ def read_vocabulary(
     """The vocabulary of a byte-level BPE, and its object of spellings and ids."""
     ids = document["model"].get("vocab")
     if not isinstance(ids, dict) or not ids:
-        raise _broken(where, "model.vocab", "not an object of tokens and ids")
+        raise broken(where, "model.vocab", "not an object of tokens and ids")
     if set(map(type, ids.values())) != {int}:
         odd = next(name for name, index in ids.items() if type(index) is not int)
-        raise _broken(where, "model.vocab", f"the id of '{odd}' is not an integer")
+        raise broken(where, "model.vocab", f"the id of '{odd}' is not an integer")
     names = list(ids)
     try:
         numbers = np.fromiter(ids.values(), dtype=np.int64, count=len(names))
     except OverflowError as error:
-        raise _broken(where, "model.vocab", "an id is out of range") from error
+        raise broken(where, "model.vocab", "an id is out of range") from error
     expected = np.arange(len(names))
     if (numbers != expected).any():
         order = np.argsort(numbers, kind="stable")
@@ -208,7 +208,7 @@ def read_vocabulary(
 def read_merges(rows: Any, ids: Mapping[str, int], where: str) -> Int32Array:
     """Merges (M, 3) int32 in rank order: left, right, result."""
     if not isinstance(rows, list):
-        raise _broken(where, "model.merges", "not a list")
+        raise broken(where, "model.merges", "not a list")
     # Library versions before 0.20 join the two parts by a space, which no spelling holds.
     if rows and isinstance(rows[0], str):
         rows = [row.split(" ") if isinstance(row, str) else row for row in rows]
@@ -280,12 +280,8 @@ def _odd_merge(rows: list[Any], ids: Mapping[str, int], where: str) -> ModtokErr
             or len(row) != 2
             or not all(isinstance(part, str) for part in row)
         ):
-            return _broken(where, field, "not a pair of strings")
+            return broken(where, field, "not a pair of strings")
         for name in (*row, row[0] + row[1]):
             if name not in ids:
-                return _broken(where, field, f"'{name}' is not in 'model.vocab'")
-    return _broken(where, "model.merges", "cannot be read")
-
-
-def _broken(where: str, field: str, what: str) -> ModtokError:
-    return ModtokError(f"field '{field}': {what}", where=where)
+                return broken(where, field, f"'{name}' is not in 'model.vocab'")
+    return broken(where, "model.merges", "cannot be read")

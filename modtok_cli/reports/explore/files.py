@@ -19,8 +19,7 @@ from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.text_form import SPACE
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
-from modtok_cli.text.pretokenizer import GEMMA
-from modtok_cli.text.rewriting import REWRITES
+from modtok_cli.text.pretokenizer import GEMMA, REWRITES
 
 _ODD = ("single_word", "lstrip", "rstrip")
 

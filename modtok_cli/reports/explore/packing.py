@@ -31,7 +31,7 @@ from modtok_cli.reports.explore.files import (
     whole_file,
     width_of,
 )
-from modtok_cli.text.language_names import language_name
+from modtok_cli.text.languages import language_name
 from modtok_cli.text.pretokenizer import pretokenizers
 
 _CL100K = RANK_PATTERNS["cl100k"]

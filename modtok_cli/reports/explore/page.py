@@ -25,8 +25,7 @@ from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.open import Tokenizer, open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.explore.packing import packed_tokenizer
-from modtok_cli.text.language_names import language_name
-from modtok_cli.text.languages import optional_languages
+from modtok_cli.text.languages import language_name, optional_languages
 
 TITLE = "Explore tokenizers"
 

@@ -22,7 +22,7 @@ from modtok_cli.reports.tables import (
     short_names,
     table_of,
 )
-from modtok_cli.text.language_names import language_name
+from modtok_cli.text.languages import language_name
 
 
 @dataclass(frozen=True)

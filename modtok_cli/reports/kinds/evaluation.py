@@ -20,7 +20,7 @@ from modtok_cli.reports.tables import (
     short_names,
     unique,
 )
-from modtok_cli.text.language_names import language_name
+from modtok_cli.text.languages import language_name
 
 _CHECKPOINT = re.compile(r"\|checkpoint:([^|]*)")
 
@@ -33,8 +33,8 @@ def _checkpoint_of(row: Row) -> str:
     """
     if row.get("checkpoint"):
         return str(row["checkpoint"])
-    found = _CHECKPOINT.search(str(row.get("signature", "")))
-    return found[1] if found else ""
+    field = _CHECKPOINT.search(str(row.get("signature", "")))
+    return field[1] if field else ""
 
 
 def _systems(rows: Sequence[Row]) -> list[str]:

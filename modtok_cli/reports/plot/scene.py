@@ -193,16 +193,16 @@ def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
     >>> log_ticks(0.9, 11.0), log_ticks(1.0, 3e6, 3)
     ([0.5, 1.0, 2.0, 5.0, 10.0, 20.0], [1.0, 10000000.0])
     """
-    found = [low, high]
+    ticks = [low, high]
     for steps in _STEPS:
         exponents = range(floor(log10(low)), ceil(log10(high)) + 1)
         marks = [round(m * 10.0**e, 12 - e) for e in exponents for m in steps]
         first = max(i for i, mark in enumerate(marks) if mark <= low * (1 + 1e-9))
         last = next(i for i, mark in enumerate(marks) if mark >= high * (1 - 1e-9))
-        found = marks[first : max(last, first + 1) + 1]
-        if len(found) <= most + 2:
-            return found
-    return [found[0], found[-1]]
+        ticks = marks[first : max(last, first + 1) + 1]
+        if len(ticks) <= most + 2:
+            return ticks
+    return [ticks[0], ticks[-1]]
 
 
 def share_of(value: float, low: float, high: float, *, log: bool) -> float:

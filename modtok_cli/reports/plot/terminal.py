@@ -128,9 +128,9 @@ def _curves(chart: Curves, width: int, height: int = 14) -> list[str]:
     for i, name in enumerate(names):
         for x, y in chart.series[name]:
             owners.setdefault((height - 1 - down.at(y), across.at(x)), set()).add(i)
-    for (line, column), found in owners.items():
-        grid[line][column] = SEVERAL if len(found) > 1 else _SIGNS[min(found) % len(_SIGNS)]
-    several = any(len(found) > 1 for found in owners.values())
+    for (line, column), those in owners.items():
+        grid[line][column] = SEVERAL if len(those) > 1 else _SIGNS[min(those) % len(_SIGNS)]
+    several = any(len(those) > 1 for those in owners.values())
     extra = [f"  {SEVERAL} several of them"] if several else []
     lines = [*_legend(names), *extra, chart.y_axis]
     for i, cells in enumerate(grid):

@@ -15,8 +15,7 @@ from math import isfinite, nan
 import numpy as np
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.text.labels import the_one
-from modtok_cli.text.languages import canonical
+from modtok_cli.text.languages import canonical, the_one
 
 _SHARE = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=\s*(\S+)\s*")
 REGIMES = "none, full, sub:N or joint"

@@ -1,6 +1,6 @@
 """`--gpus N`: start the same command N times on this machine, one rank each.
 
-Under torchrun or srun (RANK is set) this process is a rank and starts no others.
+Under torchrun (RANK is set) or as a task of srun this process is a rank and starts no others.
 
 `torch.distributed.run` does not do the same: it ends the other ranks at once when one has failed,
 so that they cannot report or save; it kills them 30 s after a signal, before a long step and its
@@ -27,7 +27,7 @@ from types import FrameType
 from typing import Any, BinaryIO
 
 from modtok_cli.base.errors import Exit, ModtokError
-from modtok_cli.base.processes import MESSAGES, die_with_parent
+from modtok_cli.base.processes import MESSAGES, die_with_parent, join_slurm_step
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 """Signals that end a run in order: forwarded to each rank, which saves a checkpoint."""
@@ -44,6 +44,7 @@ _CONSEQUENCES = r"error: (internal error|rank \d+ has ended)"
 
 def needs_launch(gpus: int | None) -> bool:
     """Whether this process has to start the ranks, instead of being one."""
+    join_slurm_step()
     return bool(gpus and gpus > 1 and "RANK" not in os.environ)
 
 

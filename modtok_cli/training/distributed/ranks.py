@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.processes import join_slurm_step
 from modtok_cli.training.distributed.megatron_core import start_groups, stop_groups
 
 # The first step compiles kernels and unpacks text; later, ranks are seconds apart.
@@ -132,7 +133,7 @@ def _rank_and_world() -> tuple[int, int]:
             raise UsageError(
                 f"expected a number, got '{value}'",
                 where=name,
-                remedy="start ranks with torchrun or --gpus",
+                remedy="start ranks with torchrun, srun or --gpus",
             )
     rank, world = int(values["RANK"]), int(values["WORLD_SIZE"])
     if rank >= world:
@@ -142,6 +143,7 @@ def _rank_and_world() -> tuple[int, int]:
 
 def pick_device() -> torch.device:
     """The GPU of this process; the CPU without GPUs, or with MODTOK_DEVICE=cpu."""
+    join_slurm_step()
     if os.environ.get("MODTOK_DEVICE") == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
     index = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()

@@ -17,7 +17,7 @@ works around:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -27,10 +27,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from modtok_cli.architectures.rope import rope_frequencies
-from modtok_cli.architectures.shape import Shape
-from modtok_cli.base.errors import UsageError
+from modtok_cli.architectures.shape import Shape, rope_frequencies
 from modtok_cli.training.distributed.megatron_core import core, cpu_as_current_device
 from modtok_cli.training.distributed.ranks import summed
 from modtok_cli.training.model.execution import Execution, InitStd
@@ -43,7 +42,7 @@ _FUSED_NORMS = {
 # Weights that every shard holds whole and applies to its own heads only: a shard has the gradient
 # of its heads, and their sum is the gradient.
 _PER_HEAD = ("q_layernorm.weight", "k_layernorm.weight")
-_FP8_CAPABILITY = (8, 9)
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
 
 
 def has_transformer_engine() -> bool:
@@ -53,22 +52,6 @@ def has_transformer_engine() -> bool:
     except (ImportError, OSError):  # built for another CUDA or torch, it raises either
         return False
     return True
-
-
-def check_kernels(names: Sequence[str], *, gpu: bool) -> None:
-    """Check that this machine has the kernels of these options."""
-    flags = ["--" + name.replace("_", "-") for name in names]
-    if flags and not gpu:
-        raise UsageError("requires GPUs", where=flags[0], remedy="leave it out")
-    needing = [flag for flag in flags if flag != "--fuse-swiglu"]
-    if needing and not has_transformer_engine():
-        raise UsageError(
-            "requires Transformer Engine", where=needing[0], remedy="pip install 'modtok[gpu]'"
-        )
-    if "--fp8" in flags and torch.cuda.get_device_capability() < _FP8_CAPABILITY:
-        raise UsageError(
-            f"{torch.cuda.get_device_name()} has no FP8", where="--fp8", remedy="leave it out"
-        )
 
 
 def document_mask(inputs: torch.Tensor, end_of_text: int) -> torch.Tensor:
@@ -96,7 +79,8 @@ def document_mask(inputs: torch.Tensor, end_of_text: int) -> torch.Tensor:
 class CausalAttention(torch.nn.Module):
     """Scaled dot product attention of torch, causal or with a mask of documents.
 
-    In place of Megatron's, which needs a GPU.
+    In place of Megatron's, which needs a GPU. On a GPU the kernel is flash attention, or the
+    memory-efficient one where that has none; neither stores scores.
     """
 
     def __init__(self, config: Any, layer_number: int, *args: Any, **kwargs: Any) -> None:
@@ -113,14 +97,18 @@ class CausalAttention(torch.nn.Module):
     ) -> torch.Tensor:
         """(S, B, H, D) queries and (S, B, G, D) keys and values to (S, B, H · D)."""
         q, k, v = (x.permute(1, 2, 0, 3) for x in (query_SBHD, key_SBGD, value_SBGD))
-        mixed = F.scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            attn_mask=attention_mask,
-            is_causal=attention_mask is None,
-            enable_gqa=q.shape[1] != k.shape[1],
-        )
+        efficient = attention_mask is not None or q.dtype == torch.float32
+        if q.is_cuda and efficient:  # it has no grouped queries
+            k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
+        with sdpa_kernel(_KERNELS) if q.is_cuda else nullcontext():
+            mixed = F.scaled_dot_product_attention(
+                q,
+                k,
+                v,
+                attn_mask=attention_mask,
+                is_causal=attention_mask is None,
+                enable_gqa=q.shape[1] != k.shape[1],
+            )
         return mixed.permute(2, 0, 1, 3).flatten(2)
 
 
@@ -132,22 +120,21 @@ class _Norm:
 
 
 def layer_spec(
-    device: torch.device,
+    execution: Execution,
     masked: bool = False,
     qk_norm: bool = False,
     *,
-    sequence_parallel: bool = False,
     layers: int = 1,
     change: Callable[[Any], None] | None = None,
 ) -> Any:
-    """Transformer Engine's layers if they are installed, else local ones; SDPA on a CPU.
+    """Transformer Engine's layers if they are fused and installed, else local ones with SDPA.
 
-    `masked` layers take a mask of documents; then attention is torch's on a GPU too. `change`
+    `masked` layers take a mask of documents; then attention is torch's, as in float32. `change`
     changes the submodules of the local layer, which is used then.
     """
     specs = core().models.gpt.gpt_layer_specs
     options = {"qk_layernorm": True} if qk_norm else {}
-    with_engine = device.type == "cuda" and change is None and has_transformer_engine()
+    with_engine = execution.fused and change is None and has_transformer_engine()
     if with_engine:
         spec = specs.get_gpt_layer_with_transformer_engine_spec(**options)
         if not masked:
@@ -155,14 +142,14 @@ def layer_spec(
     else:
         spec = specs.get_gpt_layer_local_spec(normalization="RMSNorm", **options)
     spec.submodules.self_attention.submodules.core_attention = CausalAttention
-    if sequence_parallel and not with_engine:
+    if execution.sequence_parallel and not with_engine:
         attention = spec.submodules.self_attention.submodules
         spec.submodules.input_layernorm = spec.submodules.pre_mlp_layernorm = _Norm
         if qk_norm:
             attention.q_layernorm = attention.k_layernorm = _Norm
     if change is not None:
         change(spec.submodules)
-    if sequence_parallel and not with_engine:
+    if execution.sequence_parallel and not with_engine:
         block = core().transformer.transformer_block.TransformerBlockSubmodules
         return block(layer_specs=[spec] * layers, layer_norm=_Norm)
     return spec
@@ -171,7 +158,6 @@ def layer_spec(
 def _config(
     shape: Shape, shards: int, dtype: torch.dtype, init: InitStd, execution: Execution
 ) -> Any:
-    eight = {} if execution.fp8 == "none" else {"fp8": execution.fp8}
     normal = torch.nn.init.normal_
     return core().transformer.transformer_config.TransformerConfig(
         **shape.megatron_config(),
@@ -185,13 +171,12 @@ def _config(
         bf16=dtype == torch.bfloat16,
         pipeline_dtype=dtype,
         sequence_parallel=execution.sequence_parallel,
-        gradient_accumulation_fusion=execution.fuse_grad_accumulation,
-        bias_activation_fusion=execution.fuse_swiglu,
+        gradient_accumulation_fusion=False,
+        bias_activation_fusion=execution.fused,
         bias_dropout_fusion=False,  # no bias, no dropout
         masked_softmax_fusion=False,  # attention is flash attention
-        apply_rope_fusion=execution.fuse_rope,
+        apply_rope_fusion=execution.fused and has_transformer_engine(),
         persist_layer_norm=False,  # of Apex
-        **eight,
     )
 
 
@@ -216,12 +201,10 @@ def build_backbone(
     parts = core()
     execution = execution or Execution()
     config = _config(shape, shards, dtype, init or InitStd(), execution)
-    parallel = execution.sequence_parallel
     spec = layer_spec(
-        device,
-        masked,
+        execution,
+        masked or dtype == torch.float32,
         shape.qk_norm,
-        sequence_parallel=parallel,
         layers=shape.layers,
         change=shape.megatron_layer if shape.own_layer else None,
     )
@@ -244,7 +227,7 @@ def build_backbone(
             block,
         )
     shard_group = parts.parallel_state.get_tensor_model_parallel_group() if shards > 1 else None
-    return Backbone(wrapped, device, shard_group, sequence_parallel=parallel)
+    return Backbone(wrapped, device, shard_group, sequence_parallel=execution.sequence_parallel)
 
 
 def _block(shape: Shape, config: Any, spec: Any, shards: int) -> Any:
@@ -360,6 +343,15 @@ class Backbone:
         """Compute no gradients of the weights from now on."""
         for parameter in self.parameters.values():
             parameter.requires_grad_(False)
+
+    def gather_weights(self) -> None:
+        """Gather the weights that replicas have updated for each other. Collective.
+
+        With overlap the next forward pass would do it, and a replica without text runs none.
+        """
+        if self.wrapped.ddp_config.overlap_param_gather:
+            with cpu_as_current_device(self._device):
+                self.wrapped.start_param_sync(force_sync=True)
 
     def clear_gradients(self) -> None:
         """Zero the gradient buffers."""

@@ -236,7 +236,11 @@ class Model:
         return asdict(self.offloaded.seconds) if self.offloaded is not None else {}
 
     def drain(self) -> None:
-        """Apply pending updates of offloaded tables. Collective: every rank calls it."""
+        """Apply what is pending, before anything but a step uses the weights. Collective.
+
+        Replicas then have each other's weights, and offloaded tables the gradients of all steps.
+        """
+        self.backbone.gather_weights()
         if self.offloaded is not None:
             self.offloaded.drain()
 

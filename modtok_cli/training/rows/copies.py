@@ -51,6 +51,9 @@ class Download:
 class Copies:
     """On a CPU: the identity."""
 
+    def enter_thread(self) -> None:
+        """Prepare a thread that copies: a new one would use the first GPU."""
+
     def empty(self, count: int, dtype: torch.dtype) -> torch.Tensor:
         """Host memory for staging, (count,)."""
         return torch.empty(count, dtype=dtype)
@@ -81,6 +84,10 @@ class CudaCopies(Copies):
         stream: Any = torch.cuda.Stream
         self._up, self._down = stream(device), stream(device)
         self._pinned = True
+
+    def enter_thread(self) -> None:
+        """The device of this rank is the thread's."""
+        torch.cuda.set_device(self._device)
 
     def empty(self, count: int, dtype: torch.dtype) -> torch.Tensor:
         """Pinned memory; pageable memory, with a warning, if the system refuses to pin."""

@@ -69,8 +69,8 @@ class Seconds:
 class _Worker:
     """A thread that runs jobs in order, and none after one that failed."""
 
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(1, "offload")
+    def __init__(self, enter: Callable[[], None]) -> None:
+        self._pool = ThreadPoolExecutor(1, "offload", enter)
         self._failure: BaseException | None = None
         self._last: Future[Any] | None = None
 
@@ -150,7 +150,7 @@ class OffloadedRows:
         self.seconds = Seconds()
         self._dtype, self._adamw, self._copies = dtype, adamw, copies
         self._at: Hook = hook or (lambda point: None)
-        self._worker = _Worker()
+        self._worker = _Worker(copies.enter_thread)
         self._stage = _Stage(copies)
         self._fetches, self._steps = 0, 0
         self._uploads: list[dict[str, Upload]] = [{}, {}]

@@ -1,0 +1,136 @@
+"""A training step of a preset under none, sub:2 and full: time, MFU, memory beside the plan.
+
+    python -m benchmarks sampling_step --model 0.5b      # on a GPU
+    python -m benchmarks sampling_step --scale 0.005     # tiny, on a CPU
+
+T has 16,000 rows (times `--scale`) of each of 21 languages; a batch predicts over those of 1, 3 or
+all. `--attention` names backends of torch. Variants take turns. A JSON line each; what does not
+fit the memory has a line too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend
+
+from benchmarks.common import describe, emit
+from benchmarks.gpu.training_step import backbone_of, clock, micro_of
+from modtok_cli.training.config import resolve
+from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
+from modtok_cli.training.memory import StepRows, memory_parts, total
+from modtok_cli.training.metrics import peak_flops
+from modtok_cli.training.model import megatron
+from modtok_cli.training.model.model import Model
+from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.step import optimizer_step
+
+LANGUAGES, ROWS_A_LANGUAGE = 21, 16_000
+SAMPLINGS = {"none": 1, "sub:2": 3, "full": LANGUAGES}
+MICROBATCHES = 4
+BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
+
+
+class Variant:
+    """Steps of a model under one sampling and one attention."""
+
+    def __init__(self, model: Model, config: Any, rows: int, each: int, attention: str) -> None:
+        self.model, self.config, self.rows, self.attention = model, config, rows, attention
+        shape = (config.micro_batch, config.seq_length)
+        size = LANGUAGES * each
+        micro = micro_of(size, rows, *shape, model.ranks.device)
+        self._microbatches = [micro] * MICROBATCHES
+        flops = [(shape[0] * shape[1], float(rows))] * MICROBATCHES
+        self.flops = config.shape.step_flops(config.seq_length, flops)
+        self.plan = total(memory_parts(config, size, StepRows(rows, rows, rows), 1))
+        self.seconds: list[float] = []
+        self.error: str | None = None
+
+    def step(self, seconds: list[float]) -> None:
+        """One step, timed; after one that did not fit the memory, nothing."""
+        if self.error is not None:
+            return
+        megatron._KERNELS[:] = [BACKENDS.get(self.attention, SDPBackend.MATH)]
+        try:
+            with clock(seconds, self.model.ranks.device):
+                optimizer_step(self.model, self._microbatches, 1e-4)
+        except (torch.OutOfMemoryError, RuntimeError) as error:
+            self.error = str(error).splitlines()[0]
+            self.model.backbone.clear_gradients()
+            torch.cuda.empty_cache()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="tiny", choices=PRESETS)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--length", type=int, help="tokens of a sequence; default: the preset's")
+    parser.add_argument("--attention", default=",".join(BACKENDS))
+    options = parser.parse_args()
+    device, ranks = pick_device(), start_ranks()
+    gpu = device.type == "cuda"
+    micro = PRESETS[options.model].options["micro_batch"]
+    settings = RunSettings(
+        model=options.model, batch_size=micro * MICROBATCHES, seq_length=options.length
+    )
+    config = resolve(settings, gpu=gpu)
+    each = int(ROWS_A_LANGUAGE * options.scale)
+    dtype = getattr(torch, config.dtype)
+    with backbone_of(None):
+        model = Model(
+            config.shape,
+            LANGUAGES * each,
+            ranks,
+            dtype=dtype,
+            recompute=config.recompute,
+            execution=config.switches(1) if gpu else None,
+        )
+    attentions = options.attention.split(",") if gpu else ["cpu"]
+    variants = {
+        (sampling, attention): Variant(model, config, each * languages, each, attention)
+        for attention in attentions
+        for sampling, languages in SAMPLINGS.items()
+    }
+    for turn in range(options.steps + 2):
+        for one in variants.values():
+            one.step(one.seconds if turn >= 2 else [])
+    for (sampling, attention), one in variants.items():
+        peak = None
+        if gpu and one.error is None:
+            torch.cuda.reset_peak_memory_stats()
+            one.step([])
+            peak = torch.cuda.max_memory_allocated()
+        base = variants["none", attention]
+        seconds = statistics.median(one.seconds or [float("nan")])
+        most = peak_flops(device, dtype)
+        emit(
+            {
+                "what": "sampling",
+                "model": options.model,
+                "sampling": sampling,
+                "attention": attention,
+                "output_rows": one.rows,
+                "tokens": config.step_tokens,
+                "recompute": config.recompute,
+                "step_seconds": round(seconds, 5) if one.seconds else None,
+                "mfu": round(one.flops / seconds / most, 4) if most and one.seconds else None,
+                "against_none": round(seconds / statistics.median(base.seconds), 3)
+                if one.seconds and base.seconds
+                else None,
+                "flops_against_none": round(one.flops / base.flops, 3),
+                "peak_bytes": peak,
+                "planned_bytes": one.plan,
+                "error": one.error,
+                "machine": torch.cuda.get_device_name() if gpu else describe(),
+            }
+        )
+    stop_ranks()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""The names of `tokenizers` and transformers, compared with the library on the extracted file."""
+
+from __future__ import annotations
+
+import pickle
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers.decoders import DecodeStream
+
+from helpers.external_tokenizers import external_tokenizer
+from helpers.sample import SAMPLE
+from helpers.toy_tokenizers import ALPHABET, NASTY, toy
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.modular.adopted.adopt import adopt
+from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+
+MODULAR = toy(3)
+OURS = MODULAR.subset("en,fr")
+LIBRARY = Tokenizer.from_str(OURS.to_json().decode())
+LIBRARY.encode_special_tokens = True
+TEXTS = st.text(ALPHABET.decode()) | st.sampled_from(NASTY)
+
+
+def test_the_vocabulary_is_that_of_the_library() -> None:
+    assert OURS.get_vocab() == LIBRARY.get_vocab()
+    assert len(OURS) == OURS.vocab_size == LIBRARY.get_vocab_size()
+    for index in range(len(OURS)):
+        token = OURS.id_to_token(index)
+        assert token == LIBRARY.id_to_token(index)
+        assert OURS.token_to_id(str(token)) == index
+    assert OURS.token_to_id("no such token") is None
+    assert OURS.id_to_token(len(OURS)) is None
+    assert OURS.id_to_token(-1) is None
+
+
+@given(TEXTS)
+def test_offsets_are_those_of_the_library(text: str) -> None:
+    expected = LIBRARY.encode(text)
+    ids, offsets = OURS.encode_with_offsets(text)
+    assert ids.tolist() == expected.ids
+    assert offsets.tolist() == [list(pair) for pair in expected.offsets]
+
+
+@given(TEXTS)
+def test_offsets_in_bytes_give_the_bytes_of_tokens(text: str) -> None:
+    ids, offsets = OURS.encode_with_offsets(text, unit="bytes")
+    data = text.encode()
+    assert [data[a:b] for a, b in offsets] == [OURS.vocabulary.token_bytes(i) for i in ids]
+
+
+@given(TEXTS, st.integers(0, 12))
+def test_truncation_and_counting(text: str, length: int) -> None:
+    whole = OURS.encode(text)
+    assert OURS.encode(text, max_length=length).tolist() == whole[:length].tolist()
+    assert OURS.encode_batch([text], max_length=length)[0].tolist() == whole[:length].tolist()
+    ids, offsets = OURS.encode_with_offsets(text, max_length=length)
+    assert len(ids) == len(offsets) == min(length, len(whole))
+    assert OURS.count(text) == len(whole)
+
+
+@given(st.lists(st.integers(0, len(OURS) - 1)), st.booleans())
+def test_streamed_text_is_the_decoded_text(ids: list[int], skip: bool) -> None:
+    stream = OURS.decode_stream(skip_special_tokens=skip)
+    parts = [stream.step(index) for index in ids]
+    assert "".join(parts) + stream.finish() == OURS.decode(ids, skip_special_tokens=skip)
+
+
+@given(TEXTS)
+def test_streams_give_text_as_early_as_the_library(text: str) -> None:
+    theirs, ours = DecodeStream(), OURS.decode_stream()
+    library = stream = ""
+    for index in OURS.encode(text).tolist():
+        library += theirs.step(LIBRARY, index) or ""
+        stream += ours.step(index)
+        assert stream.startswith(library)
+    assert stream == text
+
+
+def test_special_tokens_are_skipped_on_request() -> None:
+    ids = OURS.encode("<s>ab</s>", specials=True)
+    assert ids[[0, -1]].tolist() == [0, 1]
+    assert OURS.decode(ids) == "<s>ab</s>"
+    assert OURS.decode(ids, skip_special_tokens=True) == "ab"
+    assert OURS.decode_batch([ids, ids[:1]], skip_special_tokens=True) == ["ab", ""]
+    assert OURS.decode_batch([ids.tolist()]) == ["<s>ab</s>"]
+    assert LIBRARY.decode(ids.tolist(), skip_special_tokens=True) == "ab"
+
+
+@given(st.sampled_from([None, "en", ["fr", "en"], "fi,el"]), st.lists(TEXTS, max_size=3))
+def test_a_modular_tokenizer_encodes_by_languages(
+    languages: str | list[str] | None, texts: list[str]
+) -> None:
+    part = MODULAR.full() if languages is None else MODULAR.subset(languages)
+    batch = MODULAR.encode_batch(texts, languages=languages)
+    for text, ids in zip(texts, batch, strict=True):
+        assert ids.tolist() == part.global_ids[part.encode(text)].tolist()
+        assert MODULAR.encode(text, languages=languages).tolist() == ids.tolist()
+        assert MODULAR.decode(ids) == text
+        assert MODULAR.count(text) == len(MODULAR.encode(text))
+
+
+def test_recent_subsets_are_few_and_not_copied() -> None:
+    modular = toy(4, languages=tuple("abcdefghijkl"[i] * 2 for i in range(12)))
+    for language in modular.languages:
+        modular.encode("abc", languages=iter([language]))
+    assert len(modular._subsets) == 8
+    copy = pickle.loads(pickle.dumps(modular))
+    assert "_subsets" not in vars(copy)
+    assert copy.encode("abc", languages="aa").tolist() == (
+        modular.encode("abc", languages="aa").tolist()
+    )
+
+
+@pytest.fixture(scope="module", params=["byte-level", "unigram"])
+def adopted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("adopted")
+    (directory / "tokenizer.json").write_bytes(external_tokenizer(request.param))
+    adopt(directory / "tokenizer.json", languages="en,fi", data=SAMPLE / "data",
+          output=directory / "modular")  # fmt: skip
+    return directory
+
+
+def test_an_adopted_tokenizer_has_the_names_of_its_file(adopted: Path) -> None:
+    library = Tokenizer.from_file(str(adopted / "tokenizer.json"))
+    modular = ModularTokenizer.load(adopted / "modular")
+    assert modular.get_vocab() == library.get_vocab()
+    end = library.token_to_id("<|im_end|>")
+    ids = modular.encode("Hello<|im_end|>", specials=True)
+    assert ids[-1] == modular.token_to_id("<|im_end|>") == end
+    assert modular.decode(ids, skip_special_tokens=True).strip() == "Hello"
+
+
+def test_a_text_that_changes_has_no_offsets(adopted: Path) -> None:
+    tokenizer = ModularTokenizer.load(adopted / "modular").subset("fi")
+    if tokenizer.decode(tokenizer.encode("ab")) == "ab":
+        assert tokenizer.encode_with_offsets("ab")[1][-1, 1] == 2
+        return
+    with pytest.raises(ModtokError, match="tokens have no offsets in it"):
+        tokenizer.encode_with_offsets("ab")
+
+
+def _count(tokenizer: Subtokenizer | ModularTokenizer) -> int:
+    return tokenizer.count("abc abc")
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_another_process_encodes_the_same(method: str) -> None:
+    OURS.get_vocab()
+    with get_context(method).Pool(1) as pool:
+        assert pool.map(_count, [OURS, MODULAR]) == [_count(OURS), _count(MODULAR)]
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(UsageError, match="max_length: expected 0 or more"):
+        OURS.encode("a", max_length=-1)
+    with pytest.raises(UsageError, match="unit: expected 'characters' or 'bytes'"):
+        OURS.encode_with_offsets("a", unit="words")  # type: ignore[arg-type]
+    with pytest.raises(ModtokError, match="outside the vocabulary"):
+        OURS.decode_stream().step(len(OURS))
+    with pytest.raises(UsageError, match="no language 'xx'"):
+        MODULAR.encode("a", languages="xx")
+
+
+def test_tokenizers_of_other_programs_are_counted_too() -> None:
+    words = Tokenizer(models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = LibraryTokenizer("words", words.to_str().encode(), "words")
+    assert len(tokenizer) == 3
+    assert tokenizer.count("a b c") == 3
