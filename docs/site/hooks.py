@@ -42,9 +42,9 @@ TASKS = {  # page of the Python reference → its title, and the modules with it
 def command_pages() -> dict[str, str]:
     """Path on the site → Markdown, for every command."""
     from modtok_cli.cli.main import command_tree
-    from modtok_cli.cli.reference import pages
+    from modtok_cli.cli.manpage import markdown_pages
 
-    found = pages(command_tree())
+    found = markdown_pages(command_tree())
     return {f"{COMMANDS}/{name.replace(' ', '-')}.md": text for name, text in found.items()}
 
 

@@ -231,6 +231,22 @@ def _into(stream: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def _written(beside: Path, final: Path) -> Iterator[None]:
+    """Remove `beside` if the block fails; errors of the file system become those of `final`."""
+    try:
+        yield
+    except OSError as error:
+        _remove(beside)
+        raise _cannot_write(final, error) from error
+    except BaseException as error:
+        _remove(beside)
+        cause = _system_error(error)
+        if cause is not None:
+            raise _cannot_write(final, cause) from error
+        raise
+
+
+@contextmanager
 def atomic_file(final: Path) -> Iterator[Path]:
     """Yield a path to write to; on success it becomes `final`, on failure it is removed.
 
@@ -245,21 +261,12 @@ def atomic_file(final: Path) -> Iterator[Path]:
             yield content
         return
     beside = _prepare(final)
-    try:
+    with _written(beside, final):
         yield beside
         with open(beside, "rb") as handle:
             os.fsync(handle.fileno())
         beside.replace(final)
         fsync_directory(final.parent)
-    except OSError as error:
-        _remove(beside)
-        raise _cannot_write(final, error) from error
-    except BaseException as error:
-        _remove(beside)
-        cause = _system_error(error)
-        if cause is not None:
-            raise _cannot_write(final, cause) from error
-        raise
 
 
 def _exchange(one: Path, other: Path) -> bool:
@@ -295,7 +302,7 @@ def atomic_directory(final: Path) -> Iterator[Path]:
     final = Path(final)
     beside = _prepare(final)
     old = final.parent / f".{final.name}{_MARK}old-{os.getpid()}"
-    try:
+    with _written(beside, final):
         _remove(beside)
         beside.mkdir()
         yield beside
@@ -320,12 +327,3 @@ def atomic_directory(final: Path) -> Iterator[Path]:
             raise
         fsync_directory(final.parent)
         _remove(old)
-    except OSError as error:
-        _remove(beside)
-        raise _cannot_write(final, error) from error
-    except BaseException as error:
-        _remove(beside)
-        cause = _system_error(error)
-        if cause is not None:
-            raise _cannot_write(final, cause) from error
-        raise

@@ -140,6 +140,11 @@ class Option:
         """Allowed values of a Literal, else ()."""
         return get_args(self.kind) if get_origin(self.kind) is Literal else ()
 
+    @property
+    def words(self) -> str:
+        """What a value is: `a whole number`."""
+        return " or ".join(self.choices) or _WORDS.get(self.kind, "text")
+
     def default_for(self, resolved: Any) -> Any:
         """The default, given an object that holds the options declared before this one."""
         return self.default(resolved) if callable(self.default) else self.default

@@ -12,9 +12,8 @@ import re
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, get_origin
 
@@ -290,7 +289,7 @@ def declare(
         TABLES.set(bool(values.get("table")))
         if TABLES.get() and values.get("json"):
             raise UsageError("--table and --json exclude each other", remedy="give one of them")
-        KEEP.set(None if values.get("no_keep", True) else partial(_keep, session))
+        KEEP.set(None if values.get("no_keep", True) else session.keep)
         session.label = ctx.command_path
         session.resumes = resumes
         call, others = declaration.call(ctx, session)
@@ -322,12 +321,6 @@ def with_parameters(
     function.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
     return function
-
-
-def _keep(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-    from modtok_cli.cli.results import keep_rows
-
-    keep_rows(session, rows)
 
 
 def _say_settings(session: Session, ctx: typer.Context) -> None:

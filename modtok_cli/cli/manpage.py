@@ -1,4 +1,4 @@
-"""Generate man pages from the command tree: `python -m modtok_cli.cli.manpage man/`.
+"""Man pages of the command tree: `python -m modtok_cli.cli.manpage man/`; Markdown for `make docs`.
 
 One page per command, and modtok(1). The text is that of --help; a test checks that the pages
 are up to date. Pages have a version and no date.
@@ -157,6 +157,58 @@ def write_pages(directory: Path) -> list[Path]:
     for name, text in texts.items():
         (directory / name).write_text(text, encoding="utf-8")
     return [directory / name for name in texts]
+
+
+def markdown_pages(root: object) -> dict[str, str]:
+    """Title such as `bpe-seq` or `corpus count` → Markdown, in the order of the help.
+
+    Groups have no page: their commands do.
+    """
+    return {
+        " ".join(node.path): _markdown_page(node)
+        for node in nodes(root)
+        if node.path and not node.is_group
+    }
+
+
+def _markdown_page(node: Node) -> str:
+    name = " ".join(("modtok", *node.path))
+    lines = [f"# {name}", "", *_markdown_paragraphs(node), "```", f"{name} {node.usage}", "```", ""]
+    for title, group in by_panel(node.lines).items():
+        lines += _table(title, group)
+    examples = inspect.cleandoc(node.command.epilog or "")
+    if examples:
+        lines += ["## Examples", "", "```sh", examples, "```", ""]
+    return "\n".join(lines)
+
+
+def _markdown_paragraphs(node: Node) -> Iterator[str]:
+    for paragraph in inspect.cleandoc(node.command.help or "").split("\n\n"):
+        yield from (_markdown(" ".join(paragraph.split())), "")
+
+
+def _table(title: str, lines: Iterable[Line]) -> Iterator[str]:
+    rows = [
+        f"| `{_cell(line.heading if line.flags else line.value)}` | {_markdown(line.text)} |"
+        for line in lines
+    ]
+    if rows:
+        yield from (f"## {title}", "", "| | |", "|---|---|", *rows, "")
+
+
+def _markdown(text: str) -> str:
+    r"""Text as Markdown shows it literally.
+
+    >>> _markdown("DIR/<lang>.txt, src|tgt")
+    'DIR/&lt;lang&gt;.txt, src\\|tgt'
+    """
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "".join(f"\\{c}" if c in "\\`*_[]|" else c for c in text)
+
+
+def _cell(text: str) -> str:
+    """Code within a cell of a table."""
+    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from modtok_cli.reports.tables import cell, short_names
 
 # Whether --table was given: tables go to standard output, whatever that is.
 TABLES: ContextVar[bool] = ContextVar("TABLES", default=False)
-# What keeps the rows of the command for later; see `cli.results`.
+# What keeps the rows of the command for later; see `Session.keep`.
 KEEP: ContextVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = ContextVar(
     "KEEP", default=None
 )

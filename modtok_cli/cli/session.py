@@ -1,14 +1,23 @@
-"""State of one run of the command line: verbosity, progress."""
+"""State of one run of the command line: verbosity, progress, rows that are kept."""
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modtok_cli.base.errors import ModtokError
 
 if TYPE_CHECKING:
     from modtok_cli.cli.progress import CommandProgress
+
+_RESULTS = Path("results")
+_WORKSPACE = (Path("tokenizer"), Path("data"), Path("modtok.toml"))
 
 
 @dataclass
@@ -39,15 +48,45 @@ class Session:
         """Print one line on standard error, unless --quiet."""
         self.progress.note(text)
 
+    def keep(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write rows to `results/COMMAND-HASH.jsonl`, if this directory is a workspace.
+
+        `modtok report` finds them there. The same measurement, by the signatures of its rows,
+        replaces what it left before. A shell that writes standard output to a file of `results/`
+        keeps it there. Failures are warnings.
+        """
+        from modtok_cli.base.files import write_bytes
+        from modtok_cli.base.signature import digest
+        from modtok_cli.cli.output import json_line
+
+        if not rows or not any(path.exists() for path in _WORKSPACE) or _is_redirected():
+            return
+        parts = (str(row.get("signature")).encode() for row in rows)
+        name = self.label.removeprefix("modtok ").replace(" ", "-")
+        path = _RESULTS / f"{name}-{digest(*parts, length=8)}.jsonl"
+        try:
+            _RESULTS.mkdir(exist_ok=True)
+            write_bytes(path, b"".join(map(json_line, rows)))
+        except (OSError, ModtokError) as error:
+            self.progress.warn(f"the rows are not kept: {error}")
+            return
+        self.say(f"kept in {path} for modtok report (--no-keep)")
+
+
+def _is_redirected() -> bool:
+    """Whether standard output is a file in `results/`."""
+    try:
+        own = os.fstat(sys.stdout.fileno())
+        return any(os.path.samestat(own, file.stat()) for file in _RESULTS.iterdir())
+    except (AttributeError, OSError, ValueError):
+        return False
+
 
 def stdin_holds_data() -> bool:
     """Whether standard input is a pipe or a file, as in `modtok extract … | modtok nsl …`.
 
     False for a terminal, `/dev/null` and a closed standard input.
     """
-    import os
-    import stat
-
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (AttributeError, OSError, ValueError):

@@ -25,9 +25,10 @@ import stat
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_origin
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option
 from modtok_cli.cli.tree import Node, nodes, options_of_command
 
 FILE = "modtok.toml"
@@ -44,13 +45,6 @@ PREFIX = "MODTOK_"
 OTHER_VARIABLES = frozenset(
     {"MODTOK_CORE", "MODTOK_DEBUG", "MODTOK_DEVICE", "MODTOK_RANK_MESSAGES"}
 )
-_TYPES: dict[type, tuple[type, str]] = {
-    bool: (bool, "true or false"),
-    int: (int, "an integer"),
-    float: (float, "a number"),
-    str: (str, "a string"),
-    Path: (str, "a string"),
-}
 _NAMES = {dict: "a table", list: "a list", str: "a string", bool: "true or false"}
 
 
@@ -225,7 +219,7 @@ def _defaults(
         where = f"[{table}] {key}"
         option = options_of_command(node.command)[param.name]
         value = _joined(where, option.metavar, value)
-        result[param.name] = _checked(where, option.kind if option.parse is None else str, value)
+        result[param.name] = _checked(where, option, value)
     return result
 
 
@@ -250,28 +244,24 @@ def _check_inside(directory: Path, table: str, name: str, value: str) -> None:
 def _joined(where: str, metavar: str, value: Any) -> Any:
     """Join lists and tables as options expect: --langs en,fi, --budgets 4000,8000, --mix en=0.7."""
     if metavar.endswith(",...") and isinstance(value, list):
-        kind = int if metavar == "N,..." else str
-        return ",".join(str(_checked(where, kind, item)) for item in value)
+        item = Option("", kind=int if metavar == "N,..." else str)
+        return ",".join(str(_checked(where, item, each)) for each in value)
     if metavar.endswith(",...") and "=" in metavar and isinstance(value, dict):
-        return ",".join(f"{key}={_checked(where, float, each)}" for key, each in value.items())
+        share = Option("", kind=float)
+        return ",".join(f"{key}={_checked(where, share, each)}" for key, each in value.items())
     return value
 
 
-def _checked(where: str, kind: Any, value: Any) -> Any:
-    if get_origin(kind) is list:
-        if not isinstance(value, list):
-            raise _wrong(where, "a list", value)
-        (item_type,) = get_args(kind)
-        return [_checked(where, item_type, item) for item in value]
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            choices = ", ".join(get_args(kind))
-            raise UsageError(f"{where}: expected one of {choices}, got {value!r}", where=FILE)
-        return value
-    expected, words = _TYPES[kind]
-    fits = isinstance(value, expected) and (expected is bool or not isinstance(value, bool))
-    if not fits and not (expected is float and type(value) is int):
-        raise _wrong(where, words, value)
+def _checked(where: str, option: Option, value: Any) -> Any:
+    """`value`, which the option takes."""
+    is_list = get_origin(option.kind) is list
+    try:
+        if isinstance(value, dict) or isinstance(value, list) != is_list:
+            words = "a list" if is_list else option.words
+            raise ValueError(f"expected {words}, got {_NAMES.get(type(value), value)}")
+        option.read(value)
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}", where=FILE) from error
     return value
 
 

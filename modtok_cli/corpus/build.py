@@ -25,6 +25,7 @@ from modtok_cli.corpus.executors import (
 )
 from modtok_cli.corpus.heuristics import MIN_CHARACTERS
 from modtok_cli.corpus.language import THRESHOLD
+from modtok_cli.corpus.parts import existing_folders
 from modtok_cli.corpus.plan import (
     FINEWEB,
     NEAR_STAGES,
@@ -280,21 +281,15 @@ def _require_places(output: Path, languages: Sequence[str], layout: str, force: 
     from modtok_cli.corpus.publish import require_replaceable
 
     for language in languages:
-        places = _places(output, language, layout)
+        # Directories of a language that a build may write and that may exist.
+        places = [output / language]
+        if layout == FINEWEB:
+            places = existing_folders(output, language)
         if force:
             require_replaceable(places)
             continue
         for place in places:
             require_free(place)
-
-
-def _places(output: Path, language: str, layout: str) -> list[Path]:
-    """Directories of a language that a build may write and that may exist."""
-    if layout != FINEWEB:
-        return [output / language]
-    from modtok_cli.corpus.fineweb import existing_folders
-
-    return existing_folders(output, language)
 
 
 def _near(near: Near) -> Near | None:

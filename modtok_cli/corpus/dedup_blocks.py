@@ -26,13 +26,17 @@ from modtok_cli.corpus.dedup import (
     save_pieces,
     split,
 )
-from modtok_cli.corpus.fineweb import FineWebWriters
 from modtok_cli.corpus.near import remaining
-from modtok_cli.corpus.parts import PartWriters, languages_in, part_path, read_part
+from modtok_cli.corpus.parts import (
+    FineWebWriters,
+    PartWriters,
+    Writers,
+    languages_in,
+    part_path,
+    read_part,
+)
 from modtok_cli.corpus.plan import FINEWEB, Plan
 from modtok_cli.corpus.quality import quality_cuts
-
-Writers = PartWriters | FineWebWriters
 
 
 def runs_of(

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import is_alive
 from modtok_cli.base.option import Option
+from modtok_cli.text.parallel import cores
 
 _SOCKETS = "sockets"
 _LOOK_SECONDS = 2.0
@@ -113,7 +114,7 @@ def run_stages(
     if kind == "ray":
         _run_on_ray(stages, logs, workers, dict(options or {}))
         return True
-    _run_here(stages, logs, workers or _cores())
+    _run_here(stages, logs, workers or cores())
     return True
 
 
@@ -262,9 +263,3 @@ def _run_on_ray(
             raise ModtokError(
                 f"tasks of {stage.name} failed", where=str(logs / stage.name), remedy="see the logs"
             )
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

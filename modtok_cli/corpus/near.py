@@ -43,13 +43,11 @@ from tqdm import tqdm
 from xxhash import xxh64_intdigest
 
 from modtok_cli.corpus.blocks import FileStep
-from modtok_cli.corpus.parts import languages_in, part_path, read_part
+from modtok_cli.corpus.parts import SIZE, languages_in, part_path, read_part
 from modtok_cli.corpus.plan import Near, Plan
 from modtok_cli.corpus.quality import quality_cuts
 
 Record = dict[str, Any]
-SIZE = "minhash_cluster_size"
-"""Field of a record: number of pages in its cluster; the name is that of FineWeb-2."""
 SHARDS_PER_RANGE = 64
 """Shards after which one more task compares each bucket."""
 MAX_RANGES = 50

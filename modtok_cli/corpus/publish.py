@@ -16,8 +16,7 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import fsync_directory, write_bytes
 from modtok_cli.corpus.blocks import FileStep
-from modtok_cli.corpus.fineweb import is_folder, is_table
-from modtok_cli.corpus.parts import NAME, is_part, read_part
+from modtok_cli.corpus.parts import NAME, is_folder, is_part, is_table, read_part
 from modtok_cli.corpus.plan import FINEWEB, Plan, read_json, require_free
 from modtok_cli.corpus.report import REPORT, SECONDS, collect, load_report
 from modtok_cli.text.streams import Broken

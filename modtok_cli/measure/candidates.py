@@ -73,7 +73,7 @@ def pretokenizers_of(candidates: Sequence[Candidate], specs: Iterable[Spec]) -> 
     That of `DIR@each` is read from its manifest before the languages are known.
     """
     of_each = (
-        restore_pretokenizer(read_manifest(Path(spec.rpartition("@")[0]))["pretokenizer"])
+        restore_pretokenizer(read_manifest(Path(spec.rpartition("@")[0])).pretokenizer)
         for spec in filter(is_each, specs)
     )
     named = (candidate.tokenizer.pretokenizer for candidate in candidates)

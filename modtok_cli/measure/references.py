@@ -108,7 +108,7 @@ class References:
             )
         if language not in self._read:
             path, name = self._paths[language], reference_name(language)
-            if self._manifest is not None and name in self._manifest["files"]:
+            if self._manifest is not None and name in self._manifest.files:
                 data = read_checked(path.parent.parent, name, self._manifest)
             else:
                 data = read_file(path, factor=16)
@@ -151,7 +151,7 @@ def find_references(
     named = _named(directory, tokenizers)
     references = References(named or WORKSPACE)
     if named is None and is_modular(WORKSPACE.parent):
-        own = read_manifest(WORKSPACE.parent)["signature"]
+        own = read_manifest(WORKSPACE.parent).signature
         for name, parent in _parents(opened):
             if parent != own:
                 raise ModtokError(

@@ -18,24 +18,28 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray, UInt8Array
+from modtok_cli.base.arrays import BoolArray, Int32Array, UInt8Array, offsets_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
 from modtok_cli.base.reading import LARGEST, read_file
 from modtok_cli.base.tensors import ArraysFile
 from modtok_cli.modular import manifest as manifests
-from modtok_cli.modular.manifest import ARRAYS, TOKENIZER
+from modtok_cli.modular.manifest import ARRAYS, TOKENIZER, Manifest
 from modtok_cli.modular.segmenters import segmentation
-from modtok_cli.modular.segmenters.interface import ModularSegmenter, Stored
+from modtok_cli.modular.segmenters.interface import ModularSegmenter
 from modtok_cli.modular.segmenters.json_frame import REBUILD, parse_document
+from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
 
 if TYPE_CHECKING:
     from modtok_cli.modular.tokenizer import ModularTokenizer
+
+AnyVocabulary = TypeVar("AnyVocabulary", bound=Vocabulary)
 
 _OURS = {manifests.NAME, TOKENIZER, ARRAYS, manifests.REFERENCES, manifests.MODEL}
 
@@ -97,80 +101,96 @@ def check_place(directory: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Contents:
-    """What was read of a directory, before it is validated.
+class Stored:
+    """What a directory holds of T, for some of its languages; not validated yet.
 
-    `columns`: places of the languages that it was read for; token_membership (V, n) bool is
-    theirs, and so are the memberships in `segmenter`.
+    Attributes:
+        arrays: the file of arrays.
+        columns: places of the languages in the manifest, ascending.
+        token_members, merge_members: (V, n) and (M, n) bool, of these languages.
     """
 
     directory: Path
-    manifest: Mapping[str, Any]
+    manifest: Manifest
+    arrays: ArraysFile
     columns: Sequence[int]
-    segmenter: ModularSegmenter
-    token_membership: BoolArray
+    token_members: BoolArray
+    merge_members: BoolArray
 
     @property
-    def where(self) -> str:
-        """The file of arrays, for errors."""
-        return str(self.directory / ARRAYS)
+    def pretokenizer(self) -> PreTokenizer:
+        """That of the manifest."""
+        return find_pretokenizer(self.manifest.pretokenizer)
 
-    def verify_sizes(self) -> None:
-        """Compare the memberships with the sizes in the manifest."""
-        members = {"tokens": self.token_membership, "merges": self.segmenter.merge_membership}
+    def vocabulary(self, kind: type[AnyVocabulary]) -> AnyVocabulary:
+        """T's tokens."""
+        specials = self.manifest.specials
+        data = self.arrays.take("token_data", np.uint8, (None,))
+        lengths = self.arrays.take("token_lengths", np.int32, (self.manifest.tokens,))
+        offsets = offsets_of(lengths)
+        if (lengths < 1).any() or offsets[-1] != len(data):
+            raise self.arrays.broken("token_lengths", f"not those of {len(data)} bytes")
+        head = [special.encode() for special in specials]
+        same = lengths[: len(head)].tolist() == list(map(len, head))
+        if not same or data[: offsets[len(head)]].tobytes() != b"".join(head):
+            raise self.arrays.broken("specials", f"not {specials!r}, as the manifest says")
+        return kind(specials, data, offsets)
+
+    def merge_table(self) -> Int32Array:
+        """T's merges, (M, 3) int32."""
+        merges = self.arrays.take("merge_table", np.int32, (self.manifest.merges, 3))
+        if len(merges) and (merges.min() < 0 or merges.max() >= self.manifest.tokens):
+            raise self.arrays.broken("merge_table", "contains an unknown token id")
+        return merges
+
+    def document(self) -> tuple[Mapping[str, Any], str]:
+        """The content of `tokenizer.json`, and its name."""
+        where = str(self.directory / TOKENIZER)
+        return parse_document(read_checked(self.directory, TOKENIZER, self.manifest), where), where
+
+    def segmenter(self) -> ModularSegmenter:
+        """Vocabulary and rules, whose memberships have the sizes that the manifest says."""
+        segmenter = segmentation(self.manifest.segmentation).from_files(self)
+        _check_digest(self.arrays.sha256, self.directory, ARRAYS, self.manifest)
+        members = {"tokens": self.token_members, "merges": segmenter.merge_membership}
         for place, column in enumerate(self.columns):
-            row = self.manifest["languages"][column]
+            row = self.manifest.languages[column]
             for name, mask in members.items():
-                size = int(np.count_nonzero(mask[:, place]))
-                if size != row[name]:
+                size, said = int(np.count_nonzero(mask[:, place])), getattr(row, name)
+                if size != said:
                     raise ModtokError(
-                        f"field '{name}': '{row['language']}' has {size}, "
-                        f"the manifest says {row[name]}",
-                        where=self.where,
+                        f"field '{name}': '{row.language}' has {size}, the manifest says {said}",
+                        where=self.arrays.where,
                         remedy=REBUILD,
                     )
+        return segmenter
 
     def verify(self, tokenizer: ModularTokenizer) -> None:
         """Compare the tokenizer made of all of it with what the manifest says of all files."""
-        self.verify_sizes()
-        if tokenizer.signature != self.manifest["signature"]:
+        if tokenizer.signature != self.manifest.signature:
             raise ModtokError(
                 f"field 'signature': the files give {tokenizer.signature}, "
-                f"the manifest says {self.manifest['signature']}",
+                f"the manifest says {self.manifest.signature}",
                 where=str(self.directory / manifests.NAME),
                 remedy=REBUILD,
             )
         read_checked(self.directory, TOKENIZER, self.manifest)
 
 
-def read(
-    directory: Path, choose: Callable[[Mapping[str, Any]], Sequence[int]] | None = None
-) -> Contents:
+def read(directory: Path, choose: Callable[[Manifest], Sequence[int]] | None = None) -> Stored:
     """Read a modular directory, all but its references.
 
     `choose`: from the manifest, which languages to read memberships of; all by default.
     """
     manifest = manifests.read_manifest(directory)
-    modular = segmentation(manifest["segmentation"])
-    languages = len(manifest["languages"])
+    languages = len(manifest.languages)
     columns = range(languages) if choose is None else choose(manifest)
     arrays = ArraysFile.open(directory / ARRAYS, largest=_largest(manifest, ARRAYS), remedy=REBUILD)
-    members = {
-        name: _members(arrays, name, manifest[name], languages, columns)
-        for name in ("tokens", "merges")
-    }
-    stored = Stored(
-        manifest, arrays, columns, members["merges"], lambda: _document(directory, manifest)
+    tokens, merges = (
+        _members(arrays, name, rows, languages, columns)
+        for name, rows in (("tokens", manifest.tokens), ("merges", manifest.merges))
     )
-    segmenter = modular.from_files(stored)
-    _check_digest(arrays.sha256, directory, ARRAYS, manifest)
-    return Contents(directory, manifest, columns, segmenter, members["tokens"])
-
-
-def _document(directory: Path, manifest: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """The content of `tokenizer.json`, and its name."""
-    where = str(directory / TOKENIZER)
-    return parse_document(read_checked(directory, TOKENIZER, manifest), where), where
+    return Stored(directory, manifest, arrays, columns, tokens, merges)
 
 
 def _members(
@@ -187,13 +207,12 @@ def _members(
     return members
 
 
-def _largest(manifest: Mapping[str, Any], name: str) -> int:
+def _largest(manifest: Manifest, name: str) -> int:
     """Bytes that a file may have: not much more than the manifest says."""
-    said: int = manifest["files"][name]["bytes"]
-    return max(_SMALL, min(said, LARGEST))
+    return max(_SMALL, min(manifest.files[name].bytes, LARGEST))
 
 
-def read_checked(directory: Path, name: str, manifest: Mapping[str, Any]) -> bytes:
+def read_checked(directory: Path, name: str, manifest: Manifest) -> bytes:
     """A file as it was written."""
     largest = _largest(manifest, name)
     data = read_file(directory / name, largest=largest, factor=16, remedy=REBUILD)
@@ -201,8 +220,8 @@ def read_checked(directory: Path, name: str, manifest: Mapping[str, Any]) -> byt
     return data
 
 
-def _check_digest(sha256: str, directory: Path, name: str, manifest: Mapping[str, Any]) -> None:
-    if sha256 != manifest["files"][name]["sha256"]:
+def _check_digest(sha256: str, directory: Path, name: str, manifest: Manifest) -> None:
+    if sha256 != manifest.files[name].sha256:
         raise ModtokError(
             "changed after it was written: its SHA-256 is not "
             f"'files.{name}.sha256' of manifest.json",
@@ -211,11 +230,11 @@ def _check_digest(sha256: str, directory: Path, name: str, manifest: Mapping[str
         )
 
 
-def _references(directory: Path) -> tuple[Mapping[str, Any], dict[str, str]]:
+def _references(directory: Path) -> tuple[Manifest, dict[str, str]]:
     """The manifest, and the files of monolingual references by language, in training order."""
     manifest = manifests.read_manifest(directory)
-    names = {row["language"]: row.get("reference") for row in manifest["languages"]}
-    return manifest, {language: name for language, name in names.items() if name is not None}
+    rows = manifest.languages
+    return manifest, {row.language: row.reference for row in rows if row.reference is not None}
 
 
 def reference_languages(directory: Path) -> list[str]:

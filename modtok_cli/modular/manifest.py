@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,9 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class _Language:
+class LanguageEntry:
+    """A language: sizes, what it was learned from, and the file of its reference."""
+
     language: str
     tokens: int
     merges: int
@@ -59,13 +61,17 @@ class _Language:
 
 
 @dataclass(frozen=True)
-class _File:
+class FileEntry:
+    """Size and hash of another file."""
+
     bytes: int
     sha256: str
 
 
 @dataclass(frozen=True)
-class _Manifest:
+class Manifest:
+    """The content of `manifest.json`."""
+
     format: int
     written_by: str
     signature: str
@@ -79,8 +85,8 @@ class _Manifest:
     merges: int
     specials: tuple[str, ...]
     settings: dict[str, Any]
-    languages: tuple[_Language, ...]
-    files: dict[str, _File]
+    languages: tuple[LanguageEntry, ...]
+    files: dict[str, FileEntry]
     checksum: str
 
 
@@ -91,43 +97,45 @@ def reference_name(language: str) -> str:
 
 def write_manifest(tokenizer: ModularTokenizer, files: Mapping[str, bytes]) -> bytes:
     """The manifest of a tokenizer whose other files are `files` (path → content)."""
-    tokens = tokenizer.token_membership.sum(axis=0).tolist()
-    merges = tokenizer.merge_membership.sum(axis=0).tolist()
-    rows = []
-    for i, language in enumerate(tokenizer.languages):
-        corpus = tokenizer.corpora.get(language)
-        reference = reference_name(language)
-        rows.append(
-            {
-                "language": language,
-                "tokens": tokens[i],
-                "merges": merges[i],
-                "corpus": None if corpus is None else vars(corpus),
-                "reference": reference if reference in files else None,
-            }
-        )
-    manifest: dict[str, Any] = {
-        "format": FORMAT,
-        "written_by": f"modtok {__version__}",
-        "signature": tokenizer.signature,
-        "algorithm": tokenizer.algorithm,
-        "segmentation": tokenizer.segmentation,
-        "pretokenizer": tokenizer.pretokenizer.name,
-        "pattern": tokenizer.pretokenizer.pattern,
-        "byte_order": BYTE_ORDER,
-        "k": tokenizer.k,
-        "tokens": tokenizer.size,
-        "merges": len(tokenizer.merges),
-        "specials": list(tokenizer.vocabulary.specials),
-        "settings": dict(tokenizer.settings),
-        "languages": rows,
-        "files": {
-            path: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    rows = zip(
+        tokenizer.languages,
+        tokenizer.token_membership.sum(axis=0).tolist(),
+        tokenizer.merge_membership.sum(axis=0).tolist(),
+        strict=True,
+    )
+    manifest = Manifest(
+        format=FORMAT,
+        written_by=f"modtok {__version__}",
+        signature=tokenizer.signature,
+        algorithm=tokenizer.algorithm,
+        segmentation=tokenizer.segmentation,
+        pretokenizer=tokenizer.pretokenizer.name,
+        pattern=tokenizer.pretokenizer.pattern,
+        byte_order=BYTE_ORDER,
+        k=tokenizer.k,
+        tokens=tokenizer.size,
+        merges=len(tokenizer.merges),
+        specials=tokenizer.vocabulary.specials,
+        settings=dict(tokenizer.settings),
+        languages=tuple(
+            LanguageEntry(
+                language,
+                tokens,
+                merges,
+                tokenizer.corpora.get(language),
+                name if (name := reference_name(language)) in files else None,
+            )
+            for language, tokens, merges in rows
+        ),
+        files={
+            path: FileEntry(len(data), hashlib.sha256(data).hexdigest())
             for path, data in sorted(files.items())
         },
-    }
-    manifest["checksum"] = _checksum(manifest)
-    return orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n"
+        checksum="",
+    )
+    content = asdict(manifest)
+    content["checksum"] = _checksum(content)
+    return orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n"
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str:
@@ -135,7 +143,7 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
     return digest(orjson.dumps(body, option=orjson.OPT_SORT_KEYS), length=16)
 
 
-def read_manifest(directory: Path) -> dict[str, Any]:
+def read_manifest(directory: Path) -> Manifest:
     """The manifest, every field checked for its type and range."""
     path = directory / NAME
     where = str(path)
@@ -146,20 +154,21 @@ def read_manifest(directory: Path) -> dict[str, Any]:
             "no such file", where=where, remedy="expected a directory that modtok wrote"
         )
     try:
-        manifest = orjson.loads(read_file(path, largest=LARGEST))
+        content = orjson.loads(read_file(path, largest=LARGEST))
     except orjson.JSONDecodeError as error:
         raise ModtokError(f"not JSON: {error.msg}", where=where, remedy=REBUILD) from error
-    if not isinstance(manifest, dict):
+    if not isinstance(content, dict):
         raise ModtokError("not a JSON object", where=where, remedy=REBUILD)
     try:
-        if manifest.get("format", FORMAT) != FORMAT:
-            what = f"field 'format': is {manifest['format']}, this modtok reads {FORMAT}"
+        if content.get("format", FORMAT) != FORMAT:
+            what = f"field 'format': is {content['format']}, this modtok reads {FORMAT}"
             raise ModtokError(what, where=where)
-        for field, what in _faults(from_json(_Manifest, manifest, where)):
+        manifest = from_json(Manifest, content, where)
+        for field, what in _faults(manifest):
             raise ModtokError(f"field '{field}': {what}", where=where)
     except ModtokError as error:
         raise ModtokError(error.what, where=where, remedy=REBUILD) from error
-    if manifest["checksum"] != _checksum(manifest):
+    if manifest.checksum != _checksum(content):
         raise ModtokError(
             "field 'checksum': the manifest was changed after it was written",
             where=where,
@@ -170,10 +179,10 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 def languages_of(directory: Path) -> list[str]:
     """The languages of a modular directory, in its order, without opening it."""
-    return [str(row["language"]) for row in read_manifest(directory)["languages"]]
+    return [row.language for row in read_manifest(directory).languages]
 
 
-def _faults(manifest: _Manifest) -> Iterator[tuple[str, str]]:
+def _faults(manifest: Manifest) -> Iterator[tuple[str, str]]:
     """Fields of the right type with a value that is not possible, and what is wrong."""
     if manifest.segmentation not in SEGMENTATIONS:
         known = ", ".join(SEGMENTATIONS)
@@ -220,9 +229,3 @@ def inside(path: str) -> bool:
     """Whether a path of a manifest is relative and stays inside the directory."""
     parts = PurePosixPath(path).parts
     return bool(parts) and not path.startswith("/") and ".." not in parts and "\\" not in path
-
-
-def corpora(manifest: Mapping[str, Any]) -> dict[str, Corpus]:
-    """Language → what it was learned from."""
-    rows = {row["language"]: row.get("corpus") for row in manifest["languages"]}
-    return {language: Corpus(**corpus) for language, corpus in rows.items() if corpus is not None}

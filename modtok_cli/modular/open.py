@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Protocol
+from typing import Annotated, BinaryIO, Protocol
 
 import numpy.typing as npt
 
@@ -20,7 +20,7 @@ from modtok_cli.base.reading import read_file, read_stream
 from modtok_cli.modular import directory as directories
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.formats import formats
-from modtok_cli.modular.manifest import MISSING
+from modtok_cli.modular.manifest import MISSING, Manifest
 from modtok_cli.modular.segmenters import segmentation
 from modtok_cli.modular.segmenters.interface import union
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -260,25 +260,24 @@ def open_subset(
 ) -> Subtokenizer:
     """The tokenizer of a set of languages of a modular directory; of T with None."""
 
-    def choose(manifest: Mapping[str, Any]) -> Sequence[int]:
-        known = [row["language"] for row in manifest["languages"]]
+    def choose(manifest: Manifest) -> Sequence[int]:
+        known = [row.language for row in manifest.languages]
         if languages is not None:
             return places(known, languages)
-        modular = segmentation(manifest["segmentation"])
+        modular = segmentation(manifest.segmentation)
         return range(len(known)) if modular.whole_needs_members else ()
 
-    contents = directories.read(directory, choose)
-    manifest, modular, members = contents.manifest, contents.segmenter, contents.token_membership
-    rows, chosen = manifest["languages"], contents.columns
-    contents.verify_sizes()
-    modular.check_part(members, [rows[column]["language"] for column in chosen], contents.where)
-    everything = languages is None or (modular.covers and len(chosen) == len(rows))
+    stored = directories.read(directory, choose)
+    modular, members, where = stored.segmenter(), stored.token_members, stored.arrays.where
+    names, chosen = [row.language for row in stored.manifest.languages], stored.columns
+    modular.check_part(members, [names[column] for column in chosen], where)
+    everything = languages is None or (modular.covers and len(chosen) == len(names))
     columns = range(len(chosen))
     segmenter = modular.subset(members, columns, None if everything else union(members, columns))
-    segmenter.check(contents.where)
+    segmenter.check(where)
     return Subtokenizer(
         segmenter,
-        languages=[row["language"] for i, row in enumerate(rows) if everything or i in chosen],
-        parent_signature=manifest["signature"],
+        languages=[each for i, each in enumerate(names) if everything or i in chosen],
+        parent_signature=stored.manifest.signature,
         name=name,
     )

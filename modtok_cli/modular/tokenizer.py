@@ -24,7 +24,7 @@ from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular import directory as directories
 from modtok_cli.modular.directory import pack
-from modtok_cli.modular.manifest import Corpus, corpora
+from modtok_cli.modular.manifest import Corpus
 from modtok_cli.modular.methods import TokenizerMethods
 from modtok_cli.modular.segmenters.fewest_tokens import ModularFewestTokens
 from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter, union
@@ -294,19 +294,19 @@ class ModularTokenizer(TokenizerMethods):
         Raises:
             ModtokError: a file is missing, damaged or changed by hand; names it and the field.
         """
-        contents = directories.read(Path(directory))
-        manifest = contents.manifest
+        stored = directories.read(Path(directory))
+        manifest = stored.manifest
         tokenizer = cls(
-            algorithm=manifest["algorithm"],
-            languages=tuple(row["language"] for row in manifest["languages"]),
-            k=manifest["k"],
-            segmenter=contents.segmenter,
-            token_membership=contents.token_membership,
-            settings=manifest["settings"],
-            corpora=corpora(manifest),
+            algorithm=manifest.algorithm,
+            languages=tuple(row.language for row in manifest.languages),
+            k=manifest.k,
+            segmenter=stored.segmenter(),
+            token_membership=stored.token_members,
+            settings=manifest.settings,
+            corpora={row.language: row.corpus for row in manifest.languages if row.corpus},
             where=str(directory),
         )
-        contents.verify(tokenizer)
+        stored.verify(tokenizer)
         return tokenizer
 
     def __repr__(self) -> str:

@@ -17,9 +17,8 @@ from modtok_cli.base.arrays import Int64Array, UInt8Array, flatten, unflatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.core.binding import PADDING, Splitter
-from modtok_cli.core.counts import Counter
-from modtok_cli.core.counts import merge_counts as merge_two
-from modtok_cli.core.text import split
+from modtok_cli.core.text import Counter, split
+from modtok_cli.core.text import merge_counts as merge_two
 from modtok_cli.text.pretokenizer import BPE, NONE, PreTokenizer
 
 

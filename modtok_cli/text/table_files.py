@@ -229,7 +229,7 @@ def _header(path: Path, text: str) -> Header:
 
 def check_counts(table: WordCounts, where: str) -> None:
     """Validate a table that was read from a file."""
-    from modtok_cli.core.counts import first_disorder
+    from modtok_cli.core.text import first_disorder
 
     words = len(table.counts)
     offsets, data = table.offsets, table.data

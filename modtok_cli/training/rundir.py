@@ -259,4 +259,4 @@ def find_tokenizer(
 
 
 def _signature(directory: Path) -> str:
-    return str(read_manifest(directory)["signature"]) if is_modular(directory) else ""
+    return str(read_manifest(directory).signature) if is_modular(directory) else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -166,7 +167,9 @@ def test_fetch_takes_the_languages_of_the_tokenizer(
     monkeypatch.setattr("modtok_cli.modular.directory.is_modular", lambda path: True)
     monkeypatch.setattr(
         "modtok_cli.modular.manifest.read_manifest",
-        lambda path: {"languages": [{"language": "en"}, {"language": "fi"}]},
+        lambda path: SimpleNamespace(
+            languages=[SimpleNamespace(language=name) for name in ("en", "fi")]
+        ),
     )
     assert here("eval", "fetch")[0] == 1
     assert done.args == (["mcq", "mt", "sum"], ["en", "fi"], Path("tasks"))

@@ -90,17 +90,17 @@ def test_lists_and_tables_stand_for_what_an_option_takes_in_one_word(tmp_path: P
             "[nsl]\nzzz = 1",
             "modtok.toml: [nsl]: unknown key 'zzz'; expected one of debug, errors, ",
         ),
-        ("[bpe]\nk = '5'", "modtok.toml: [bpe] k: expected an integer, got a string"),
-        ("[bpe]\nk = true", "modtok.toml: [bpe] k: expected an integer, got true or false"),
-        ("[bpe]\nk = 300.0", "modtok.toml: [bpe] k: expected an integer, got 300.0"),
+        ("[bpe]\nk = '5'", "modtok.toml: [bpe] k: expected a whole number, got '5'"),
+        ("[bpe]\nk = true", "modtok.toml: [bpe] k: expected a whole number, got True"),
+        ("[bpe]\nk = 300.0", "modtok.toml: [bpe] k: expected a whole number, got 300.0"),
         ("[bpe]\njoint = 1", "modtok.toml: [bpe] joint: expected true or false, got 1"),
-        ("[bpe]\ndata = 1", "modtok.toml: [bpe] data: expected a string, got 1"),
-        ("[bpe]\nlangs = [1]", "modtok.toml: [bpe] langs: expected a string, got 1"),
-        ("[study.budget]\nbudgets = ['x']", "budgets: expected an integer, got a string"),
-        ("[pretrain]\nmix = {en = 'x'}", "mix: expected a number, got a string"),
-        ("[pretrain]\nlangs = {en = 1}", "langs: expected a string, got a table"),
+        ("[bpe]\ndata = 1", "modtok.toml: [bpe] data: expected text, got 1"),
+        ("[bpe]\nlangs = [1]", "modtok.toml: [bpe] langs: expected text, got 1"),
+        ("[study.budget]\nbudgets = ['x']", "budgets: expected a whole number, got 'x'"),
+        ("[pretrain]\nmix = {en = 'x'}", "mix: expected a number, got 'x'"),
+        ("[pretrain]\nlangs = {en = 1}", "langs: expected text, got a table"),
         ("[bpe]\nspecial = 'x'", "modtok.toml: [bpe] special: expected a list, got a string"),
-        ("[bpe]\nerrors = 'no'", "[bpe] errors: expected one of strict, replace, skip, got 'no'"),
+        ("[bpe]\nerrors = 'no'", "[bpe] errors: expected strict, replace or skip, got 'no'"),
         ("[bpe]\nk = 300\nbudget = 300", "modtok.toml: [bpe] sets 'budget' twice under two names"),
         ("bpe = 3", "modtok.toml: [bpe]: expected a table, got 3"),
         ("corpus = 3", "modtok.toml: [corpus]: expected a table, got 3"),
@@ -159,7 +159,7 @@ def test_a_value_out_of_range_names_where_it_came_from(workspace: Path, here, mo
     write(workspace, "[bpe]\nthreads = 0\n")
     status, out, err = here("bpe")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("modtok: error: modtok.toml: --threads: expected")
+    assert err.startswith("modtok: error: modtok.toml: [bpe] threads: expected at least 1, got 0")
     write(workspace, "")
     monkeypatch.setenv("MODTOK_BPE_K", "many")
     status, out, err = here("bpe")

@@ -252,25 +252,27 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_build_killed_in_any_stage_resumes_to_the_same_files(
-    small, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], stage: str
+def test_build_killed_in_every_stage_resumes_to_the_same_files(
+    small, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """Each process resumes the build that the one before left, and is killed a stage later."""
     finished = {row["language"]: row for row in load_report(small / "data").languages}
     assert [finished[name]["near_duplicates"] for name in ("en", "fi")] == [0, 4]
-    data = small / f"killed-{stage}"
-    call = f"build.corpus_build(['crawl'], output=Path({data.name!r}), workers=2, **{NEAR!r})"
-    # The parent alone is killed: its workers must not live on.
-    process = Python(["-c", script(stage, signal.SIGKILL, call)], cwd=small, start_new_session=True)
-    assert process.wait() == -signal.SIGKILL
-    wait_for_the_end_of(process.pid)
-    # The last stage writes the report, and was killed before it was known to be done.
-    assert (data / "corpus.json").exists() == (stage == STAGES[-1])
-    with pytest.raises(UsageError, match="unfinished build with other inputs"):
-        corpus_build([small / "crawl"], output=data, workers=2, **NEAR)
+    data = small / "killed"
+    call = f"build.corpus_build(['crawl'], output=Path('killed'), workers=2, **{NEAR!r})"
+    for stage in STAGES:
+        # The parent alone is killed: its workers must not live on.
+        program = script(stage, signal.SIGKILL, call)
+        process = Python(["-c", program], cwd=small, start_new_session=True)
+        assert process.wait() == -signal.SIGKILL, stage
+        wait_for_the_end_of(process.pid)
+        # The last stage writes the report, and was killed before it was known to be done.
+        assert (data / "corpus.json").exists() == (stage == STAGES[-1]), stage
+        with pytest.raises(UsageError, match="unfinished build with other inputs"):
+            corpus_build([small / "crawl"], output=data, workers=2, **NEAR)
     monkeypatch.chdir(small)
     capfd.readouterr()
-    corpus_build(["crawl"], output=Path(data.name), workers=2, **NEAR)
+    corpus_build(["crawl"], output=Path("killed"), workers=2, **NEAR)
     assert capfd.readouterr().err == ""
     assert snapshot(data) == snapshot(small / "data")
 

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.robustness.engine.crawl import http, page, paragraphs, record, records_of
 from helpers.killed_stages import deadly
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.corpus import build, fineweb
+from modtok_cli.corpus import build, parts
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.plan import STAGES
 from modtok_cli.text.readers import read_documents
@@ -135,11 +135,11 @@ def test_force_replaces_the_folders_of_the_old_build_only(
 def test_rows_are_written_whenever_enough_text_is_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fineweb, "BUFFER_BYTES", 100)
+    monkeypatch.setattr(parts, "BUFFER_BYTES", 100)
     settings = build.BuildSettings(None, None, 0.4, 5.0, 200, "model", None, None)
     one = {"lang_score": 0.9, "quality": 0.5, "url": None, "date": None, "record": None}
     texts = {"sr": ["ноћ " * 20, "noć " * 10], "zh": ["夜" * 50]}
-    with fineweb.FineWebWriters(tmp_path, 7, settings) as writers:
+    with parts.FineWebWriters(tmp_path, 7, settings) as writers:
         for language, of in texts.items():
             for number, text in enumerate(of):
                 writers.write(language, one | {"text": text, "source": f"a:b.txt:{number}"})
@@ -153,7 +153,7 @@ def test_rows_are_written_whenever_enough_text_is_held(
     row = written["srp_Cyrl"].read().to_pylist()[0]
     assert (row["file_path"], row["id"], row["quality_score"]) == ("a:b.txt", "a:b.txt:0", 0.5)
     assert "minhash_cluster_size" not in row
-    failing = fineweb.FineWebWriters(tmp_path / "no", 0, settings)
+    failing = parts.FineWebWriters(tmp_path / "no", 0, settings)
     failing.write("sr", one | {"text": "ноћ " * 100, "source": "a:0"})
     failing.__exit__(RuntimeError, RuntimeError(), None)
     assert not list((tmp_path / "no").rglob("*.parquet*"))

@@ -16,8 +16,9 @@ import pytest
 from helpers.sample import SAMPLE
 from modtok_cli.construct import bpe_seq as sequential
 from modtok_cli.construct import work
-from modtok_cli.core import counts, learn
+from modtok_cli.core import learn
 from modtok_cli.core import segment as segment_core
+from modtok_cli.core import text as core_text
 from modtok_cli.learn.merges import grow
 from modtok_cli.learn.sequential import SequentialLearner, learn_plain, segment
 from modtok_cli.text import streams, text_format
@@ -86,7 +87,8 @@ def test_text_is_read_decompressed_and_counted_once(
             yield chunk
 
     monkeypatch.setattr(text_format, "read_chunks", chunks)
-    monkeypatch.setattr(counts.Counter, "add", counting(calls, "counter", counts.Counter.add))
+    adds = counting(calls, "counter", core_text.Counter.add)
+    monkeypatch.setattr(core_text.Counter, "add", adds)
     read: list[float] = []
 
     table = count_corpus([path], progress=_Bytes(read))

@@ -177,7 +177,7 @@ def test_linked_content_must_match_the_manifest(tokenizer: Path, tmp_path: Path)
 
 
 def test_corpus_report_cannot_name_directories_to_remove(tmp_path: Path) -> None:
-    from modtok_cli.corpus.fineweb import COLUMNS
+    from modtok_cli.corpus.parts import COLUMNS
     from modtok_cli.corpus.publish import replaced_folders
 
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

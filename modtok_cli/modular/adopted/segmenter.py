@@ -25,13 +25,13 @@ from modtok_cli.modular.adopted.tokenizer_file import (
 from modtok_cli.modular.segmenters.interface import (
     ModularSegmenter,
     Segmenter,
-    Stored,
     score_bytes,
 )
 from modtok_cli.modular.segmenters.json_frame import PROVENANCE
 from modtok_cli.modular.vocabulary import broken
 
 if TYPE_CHECKING:
+    from modtok_cli.modular.directory import Stored
     from modtok_cli.modular.encoding.encoder import Encoder
 
 
@@ -185,13 +185,13 @@ class ModularLibrary(ModularSegmenter):
         file = TokenizerFile(document, where)
         for name, value, field in (
             ("pretokenizer", file.pretokenizer.name, "pre_tokenizer"),
-            ("specials", list(file.vocabulary.specials), "added_tokens"),
+            ("specials", file.vocabulary.specials, "added_tokens"),
             ("tokens", file.size, "model.vocab"),
             ("merges", len(file.merges), "model.merges"),
         ):
-            if value != stored.manifest[name]:
-                said = f"{value!r}, but manifest.json says {name} {stored.manifest[name]!r}"
-                raise broken(where, field, said)
+            said = getattr(stored.manifest, name)
+            if value != said:
+                raise broken(where, field, f"{value!r}, but manifest.json says {name} {said!r}")
         derivation = stored.arrays.take("derivation", np.int32, (file.size,))
         file.use_derivation(derivation, stored.arrays.where)
         return cls(file, stored.merge_members)

@@ -24,7 +24,7 @@ from modtok_cli.learn.fewest_tokens import (
     likelihood_of_scores,
     likelihoods,
 )
-from modtok_cli.modular.segmenters.interface import ModularSegmenter, Stored
+from modtok_cli.modular.segmenters.interface import ModularSegmenter
 from modtok_cli.modular.segmenters.json_frame import (
     BYTE_LEVEL,
     byte_level_misfit,
@@ -50,6 +50,7 @@ from modtok_cli.modular.vocabulary import Vocabulary, broken, byte_piece
 from modtok_cli.text.pretokenizer import PHRASES, PreTokenizer
 
 if TYPE_CHECKING:
+    from modtok_cli.modular.directory import Stored
     from modtok_cli.modular.segmenters.chunks import Chunks
 
 
@@ -247,7 +248,7 @@ class ModularFewestTokens(ModularSegmenter):
     @classmethod
     def from_files(cls, stored: Stored) -> Self:
         """Tokens, merges and token counts are arrays; scores follow from the counts."""
-        ends = np.cumsum([0, *(row["tokens"] for row in stored.manifest["languages"])])
+        ends = np.cumsum([0, *(row.tokens for row in stored.manifest.languages)])
         counts = stored.arrays.take("token_counts", np.int64, (int(ends[-1]),))
         return cls(
             stored.vocabulary(Vocabulary),

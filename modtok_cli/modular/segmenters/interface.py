@@ -7,24 +7,22 @@ segmenters of all sets of languages are made of.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, offsets_of
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.tensors import Array, ArraysFile
+from modtok_cli.base.tensors import Array
 from modtok_cli.modular.vocabulary import Selection, Vocabulary
-from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
+from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
+    from modtok_cli.modular.directory import Stored
     from modtok_cli.modular.encoding.encoder import Encoder
     from modtok_cli.modular.segmenters.sentencepiece_file import SentencePieceFile
-
-AnyVocabulary = TypeVar("AnyVocabulary", bound=Vocabulary)
 
 NO_MERGES: Int32Array = np.zeros((0, 3), dtype=np.int32)
 NO_MERGES.setflags(write=False)
@@ -156,51 +154,6 @@ class Segmenter(ABC):
     def unused_tokens(self) -> Int64Array:
         """Ids of tokens of two bytes or more that no training text uses, if known; (k,) int64."""
         return np.zeros(0, dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What a directory holds of T, for some of its languages.
-
-    Attributes:
-        manifest: as it was read.
-        arrays: the file of arrays.
-        columns: places of the languages in the manifest, ascending.
-        merge_members: (M, n) bool, of these languages.
-        document: reads the `tokenizer.json`; gives it with its name for errors.
-    """
-
-    manifest: Mapping[str, Any]
-    arrays: ArraysFile
-    columns: Sequence[int]
-    merge_members: BoolArray
-    document: Callable[[], tuple[Mapping[str, Any], str]]
-
-    @property
-    def pretokenizer(self) -> PreTokenizer:
-        """That of the manifest."""
-        return find_pretokenizer(self.manifest["pretokenizer"])
-
-    def vocabulary(self, kind: type[AnyVocabulary]) -> AnyVocabulary:
-        """T's tokens."""
-        specials = tuple(self.manifest["specials"])
-        data = self.arrays.take("token_data", np.uint8, (None,))
-        lengths = self.arrays.take("token_lengths", np.int32, (self.manifest["tokens"],))
-        offsets = offsets_of(lengths)
-        if (lengths < 1).any() or offsets[-1] != len(data):
-            raise self.arrays.broken("token_lengths", f"not those of {len(data)} bytes")
-        head = [special.encode() for special in specials]
-        same = lengths[: len(head)].tolist() == list(map(len, head))
-        if not same or data[: offsets[len(head)]].tobytes() != b"".join(head):
-            raise self.arrays.broken("specials", f"not {specials!r}, as the manifest says")
-        return kind(specials, data, offsets)
-
-    def merge_table(self) -> Int32Array:
-        """T's merges, (M, 3) int32."""
-        merges = self.arrays.take("merge_table", np.int32, (self.manifest["merges"], 3))
-        if len(merges) and (merges.min() < 0 or merges.max() >= self.manifest["tokens"]):
-            raise self.arrays.broken("merge_table", "contains an unknown token id")
-        return merges
 
 
 class ModularSegmenter(ABC):

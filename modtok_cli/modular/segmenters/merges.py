@@ -15,7 +15,7 @@ from modtok_cli.base.memory import no_collection
 from modtok_cli.base.tensors import Array
 from modtok_cli.core.segment import Pairs, Symbols
 from modtok_cli.core.segment import Segmenter as Segmentation
-from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter, Stored, union
+from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter, union
 from modtok_cli.modular.segmenters.json_frame import (
     BYTE_LEVEL,
     PROVENANCE,
@@ -35,6 +35,7 @@ from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
+    from modtok_cli.modular.directory import Stored
     from modtok_cli.modular.encoding.encoder import Encoder
 
 _AT_A_TIME = 1 << 14  # merges as Python objects

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int64Array
 from modtok_cli.base.tensors import Array
 from modtok_cli.learn.pieces import UNKNOWN, UNKNOWN_PENALTY
-from modtok_cli.modular.segmenters.interface import NO_MERGES, ModularSegmenter, Stored
+from modtok_cli.modular.segmenters.interface import NO_MERGES, ModularSegmenter
 from modtok_cli.modular.segmenters.json_frame import (
     added_misfit,
     only_adds_special_tokens,
@@ -36,6 +36,9 @@ from modtok_cli.modular.validate import check_pieces, check_token_membership
 from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary, broken
 from modtok_cli.text.pretokenizer import UNIGRAM as PRETOKENIZER
 from modtok_cli.text.pretokenizer import PreTokenizer
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.directory import Stored
 
 DECODER = {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]}
 

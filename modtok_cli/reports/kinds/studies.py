@@ -232,17 +232,21 @@ SCALING = Kind(
 )
 
 
+def _sizes_and(rows: Sequence[Row], key: str, *keys: str) -> list[dict[str, Any]]:
+    """Per value of `keys`: size, and mean, min and max of a field over languages."""
+    return [
+        {
+            **dict(zip(keys, values, strict=True)),
+            "size": max(row["size"] for row in group),
+            **over(group, key),
+        }
+        for values, group in grouped(rows, *keys).items()
+    ]
+
+
 def _budget_summary(rows: Sequence[Row]) -> list[Summary]:
     """Per budget and tokenizer: size, and mean, min and max NSL over languages."""
-    lines = [
-        {
-            "k": k,
-            "tokenizer": tokenizer,
-            "size": max(row["size"] for row in group),
-            **over(group, "nsl"),
-        }
-        for (k, tokenizer), group in grouped(rows, "k", "tokenizer").items()
-    ]
+    lines = _sizes_and(rows, "nsl", "k", "tokenizer")
     columns = (
         Column("k", "tokens per language", "int"),
         Column("tokenizer", "tokenizer"),
@@ -281,15 +285,7 @@ BUDGET = Kind(
 
 def _cost_summary(rows: Sequence[Row]) -> list[Summary]:
     """Per tokenizer and model size: mean and max cost over languages."""
-    lines = [
-        {
-            "tokenizer": tokenizer,
-            "scale": scale,
-            "size": max(row["size"] for row in group),
-            **over(group, "cost"),
-        }
-        for (tokenizer, scale), group in grouped(rows, "tokenizer", "scale").items()
-    ]
+    lines = _sizes_and(rows, "cost", "tokenizer", "scale")
     columns = (
         Column("tokenizer", "tokenizer"),
         Column("scale", "model"),

@@ -238,7 +238,7 @@ def _prepare(place: Path, seed: int, settings: WorldStudySettings, progress: Pro
     if not tokenizer.exists():
         data = place / "plain" / "data"
         bpe_seq(world.languages, data=data, output=tokenizer, k=settings.k, progress=progress)
-    elif read_manifest(tokenizer)["k"] != settings.k:
+    elif read_manifest(tokenizer).k != settings.k:
         raise _other(tokenizer)
 
 
