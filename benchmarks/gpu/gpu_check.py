@@ -192,7 +192,7 @@ def tests(part: Part) -> Iterator[dict[str, Any]]:
     counts: dict[str, int] = {}
     try:
         for line in part.lines([sys.executable, "-m", "pytest", *flags, *paths]):
-            result = re.match(r"(tests/\S+) (PASSED|FAILED|ERROR|SKIPPED)", line)
+            result = re.match(r"(tests/.+?) (PASSED|FAILED|ERROR|SKIPPED)", line)
             if result is None:
                 if re.match(r"(/\S+:\d+: |E  )", line):
                     yield {"said": line[:300]}
