@@ -108,7 +108,7 @@ class ModularTokenizer(TokenizerMethods):
             if token_counts is None:
                 segmenter = ModularMerges(*rules)
             else:
-                segmenter = ModularFewestTokens(*rules, token_counts)
+                segmenter = ModularFewestTokens(*rules, token_counts=token_counts)
         return cls(
             algorithm=algorithm,
             languages=learned.languages,

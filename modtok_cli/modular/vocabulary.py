@@ -20,11 +20,13 @@ from modtok_cli.base.arrays import (
     Int32Array,
     Int64Array,
     UInt8Array,
+    UInt64Array,
     flatten,
     offsets_of,
     unflatten,
 )
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.core.segment import build_trie
 from modtok_cli.learn.merges import byte_ids, byte_order
 
 
@@ -167,6 +169,20 @@ class Vocabulary:
         ids = np.full(256, -1, dtype=np.int32)
         ids[self.data[self.offsets[single]]] = single
         return ids
+
+    @property
+    def first(self) -> int:
+        """Id of the first token that a text is searched for."""
+        return len(self.specials)
+
+    @cached_property
+    def trie(self) -> UInt64Array:
+        """The double array (`core.segment`) over the tokens from `first` on.
+
+        Takes a quarter of a second for 350,000 tokens.
+        """
+        ids = np.arange(self.first, len(self))
+        return build_trie(self.data, self.offsets[self.first :], ids)
 
     def take(self, ids: npt.NDArray[np.integer]) -> Vocabulary:
         """The tokens `ids`, which begin with every special token, renumbered from 0."""

@@ -16,7 +16,7 @@ def plain_ids(subset: Subtokenizer, texts: list[str]) -> list[list[int]]:
     if isinstance(segmenter, Scored):
         rules = segmenter._search()
         scores = rules.scores[segmenter.selection.global_ids]
-        first = segmenter._first(vocabulary)
+        first = vocabulary.first
         tokens = vocabulary.tokens()
         pieces = {tokens[i]: (i, float(scores[i])) for i in range(first, len(tokens))}
 

@@ -28,9 +28,9 @@ from modtok_cli.base.parameters import (
     optional_path,
     text_paths,
 )
+from modtok_cli.base.plugins import Plugins
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.inference.export.formats import export_format, export_formats
 from modtok_cli.inference.vocabularies import Ends
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.languages import optional_languages
@@ -41,6 +41,7 @@ from modtok_cli.text.workspace import files_in
 if TYPE_CHECKING:
     import torch
 
+_FORMATS = Plugins("modtok.export_formats", "modtok_cli.inference.export.formats", "FORMAT")
 _PROBE_WORDS = 16  # words in a line
 
 
@@ -120,7 +121,7 @@ def export(
     output: Output = None,
     *,
     format: Annotated[
-        str, Option(f"File format: {', '.join(export_formats())}.", metavar="NAME")
+        str, Option(f"File format: {', '.join(_FORMATS.own())}.", metavar="NAME")
     ] = "gguf",
     languages: Langs = None,
     probe: Annotated[
@@ -161,7 +162,7 @@ def export(
     Raises:
         UsageError: a tokenizer that llama.cpp cannot run, differing ids, or an existing output.
     """
-    path, kind = Path(model), export_format(format)
+    path, kind = Path(model), _format(format)
     place = Path(output or f"{path.resolve().name}.{format}")
     if place.exists() and not force:
         raise UsageError(
@@ -210,6 +211,18 @@ def export(
         kind.write(beside, exported, chosen, dtype)
         size = beside.stat().st_size
     return ExportReport(place, size, own.size, chosen.name, len(texts), different, kind.program)
+
+
+def _format(name: str) -> ExportFormat:
+    try:
+        format: ExportFormat = _FORMATS.load(name)
+    except KeyError:
+        raise UsageError(
+            f"format '{name}' is not supported",
+            where="--format",
+            remedy=f"choose from {', '.join(_FORMATS.names())}",
+        ) from None
+    return format
 
 
 def _documents(probe: Sequence[Path | str], reading: Reading) -> list[str]:

@@ -12,6 +12,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import available
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.hf.token_tensors import model_class, open_config, quiet
+from modtok_cli.modular.encoding.external import one_line
 
 _TOKENS = (2, 12)  # sequences, and tokens of each
 _TOLERANCE = 1e-3  # largest difference, as a share of the largest logit
@@ -92,7 +93,7 @@ def _outputs(path: Path, ids: Int32Array) -> tuple[dict[str, Any], set[str] | No
                 output_loading_info=True,
             )
     except Exception as error:  # as many as there are architectures
-        return {}, None, _line(error)
+        return {}, None, one_line(error)[:300]
     problems = {
         f"tensor '{each[0] if isinstance(each, tuple) else each}' is {kind.split('_')[0]}"
         for kind in _INFO
@@ -103,7 +104,7 @@ def _outputs(path: Path, ids: Int32Array) -> tuple[dict[str, Any], set[str] | No
             torch.manual_seed(0)
             outputs = model.eval()(**_inputs(model, config, torch.from_numpy(ids).long()))
     except Exception as error:  # as above
-        return {}, problems, _line(error)
+        return {}, problems, one_line(error)[:300]
     values = {
         name: value.float().numpy()
         for name, value in outputs.items()
@@ -123,7 +124,3 @@ def _inputs(model: Any, config: Any, ids: Any) -> dict[str, Any]:
     if config.is_encoder_decoder:
         names["decoder_input_ids"] = ids.flip(1)
     return names
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]

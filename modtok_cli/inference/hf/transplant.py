@@ -54,6 +54,7 @@ from modtok_cli.inference.hf.files import (
 )
 from modtok_cli.modular.adopted.adopt import read_tokenizer_file
 from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.segmenters.json_frame import added_tokens
 from modtok_cli.modular.spelling import LibraryVocabulary, Spelling
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.reading import Reading
@@ -377,12 +378,9 @@ class _Transplant:
         document = orjson.loads(self.new.to_json())
         first = len(self.new.vocabulary)
         document["added_tokens"] += [
-            {
-                "id": first + place, "content": name, "single_word": False, "lstrip": False,
-                "rstrip": False, "normalized": False, "special": True,
-            }
-            for place, name in enumerate(self.extra)
-        ]  # fmt: skip
+            {**token, "id": first + place}
+            for place, token in enumerate(added_tokens([*self.extra]))
+        ]
         data = orjson.dumps(document)
         begins = self.old.first_token()
         if begins is None or begins[1] not in self.new_of:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
+from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.tensors import Array
 from modtok_cli.learn.fewest_tokens import (
@@ -31,7 +31,7 @@ from modtok_cli.modular.segmenters.json_frame import (
     byte_level_pretokenizer,
     scored_rows,
 )
-from modtok_cli.modular.segmenters.scored import Scored, Search, Trie
+from modtok_cli.modular.segmenters.scored import Scored, Search
 from modtok_cli.modular.segmenters.sentencepiece_file import (
     BYTE,
     CONTROL,
@@ -47,7 +47,7 @@ from modtok_cli.modular.validate import (
     check_vocabulary,
 )
 from modtok_cli.modular.vocabulary import Vocabulary, broken, byte_piece
-from modtok_cli.text.pretokenizer import PHRASES, PreTokenizer
+from modtok_cli.text.pretokenizer import PHRASES
 
 if TYPE_CHECKING:
     from modtok_cli.modular.directory import Stored
@@ -176,23 +176,12 @@ def _not_whole(why: str) -> UsageError:
 class ModularFewestTokens(ModularSegmenter):
     """T with the token counts of each language, which decide the scores of a subset.
 
-    `counts`: for each language as many numbers as it has tokens. Merges, if there are any, do
+    `token_counts`: for each language as many numbers as it has tokens. Merges, if there are any, do
     not segment: to continue learning they are needed.
     """
 
     kind = FewestTokens
     whole_needs_members = True
-
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        pretokenizer: PreTokenizer,
-        merges: Int32Array,
-        merge_membership: BoolArray,
-        counts: Sequence[Int64Array],
-    ) -> None:
-        super().__init__(vocabulary, pretokenizer, merges, merge_membership, token_counts=counts)
-        self._trie = Trie(vocabulary, len(vocabulary.specials))
 
     def has_model(self, settings: Mapping[str, Any]) -> bool:
         """Whether it was learned so that no token cuts a character."""
@@ -206,7 +195,7 @@ class ModularFewestTokens(ModularSegmenter):
         for column in columns:
             total[members[:, column]] += self.token_counts[column]
         scores = file_scores(likelihoods(total), len(self.vocabulary.specials))
-        return FewestTokens(self.vocabulary, self.pretokenizer, scores, mask, self._trie)
+        return FewestTokens(self.vocabulary, self.pretokenizer, scores, mask)
 
     def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
         """A count for every token of every language; merges, if there are any, are proper."""
@@ -255,7 +244,7 @@ class ModularFewestTokens(ModularSegmenter):
             stored.pretokenizer,
             stored.merge_table(),
             stored.merge_members,
-            [counts[ends[column] : ends[column + 1]] for column in stored.columns],
+            token_counts=[counts[ends[column] : ends[column + 1]] for column in stored.columns],
         )
 
     def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:

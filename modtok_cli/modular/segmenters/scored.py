@@ -1,4 +1,4 @@
-"""What segmentations by search share: scores, and a trie over the tokens built once."""
+"""What segmentations by search share: scores, and the trie of the vocabulary."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from modtok_cli.base.arrays import BoolArray, Float64Array, UInt64Array
+from modtok_cli.base.arrays import BoolArray, Float64Array
 from modtok_cli.base.memory import no_collection
 from modtok_cli.core.segment import Segmenter as Segmentation
-from modtok_cli.core.segment import build_trie
 from modtok_cli.modular.segmenters.interface import Segmenter
 from modtok_cli.modular.segmenters.json_frame import PROVENANCE, library_json
 from modtok_cli.modular.vocabulary import Vocabulary
@@ -20,20 +19,6 @@ from modtok_cli.text.pretokenizer import PreTokenizer
 if TYPE_CHECKING:
     from modtok_cli.modular.encoding.encoder import Encoder
     from modtok_cli.modular.segmenters.chunks import Chunks
-
-
-class Trie:
-    """The double array (`core.segment`) over the tokens from `first` on, built on first use."""
-
-    def __init__(self, vocabulary: Vocabulary, first: int) -> None:
-        self._vocabulary = vocabulary
-        self._first = first
-
-    @cached_property
-    def units(self) -> UInt64Array:
-        """A quarter of a second for 350,000 tokens."""
-        ids = np.arange(self._first, len(self._vocabulary))
-        return build_trie(self._vocabulary.data, self._vocabulary.offsets[self._first :], ids)
 
 
 class Search(NamedTuple):
@@ -57,16 +42,9 @@ class Scored(Segmenter):
         pretokenizer: PreTokenizer,
         all_scores: Float64Array,
         mask: BoolArray | None = None,
-        trie: Trie | None = None,
     ) -> None:
         super().__init__(vocabulary, pretokenizer, mask)
         self._all_scores = np.ascontiguousarray(all_scores, dtype=np.float64)
-        self._trie = trie or Trie(vocabulary, self._first(vocabulary))
-
-    @staticmethod
-    def _first(vocabulary: Vocabulary) -> int:
-        """Id of the first token that the trie holds."""
-        return len(vocabulary.specials)
 
     @cached_property
     def scores(self) -> Float64Array:
@@ -80,7 +58,7 @@ class Scored(Segmenter):
         whole, mask = selection.whole, selection.mask
         active = np.ones(len(whole), dtype=np.uint8) if mask is None else mask.astype(np.uint8)
         segmenter = Segmentation.by_search(
-            self._trie.units,
+            whole.trie,
             active=active,
             byte_ids=whole.byte_ids,
             local=None if mask is None else selection.local_of_global,
@@ -98,7 +76,7 @@ class Scored(Segmenter):
         """The same with a trie of the tokens of the selection only, under their local ids."""
         vocabulary, search = self.vocabulary, self._search()
         return Segmentation.by_search(
-            Trie(vocabulary, self._first(vocabulary)).units,
+            vocabulary.trie,
             active=np.ones(len(vocabulary), dtype=np.uint8),
             byte_ids=vocabulary.byte_ids,
             **search._replace(scores=search.scores[self.selection.global_ids])._asdict(),

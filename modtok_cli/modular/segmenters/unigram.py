@@ -23,7 +23,7 @@ from modtok_cli.modular.segmenters.json_frame import (
     only_adds_special_tokens,
     scored_rows,
 )
-from modtok_cli.modular.segmenters.scored import Scored, Search, Trie
+from modtok_cli.modular.segmenters.scored import Scored, Search
 from modtok_cli.modular.segmenters.sentencepiece_file import (
     BYTE,
     CONTROL,
@@ -33,7 +33,7 @@ from modtok_cli.modular.segmenters.sentencepiece_file import (
 )
 from modtok_cli.modular.segmenters.sentencepiece_file import UNKNOWN as UNKNOWN_KIND
 from modtok_cli.modular.validate import check_pieces, check_token_membership
-from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary, broken
+from modtok_cli.modular.vocabulary import PieceVocabulary, broken
 from modtok_cli.text.pretokenizer import UNIGRAM as PRETOKENIZER
 from modtok_cli.text.pretokenizer import PreTokenizer
 
@@ -48,10 +48,6 @@ class Unigram(Scored):
 
     name = "unigram"
 
-    @staticmethod
-    def _first(vocabulary: Vocabulary) -> int:
-        return len(vocabulary.specials) + 256
-
     @property
     def vocabulary(self) -> PieceVocabulary:
         return cast(PieceVocabulary, self.selection.vocabulary)
@@ -62,7 +58,7 @@ class Unigram(Scored):
         return clamp_bytes(self._all_scores[self.selection.global_ids], specials)
 
     def _search(self) -> Search:
-        first, mask = self._first(self.selection.whole), self.selection.mask
+        first, mask = self.selection.whole.first, self.selection.mask
         chosen = self._all_scores[first:]
         unknown = _unknown(chosen if mask is None else chosen[mask[first:]])
         return Search(self._all_scores, each=0, unknown=unknown, fallback=True)
@@ -177,7 +173,6 @@ class ModularUnigram(ModularSegmenter):
         no_members = np.zeros((0, languages), dtype=np.bool_)
         scores = np.ascontiguousarray(scores, dtype=np.float64)
         super().__init__(vocabulary, pretokenizer, NO_MERGES, no_members, scores=scores)
-        self._trie = Trie(vocabulary, vocabulary.first)
 
     def has_model(self, settings: Mapping[str, Any]) -> bool:
         """Every Unigram tokenizer is a `.model` too."""
@@ -185,7 +180,7 @@ class ModularUnigram(ModularSegmenter):
 
     def subset(self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None) -> Unigram:
         """The pieces of the mask under their scores."""
-        return Unigram(self.vocabulary, self.pretokenizer, self.scores, mask, self._trie)
+        return Unigram(self.vocabulary, self.pretokenizer, self.scores, mask)
 
     def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
         """Pieces and scores are valid, and every language has pieces."""
