@@ -28,7 +28,7 @@ from modtok_cli.core.binding import (
 )
 from modtok_cli.core.text import CODE_POINTS
 
-OVER = 2
+OVER = 3
 """Ids that may be written behind the last one."""
 
 

@@ -88,6 +88,10 @@ def test_every_pair_of_nasty_characters():
     check("".join(f"!{x}{y} " for x in NASTY for y in NASTY))
 
 
+def test_every_character_of_two_bytes():
+    check("".join(f"a{chr(point)} {chr(point)}!{chr(point)}" for point in range(0x80, 0x800)))
+
+
 @pytest.mark.parametrize("shift", range(-5, 6))
 @pytest.mark.parametrize("piece", ["a", " b", "é", "ह", "👍", "  ", "\u3000", "!\u0301"])
 def test_words_across_block_edges(piece, shift):

@@ -15,14 +15,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves, tree_map
 
 from benchmarks.gpu.rehearsal.streams import ORDER, Use
 
@@ -102,7 +101,7 @@ class Rehearsal(TorchDispatchMode):
 
 def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     library, _, name = func._schema.name.partition("::")
-    tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+    tensors = [*_tensors(args), *_tensors(kwargs.values())]
     if name.startswith("lift") and not isinstance(tensors[0], OnGpu) and tensors[0].is_cuda:
         _count("copies", "torch.tensor")  # made through the stub, whose memory is the host's
         with _disable_current_modes():
@@ -138,7 +137,7 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return emulated(func, args, kwargs, backward=name.endswith("_backward"))
     copies = name in ("copy_", "_to_copy")
     free = copies and (kwargs.pop("non_blocking", False) or args[2:] == (True,))
-    result = func(*tree_map(_host, args), **tree_map(_host, kwargs))
+    result = func(*_mapped(_host, args), **_mapped(_host, kwargs))
     if copies:
         gives_gpu = gives_gpu if name == "_to_copy" else isinstance(args[0], OnGpu)
         _copied(at, args[0 if name == "_to_copy" else 1], result, free, to_gpu=gives_gpu)
@@ -155,8 +154,8 @@ def _uses(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[list[Use], list
     named = ((each, kwargs.get(each.name)) for each in func._schema.arguments[len(args) :])
     for argument, value in (*values, *named):
         writing = argument.alias_info is not None and argument.alias_info.is_write
-        leaves = tree_leaves(value)
-        (writes if writing else reads).extend(x.use for x in leaves if isinstance(x, OnGpu))
+        uses = [each.use for each in _tensors((value,)) if isinstance(each, OnGpu)]
+        (writes if writing else reads).extend(uses)
     return reads, writes
 
 
@@ -167,6 +166,23 @@ def _raw(stream: Any) -> int:
         device_type=stream.device_type,
     )
     return int(made.cuda_stream)
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+
+
+def _mapped(call: Callable[[Any], Any], value: Any) -> Any:
+    """`call` of each value in tuples, lists and dicts; faster than torch's `tree_map`."""
+    if isinstance(value, (tuple, list)):
+        return type(value)([_mapped(call, each) for each in value])
+    if isinstance(value, dict):
+        return {key: _mapped(call, each) for key, each in value.items()}
+    return call(value)
 
 
 def _host(value: Any) -> Any:
@@ -188,7 +204,7 @@ def _wrapped(result: Any, known: Iterable[OnGpu], at: tuple[int, int] | None = N
             made.use.writer = (*at, _line())
         return made
 
-    return tree_map(wrap, result)
+    return _mapped(wrap, result)
 
 
 def _check_devices(name: str, args: Any, on_host: list[torch.Tensor]) -> None:
@@ -233,7 +249,7 @@ def _collective(
         raise RuntimeError(f"NCCL needs contiguous tensors: {func._schema.name} at {_line()}")
     uses = [each.use for each in on_gpu]
     at = ORDER.launch([], uses, _line())
-    return _wrapped(func(*tree_map(_host, args), **tree_map(_host, kwargs)), on_gpu, at)
+    return _wrapped(func(*_mapped(_host, args), **_mapped(_host, kwargs)), on_gpu, at)
 
 
 def _count(what: str, how: str) -> None:
@@ -259,8 +275,8 @@ def _line() -> str:
 def _attention(func: Any, args: Any, kwargs: Any, *, backward: bool) -> Any:
     """Fused attention and its gradient, by the formulas, in float32."""
     values = {each.name: each.default_value for each in func._schema.arguments}
-    values.update(zip(values, tree_map(_host, args), strict=False))
-    values.update(tree_map(_host, kwargs))
+    values.update(zip(values, _mapped(_host, args), strict=False))
+    values.update(_mapped(_host, kwargs))
     q, k, v = (values[name].float() for name in ("query", "key", "value"))
     groups, dtype = q.shape[1] // k.shape[1], values["query"].dtype
     k, v = (each.repeat_interleave(groups, 1) for each in (k, v))
@@ -289,8 +305,8 @@ def _attention(func: Any, args: Any, kwargs: Any, *, backward: bool) -> Any:
 
 def _rms_norm(func: Any, args: Any, kwargs: Any, *, backward: bool) -> Any:
     if not backward:
-        return _wrapped(func(*tree_map(_host, args), **kwargs), ())
-    gradient, x, _, rstd, weight, _ = tree_map(_host, args)
+        return _wrapped(func(*_mapped(_host, args), **kwargs), ())
+    gradient, x, _, rstd, weight, _ = _mapped(_host, args)
     normed, g = x.float() * rstd, gradient.float()
     scaled = g if weight is None else g * weight.float()
     of_x = rstd * (scaled - normed * (scaled * normed).mean(-1, keepdim=True))

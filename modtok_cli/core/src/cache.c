@@ -25,6 +25,23 @@ void free_cache(word_cache *cache) {
     free(cache);
 }
 
+bool find_cached(const word_cache *cache, const uint8_t *word, int64_t size, uint64_t *at) {
+    uint64_t wrap = (UINT64_C(1) << cache->bits) - 1;
+    word_key key = key_of(word, size);
+    for (;; *at = (*at + 1) & wrap) {
+        const cache_slot *slot = cache->slots + *at;
+        if (slot_tokens(slot) < 0) return false;
+        if (size <= SHORT_WORD) {
+            if (has_key(slot, key)) return true;
+            continue;
+        }
+        uint64_t second = atomic_load_explicit(&slot->second, memory_order_relaxed);
+        if (second >> PLACE_BITS != LONG_WORD + (uint64_t)size) continue;
+        const uint8_t *bytes = cache->words + (second & ((UINT64_C(1) << PLACE_BITS) - 1));
+        if (memcmp(bytes, word, (size_t)size) == 0) return true;
+    }
+}
+
 int64_t cache_words(word_cache *cache, const cache_entries *entries, int64_t first) {
     int shift = 64 - cache->bits;
     int64_t most = (INT64_C(1) << cache->bits) * 5 / 8;
@@ -34,35 +51,31 @@ int64_t cache_words(word_cache *cache, const cache_entries *entries, int64_t fir
         const uint8_t *bytes = entries->data + entries->starts[word];
         int64_t size = entries->stops[word] - entries->starts[word];
         if (size > LONGEST_CACHED) continue;
-        word_key key = key_of(bytes, size);
         uint64_t at = entries->hashes[word] >> shift;
-        if (find_cached(cache, bytes, size, key, &at)) continue;  // twice, or by another thread
+        if (find_cached(cache, bytes, size, &at)) continue;  // twice, or by another thread
         const int32_t *ids = entries->ids + entries->offsets[word];
         int64_t tokens = entries->offsets[word + 1] - entries->offsets[word];
         if (cache->used == most || cache->words_used + size + MT_PADDING > cache->words_size ||
             cache->ids_used + tokens > cache->ids_size)
             return word;
         cache->used++;
-        uint64_t meta = (uint64_t)size | (uint64_t)tokens << 16, pair = 0;
+        cache_slot *slot = cache->slots + at;
+        word_key key = key_of(bytes, size);
         if (size > SHORT_WORD) {
-            key.second = (uint64_t)cache->words_used;
+            key.second = (LONG_WORD + (uint64_t)size) << PLACE_BITS | (uint64_t)cache->words_used;
             memcpy(cache->words + cache->words_used, bytes, (size_t)size);
             cache->words_used += size;
         }
         if (tokens > INLINE_IDS) {
-            pair = (uint64_t)cache->ids_used;
+            slot->ids[0] = (int32_t)cache->ids_used;
             memcpy(cache->ids + cache->ids_used, ids, (size_t)tokens * sizeof(int32_t));
             cache->ids_used += tokens;
         } else {
-            if (tokens > 0) meta |= (uint64_t)(uint32_t)ids[0] << 32;
-            if (tokens > 1) pair = (uint32_t)ids[1];
-            if (tokens > 2) pair |= (uint64_t)(uint32_t)ids[2] << 32;
+            memcpy(slot->ids, ids, (size_t)tokens * sizeof(int32_t));
         }
-        cache_slot *slot = cache->slots + at;
         atomic_store_explicit(&slot->first, key.first, memory_order_relaxed);
         atomic_store_explicit(&slot->second, key.second, memory_order_relaxed);
-        slot->pair = pair;
-        atomic_store_explicit(&slot->meta, meta, memory_order_release);
+        atomic_store_explicit(&slot->tokens, (int32_t)tokens + 1, memory_order_release);
     }
     return entries->count;
 }

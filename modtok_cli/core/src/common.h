@@ -10,10 +10,6 @@
 
 #include "modtok.h"
 
-#if defined(__BMI2__)
-#include <immintrin.h>
-#endif
-
 #ifdef MT_FAIL_ALLOCATIONS  // tests/core/test_core.c decides which one fails
 void *failing_malloc(size_t bytes);
 void *failing_calloc(size_t count, size_t item);
@@ -26,6 +22,7 @@ void counted_free(void *block);
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define INLINE static inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
 #define PREFETCH(place) __builtin_prefetch((place), 0, 3)
 
 INLINE int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -48,15 +45,6 @@ INLINE uint64_t byte_mask(int64_t bytes) {
     return bytes >= 8 ? ~UINT64_C(0) : (UINT64_C(1) << (8 * bytes)) - 1;
 }
 
-// The first `bytes` bytes at `at` as a number, 0 to 31, of which eight count.
-INLINE uint64_t load_bytes(const uint8_t *at, int64_t bytes) {
-#if defined(__BMI2__)
-    return _bzhi_u64(load64(at), (uint32_t)(8 * bytes));
-#else
-    return load64(at) & byte_mask(bytes);
-#endif
-}
-
 // Binary logarithm, rounded up, of a number above 0.
 INLINE int bits_of(int64_t size) {
     int bits = 0;
@@ -64,20 +52,19 @@ INLINE int bits_of(int64_t size) {
     return bits;
 }
 
-// Words of up to SHORT_WORD bytes are their own key, padded with zeros; the key of a longer one is
-// its hash. Odd multipliers with well-mixed bits: of the golden ratio and of square roots of
-// primes.
-enum { SHORT_WORD = 16 };
+// A word of up to SHORT_WORD bytes is its own key: its bytes, zeros, and in the last place its
+// size. That of a longer one is its hash and its size. Odd multipliers with well-mixed bits: of the
+// golden ratio and of square roots of primes.
+enum { SHORT_WORD = 15 };
 #define MIX_A UINT64_C(0x9E3779B97F4A7C15)
 #define MIX_B UINT64_C(0x6A09E667F3BCC909)
 #define MIX_C UINT64_C(0xBB67AE8584CAA73B)
 
-// Hash of a key: its two halves, and the word's length in bytes.
-INLINE uint64_t key_hash(uint64_t first, uint64_t second, int64_t length) {
-    uint64_t mixed = first * MIX_A + (second ^ (uint64_t)length) * MIX_B;
-    mixed ^= mixed >> 31;
-    return mixed * MIX_C;
-}
+typedef struct {
+    uint64_t first, second;
+} word_key;
+
+INLINE uint64_t key_hash(word_key key) { return (key.first ^ key.second * MIX_B) * MIX_A; }
 
 // Hash of bytes of any number; reads up to 8 bytes behind them.
 INLINE uint64_t long_hash(const uint8_t *data, int64_t size) {
@@ -90,15 +77,13 @@ INLINE uint64_t long_hash(const uint8_t *data, int64_t size) {
     return mixed ^ (mixed >> 31);
 }
 
-typedef struct {
-    uint64_t first, second;
-} word_key;
-
 // The key of a word; reads up to 16 bytes behind its beginning.
 INLINE word_key key_of(const uint8_t *word, int64_t size) {
-    if (LIKELY(size <= SHORT_WORD))
-        return (word_key){load_bytes(word, size), load_bytes(word + 8, max64(size - 8, 0))};
-    return (word_key){long_hash(word, size), 0};
+    if (UNLIKELY(size > SHORT_WORD)) return (word_key){long_hash(word, size), (uint64_t)size};
+    static const uint8_t ones[32] = {[0 ... 15] = 0xFF};
+    const uint8_t *mask = ones + 16 - size;  // of as many ones, then zeros
+    uint64_t second = load64(word + 8) & load64(mask + 8);
+    return (word_key){load64(word) & load64(mask), second | (uint64_t)size << 56};
 }
 
 // Negative, zero or positive as bytes a sort before, with or after b.

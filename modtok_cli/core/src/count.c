@@ -1,6 +1,6 @@
 // The counter of words: an open-addressing table, and its sorted listing.
 //
-// A slot is half a cache line. A word of up to 16 bytes is its own key; the key of a longer one is
+// A slot is half a cache line. A short word is its own key (common.h); of a longer one a slot has
 // its hash and the place of its bytes in the arena.
 #include "text.h"
 
@@ -32,7 +32,7 @@ mt_counter *mt_counter_new(void) {
     counter->arena_size = FIRST_ARENA;
     counter->slots = new_zeros(FIRST_SLOTS, sizeof(slot));
     counter->arena = new_block(FIRST_ARENA, 1);
-    counter->ends = new_block(MT_BLOCK + 2, sizeof(int32_t));
+    counter->ends = new_block(MT_BLOCK + MT_ENDS, sizeof(int32_t));
     counter->places = new_block(MT_BLOCK + 2, sizeof(uint64_t));
     if (counter->slots && counter->arena && counter->ends && counter->places) return counter;
     mt_counter_free(counter);
@@ -71,9 +71,8 @@ static bool more_slots(mt_counter *counter) {
     for (int64_t i = 0; i < counter->capacity; i++) {
         slot old = counter->slots[i];
         if (!old.size) continue;
-        // A long word went into the hash without its place in the arena.
-        uint64_t second = old.size <= SHORT_WORD ? old.second : 0;
-        uint64_t place = key_hash(old.first, second, (int64_t)old.size) >> shift;
+        word_key key = {old.first, old.size <= SHORT_WORD ? old.second : old.size};
+        uint64_t place = key_hash(key) >> shift;
         while (larger[place].size) place = (place + 1) & (uint64_t)(capacity - 1);
         larger[place] = old;
     }
@@ -104,10 +103,8 @@ static int make_room(mt_counter *counter, int64_t words, int64_t length, int64_t
 INLINE void add_short(mt_counter *counter, slot *at, word_key key, int64_t size, uint64_t weight) {
     slot *slots = counter->slots;
     for (;; at = slots + ((uint64_t)(at - slots + 1) & (uint64_t)(counter->capacity - 1))) {
-        // One test, nearly always true, in place of three.
-        if (LIKELY(!((at->first ^ key.first) | (at->second ^ key.second) |
-                     (at->size ^ (uint64_t)size))))
-            break;
+        // One test, nearly always true, in place of two.
+        if (LIKELY(!((at->first ^ key.first) | (at->second ^ key.second)))) break;
         if (!at->size) {
             at->first = key.first;
             at->second = key.second;
@@ -149,7 +146,7 @@ static void add_words(mt_counter *counter, const uint8_t *text, int64_t words, u
     for (int64_t word = 0; word < words; word++) {
         int64_t size = ends[word] - begin;
         word_key key = key_of(text + begin, size);
-        places[word] = key_hash(key.first, key.second, size) >> shift;
+        places[word] = key_hash(key) >> shift;
         PREFETCH(counter->slots + places[word]);
         begin = ends[word];
     }

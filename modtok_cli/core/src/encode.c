@@ -21,13 +21,12 @@ enum {
     BATCH = MT_SIZE(64, 4),     // words whose slots are fetched before the first is looked up
     ENOUGH = MT_SIZE(2048, 8),  // new words for which `advance` returns, at the end of a block,
     MOST_GAPS = 4 * ENOUGH,     // or gaps: a new word may come many times before it is in the cache
-    PENDING = MT_SIZE(1 << 14, 4)
+    PENDING_BITS = MT_SIZE(14, 2)
 };
 
 typedef struct {
     word_key key;
-    uint64_t at;  // the first slot in which it may be
-    int64_t size;
+    uint64_t hash;
 } look_up;
 
 // Scratch of one pass over texts: a block of words, which may span documents. ends: of words,
@@ -64,7 +63,7 @@ typedef struct {
     int64_t texts;
     int32_t *ids;
     int64_t *id_offsets;
-    int64_t split_document, position, document, end, gaps, closed;
+    int64_t split_document, position, document, end, gaps, missing, closed;
     // The block.
     int64_t begin, words, cuts;
 } pass;
@@ -100,9 +99,9 @@ static scratch *new_scratch(int64_t room, int64_t cuts_room) {
     int64_t words = room + min64(room, ENOUGH), gaps = room + min64(room, MOST_GAPS);
     s->room = room;
     s->cuts_room = cuts_room;
-    s->ends = new_block(room, sizeof(int32_t));
+    s->ends = new_block(room + MT_ENDS, sizeof(int32_t));
     s->cuts = new_block(cuts_room, sizeof(int32_t));
-    s->pending = new_zeros(PENDING, sizeof(int32_t));
+    s->pending = new_zeros(1 << PENDING_BITS, sizeof(int32_t));
     s->starts = new_block(words, sizeof(int64_t));
     s->stops = new_block(words, sizeof(int64_t));
     s->hashes = new_block(words, sizeof(uint64_t));
@@ -118,7 +117,7 @@ static scratch *new_scratch(int64_t room, int64_t cuts_room) {
 
 // Scratch for texts of so many bytes; of a short text it is small.
 static scratch *take_scratch(mt_encoder *encoder, int64_t bytes, int64_t texts) {
-    int64_t room = min64(bytes, 2 * MT_BLOCK) + 4, cuts_room = min64(texts, MT_BLOCK) + 1;
+    int64_t room = min64(bytes, 2 * MT_BLOCK) + 1, cuts_room = min64(texts, MT_BLOCK) + 1;
     lock(encoder);
     scratch *s = encoder->free;
     if (s) encoder->free = s->next;
@@ -201,98 +200,93 @@ static void split(pass *p, const mt_splitter *splitter, scratch *s) {
     p->position = position;
 }
 
-// Looks up the words low … high - 1, whose first begins at `start`.
+// Has the slots fetched in which the words low … high - 1 may be.
 static void send_for_words(const pass *p, const scratch *s, const word_cache *cache, int64_t low,
-                           int64_t high, int64_t start, look_up *batch) {
+                           int64_t high, look_up *batch) {
     int shift = 64 - cache->bits;
+    const uint8_t *block = p->data + p->begin, *start = block + (low ? s->ends[low - 1] : 0);
     for (int64_t word = low; word < high; word++) {
-        int64_t stop = p->begin + s->ends[word], size = stop - start;
-        word_key key = key_of(p->data + start, size);
-        uint64_t at = key_hash(key.first, key.second, size) >> shift;
-        PREFETCH(cache->slots + at);
-        *batch++ = (look_up){key, at, size};
+        const uint8_t *stop = block + s->ends[word];
+        batch->key = key_of(start, stop - start);
+        batch->hash = key_hash(batch->key);
+        PREFETCH(cache->slots + (batch->hash >> shift));
+        batch++;
         start = stop;
     }
 }
 
-// Notes a gap for a word that is not in the cache; gives the number of new words.
-static int64_t note_new(pass *p, scratch *s, const look_up *word, int64_t start, int64_t missing) {
-    uint64_t near = word->at & (PENDING - 1);
+// Notes a gap for a word that is not in the cache.
+static void note_new(pass *p, scratch *s, uint64_t hash, int64_t start, int64_t size) {
+    uint64_t near = hash >> (64 - PENDING_BITS);
     int64_t number = s->pending[near];
-    if (number >= missing || s->stops[number] - s->starts[number] != word->size ||
-        memcmp(p->data + s->starts[number], p->data + start, (size_t)word->size) != 0) {
-        number = missing++;
+    if (number >= p->missing || s->stops[number] - s->starts[number] != size ||
+        memcmp(p->data + s->starts[number], p->data + start, (size_t)size) != 0) {
+        number = p->missing++;
         s->pending[near] = (int32_t)number;
         s->starts[number] = start;
-        s->stops[number] = start + word->size;
-        s->hashes[number] = key_hash(word->key.first, word->key.second, word->size);
+        s->stops[number] = start + size;
+        s->hashes[number] = hash;
     }
     s->gaps[p->gaps] = p->end;
     s->gap_words[p->gaps++] = (int32_t)number;
-    p->end += word->size;
-    return missing;
+    p->end += size;
+}
+
+// Writes the ids of a word that is not in its first slot, long, new, or of many ids.
+static NOINLINE void look_further(pass *p, scratch *s, const word_cache *cache, int64_t word,
+                                  uint64_t hash) {
+    int64_t first = word ? s->ends[word - 1] : 0, size = s->ends[word] - first;
+    uint64_t at = hash >> (64 - cache->bits);
+    if (!find_cached(cache, p->data + p->begin + first, size, &at)) {
+        note_new(p, s, hash, p->begin + first, size);
+        return;
+    }
+    const cache_slot *slot = cache->slots + at;
+    int64_t tokens = slot_tokens(slot);
+    const int32_t *ids = tokens > INLINE_IDS ? cache->ids + slot->ids[0] : slot->ids;
+    for (int64_t i = 0; i < tokens; i++) p->ids[p->end++] = ids[i];
+}
+
+// Writes the ids of the words low … high - 1, from their first slots where these are right.
+static void write_ids(pass *p, scratch *s, const word_cache *cache, int64_t low, int64_t high,
+                      const look_up *batch) {
+    int shift = 64 - cache->bits;
+    int32_t *ids = p->ids + p->end;
+    for (int64_t word = low; word < high; word++, batch++) {
+        const cache_slot *slot = cache->slots + (batch->hash >> shift);
+        int64_t tokens = slot_tokens(slot);
+        if (LIKELY(has_key(slot, batch->key) && (uint64_t)tokens <= INLINE_IDS)) {
+            memcpy(ids, (const void *)slot, COPIED_IDS * sizeof(int32_t));
+            ids += tokens;
+        } else {
+            p->end = ids - p->ids;
+            look_further(p, s, cache, word, batch->hash);
+            ids = p->ids + p->end;
+        }
+    }
+    p->end = ids - p->ids;
 }
 
 // Writes ids until enough new words came up; gives their number.
 static int64_t advance(pass *p, const mt_splitter *splitter, scratch *s, const word_cache *cache) {
     look_up batch[BATCH];
-    uint64_t wrap = (UINT64_C(1) << cache->bits) - 1;
-    int64_t missing = 0, end = p->end;
-    int32_t *ids = p->ids;
-    p->gaps = 0;
-    while (p->split_document < p->texts && missing < ENOUGH && p->gaps < MOST_GAPS) {
+    p->gaps = p->missing = 0;
+    while (p->split_document < p->texts && p->missing < ENOUGH && p->gaps < MOST_GAPS) {
         split(p, splitter, s);
-        int64_t cut = 0, next_cut = p->cuts ? s->cuts[0] : p->words + 1, start = p->begin;
+        int64_t cut = 0;
         for (int64_t low = 0; low < p->words; low += BATCH) {
             int64_t high = min64(low + BATCH, p->words);
-            send_for_words(p, s, cache, low, high, start, batch);
-            for (int64_t word = low; word < high; word++) {
-                while (UNLIKELY(word == next_cut)) {  // documents end before this word
-                    p->id_offsets[++p->document] = end;
-                    next_cut = ++cut < p->cuts ? s->cuts[cut] : p->words + 1;
-                }
-                look_up *here = batch + (word - low);
-                uint64_t meta;
-                if (LIKELY(here->size <= SHORT_WORD)) {
-                    for (;; here->at = (here->at + 1) & wrap) {
-                        const cache_slot *slot = cache->slots + here->at;
-                        meta = cache_meta(slot);
-                        // One test, nearly always true, in place of three.
-                        uint64_t unlike = (key_part(&slot->first) ^ here->key.first) |
-                                          (key_part(&slot->second) ^ here->key.second) |
-                                          ((meta & 0xFFFF) ^ (uint64_t)here->size);
-                        if (LIKELY(!unlike) || !meta) break;
-                    }
-                } else {
-                    meta =
-                        here->size > LONGEST_CACHED
-                            ? 0
-                            : find_cached(cache, p->data + start, here->size, here->key, &here->at);
-                }
-                if (LIKELY(meta)) {
-                    int64_t tokens = (int64_t)(meta >> 16 & 0xFFFF);
-                    uint64_t pair = cache->slots[here->at].pair;
-                    if (LIKELY(tokens <= INLINE_IDS)) {
-                        ids[end] = (int32_t)(meta >> 32);
-                        ids[end + 1] = (int32_t)pair;
-                        ids[end + 2] = (int32_t)(pair >> 32);
-                    } else {
-                        for (int64_t i = 0; i < tokens; i++)
-                            ids[end + i] = cache->ids[pair + (uint64_t)i];
-                    }
-                    end += tokens;
-                } else {
-                    p->end = end;
-                    missing = note_new(p, s, here, start, missing);
-                    end = p->end;
-                }
-                start += here->size;
+            send_for_words(p, s, cache, low, high, batch);
+            for (int64_t word = low, stop; word < high; word = stop) {
+                for (; cut < p->cuts && s->cuts[cut] == word; cut++)  // a document ends before it
+                    p->id_offsets[++p->document] = p->end;
+                stop = cut < p->cuts ? min64(high, s->cuts[cut]) : high;
+                write_ids(p, s, cache, word, stop, batch + (word - low));
             }
         }
-        for (; cut < p->cuts; cut++) p->id_offsets[++p->document] = end;
+        for (; cut < p->cuts; cut++) p->id_offsets[++p->document] = p->end;
     }
-    p->end = end;
-    return missing;
+    return p->missing;
 }
 
 // Writes the ids of the new words into their gaps, and moves the others up behind them.

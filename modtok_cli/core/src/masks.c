@@ -15,67 +15,81 @@ typedef struct {
     uint64_t letters, numbers, spaces, blanks, quotes, beyond;
 } text_masks;
 
-typedef uint8_t lane __attribute__((vector_size(16)));
-typedef int8_t signed_lane __attribute__((vector_size(16)));
-
+// As many bytes as are tested at once, and the bits of those that pass.
 #if defined(__AVX512BW__)
 #include <immintrin.h>
-
-INLINE text_masks masks_of(const uint8_t *data) {
-    __m512i bytes = _mm512_loadu_si512(data);
-    __m512i lower = _mm512_or_si512(bytes, _mm512_set1_epi8(0x20));
-    text_masks found;
-    found.letters =
-        _mm512_cmplt_epu8_mask(_mm512_sub_epi8(lower, _mm512_set1_epi8('a')), _mm512_set1_epi8(26));
-    found.numbers =
-        _mm512_cmplt_epu8_mask(_mm512_sub_epi8(bytes, _mm512_set1_epi8('0')), _mm512_set1_epi8(10));
-    found.spaces =
-        _mm512_cmplt_epu8_mask(_mm512_sub_epi8(bytes, _mm512_set1_epi8(9)), _mm512_set1_epi8(5));
-    found.blanks = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(' '));
-    found.quotes = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8('\''));
-    found.beyond = _mm512_movepi8_mask(bytes);
-    found.spaces |= found.blanks;
-    return found;
+typedef __m512i lane;
+INLINE lane every(uint8_t byte) { return _mm512_set1_epi8((char)byte); }
+INLINE uint64_t top_bits(lane bytes) { return _mm512_movepi8_mask(bytes); }
+INLINE uint64_t equal(lane bytes, uint8_t byte) {
+    return _mm512_cmpeq_epi8_mask(bytes, every(byte));
+}
+INLINE uint64_t in_range(lane bytes, uint8_t first, uint8_t count) {
+    return _mm512_cmplt_epu8_mask(_mm512_sub_epi8(bytes, every(first)), every(count));
 }
 #else
+typedef uint8_t lane __attribute__((vector_size(16)));
 #if defined(__SSE2__)
 #include <immintrin.h>
-INLINE uint64_t bits16(lane test) { return (uint32_t)_mm_movemask_epi8((__m128i)test); }
+INLINE uint64_t top_bits(lane bytes) { return (uint32_t)_mm_movemask_epi8((__m128i)bytes); }
 #elif defined(__ARM_NEON) && defined(__aarch64__)
 #include <arm_neon.h>
-INLINE uint64_t bits16(lane test) {
-    static const uint8_t weights[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
-    uint8x16_t set = vandq_u8((uint8x16_t)test, vld1q_u8(weights));
+INLINE uint64_t top_bits(lane bytes) {
+    static const int8_t places[16] = {-7, -6, -5, -4, -3, -2, -1, 0, -7, -6, -5, -4, -3, -2, -1, 0};
+    uint8x16_t set = vshlq_u8(vandq_u8((uint8x16_t)bytes, vdupq_n_u8(0x80)), vld1q_s8(places));
     return vaddv_u8(vget_low_u8(set)) | (uint64_t)vaddv_u8(vget_high_u8(set)) << 8;
 }
 #else
-INLINE uint64_t bits16(lane test) {
-    uint64_t found = 0;
-    for (int i = 0; i < 16; i++) found |= (uint64_t)(test[i] & 1) << i;
-    return found;
+INLINE uint64_t top_bits(lane bytes) {
+    uint64_t bits = 0;
+    for (int i = 0; i < 16; i++) bits |= (uint64_t)(bytes[i] >> 7) << i;
+    return bits;
+}
+#endif
+INLINE lane every(uint8_t byte) { return (lane){0} + byte; }
+INLINE uint64_t equal(lane bytes, uint8_t byte) { return top_bits((lane)(bytes == every(byte))); }
+INLINE uint64_t in_range(lane bytes, uint8_t first, uint8_t count) {
+    return top_bits((lane)(bytes - every(first) < every(count)));
 }
 #endif
 
-INLINE lane every(uint8_t byte) { return (lane){0} + byte; }
+INLINE lane load_lane(const uint8_t *data) {
+    lane bytes;
+    memcpy(&bytes, data, sizeof(lane));
+    return bytes;
+}
+
+// Whether testing 64 bytes costs less than a branch about it, which is often mispredicted.
+enum { LANE = sizeof(lane), CHEAP = LANE == WIDTH };
 
 INLINE text_masks masks_of(const uint8_t *data) {
     text_masks found = {0};
-    for (int part = 0; part < 4; part++) {
-        lane bytes;
-        memcpy(&bytes, data + 16 * part, 16);
-        lane lower = bytes | every(0x20);
-        int shift = 16 * part;
-        found.letters |= bits16((lane)(lower - every('a') < every(26))) << shift;
-        found.numbers |= bits16((lane)(bytes - every('0') < every(10))) << shift;
-        found.spaces |= bits16((lane)(bytes - every(9) < every(5))) << shift;
-        found.blanks |= bits16((lane)(bytes == every(' '))) << shift;
-        found.quotes |= bits16((lane)(bytes == every('\''))) << shift;
-        found.beyond |= bits16((lane)((signed_lane)bytes < 0)) << shift;
+    for (int at = 0; at < WIDTH; at += LANE) {
+        lane bytes = load_lane(data + at);
+        found.letters |= in_range(bytes | every(0x20), 'a', 26) << at;
+        found.numbers |= in_range(bytes, '0', 10) << at;
+        found.spaces |= in_range(bytes, 9, 5) << at;
+        found.blanks |= equal(bytes, ' ') << at;
+        found.quotes |= equal(bytes, '\'') << at;
+        found.beyond |= top_bits(bytes) << at;
     }
     found.spaces |= found.blanks;
     return found;
 }
-#endif
+
+// First bytes of letters of two bytes among 64: U+00C0 to U+02BF but for × and ÷ (with them others
+// that end in the same byte are left out), U+0400 to U+047F. The usual ones, but not all there are.
+INLINE uint64_t letter_pairs(const uint8_t *data) {
+    uint64_t latin = 0, cyrillic = 0, behind = 0, signs = 0;
+    for (int at = 0; at < WIDTH; at += LANE) {
+        lane bytes = load_lane(data + at);
+        latin |= in_range(bytes, 0xC3, 8) << at;
+        cyrillic |= in_range(bytes, 0xD0, 2) << at;
+        behind |= in_range(bytes, 0x80, 64) << at;
+        signs |= equal(bytes | every(0x20), 0xB7) << at;
+    }
+    return (latin & (behind & ~signs) >> 1) | (cyrillic & behind >> 1);
+}
 
 INLINE uint64_t inside_of(int64_t left) { return left >= WIDTH ? ALL : (UINT64_C(1) << left) - 1; }
 // Bits of a code point of `size` bytes from `bit` on, and those that reach into the next 64 bytes.
@@ -86,6 +100,29 @@ INLINE uint64_t over_bits(int size, int bit) {
 // Of the byte before bit i, and of the one before that; `last`: the same mask of the 64 before.
 INLINE uint64_t one_back(uint64_t mask, uint64_t last) { return mask << 1 | last >> 63; }
 INLINE uint64_t two_back(uint64_t mask, uint64_t last) { return mask << 2 | last >> 62; }
+
+// Appends the places of the bits of `begins`, from `base` on, to ends[:words]; gives their number.
+// Without a loop that ends with the bits, which is mispredicted: fewer than MT_ENDS numbers more
+// are written.
+INLINE int64_t write_ends(uint64_t begins, int64_t base, int32_t *ends, int64_t words) {
+#if defined(__AVX512BW__)
+    __m512i places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    places = _mm512_add_epi32(places, _mm512_set1_epi32((int32_t)base));
+    for (int part = 0; part < 4; part++, begins >>= 16) {
+        __mmask16 here = (__mmask16)begins;
+        _mm512_storeu_si512(ends + words, _mm512_maskz_compress_epi32(here, places));
+        words += __builtin_popcount(here);
+        places = _mm512_add_epi32(places, _mm512_set1_epi32(16));
+    }
+    return words;
+#else
+    int64_t total = words + __builtin_popcountll(begins);
+    for (; begins; words += 8)
+        for (int64_t i = 0; i < 8; i++, begins &= begins - 1)
+            ends[words + i] = (int32_t)(base + trailing_zeros(begins | UINT64_C(1) << 63));
+    return total;
+#endif
+}
 
 // A word begins where the class changes, except after a single space (0x20 with no white space
 // before it), which belongs to what follows.
@@ -100,6 +137,11 @@ int64_t bpe_split_block(const mt_splitter *splitter, const uint8_t *data, int64_
         text_masks here = masks_of(data + start + base);
         uint64_t letters = here.letters, numbers = here.numbers, spaces = here.spaces;
         uint64_t beyond = here.beyond & inside;
+        if (beyond || CHEAP) {
+            uint64_t pairs = letter_pairs(data + start + base) & inside >> 1;
+            letters |= pairs | pairs << 1;
+            beyond &= ~(pairs | pairs << 1);
+        }
         if (beyond | ahead) {
             letters = (letters & ~ahead) | next_letters;
             numbers = (numbers & ~ahead) | next_numbers;
@@ -141,8 +183,7 @@ int64_t bpe_split_block(const mt_splitter *splitter, const uint8_t *data, int64_
         uint64_t begins =
             ~same & inside & (~one_back(here.blanks, last_blanks) | two_back(spaces, last_spaces));
         if (base == 0) begins &= ~UINT64_C(1);  // the first word's own beginning is no end
-        for (; begins; begins &= begins - 1)
-            ends[words++] = (int32_t)(base + trailing_zeros(begins));
+        words = write_ends(begins, base, ends, words);
         last_letters = letters, last_numbers = numbers, last_spaces = spaces;
         last_others = others, last_blanks = here.blanks;
     }
@@ -162,26 +203,24 @@ int64_t unigram_words(const uint8_t *data, int64_t start, int64_t stop, int32_t 
         begins |= here.blanks & ~one_back(here.blanks, last_blanks);
         begins &= inside_of(length - base);
         if (base == 0) begins &= ~UINT64_C(1);
-        for (; begins; begins &= begins - 1)
-            ends[words++] = (int32_t)(base + trailing_zeros(begins));
+        words = write_ends(begins, base, ends, words);
         last_numbers = here.numbers, last_white = white, last_blanks = here.blanks;
     }
     ends[words] = (int32_t)length;
     return words + 1;
 }
 
-// With `digits`, each number is a word of its own, as in SmolLM's pattern. The last word, and
-// whether an apostrophe in the last three bytes begins one, depend on `stop` being the end of the
-// text.
-int64_t gpt2_words(const uint8_t *data, int64_t start, int64_t stop, const uint8_t *table,
-                   int32_t *ends, bool digits) {
-    int64_t length = stop - start, words = 0;
+// Beginnings of words, but for contractions, as bits: bit i of begins[j] is of byte 64 j + i - 1.
+// `quoted`: those of words that begin with an apostrophe; `blocks`: the j with such words, whose
+// number is given.
+static int64_t gpt2_begins(const uint8_t *data, int64_t start, int64_t stop, const uint8_t *table,
+                           bool digits, uint64_t *all, uint64_t *quoted, int32_t *blocks) {
+    int64_t length = stop - start, listed = 0;
     // Of the 64 bytes before. Of code points that reach into the next 64: `ahead` bits are known,
     // and what they are.
     uint64_t last_letters = 0, last_numbers = 0, last_spaces = 0, last_others = 0, last_blanks = 0;
     uint64_t last_quotes = 0, last_inner = 0, last_forced = 0;
     uint64_t ahead = 0, next_letters = 0, next_numbers = 0, next_spaces = 0, next_inner = 0;
-    uint64_t added = 0, removed = 0;  // beginnings in the next 64, by contractions
     for (int64_t base = 0; base <= length; base += WIDTH) {
         uint64_t inside = inside_of(length - base);
         text_masks here = masks_of(data + start + base);
@@ -189,6 +228,11 @@ int64_t gpt2_words(const uint8_t *data, int64_t start, int64_t stop, const uint8
         uint64_t spaces = here.spaces & inside, blanks = here.blanks & inside;
         uint64_t quotes = here.quotes & inside, beyond = here.beyond & inside;
         uint64_t inner = next_inner, forced = 0;
+        if (beyond || CHEAP) {
+            uint64_t pairs = letter_pairs(data + start + base) & inside >> 1;
+            letters |= pairs | pairs << 1;
+            beyond &= ~(pairs | pairs << 1);
+        }
         if (beyond | ahead) {
             letters |= next_letters;
             numbers |= next_numbers;
@@ -248,28 +292,40 @@ int64_t gpt2_words(const uint8_t *data, int64_t start, int64_t stop, const uint8
         }
         begins |= one_back(forced, last_forced);
         if (base == 0) begins = (begins & ~UINT64_C(1)) | 2;
-        begins = (begins & ~removed) | added;
-        added = removed = 0;
-        for (uint64_t found = begins & one_back(quotes, last_quotes); found; found &= found - 1) {
-            int bit = trailing_zeros(found);
-            int size = (int)contraction(data, start + base + bit - 1, stop, false);
-            if (!size) continue;
-            if (bit + 1 < WIDTH)
-                begins &= ~(UINT64_C(1) << (bit + 1));
-            else
-                removed |= 1;
-            if (bit + size < WIDTH)
-                begins |= UINT64_C(1) << (bit + size);
-            else
-                added |= UINT64_C(1) << (bit + size - WIDTH);
-        }
-        if (base == 0) begins &= ~UINT64_C(2);  // the first word's own beginning is no end
         begins &= inside << 1 | 1;
-        for (; begins; begins &= begins - 1)
-            ends[words++] = (int32_t)(base - 1 + trailing_zeros(begins));
+        int64_t block = base / WIDTH;
+        all[block] = begins;
+        quoted[block] = begins & one_back(quotes, last_quotes);
+        blocks[listed] = (int32_t)block;
+        listed += quoted[block] != 0;
         last_letters = letters, last_numbers = numbers, last_spaces = spaces, last_others = others;
         last_blanks = blanks, last_quotes = quotes, last_inner = inner, last_forced = forced;
     }
+    return listed;
+}
+
+// With `digits`, each number is a word of its own, as in SmolLM's pattern. The last word, and
+// whether an apostrophe in the last three bytes begins one, depend on `stop` being the end of the
+// text.
+int64_t gpt2_words(const uint8_t *data, int64_t start, int64_t stop, const uint8_t *table,
+                   int32_t *ends, bool digits) {
+    uint64_t begins[MT_BLOCK / WIDTH + 2], quoted[MT_BLOCK / WIDTH + 1];
+    int32_t blocks[MT_BLOCK / WIDTH + 2];
+    int64_t length = stop - start, words = 0;
+    begins[0] = begins[length / WIDTH + 1] = 0;
+    int64_t listed = gpt2_begins(data, start, stop, table, digits, begins, quoted, blocks);
+    for (int64_t i = 0; i < listed; i++) {  // without branches that depend on the text
+        for (uint64_t bits = quoted[blocks[i]]; bits; bits &= bits - 1) {
+            int64_t quote = WIDTH * (int64_t)blocks[i] + trailing_zeros(bits) - 1;
+            int64_t size = contraction(data, start + quote, stop, false), end = quote + size + 1;
+            uint64_t some = size > 0;
+            begins[(quote + 2) / WIDTH] &= ~(some << (quote + 2) % WIDTH);
+            begins[end / WIDTH] |= (some & (end <= length)) << end % WIDTH;
+        }
+    }
+    begins[0] &= ~UINT64_C(3);  // the first word's own beginning is no end
+    for (int64_t base = 0; base <= length; base += WIDTH)
+        words = write_ends(begins[base / WIDTH], base - 1, ends, words);
     ends[words] = (int32_t)length;
     return words + 1;
 }

@@ -25,7 +25,7 @@
 #define MT_SIZE(usual, small) (usual)
 #endif
 
-enum { MT_VERSION = 1, MT_PADDING = 64, MT_CODE_POINTS = 0x110000 };
+enum { MT_VERSION = 1, MT_PADDING = 64, MT_ENDS = 16, MT_CODE_POINTS = 0x110000 };
 enum { MT_BLOCK = MT_SIZE(1 << 15, 128) };
 enum { MT_OK = 0, MT_NO_MEMORY = -1, MT_INVALID = -2, MT_FULL = -3 };
 
@@ -45,7 +45,7 @@ typedef struct mt_splitter mt_splitter;
 // End of the word that begins at `start` (start < stop); text ends at `stop`.
 typedef int64_t mt_word_end(const mt_splitter *, const uint8_t *data, int64_t start, int64_t stop);
 // Ends of the words of data[start:stop], relative to `start`; gives their number. The last one need
-// not be right. `ends` has room for stop - start + 1.
+// not be right. `ends` has room for stop - start + MT_ENDS; what is behind the last has no meaning.
 typedef int64_t mt_split_block(const mt_splitter *, const uint8_t *data, int64_t start,
                                int64_t stop, int32_t *ends);
 
@@ -203,7 +203,7 @@ MT_API mt_encoder *mt_encoder_new(const mt_splitter *, const mt_segmenter *);
 MT_API void mt_encoder_free(mt_encoder *);
 // Another segmenter that gives the same ids; calls in progress may still use the one before.
 MT_API void mt_encoder_change(mt_encoder *, const mt_segmenter *);
-// Ids of texts data[offsets[i]:offsets[i + 1]] into ids, which has room for their bytes + 2, and
+// Ids of texts data[offsets[i]:offsets[i + 1]] into ids, which has room for their bytes + 3, and
 // their offsets (texts + 1).
 MT_API int mt_encode(mt_encoder *, const uint8_t *data, const int64_t *offsets, int64_t texts,
                      int32_t *ids, int64_t *id_offsets);

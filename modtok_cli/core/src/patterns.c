@@ -32,10 +32,12 @@ int64_t contraction(const uint8_t *data, int64_t at, int64_t stop, bool fold) {
         if (first < 0x80) first |= 0x20;
         if (second < 0x80) second |= 0x20;
     }
-    if (first == 's' || first == 't' || first == 'm' || first == 'd') return 2;
-    if (first == 'l') return second == 'l' ? 3 : 0;
-    if (first == 'r' || first == 'v') return second == 'e' ? 3 : 0;
-    return 0;
+    // Without branches: which letters follow cannot be predicted.
+    uint32_t stmd = 1u << ('s' & 31) | 1u << ('t' & 31) | 1u << ('m' & 31) | 1u << ('d' & 31);
+    bool two = (first >> 5 == 3) & (stmd >> (first & 31) & 1);
+    bool three =
+        ((first == 'l') & (second == 'l')) | (((first == 'r') | (first == 'v')) & (second == 'e'));
+    return 2 * two + 3 * three;
 }
 
 // End of \s+(?!\S)|\s+: a run of white space, without its last code point if text follows.

@@ -86,7 +86,7 @@ int64_t next_block(const mt_splitter *splitter, const uint8_t *data, int64_t sta
 }
 
 int64_t mt_split(const mt_splitter *splitter, const uint8_t *data, int64_t size, int64_t *ends) {
-    int32_t *block = new_block(min64(size, MT_BLOCK) + 2, sizeof(int32_t));
+    int32_t *block = new_block(min64(size, MT_BLOCK) + MT_ENDS, sizeof(int32_t));
     if (!block) return MT_NO_MEMORY;
     int64_t total = 0;
     for (int64_t position = 0; position < size;) {
@@ -102,7 +102,7 @@ void mt_hash_spans(const uint8_t *data, int64_t spans, const int64_t *starts, co
                    uint64_t *hashes) {
     for (int64_t i = 0; i < spans; i++) {
         int64_t size = stops[i] - starts[i];
-        hashes[i] = key_hash(long_hash(data + starts[i], size), 0, size);
+        hashes[i] = key_hash((word_key){long_hash(data + starts[i], size), (uint64_t)size});
     }
 }
 

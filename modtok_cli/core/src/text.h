@@ -77,7 +77,8 @@ int64_t gpt2_words(const uint8_t *data, int64_t start, int64_t stop, const uint8
                    int32_t *ends, bool digits);
 
 // Ends of the first words of data[start:stop], relative to `start`; gives their number, at least
-// one. As many whole words as a block holds; `ends` has room for min(MT_BLOCK, stop - start) + 2.
+// one. As many whole words as a block holds; `ends` has room for min(MT_BLOCK, stop - start) +
+// MT_ENDS.
 int64_t next_block(const mt_splitter *splitter, const uint8_t *data, int64_t start, int64_t stop,
                    int32_t *ends);
 

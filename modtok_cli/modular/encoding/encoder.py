@@ -28,6 +28,9 @@ PORTION = 1 << 18
 MOST_IDS = 1 << 28
 """Room for ids that is asked of the system at once; more is joined at the end."""
 
+SHARED_IDS = 1 << 20
+"""Room of an array that portions share: of huge pages, which are fast to come by."""
+
 OWN_TRIE = 1 << 17
 """Bytes of new words after which a subset has a trie of its own. One of 24,000 tokens is built in
 as much time as these were searched, and searches are then about twice as fast."""
@@ -132,7 +135,7 @@ class Encoder:
 
     def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
         """Ids of each text in UTF-8, on `threads` threads (default: one a core)."""
-        parts = self._portions(texts, threads).mapped(self._flat_texts)
+        parts = self._mapped(self._portions(texts, threads))
         return [ids[a:b] for ids, ends in parts for a, b in pairwise(ends.tolist())]
 
     def joined(
@@ -144,20 +147,45 @@ class Encoder:
         whole = _Joined(min(int(portions.offsets[-1]), MOST_IDS) + OVER)
         offsets = np.zeros(len(texts) + 1, dtype=np.int64)
         if portions.workers > 1:
-            parts = portions.mapped(self._flat_texts)
-            for (first, stop), (ids, ends) in zip(portions.places, parts, strict=True):
+            for (first, stop), (ids, ends) in zip(
+                portions.places, self._mapped(portions), strict=True
+            ):
                 whole.room(len(ids))[: len(ids)] = ids
                 whole.end += len(ids)
                 np.add(ends, offsets[first], out=offsets[first : stop + 1])
             return whole.ids(), offsets
         for first, stop in portions.places:  # where the ids belong at once
-            data, starts = self._buffer(*portions.part(first, stop))
-            ends, before = offsets[first : stop + 1], offsets[first]
-            room = whole.room(int(starts[-1] - starts[0]) + OVER)
-            self._write(data, starts, room, ends)
-            whole.end += int(ends[-1])
-            ends += before
+            ends = self._append(whole, *portions.part(first, stop))[1]
+            np.add(ends, offsets[first], out=offsets[first : stop + 1])
         return whole.ids(), offsets
+
+    def _append(
+        self, joined: _Joined, texts: Sequence[bytes], offsets: Int64Array
+    ) -> tuple[Int32Array, Int64Array]:
+        data, starts = self._buffer(texts, offsets)
+        ends = np.empty(len(starts), dtype=np.int64)
+        room = joined.room(int(starts[-1] - starts[0]) + OVER)
+        self._write(data, starts, room, ends)
+        joined.end += int(ends[-1])
+        return room[: ends[-1]], ends
+
+    def _mapped(self, portions: _Portions) -> Iterator[tuple[Int32Array, Int64Array]]:
+        """Ids and offsets of each portion; those of several portions share an array."""
+        if len(portions.places) == 1:
+            return portions.mapped(self._flat_texts)
+        arrays: list[_Joined] = []
+
+        def encode(texts: Sequence[bytes], offsets: Int64Array) -> tuple[Int32Array, Int64Array]:
+            try:
+                joined = arrays.pop()  # atomic: two threads never get the same
+            except IndexError:
+                joined = _Joined(SHARED_IDS)
+            result = self._append(joined, texts, offsets)
+            if joined.end <= SHARED_IDS - PORTION:
+                arrays.append(joined)
+            return result
+
+        return portions.mapped(encode)
 
     def _portions(self, texts: Sequence[bytes], threads: int | None) -> _Portions:
         portions = _Portions(texts, threads)

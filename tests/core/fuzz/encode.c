@@ -245,7 +245,7 @@ int fuzz_encode(const uint8_t *data, size_t length) {
     encoder = mt_encoder_new(splitter, &segmenter);
     TRY(encoder);
     mt_encoder_cache_sizes(encoder, 2, form & 32 ? 2 : 8);
-    int32_t *encoded = room(&all, bytes + 2, sizeof(int32_t));
+    int32_t *encoded = room(&all, bytes + 3, sizeof(int32_t));
     for (int round = 0; round < 4; round++) {
         if (round == 1) mt_encoder_change(encoder, &segmenter);
         TRY(!allocation_failed);  // that gives no error: the segmenter before it is kept
