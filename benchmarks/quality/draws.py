@@ -104,7 +104,7 @@ def active_rows(run: Run, model: Model, steps: int = 100) -> tuple[float, float]
     totals = [0, 0]
     with closing(loop.open_stream(run, 1, {})) as stream:
         for step in range(1, steps + 1):
-            found = active_ids(model.tables, stream.step(step).microbatches)
+            found = active_ids(model.tables, stream.step(step).microbatches, run.ranks)
             for index, ids in enumerate(found.values()):
                 totals[index] += len(ids)
     return totals[0] / steps, totals[1] / steps

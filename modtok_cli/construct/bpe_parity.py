@@ -63,10 +63,7 @@ def bpe_parity(
     specials: parameters.Specials = (),
     default_specials: parameters.DefaultSpecials = True,
     data: parameters.Data = "data",
-    output: Annotated[
-        parameters.FilePath,
-        Option("Output file or directory.", flags="-o --output", metavar="PATH"),
-    ] = "bpe-parity.json",
+    output: parameters.OutputFile = "bpe-parity.json",
     reading: Reading = Reading(),
     force: parameters.Force = False,
     progress: Progress = SILENT,

@@ -110,8 +110,8 @@ def _bits(run: Run, model: Model, texts: Texts, most: int) -> dict[str, dict[str
             model.measure(None)
             continue
         language, (microbatch, counted, size) = parts[turn]
-        sums.add_tokens(language, model.measure(microbatch), counted, size)
-    return sums.over_replicas(run.ranks)[1]
+        sums.add(language, model.measure(microbatch), counted, size)
+    return sums.figures(sums.over_replicas(run.ranks).tolist())[1]
 
 
 def first_texts(store: TextStore, documents: Sequence[int], most: int) -> list[bytes]:

@@ -155,7 +155,7 @@ def build_model(run: Run) -> Model:
         z_loss=config.z_loss,
         init=config.init,
         distributed=config.distributed_optimizer,
-        execution=config.switches(run.ranks.replicas) if run.device.type == "cuda" else None,
+        execution=config.switches(run.ranks.replicas) if run.ranks.device.type == "cuda" else None,
         offload=offload,
         only_rows=run.only_rows,
         end_of_text=run.subtokenizers.end_of_text if config.attention == "document" else None,
@@ -201,7 +201,8 @@ def open_stream(
     stream = BatchStream(
         plan, mine, first_step=step, last_step=config.steps, state=positions, workers=config.workers
     )
-    return Prefetcher(stream, run.subtokenizers, run.device, config.sequences(ranks.replicas))
+    sequences = config.sequences(ranks.replicas)
+    return Prefetcher(stream, run.subtokenizers, run.device, sequences, run.progress.warn)
 
 
 def save_checkpoint(

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.distributed.ranks import Ranks, summed
 
 # Dense bfloat16 FLOP/s by data sheet; the first name that the device's contains counts.
@@ -54,35 +53,31 @@ class LanguageSums:
         self._sums = torch.zeros(len(languages), 3, dtype=torch.float64, device=device)
         self._loss = torch.zeros(2, dtype=torch.float64, device=device)
 
-    def add(self, batch: Batch, nll: torch.Tensor) -> None:
-        """Add a microbatch with the `nll` of its tokens."""
-        targets = torch.from_numpy(batch.targets.ravel()).to(nll.device)
-        self.add_tokens(batch.draw.language, nll, targets != batch.end_of_text, batch.bytes)
-
-    def add_tokens(
-        self, language: str, nll: torch.Tensor, counted: torch.Tensor, size: int
-    ) -> None:
+    def add(self, language: str, nll: torch.Tensor, counted: torch.Tensor, size: int) -> None:
         """Add tokens of a language; `counted` marks text tokens, which have `size` bytes."""
         nats = nll.double()
         row = self._sums[self.languages.index(language)]
-        row[0] += nats[counted].sum()
+        row[0] += nats.where(counted, 0).sum()
         row[1] += counted.sum()
         row[2] += size
         self._loss[0] += nats.sum()
         self._loss[1] += len(nats)
 
-    def over_replicas(self, ranks: Ranks) -> tuple[float, dict[str, dict[str, float]]]:
-        """Mean loss in nats per token, and figures by language, over all ranks.
+    def over_replicas(self, ranks: Ranks) -> torch.Tensor:
+        """The sums over all ranks as a vector on the device, for `figures`.
 
         Every shard of a replica adds the same, so the sums are divided by their number.
         """
         sums = torch.cat([self._sums.flatten(), self._loss])
-        sums = summed(sums, dist.group.WORLD if ranks.world > 1 else None) / ranks.shards
-        loss = float(sums[-2] / sums[-1]) if sums[-1] else float("nan")
+        return summed(sums, dist.group.WORLD if ranks.world > 1 else None) / ranks.shards
+
+    def figures(self, sums: Sequence[float]) -> tuple[float, dict[str, dict[str, float]]]:
+        """Mean loss in nats per token, and figures by language, of what `over_replicas` returns."""
+        *parts, all_nats, all_tokens = sums
+        loss = all_nats / all_tokens if all_tokens else float("nan")
         by_language = {}
-        for language, (nats, tokens, size) in zip(
-            self.languages, sums[:-2].reshape(-1, 3).tolist(), strict=True
-        ):
+        columns = parts[::3], parts[1::3], parts[2::3]
+        for language, nats, tokens, size in zip(self.languages, *columns, strict=True):
             if tokens and size:
                 by_language[language] = {
                     "nats_per_token": nats / tokens,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from modtok_cli.training.metrics import LanguageSums, mean_bits, peak_flops, tim
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.model.optimizer import clip, gradient_norm
 from modtok_cli.training.rows.microbatch import Prefetcher
+from modtok_cli.training.rows.offload import Rows
 
 if TYPE_CHECKING:
     from modtok_cli.training.prepare import Run
@@ -37,18 +39,17 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
     now = feed.step(step)
     upcoming = feed.ahead(step + 1) if config.offload_delay else None
     lr = config.lr_at(step)
-    losses, norm = optimizer_step(
-        model,
-        now.microbatches,
-        lr,
-        dense=config.update == "dense",
-        upcoming=upcoming.microbatches if upcoming is not None else None,
-    )
-    _refuse_infinite(run, step, now.batches, losses, float(norm))
+    gradients = mean_gradients(model, now.microbatches, upcoming.microbatches if upcoming else None)
     sums = LanguageSums(run.mixture.languages, run.device)
-    for batch, nll in zip(now.batches, losses, strict=True):
-        sums.add(batch, nll)
-    loss, languages = sums.over_replicas(ranks)
+    for batch, microbatch, nll in zip(now.batches, now.microbatches, gradients.losses, strict=True):
+        counted = microbatch.targets != run.subtokenizers.end_of_text
+        sums.add(batch.draw.language, nll, counted, batch.bytes)
+    numbers = torch.cat([sums.over_replicas(ranks), gradients.norm.view(1)])
+    feed.ahead(step + 1)  # copied while the device computes
+    *numbers_of_losses, norm = numbers.tolist()  # the only time that the step waits for the device
+    _refuse_infinite(run, step, now.batches, gradients.losses, norm)
+    apply(model, gradients, lr, dense=config.update == "dense")
+    loss, languages = sums.figures(numbers_of_losses)
     seconds = time.perf_counter() - started
     spent = {name: round(after - host[name], 4) for name, after in model.host_seconds.items()}
     return {
@@ -56,7 +57,7 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
         "loss": loss,
         "bits_per_byte": mean_bits(languages),
         "lr": lr,
-        "grad_norm": float(norm),
+        "grad_norm": norm,
         "tokens": step * config.step_tokens,
         "languages": languages,
         "draws": list(map(str, draws)),
@@ -72,22 +73,32 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
     }
 
 
-def optimizer_step(
+@dataclass(frozen=True)
+class Gradients:
+    """What a step is updated by.
+
+    Attributes:
+        losses: nll of each microbatch's tokens, in nats.
+        backbone: mean gradients by parameter, of what this rank updates.
+        rows: ids and mean gradients by table, of the rows that this rank owns.
+        norm: of all gradients of the model together, a scalar on the device.
+    """
+
+    losses: list[torch.Tensor]
+    backbone: dict[str, torch.Tensor]
+    rows: Rows
+    norm: torch.Tensor
+
+
+def mean_gradients(
     model: Model,
     microbatches: Sequence[MicroBatch],
-    lr: float,
-    *,
-    dense: bool = False,
     upcoming: Sequence[MicroBatch] | None = None,
-) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Train on this rank's microbatches. Collective.
+) -> Gradients:
+    """Losses and gradients of this rank's microbatches, exchanged with the others. Collective.
 
     `upcoming` are the `microbatches` of the next call, if known: offloaded rows are then
-    prefetched. `dense` requires tables on the device.
-
-    Returns:
-        nll of each microbatch's tokens, and the gradient norm of the whole model before
-        clipping. If the norm is not finite, nothing is updated.
+    prefetched. The host does not wait for the device.
     """
     backbone, optimizer = model.backbone, model.optimizer
     # Gather: rows of the tokens that occur (input) and that may be predicted (output).
@@ -110,16 +121,42 @@ def optimizer_step(
         gradients = optimizer.own(backbone.finish_gradients())
     row_gradients = model.reduce(plan, active)
     of_rows = [gradient for _, gradient in row_gradients.values()]
-    # Update: backbone and rows, clipped together.
     norm = gradient_norm(
         gradients, backbone.parameters, of_rows, model.ranks, sharded=optimizer.distributed
     )
-    if bool(torch.isfinite(norm)):
-        clip([*gradients.values(), *of_rows], norm, model.clip)
-        if model.only_rows is None:
-            optimizer.step(gradients, lr)
-        model.update(row_gradients, lr, dense)
-    return losses, norm
+    return Gradients(losses, gradients, row_gradients, norm)
+
+
+def apply(model: Model, gradients: Gradients, lr: float, *, dense: bool = False) -> None:
+    """Update backbone and rows by gradients that are clipped together; their norm is finite.
+
+    `dense` updates whole tables and requires them on the device.
+    """
+    of_rows = [gradient for _, gradient in gradients.rows.values()]
+    clip([*gradients.backbone.values(), *of_rows], gradients.norm, model.clip)
+    if model.only_rows is None:
+        model.optimizer.step(gradients.backbone, lr)
+    model.update(gradients.rows, lr, dense)
+
+
+def optimizer_step(
+    model: Model,
+    microbatches: Sequence[MicroBatch],
+    lr: float,
+    *,
+    dense: bool = False,
+    upcoming: Sequence[MicroBatch] | None = None,
+) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Train on this rank's microbatches. Collective.
+
+    Returns:
+        nll of each microbatch's tokens, and the gradient norm of the whole model before
+        clipping. If the norm is not finite, nothing is updated.
+    """
+    gradients = mean_gradients(model, microbatches, upcoming)
+    if bool(torch.isfinite(gradients.norm)):
+        apply(model, gradients, lr, dense=dense)
+    return gradients.losses, gradients.norm
 
 
 def _refuse_infinite(

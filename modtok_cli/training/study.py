@@ -165,8 +165,8 @@ def measure_run(
             sums = LanguageSums([language], run.device)
             texts = _held_out(run, language, 1 << 16)
             for microbatch, counted, size in microbatches(run, texts, subtokenizer):
-                sums.add_tokens(language, model.measure(microbatch), counted, size)
-            figures = sums.over_replicas(run.ranks)[1][language]
+                sums.add(language, model.measure(microbatch), counted, size)
+            figures = sums.figures(sums.over_replicas(run.ranks).tolist())[1][language]
             share, count = _written_in(
                 run, model, language, subtokenizer, references, samples, tokens
             )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from modtok_cli.training.model import loss as loss_module
 from modtok_cli.training.model.loss import sliced_cross_entropy
 
 
@@ -35,14 +36,19 @@ class Largest(TorchDispatchMode):
     st.integers(1, 8),
     st.integers(0, 99),
     st.sampled_from([0.0, 1e-4, 0.3]),
+    st.booleans(),
 )
-def test_equals_torch(tokens: int, rows: int, chunk: int, seed: int, z: float) -> None:
+def test_equals_torch(tokens: int, rows: int, chunk: int, seed: int, z: float, fused: bool) -> None:
     generator = torch.Generator().manual_seed(seed)
     hidden = torch.randn(tokens, 6, generator=generator, requires_grad=True)
     table = torch.randn(rows, 6, generator=generator, requires_grad=True)
     targets = torch.randint(rows, (tokens,), generator=generator)
     weights = torch.rand(tokens, generator=generator)
-    loss, nll = sliced_cross_entropy(hidden, table, targets, weights, chunk=chunk, z_loss=z)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loss_module, "compiled", lambda: loss_module.softmax_gradient)
+        loss, nll = sliced_cross_entropy(
+            hidden, table, targets, weights, chunk=chunk, z_loss=z, fused=fused
+        )
     (loss * 3).backward()
     found = hidden.grad, table.grad
     hidden.grad = table.grad = None

@@ -222,16 +222,16 @@ def test_an_empty_language_directory(settings: RunSettings) -> None:
 
 
 def test_loss_that_is_not_finite(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = step.optimizer_step
+    whole = step.mean_gradients
 
-    def poisoned(model: Model, microbatches: Any, rate: float, **options: Any) -> Any:
+    def poisoned(model: Model, microbatches: Any, *others: Any) -> Any:
         if poisoned.calls == 4:  # type: ignore[attr-defined]
             model.input.weight[microbatches[1].inputs[0, 0]] = float("nan")
         poisoned.calls += 1  # type: ignore[attr-defined]
-        return whole(model, microbatches, rate, **options)
+        return whole(model, microbatches, *others)
 
     poisoned.calls = 0  # type: ignore[attr-defined]
-    monkeypatch.setattr(step, "optimizer_step", poisoned)
+    monkeypatch.setattr(step, "mean_gradients", poisoned)
     with pytest.raises(ModtokError) as caught:
         pretrain(settings)
     text = str(caught.value)
@@ -239,7 +239,7 @@ def test_loss_that_is_not_finite(settings: RunSettings, monkeypatch: pytest.Monk
     assert "sequence 2, language" in text
     assert "from document" in text
     assert "checkpoint of step 4 is kept" in text
-    monkeypatch.setattr(step, "optimizer_step", whole)
+    monkeypatch.setattr(step, "mean_gradients", whole)
     pretrain(settings, resume=True)
     assert read_metrics(settings.runs / "it")[-1]["step"] == 6
 

@@ -9,6 +9,8 @@ Shapes: N tokens, hidden size d, n rows of V_S on this shard (uneven, or none).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -26,6 +28,7 @@ def sliced_cross_entropy(
     group: dist.ProcessGroup | None = None,
     chunk: int = CHUNK,
     z_loss: float = 0.0,
+    fused: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Weighted sum of the negative log-likelihoods, and each of them.
 
@@ -37,6 +40,7 @@ def sliced_cross_entropy(
             denominator of the softmax.
         group: the tensor-parallel shards; None for one.
         chunk: number of tokens computed at a time.
+        fused: on one shard, compile what is between the two matrix products of a chunk.
 
     Returns:
         The loss, a scalar with gradients for `hidden` and `rows`; and nll (N,) float32 in
@@ -46,7 +50,7 @@ def sliced_cross_entropy(
     Example: d = 1, hidden [[1]], rows [[0], [0]], columns [0], weights [1] gives ln 2.
     """
     apply: Any = _CrossEntropy.apply
-    loss, nll = apply(hidden, rows, columns, weights, group, chunk, z_loss)
+    loss, nll = apply(hidden, rows, columns, weights, group, (chunk, z_loss, fused))
     return loss, nll
 
 
@@ -59,24 +63,34 @@ class _CrossEntropy(torch.autograd.Function):
         columns: torch.Tensor,
         weights: torch.Tensor,
         group: dist.ProcessGroup | None,
-        chunk: int,
-        z_loss: float,
+        how: tuple[int, float, bool],
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        chunk, z_loss, fused = how
         # Forward runs without autograd; this tells whether the caller needs gradients.
         wanted = any(ctx.needs_input_grad[:2])
         d_hidden = torch.empty_like(hidden, dtype=torch.float32) if wanted else None
         d_rows = torch.zeros_like(rows, dtype=torch.float32) if wanted else None
         nll = torch.empty(len(hidden), dtype=torch.float32, device=hidden.device)
         log_z = torch.empty_like(nll)
+        here = columns >= 0
+        places = columns.clamp(min=0).unsqueeze(1)
         for start in range(0, len(hidden), chunk):
             part = slice(start, start + chunk)
-            nll[part], log_z[part], p, at = _chunk(hidden[part], rows, columns[part], group)
+            logits = hidden[part] @ rows.t()
+            if fused and group is None and d_rows is not None:
+                gradient = compiled()(logits, places[part], weights[part], z_loss)
+                nll[part], log_z[part], p = gradient
+            else:
+                nll[part], log_z[part], p = _chunk(logits, places[part], here[part], group)
+                if d_rows is not None:
+                    if z_loss:
+                        p *= (1 + 2 * z_loss * log_z[part]).unsqueeze(1)
+                    if len(rows):
+                        p.scatter_add_(1, places[part], -here[part].to(p.dtype).unsqueeze(1))
+                    p *= weights[part].unsqueeze(1)
+                    p = p.to(hidden.dtype)
+            del logits
             if d_hidden is not None and d_rows is not None:
-                if z_loss:
-                    p *= (1 + 2 * z_loss * log_z[part]).unsqueeze(1)
-                p[at, columns[part][at]] -= 1
-                p *= weights[part].unsqueeze(1)
-                p = p.to(hidden.dtype)
                 d_hidden[part] = p @ rows
                 if hidden.dtype == torch.float32:
                     d_rows.addmm_(p.t(), hidden[part])
@@ -100,32 +114,52 @@ class _CrossEntropy(torch.autograd.Function):
         return (
             (d_hidden * scale).to(of_hidden),
             (d_rows * scale).to(of_rows),
-            None,
-            None,
-            None,
-            None,
-            None,
+            *[None] * 4,
         )
 
 
+@cache
+def compiled() -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """`softmax_gradient` in two passes over the logits, for any number of rows."""
+    return torch.compile(softmax_gradient, dynamic=True)
+
+
+def softmax_gradient(
+    logits: torch.Tensor, places: torch.Tensor, weights: torch.Tensor, z_loss: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """nll (c,), ln Z (c,), and the gradient of the loss by the logits (c, n), on one shard.
+
+    `places` (c, 1) are columns of the targets.
+    """
+    exact = logits.float()
+    log_z = exact.logsumexp(1)
+    nll = log_z - exact.gather(1, places).squeeze(1)
+    p = (exact - log_z.unsqueeze(1)).exp() * (1 + 2 * z_loss * log_z).unsqueeze(1)
+    is_target = torch.arange(logits.shape[1], device=logits.device) == places
+    return nll, log_z, ((p - is_target.float()) * weights.unsqueeze(1)).to(logits.dtype)
+
+
 def _chunk(
-    hidden: torch.Tensor,
-    rows: torch.Tensor,
-    columns: torch.Tensor,
+    logits: torch.Tensor,
+    places: torch.Tensor,
+    here: torch.Tensor,
     group: dist.ProcessGroup | None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """nll (c,), ln Z (c,), this shard's probabilities (c, n), and tokens with targets on it."""
-    logits = (hidden @ rows.t()).float()
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """nll (c,), ln Z (c,), and this shard's probabilities (c, n).
+
+    `places` (c, 1) are columns of the targets, where `here` (c,) says that they are on this shard.
+    """
+    logits = logits.float()  # of float32 the same tensor, changed in place
     if logits.shape[1]:
         peak = logits.amax(dim=1)
     else:
-        peak = torch.full((len(hidden),), -torch.inf, device=hidden.device)
+        peak = torch.full((len(logits),), -torch.inf, device=logits.device)
     if group is not None:
         dist.all_reduce(peak, op=dist.ReduceOp.MAX, group=group)
     logits -= peak.unsqueeze(1)
-    at = torch.nonzero(columns >= 0).squeeze(1)
     target = torch.zeros_like(peak)
-    target[at] = logits[at, columns[at]]
+    if logits.shape[1]:
+        target = logits.gather(1, places).squeeze(1).where(here, 0)
     p = logits.exp_()
     sums = torch.stack([p.sum(dim=1), target])
     if group is not None:
@@ -133,4 +167,4 @@ def _chunk(
     total, target = sums
     p /= total.unsqueeze(1)
     log_total = total.log()
-    return log_total - target, log_total + peak, p, at
+    return log_total - target, log_total + peak, p

@@ -79,6 +79,7 @@ class Model:
         self.shape, self.ranks, self.dtype, self.tied = shape, ranks, dtype, shape.tied
         self.clip, self._adamw = clip, adamw or AdamW()
         self._chunk, self._z_loss, self._init = chunk, z_loss, init or InitStd()
+        self._fused = execution is not None and execution.fused
         self.exchange = RowExchange(ranks)
         self._ahead: ActivePlan | None = None
         maker = TableMaker(ranks, offload) if offload else None
@@ -201,6 +202,7 @@ class Model:
             group=self.ranks.shard_group,
             chunk=self._chunk,
             z_loss=self._z_loss,
+            fused=self._fused,
         )
 
     def loss(

@@ -249,16 +249,11 @@ def gradient_norm(
     Squares of shards are summed over them, those of replicated weights count once. Every rank has
     the gradients of its own table rows; with `sharded`, also parts of the backbone's.
     """
-    own = torch.zeros((), dtype=torch.float64, device=ranks.device)
-    whole, rows = torch.zeros_like(own), torch.zeros_like(own)
+    sharing: dict[bool, list[torch.Tensor]] = {True: [], False: []}
     for name, gradient in backbone.items():
-        square = gradient.float().pow(2).sum(dtype=torch.float64)
-        if megatron.partition(parameters[name]) is None:
-            whole += square
-        else:
-            own += square
-    for gradient in tables:
-        rows += gradient.float().pow(2).sum(dtype=torch.float64)
+        sharing[megatron.partition(parameters[name]) is None].append(gradient)
+    whole, own = _square(sharing[True], ranks), _square(sharing[False], ranks)
+    rows = _square(list(tables), ranks)
     if sharded:
         own, whole, rows = summed(torch.stack([own, whole, rows]), ranks.replica_group)
     else:
@@ -266,10 +261,17 @@ def gradient_norm(
     return (summed(own + rows, ranks.shard_group) + whole).sqrt()
 
 
+def _square(gradients: list[torch.Tensor], ranks: Ranks) -> torch.Tensor:
+    """Sum of squares of all numbers, in float64."""
+    if not gradients:
+        return torch.zeros((), dtype=torch.float64, device=ranks.device)
+    norms = torch._foreach_norm(gradients, 2, torch.float64)
+    return torch.stack(norms).square().sum()
+
+
 def clip(gradients: Iterable[torch.Tensor], norm: torch.Tensor, most: float) -> None:
     """Scale gradients in place so that their common norm is at most `most`; 0: never."""
     if not most:
         return
-    scale = (most / (norm + 1e-6)).clamp(max=1.0)
-    for gradient in gradients:
-        gradient.mul_(scale.to(gradient.dtype))
+    scale = (most / (norm + 1e-6)).clamp(max=1.0).float()
+    torch._foreach_mul_(list(gradients), scale)

@@ -14,6 +14,7 @@ from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.stream import BatchStream
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import Ranks
+from modtok_cli.training.rows.copies import Warn, copies_for
 
 
 @dataclass
@@ -93,19 +94,38 @@ class MicroBatch:
         )
 
 
+class Prefetched(list[MicroBatch]):
+    """The microbatches of a step, and the ids that they need: (n,) int64, ascending.
+
+    Attributes:
+        inputs: ids that occur.
+        vocabulary: ids that may be predicted.
+    """
+
+    def __init__(
+        self, microbatches: Iterable[MicroBatch], inputs: torch.Tensor, vocabulary: torch.Tensor
+    ) -> None:
+        super().__init__(microbatches)
+        self.inputs, self.vocabulary = inputs, vocabulary
+
+
 def active_ids(
     tables: Iterable[str], microbatches: Sequence[MicroBatch], ranks: Ranks
 ) -> dict[str, torch.Tensor]:
     """Ids of this shard's rows that the microbatches need, ascending, by name of table.
 
     For the output table (and the single table if tied) the ids of the vocabularies; for the
-    input table the input ids.
+    input table the input ids. Of `Prefetched` ones they are known; else the host waits for them.
     """
     active = {}
     for name in tables:
-        ids = [m.inputs.flatten() if name == "input" else m.vocabulary for m in microbatches]
-        none = torch.empty(0, dtype=torch.int64, device=ranks.device)
-        active[name] = ranks.mine(torch.unique(torch.cat([none, *ids])))
+        if isinstance(microbatches, Prefetched):
+            ids = microbatches.inputs if name == "input" else microbatches.vocabulary
+        else:
+            every = [m.inputs.flatten() if name == "input" else m.vocabulary for m in microbatches]
+            none = torch.empty(0, dtype=torch.int64, device=ranks.device)
+            ids = torch.unique(torch.cat([none, *every]))
+        active[name] = ranks.mine(ids)
     return active
 
 
@@ -121,14 +141,14 @@ class Step:
 
     sequences: list[Batch]
     batches: list[Batch]
-    microbatches: list[MicroBatch]
+    microbatches: Prefetched
     sizes: list[tuple[int, int]]
 
 
 class Prefetcher:
-    """Copies the batches of a stream to the device, once per step.
+    """Copies the batches of a stream to the device, from pinned memory and in one copy per step.
 
-    `sequences` consecutive slots are a microbatch.
+    `sequences` consecutive slots are a microbatch. `warn` is told if memory cannot be pinned.
     """
 
     def __init__(
@@ -137,10 +157,12 @@ class Prefetcher:
         subtokenizers: SubtokenizerCache,
         device: torch.device,
         sequences: int,
+        warn: Warn = print,
     ) -> None:
         self.stream, self._sequences = stream, sequences
-        self._subtokenizers, self._device = subtokenizers, device
+        self._subtokenizers, self._copies = subtokenizers, copies_for(device, warn)
         self._ahead: Step | None = None
+        self._staged: torch.Tensor | None = None
 
     def step(self, step: int) -> Step:
         """The microbatches of `step`, the next one."""
@@ -163,11 +185,35 @@ class Prefetcher:
     def _on_device(self, sequences: list[Batch]) -> Step:
         starts = range(0, len(sequences), self._sequences)
         batches = [Batch.joined(sequences[start : start + self._sequences]) for start in starts]
-        ids = [self._subtokenizers.of(batch.draw.languages).global_ids for batch in batches]
-        pairs = list(zip(batches, ids, strict=True))
+        rows = [self._subtokenizers.of(batch.draw.languages).global_ids for batch in batches]
+        parts: list[Int32Array] = []
+        for one, ids in zip(batches, rows, strict=True):
+            parts += [one.inputs, ids[one.targets], ids]
+        parts += [self._union(one.inputs for one in batches), self._union(rows)]
+        staged = self._copies.empty(sum(part.size for part in parts), torch.int64)
+        np.concatenate([part.ravel() for part in parts], out=staged.numpy())
+        self._staged = staged  # until the next step's: by then it has been copied
+        (whole,) = self._copies.arrive(self._copies.upload([staged]))
+        *pieces, inputs, vocabulary = torch.split(whole, [part.size for part in parts])
+        microbatches = [
+            MicroBatch(
+                pieces[3 * i].view(one.inputs.shape),
+                pieces[3 * i + 1],
+                pieces[3 * i + 2],
+                torch.full((one.targets.size,), 1.0 / one.targets.size, device=whole.device),
+            )
+            for i, one in enumerate(batches)
+        ]
         return Step(
             sequences,
             batches,
-            [MicroBatch.of(one.inputs, one.targets, rows, self._device) for one, rows in pairs],
-            [(one.targets.size, len(rows)) for one, rows in pairs],
+            Prefetched(microbatches, inputs, vocabulary),
+            [(one.targets.size, len(ids)) for one, ids in zip(batches, rows, strict=True)],
         )
+
+    def _union(self, ids: Iterable[Int32Array]) -> Int32Array:
+        """All ids, ascending, each once."""
+        used = np.zeros(self._subtokenizers.size, np.bool_)
+        for some in ids:
+            used[some.ravel()] = True
+        return np.flatnonzero(used).astype(np.int32)
