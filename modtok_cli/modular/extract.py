@@ -16,7 +16,10 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Langs, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.modular.adopted.adopt import Coverage
 from modtok_cli.modular.adopted.restrict import restrict
+from modtok_cli.modular.adopted.segmenter import Library
+from modtok_cli.modular.adopted.tokenizer_file import GIVEN, derivation, smallest
 from modtok_cli.modular.encoding.external import External
 from modtok_cli.modular.open import (
     ModularSource,
@@ -59,15 +62,16 @@ def extract(
     top_k: Annotated[
         int | None,
         Option(
-            "Keep the N tokens most frequent in --on; for any Unigram tokenizer.",
+            "Keep the N tokens most used in --on.",
             metavar="N",
             low=1,
         ),
     ] = None,
+    coverage: Coverage = None,
     on: Annotated[
         Sequence[FilePath],
         Option(
-            "Text for --top-k. Repeatable.",
+            "Text for --top-k and --coverage. Repeatable.",
             kind=list[str],
             metavar="TEXT",
             accepts=PATHS,
@@ -82,8 +86,9 @@ def extract(
     is a SentencePiece model, for Unigram tokenizers and those of bpe-merge --whole-characters.
     It depends only on the tokenizer and the set of languages.
 
-    With `top_k` and `on`, tokens are selected by their frequency in a text, instead of or in
-    addition to `languages`. Special tokens and bytes are always kept.
+    With `top_k` or `coverage`, tokens are selected by their use in the texts `on`, instead of or
+    in addition to `languages`: of a modular tokenizer, or of any Unigram tokenizer. Special tokens,
+    bytes, and tokens that others are built from are always kept.
 
     Returns:
         The tokenizer. It is written only if `output` is given; an existing file is replaced.
@@ -102,24 +107,26 @@ def extract(
         ModtokError: the directory is damaged, not a Unigram tokenizer, or unreadable texts.
     """
     chosen = optional_languages(languages)
-    if (top_k is None) != (not on):
+    selects = top_k is not None or coverage is not None
+    if selects != bool(on):
         raise UsageError(
-            "--top-k and --on require each other",
+            "--on and --top-k or --coverage require each other",
             remedy="as in: modtok extract --top-k 24000 --on data/fr.jsonl.zst TOKENIZER",
         )
-    if chosen is None and top_k is None:
+    if chosen is None and not selects:
         raise UsageError("no languages given", remedy="as in: modtok extract --langs fr,en")
     path = None if output is None else Path(output)
     opened: Tokenizer
     if isinstance(tokenizer, ModularTokenizer):
         opened = tokenizer.full() if chosen is None else tokenizer.subset(chosen)
-    elif top_k is None:
+    elif not selects:
         opened = open_subset(Path(tokenizer), chosen)
     else:
         opened = open_tokenizer(subset_spec(tokenizer, chosen), progress=progress)
-    if top_k is not None:
+    if selects:
         suffix = None if path is None else path.suffix
-        opened = most_frequent(opened, top_k, text_paths(on), suffix, reading, progress)
+        texts = text_paths(on)
+        opened = most_used(opened, top_k, texts, suffix, reading, progress, coverage=coverage)
     if path is not None:
         write_bytes(path, content_of(opened, path.suffix))
     return opened
@@ -147,32 +154,37 @@ def _check_suffix(tokenizer: External, suffix: str | None) -> None:
         raise UsageError(f"an {what}", where=tokenizer.name, remedy=remedy)
 
 
-def most_frequent(
+def most_used(
     tokenizer: Tokenizer,
-    k: int,
+    k: int | None,
     texts: Sequence[Path | str],
     suffix: str | None,
     reading: Reading,
     progress: Progress,
+    *,
+    coverage: float | None = None,
 ) -> Tokenizer:
     """The tokenizer with the `k` tokens that it uses most in some texts.
 
-    The paper's alternative to modular training: any Unigram tokenizer gives a small one for a
-    language, but only with tokens that it already has. Only Unigram can lose single tokens; BPE
-    would lose merges that build other tokens. Special tokens and bytes are always kept and count
-    towards k. An external `.model` gives a `.model`, an external `tokenizer.json` a
-    `tokenizer.json`; `suffix` must agree.
+    Of a tokenizer by scores those are the most frequent ones, the paper's alternative to modular
+    training. A token by merges is needed by those that it is part of; see `prune`. With `coverage`,
+    as few tokens as possible such that the texts take about 1 + (1 - coverage) times as many.
+    Special tokens and bytes are always kept and count towards k. An external `.model` gives a
+    `.model`, an external `tokenizer.json` a `tokenizer.json`; `suffix` must agree.
     """
     from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
     from modtok_cli.modular.formats.sentencepiece import SentencePieceTokenizer
 
     name = tokenizer.name
-    if isinstance(tokenizer, Subtokenizer) and tokenizer.scores is not None:
+    if isinstance(tokenizer, Subtokenizer) and tokenizer.segmentation != Library.name:
         splits = tokenizer.pretokenizer
         words = count_corpus(texts, pretokenizer=splits, reading=reading, progress=progress)
-        always = np.arange(tokenizer.size) < len(tokenizer.vocabulary.specials) + 256
-        mask = frequent_mask(tokenizer.token_occurrences(words), tokenizer.scores, always, k)
-        return tokenizer.restricted(mask, {"top_k": k, "on": words.fingerprint()})
+        mask = used_mask(tokenizer, tokenizer.token_occurrences(words), k, coverage)
+        limits = {"top_k": k, "coverage": coverage, "on": words.fingerprint()}
+        chosen = {name: value for name, value in limits.items() if value is not None}
+        return tokenizer.restricted(mask, chosen)
+    if k is None or coverage is not None:
+        raise UsageError("--coverage is for modular tokenizers", where=name, remedy="use --top-k")
     if not isinstance(tokenizer, SentencePieceTokenizer | LibraryTokenizer):
         raise _not_unigram(name, "it is a BPE tokenizer")
     _check_suffix(tokenizer, suffix)
@@ -206,6 +218,26 @@ def most_frequent(
     mask = frequent_mask(occurrences()[: len(rows)], scores, always, k)
     ids: Int32Array = np.array([*np.flatnonzero(mask), *behind], dtype=np.int32)
     return open_bytes(orjson.dumps(restrict(document, ids, name)) + b"\n", name, name)
+
+
+def used_mask(
+    tokenizer: Subtokenizer, counts: Int64Array, k: int | None, coverage: float | None
+) -> BoolArray:
+    """The tokens to keep, (V,) bool, of `counts` (V,) int64; see `most_used`."""
+    vocabulary, first = tokenizer.vocabulary, len(tokenizer.vocabulary.specials)
+    always = np.arange(tokenizer.size) < first + 256
+    if tokenizer.scores is not None and k is not None and coverage is None:
+        return frequent_mask(counts, tokenizer.scores, always, k)
+    ranks = np.full(tokenizer.size, GIVEN, dtype=np.int32)
+    if tokenizer.scores is None:
+        offsets = vocabulary.offsets[first:]
+        symbols = vocabulary.byte_ids[vocabulary.data[offsets[0] :]]
+        ids = np.arange(first, tokenizer.size, dtype=np.int32)
+        ranks[first:] = derivation(symbols, offsets - offsets[0], ids, tokenizer.merges)
+    return smallest(
+        np.ones(tokenizer.size, dtype=np.bool_), counts, ranks, tokenizer.merges,
+        np.where(always, 0, 2), k, coverage,
+    )  # fmt: skip
 
 
 def frequent_mask(counts: Int64Array, scores: Float64Array, always: BoolArray, k: int) -> BoolArray:

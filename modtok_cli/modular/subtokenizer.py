@@ -221,7 +221,7 @@ class Subtokenizer(TokenizerMethods):
         `extra` is added to the provenance in its files.
 
         Raises:
-            UsageError: a tokenizer by merges, or `mask` lacks a special token or a byte.
+            UsageError: an adopted tokenizer, or `mask` lacks a special token or a byte.
         """
         base = len(self.vocabulary.specials) + 256
         if not mask[:base].all():

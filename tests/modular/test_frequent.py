@@ -10,14 +10,19 @@ import orjson
 import pytest
 import sentencepiece
 import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from helpers.handmade_tokenizers import write_plain
+from helpers.toy_tokenizers import NASTY, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.pieces import UNKNOWN, make_pieces
-from modtok_cli.modular.extract import content_of, extract, frequent_mask
+from modtok_cli.modular.extract import content_of, extract, frequent_mask, used_mask
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.segmenters.sentencepiece_file import read_model
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.counts import count_documents
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
 LINES = (SAMPLE / "parallel" / "sw.txt").read_text("utf-8").splitlines()
@@ -160,12 +165,7 @@ def test_external_tokenizer_json(tmp_path: Path) -> None:
         extract_frequent(str(path), 200, [text], as_model=True)
 
 
-def test_bpe_is_refused(tmp_path: Path, text: Path) -> None:
-    from modtok_cli.construct.bpe import bpe
-
-    bpe(["sw"], data=SAMPLE / "data", output=tmp_path / "bpe", k=300)
-    with pytest.raises(ModtokError, match="it is a BPE tokenizer"):
-        extract_frequent(str(tmp_path / "bpe" / "sw.json"), 280, [text])
+def test_bpe_of_others_is_refused(tmp_path: Path, text: Path) -> None:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(LINES), model_writer=model, vocab_size=200, model_type="bpe",
@@ -174,3 +174,53 @@ def test_bpe_is_refused(tmp_path: Path, text: Path) -> None:
     (tmp_path / "bpe.model").write_bytes(model.getvalue())
     with pytest.raises(ModtokError, match="it is of type 'bpe'"):
         extract_frequent(str(tmp_path / "bpe.model"), 100, [text])
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 5), st.integers(260, 330), st.lists(st.text("abcde 1é"), min_size=1))
+def test_merges_without_rare_tokens(seed: int, k: int, texts: list[str]) -> None:
+    """Exact ids by the library, nothing unreachable, lossless; the least used tokens go."""
+    whole = toy(seed).subset("en,fr")
+    words = count_documents([[text.encode() for text in texts]])
+    counts = whole.token_occurrences(words)
+    k = min(k, whole.size)
+    cut = whole.restricted(used_mask(whole, counts, k, None))
+    assert cut.size == k
+    assert not len(cut.segmenter.improper_merges())
+    assert set(cut.segmenter.unreachable_tokens()) <= {
+        cut.local_of_global[i] for i in whole.segmenter.unreachable_tokens()
+    }
+    library = tokenizers.Tokenizer.from_str(cut.to_json().decode())
+    library.encode_special_tokens = True
+    for text in [*texts, *NASTY]:
+        ids = cut.encode(text)
+        assert ids.tolist() == library.encode(text).ids
+        assert cut.decode(ids) == text
+
+
+def test_a_token_stays_with_those_that_are_built_from_it(tmp_path: Path) -> None:
+    """The merges a b → ab, ab c → abc, c d → cd: "ab" is never used itself."""
+    write_plain(tmp_path / "t.json", [(b"a", b"b"), (b"ab", b"c"), (b"c", b"d")])
+    (tmp_path / "text.txt").write_text("abc abc abc cd cd", "utf-8")
+    spec, on = str(tmp_path / "t.json"), [tmp_path / "text.txt"]
+    kept = extract(spec, top_k=258, on=on)
+    assert isinstance(kept, Subtokenizer)
+    assert kept.vocabulary.tokens()[256:] == [b"ab", b"abc"]
+    assert len(extract(spec, coverage=1, on=on).encode("abc")) == 1
+    # Four tokens of text more, of nine: cd, then abc would go at a cost of two and of three.
+    less = extract(spec, coverage=0.7, on=on)
+    assert isinstance(less, Subtokenizer)
+    assert less.vocabulary.tokens()[256:] == [b"ab", b"abc"]
+
+
+def test_coverage_of_fewest_tokens_and_of_others(ours: Path, text: Path, foreign: Path) -> None:
+    cut = extract(str(ours), "sw", coverage=0.9, on=[text])
+    assert isinstance(cut, Subtokenizer)
+    assert cut.size < 266
+    assert cut.decode(cut.encode("xx ab")) == "xx ab"
+    with pytest.raises(UsageError, match="coverage is for modular tokenizers"):
+        extract(str(foreign), coverage=0.9, on=[text])
+    with pytest.raises(UsageError, match="require each other"):
+        extract(str(ours), coverage=0.9)
+    with pytest.raises(UsageError, match="too few"):
+        extract(str(ours), "sw", top_k=257, on=[text])

@@ -44,6 +44,8 @@ ChatTemplate = Annotated[
     modtok extract -t unigram-merged --langs fr -o fr.model
     # a directory for transformers, with a chat template and its special tokens
     modtok extract --langs fr,en --hf fr-en-chat/ --chat-template chatml
+    # French in the 16,000 tokens that its text needs most
+    modtok extract --langs fr --top-k 16000 --on data/fr.jsonl.zst -o small.json
     # the 24,000 tokens most frequent in French, of an external model
     modtok extract --top-k 24000 --on data/fr.jsonl.zst other.model -o fr.model
     """,

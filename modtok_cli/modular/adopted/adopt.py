@@ -103,23 +103,10 @@ def members(
     ones included; with `coverage`, as few as possible such that the text takes at most
     1 + (1 - coverage) times as many tokens. See `derivation.prune`.
     """
-    from modtok_cli.modular.adopted.tokenizer_file import prune
+    from modtok_cli.modular.adopted.tokenizer_file import smallest
 
-    if coverage is not None and not 0 < coverage <= 1:
-        raise UsageError(f"coverage {coverage} is not between 0 and 1", where="--coverage")
     mask = file.closed(counts > 0)
-    if k is None and coverage is None:
-        return mask
-    total = int(counts.sum())
-    loss = total << 32 if coverage is None else int((1 - coverage) * total)
-    pruned = prune(mask, counts, file.derivation, file.merges, file.pieces, k or 0, loss)
-    if k is not None and coverage is None and int(pruned.sum()) > k:
-        raise UsageError(
-            f"{k:,} tokens are too few: {int(pruned.sum()):,} cannot be removed",
-            where="-k",
-            remedy=f"choose at least {int(pruned.sum()):,}",
-        )
-    return pruned
+    return smallest(mask, counts, file.derivation, file.merges, file.pieces, k, coverage)
 
 
 Coverage = Annotated[

@@ -307,6 +307,36 @@ def closed(mask: BoolArray, ranks: Int32Array, merges: Int32Array) -> BoolArray:
     return result
 
 
+def smallest(
+    mask: BoolArray,
+    counts: Int64Array,
+    ranks: Int32Array,
+    merges: Int32Array,
+    pieces: Int64Array,
+    k: int | None,
+    coverage: float | None,
+) -> BoolArray:
+    """The `k` tokens of `mask` (V,) of greatest use, or as few as `coverage` allows, or all.
+
+    With `coverage`, a text takes about 1 + (1 - coverage) times as many tokens at most; the other
+    arguments are those of `prune`.
+    """
+    if coverage is not None and not 0 < coverage <= 1:
+        raise UsageError(f"coverage {coverage} is not between 0 and 1", where="--coverage")
+    if k is None and coverage is None:
+        return mask
+    total = int(counts.sum())
+    loss = total << 32 if coverage is None else int((1 - coverage) * total)
+    pruned = prune(mask, counts, ranks, merges, pieces, k or 0, loss)
+    if k is not None and coverage is None and int(pruned.sum()) > k:
+        raise UsageError(
+            f"{k:,} tokens are too few: {int(pruned.sum()):,} cannot be removed",
+            where="-k",
+            remedy=f"choose at least {int(pruned.sum()):,}",
+        )
+    return pruned
+
+
 def prune(
     mask: BoolArray,
     counts: Int64Array,

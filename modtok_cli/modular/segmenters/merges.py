@@ -80,6 +80,11 @@ class Merges(Segmenter):
         segmenter = Segmentation.by_merges(Pairs(self.merges), Symbols(self.vocabulary.byte_ids))
         return Encoder(self.pretokenizer, segmenter)
 
+    def restricted(self, mask: BoolArray) -> Merges:
+        """With a token, `mask` (n,) bool has all that it is built from, by its last merge."""
+        merges = np.asarray(mask[self.merges].all(axis=1))
+        return Merges(self.vocabulary, self.pretokenizer, self.merges, mask, merges)
+
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
         """The `tokenizer.json`, in bytes that depend on nothing but tokens and provenance.
 

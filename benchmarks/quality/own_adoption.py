@@ -1,0 +1,134 @@
+"""NSL when a language adopts only tokens of T that it would learn alone (issue: own adoption).
+
+python -m benchmarks own_adoption CORPUS TEXTS [TEXTS …] [-k 24000] [--widths 1 2 4 12]
+
+CORPUS has <lang>.jsonl.zst, each TEXTS <lang>.txt. For a width w, a token of T may be adopted if
+it and all that it is made of are in a BPE of the language alone of w·k tokens. A merge of T that
+may not be adopted does not exist for the language, which can learn the same pair again at a later
+rank; in a union, a pair has its lowest rank. Width 0 is the paper's rule: all of T. One JSON line
+per width and text: NSL of single languages, pairs with English, eight sets of four, and T.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import mean
+
+import numpy as np
+
+from benchmarks.common import LANGUAGES, describe, emit
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
+from modtok_cli.core.segment import Pairs, Segmenter, Symbols
+from modtok_cli.learn.merges import GlobalMerges, empty_merges, grow
+from modtok_cli.learn.sequential import learn_plain, segment
+from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.corpus import count_corpus
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.reading import Reading
+
+SPECIALS = ("<|endoftext|>", "<|pad|>", "<|bos|>", "<|eos|>")
+
+
+def tokens_of(merges: GlobalMerges) -> list[bytes]:
+    return Vocabulary(merges.specials, merges.token_data, merges.token_offsets).tokens()
+
+
+def usable(whole: GlobalMerges, own: set[bytes]) -> BoolArray:
+    """Merges of T (M,) whose result and all that it is made of are in `own`."""
+    allowed = [token in own for token in tokens_of(whole)]
+    derived = [index < whole.base for index in range(whole.tokens)]
+    usable = []
+    for left, right, result in whole.merges.tolist():
+        usable.append(allowed[result] and derived[left] and derived[right])
+        derived[result] |= usable[-1]
+    return np.array(usable, dtype=np.bool_)
+
+
+class Learned:
+    """T, and the places of each language's merges in it; a pair may have several."""
+
+    def __init__(self, k: int, width: float) -> None:
+        self.k, self.width = k, width
+        self.whole = empty_merges(SPECIALS)
+        self.places: dict[str, Int64Array] = {}
+
+    def add(self, language: str, counts: WordCounts) -> None:
+        before = self.whole
+        mask = np.ones(len(before.merges), dtype=np.bool_)
+        if self.width:
+            own = learn_plain(counts, int(self.k * self.width), SPECIALS).merges
+            mask = usable(before, set(tokens_of(own)))
+        some = GlobalMerges(SPECIALS, before.token_data, before.token_offsets, before.merges[mask])
+        grown = grow(some, *segment(some, counts), counts, self.k)
+        new = grown.merges.merges[mask.sum() :]
+        joined = np.concatenate([before.merges, new])
+        self.whole = GlobalMerges(
+            SPECIALS, grown.merges.token_data, grown.merges.token_offsets, joined
+        )
+        where = np.concatenate([np.flatnonzero(mask), np.arange(len(before.merges), len(joined))])
+        self.places[language] = where[grown.merge_member]
+
+    def union(self, languages: Iterable[str]) -> Int32Array:
+        """Merges of at least one language, each pair at its lowest rank."""
+        places = np.unique(np.concatenate([self.places[name] for name in languages]))
+        merges = self.whole.merges[places]
+        first = np.unique(merges[:, :2], axis=0, return_index=True)[1]
+        return merges[np.sort(first)]
+
+
+def size(merges: Int32Array, byte_ids: Int32Array, counts: WordCounts) -> int:
+    """Tokens of a text."""
+    segmenter = Segmenter.by_merges(Pairs(merges), Symbols(byte_ids))
+    _, offsets = segmenter.segment(counts.data, counts.offsets[:-1], counts.offsets[1:])
+    return int((np.diff(offsets) * counts.counts).sum())
+
+
+def counted(path: Path) -> WordCounts:
+    return count_corpus([path], reading=Reading())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("texts", type=Path, nargs="+")
+    parser.add_argument("-k", type=int, default=24_000)
+    parser.add_argument("--widths", type=float, nargs="+", default=[0, 1, 2, 4, 12])
+    options = parser.parse_args()
+    chance = random.Random(1)
+    sets = {
+        "single": [[name] for name in LANGUAGES],
+        "pairs": [["en", name] for name in LANGUAGES if name != "en"],
+        "fours": [sorted(chance.sample(LANGUAGES, 4)) for _ in range(8)],
+        "T": [list(LANGUAGES)],
+    }
+    alone = {
+        name: learn_plain(counted(options.corpus / f"{name}.jsonl.zst"), options.k, SPECIALS).merges
+        for name in LANGUAGES
+    }
+    for width in options.widths:
+        learned = Learned(options.k, width)
+        for name in LANGUAGES:
+            learned.add(name, counted(options.corpus / f"{name}.jsonl.zst"))
+        for texts in options.texts:
+            test = {name: counted(texts / f"{name}.txt") for name in LANGUAGES}
+            base = {
+                name: size(own.merges, own.byte_ids(), test[name]) for name, own in alone.items()
+            }
+            row: dict[str, float] = {}
+            for kind, unions in sets.items():
+                values = [
+                    size(learned.union(languages), learned.whole.byte_ids(), test[name])
+                    / base[name]
+                    for languages in unions
+                    for name in (languages[1:] if kind == "pairs" else languages)
+                ]
+                row[kind], row[f"{kind}, worst"] = round(mean(values), 4), round(max(values), 4)
+            sizes = {"tokens": learned.whole.tokens, "merges": len(learned.whole.merges)}
+            emit({"machine": describe(), "width": width, "text": texts.name, **sizes, **row})
+
+
+if __name__ == "__main__":
+    main()
