@@ -80,7 +80,7 @@ def trie_of(pieces: list[bytes]) -> UInt64Array:
 
 def prefixes(units: UInt64Array, text: bytes) -> list[tuple[int, int]]:
     """(length, id) of every piece that `text` begins with, shortest first."""
-    found = []
+    pieces = []
     node = int(units[0])
     for length, byte in enumerate(text, 1):
         base = node >> 36
@@ -91,8 +91,8 @@ def prefixes(units: UInt64Array, text: bytes) -> list[tuple[int, int]]:
             break
         value = (node >> 9) & 0x7FFFFFF
         if value:
-            found.append((length, value - 1))
-    return found
+            pieces.append((length, value - 1))
+    return pieces
 
 
 class Pairs(Handle):
@@ -137,9 +137,9 @@ class Pairs(Handle):
 
 def likelihood_steps(counts: Int64Array) -> Int32Array:
     """⌊16 · log2(1 + 2 · count)⌋ of counts from 0 to 2^62 - 1; (V,) int32 of (V,) int64."""
-    found = np.empty(len(counts), dtype=np.int32)
-    native.mt_likelihoods(address(counts, np.int64), len(counts), address(found, np.int32))
-    return found
+    steps = np.empty(len(counts), dtype=np.int32)
+    native.mt_likelihoods(address(counts, np.int64), len(counts), address(steps, np.int32))
+    return steps
 
 
 class Symbols(NamedTuple):

@@ -47,10 +47,10 @@ class NativePreTokenizer(ctypes.Structure):
 def native_pretokenizers() -> list[NativePreTokenizer]:
     """Those of `src/pretokenizers`, by name."""
     places = native.mt_pretokenizers()
-    found: list[NativePreTokenizer] = []
-    while place := places[len(found)]:
-        found.append(NativePreTokenizer.from_address(place))
-    return found
+    listed: list[NativePreTokenizer] = []
+    while place := places[len(listed)]:
+        listed.append(NativePreTokenizer.from_address(place))
+    return listed
 
 
 @cache

@@ -137,7 +137,7 @@ def check_merges(vocabulary: Vocabulary, merges: Int32Array, where: str) -> None
 def improper_merges(merges: Int32Array, chosen: Int64Array, basic: BoolArray) -> Int64Array:
     """Those of the `chosen` merges (ascending ranks) with a part that none before it makes.
 
-    given (V,) bool: tokens that no merge has to make, special tokens and bytes.
+    basic (V,) bool: tokens that no merge has to make, special tokens and bytes.
     """
     first = np.where(basic, -1, len(merges))
     # Backwards, so that of several merges to one token the earliest is written last.

@@ -262,17 +262,17 @@ class Rewriting(PreTokenizer):
         if whole:
             parts.append(json.dumps(whole, ensure_ascii=False, separators=(",", ":")))
         super().__init__(_MARK.join(parts), base.pattern, base.splitter, base.llama_cpp)
-        self._found = re.compile(b"|".join(re.escape(text.encode()) for text in whole))
+        self._whole = re.compile(b"|".join(re.escape(text.encode()) for text in whole))
         if how:
             self.rewrite = REWRITES[how]
         if whole:
             self.is_whole = self._contains
 
     def _contains(self, document: bytes) -> bool:
-        if self._found.search(document) is not None:
+        if self._whole.search(document) is not None:
             return True
         changed = self.rewrite(document) if self.rewrite else document
-        return changed is not document and self._found.search(changed) is not None
+        return changed is not document and self._whole.search(changed) is not None
 
     def __reduce__(self) -> tuple[Callable[[str], PreTokenizer], tuple[str]]:
         return restore_pretokenizer, (self.name,)

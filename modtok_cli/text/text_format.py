@@ -89,7 +89,7 @@ class TextReader(ABC):
         self.source = source
         self.name = source.name
         self.reading = reading
-        self.found = 0
+        self.seen = 0
         self.repaired: list[int] = [0, 0]  # how many, and the line of the first
         self.empty: list[int] = [0, 0]
         self.unlabelled: list[int] = [0, 0]
@@ -110,7 +110,7 @@ class TextReader(ABC):
 
     def report(self, progress: Progress) -> None:
         """Warn, in a line each, about documents that were changed or left out."""
-        if self._absent and not self.found:
+        if self._absent and not self.seen:
             raise self.no_field(self._fields, self.empty[1])
         reading = self.reading
         done = "skipped" if reading.errors == "skip" else "read with U+FFFD for invalid bytes"
@@ -138,7 +138,7 @@ class TextReader(ABC):
         if fields is not None:
             self._absent += 1
             self._fields = self._fields or list(fields)
-            if self._absent >= _ENOUGH and not self.found:
+            if self._absent >= _ENOUGH and not self.seen:
                 raise self.no_field(self._fields, self.empty[1])
 
     def language(self, value: Any, line: int) -> str | None:
@@ -155,7 +155,7 @@ class TextReader(ABC):
 
     def is_wanted(self, language: str | None, line: int) -> bool:
         """Whether a document of this language is read; counts it if it has none."""
-        self.found += 1
+        self.seen += 1
         wanted = self.reading.language
         if wanted is not None and language is None:
             _count(self.unlabelled, line)

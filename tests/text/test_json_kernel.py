@@ -47,7 +47,7 @@ def outcome(errors: str, read: str, block: bytes, fields: Sequence[str]) -> obje
             assert max([0, *spans.stops.tolist()]) + 16 <= len(spans.data)
     except ModtokError as error:
         return str(error)
-    return texts, reader.repaired, reader.empty, reader.found
+    return texts, reader.repaired, reader.empty, reader.seen
 
 
 FIELDS = (("text",), ("lang",), ("id", "text"))

@@ -194,12 +194,12 @@ def _id_places(part: Any) -> Iterator[tuple[Any, int]]:
 def is_byte_level(document: Mapping[str, Any]) -> bool:
     """Whether a pre-tokenizer or decoder spells bytes as visible characters."""
 
-    def found(part: Any) -> bool:
+    def has_level(part: Any) -> bool:
         if isinstance(part, Mapping):
-            return part.get("type") == "ByteLevel" or any(map(found, part.values()))
-        return isinstance(part, list) and any(map(found, part))
+            return part.get("type") == "ByteLevel" or any(map(has_level, part.values()))
+        return isinstance(part, list) and any(map(has_level, part))
 
-    return found(document.get("pre_tokenizer")) or found(document.get("decoder"))
+    return has_level(document.get("pre_tokenizer")) or has_level(document.get("decoder"))
 
 
 def check_document(document: Mapping[str, Any], where: str) -> None:

@@ -49,7 +49,7 @@ class JsonLines(TextReader):
             return super().spans(block)
         out, starts, stops, doubts = read_json_lines(block.data, field, lang_field or "")
         texts, doubtful = len(starts), len(doubts)
-        self.found += texts - doubtful
+        self.seen += texts - doubtful
         if not doubtful:
             return Spans(out, starts, stops)
         # Lines that the core left are parsed by the slow path and appended.
