@@ -6,7 +6,8 @@
 Needs the CUDA build of torch, cc and nm. The driver is a stub, and tensors on "cuda" are those of
 `rehearsal/device.py`. Each combination must end, continue after a stop with the same metrics and
 checkpoint as without one, and agree with the CPU. Planted mistakes must be found, and the calls of
-`gpu_check` end with tiny models. A row each; what has a row in --out is not repeated.
+`gpu_check` end with tiny models. A row each; what has passed by a row in --out is not
+repeated.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from benchmarks.gpu.rehearsal.mistakes import MISTAKES
 
 # Largest relative difference from the CPU, of loss and gradient norm of each step, and of bits per
 # byte: attention and norms are computed in float32 there.
-AGREES = {"float32": 2e-5, "bfloat16": 1e-2}
+AGREES = {"float32": 1e-6, "bfloat16": 5e-3}
 # Seconds after which a combination hangs; its own watchdog reports after a minute.
 LIMIT = 240
 
@@ -143,9 +144,7 @@ def checkpoint(run: Path) -> Path:
     return last
 
 
-def rehearsed(
-    chosen: Sequence[Combination], work: Path, twins: dict[str, dict[str, Any]]
-) -> Iterator[dict[str, Any]]:
+def rehearsed(chosen: Sequence[Combination], work: Path) -> Iterator[dict[str, Any]]:
     """Rows of combinations of the same ranks; after a failure, other processes go on."""
     left = {one.name: one for one in chosen}
     world = chosen[0].world
@@ -164,6 +163,10 @@ def rehearsed(
             yield {**row, "name": one.name}
 
 
+def fine(row: dict[str, Any]) -> bool:
+    return all(row.get(key, True) for key in ("ended", "resumed", "agrees", "discovered"))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -178,7 +181,7 @@ def main() -> int:
     out: Path = options.out or work / "rows.jsonl"
     work.mkdir(parents=True, exist_ok=True)
     done = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    names = {row["name"] for row in done}
+    names = {row["name"] for row in done if fine(row)}
     if not done:
         for old in ("runs", "twins", "first", "tokenizer"):
             shutil.rmtree(work / old, ignore_errors=True)
@@ -187,7 +190,7 @@ def main() -> int:
 
     def write(row: dict[str, Any]) -> None:
         nonlocal good
-        good &= all(row.get(key, True) for key in ("ended", "resumed", "agrees", "discovered"))
+        good &= fine(row)
         emit({key: value for key, value in row.items() if key != "lines"})
         with open(out, "a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
@@ -196,13 +199,13 @@ def main() -> int:
     chosen = [one for one in chosen if one.name not in names]
     for world, group in groupby(chosen, lambda one: (one.world, one.tp)):
         together = list(group)
-        twins = {one.twin.name: {} for one in together}
+        twins = dict.fromkeys(one.twin.name for one in together)
         made = {path.parent.name for path in work.glob("twins/*/whole")}
         for result, why in ranks([n for n in twins if n not in made], world[0], work, "--cpu"):
             if result is None:
                 raise SystemExit(f"gpu-rehearsal: on the CPU: {why}")
         began = time.monotonic()
-        for row in rehearsed(together, work, twins):
+        for row in rehearsed(together, work):
             write({**row, "seconds": round(time.monotonic() - began, 1)})
             began = time.monotonic()
     for name, (_, one, said) in MISTAKES.items():

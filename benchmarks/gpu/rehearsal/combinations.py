@@ -58,6 +58,8 @@ class Combination:
             started = {"init_from": work / "runs" / "first", "train": "rows"}
         if self.offload != "resident":
             more |= {"offload": True, "offload_delay": int(self.offload[-1])}
+        if self.attention == "document":
+            more |= {"seq_length": 512}  # documents of the sample end in it
         return RunSettings(
             **started,
             langs=LANGUAGES if self.sampling != "none" else ("fi",),
