@@ -26,6 +26,7 @@ from modtok_cli.training.heldout import evaluate, evaluate_held_out
 from modtok_cli.training.initial import open_initial
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.prepare import Run, prepare, update_config
+from modtok_cli.training.profiling import profiled
 from modtok_cli.training.reporting import Reporter, texts_of
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.microbatch import Prefetcher
@@ -81,7 +82,10 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
     feed = open_stream(run, step + 1, positions)
     last: dict[str, Any] = {}
     try:
-        with run.progress.task("training", config.steps, "steps") as task:
+        with (
+            run.progress.task("training", config.steps, "steps") as task,
+            profiled(run) as end_step,
+        ):
             task.advance(step)
             if step and run.tasks.due(step) and not reporter.has_tasks(step):
                 reporter.tasks(run.tasks.evaluate(step))
@@ -101,6 +105,7 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
                 if due:
                     run.checkpointer.wait()
                     reporter.tasks(run.tasks.evaluate(now))
+                end_step()
         run.checkpointer.wait()
     finally:
         feed.close()

@@ -3,6 +3,7 @@
 config.json      options, mixture, checksums of the text, tokenizer signature, versions
 tokenizer/       a copy of the tokenizer
 metrics.jsonl    a line per step, and one per evaluation
+profile.json.gz  of --profile, see `profiling`
 checkpoints/     see `checkpoint`
 """
 

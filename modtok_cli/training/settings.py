@@ -349,6 +349,10 @@ class RunSettings(ModelSettings):
         **_steps,
         default=lambda run: min(100, values.tenth_of(run.steps)),
     )
+    profile: int | None = option(
+        "Write a torch profiler trace of N steps, profile.json.gz of the run.",
+        **_steps,
+    )
     name: str | None = option(
         "Directory below --runs. Default: named after sampling and preset.",
         metavar="NAME",

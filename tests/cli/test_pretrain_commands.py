@@ -40,7 +40,7 @@ FLAGS = words("""
     --decay-params norms,matrices --clip 0.5 --z-loss 1e-4 --init-std 0.01
     --init-projection-std 0.002 --init-embedding-std 0.03
     --valid news=more,texts/ --eval-bytes 1KB
-    --device-flops 1e12 --log-every 5 --hang-timeout 5
+    --device-flops 1e12 --log-every 5 --hang-timeout 5 --profile 3
     --eval-tasks a,b --eval-tasks-every 4 --eval-tasks-data more --eval-tasks-langs fi
     --eval-tasks-limit 9 --execution plain
 """)
@@ -104,6 +104,7 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             device_flops=1e12,
             hang_timeout=5.0,
             log_every=5,
+            profile=3,
             eval_tasks=("a", "b"),
             eval_tasks_every=4,
             eval_tasks_data=Path("more"),
