@@ -429,7 +429,7 @@ def command_line(config: Config, name: str, *, gpu: bool) -> str:
         settings = replace(settings, model=config.model)
     usual = resolve(settings, gpu=gpu, source=source)
     for option, value in config.given().items():
-        known = option in ("name", "model", "init_from")
+        known = option in ("name", "model", "init_from", "profile")
         if known or (value == getattr(usual, option) and option != "sampling"):
             continue
         chosen[option] = value

@@ -33,7 +33,9 @@ def test_a_profiled_run_is_the_same_run(settings: RunSettings) -> None:  # noqa:
     pretrain(replace(settings, steps=4, profile=2))
     assert steps_of(run) == {"ProfilerStep#2", "ProfilerStep#3"}
     assert not [path for path in run.iterdir() if "partial" in path.name]
-    assert "profile" not in json.loads((run / "config.json").read_bytes())["config"]
+    config = json.loads((run / "config.json").read_bytes())
+    assert "profile" not in config["config"]
+    assert "--profile" not in config["command"]
     pretrain(RunSettings(runs=settings.runs, steps=7, profile=9), resume=True)
     assert steps_of(run) == {"ProfilerStep#2", "ProfilerStep#3"}  # the run ended; 3 is empty
     pretrain(replace(settings, steps=4, name="plain"))
