@@ -62,8 +62,8 @@ def test_unigram_merge_refuses(here: Any, line: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--top-k", "300"], "--top-k and --on require each other"),
-        (["--on", "fi.txt", "--langs", "fi"], "--top-k and --on require each other"),
+        (["--top-k", "300"], "--on and --top-k or --coverage require each other"),
+        (["--on", "fi.txt", "--langs", "fi"], "--on and --top-k or --coverage require each other"),
         (["one", "-t", "two", "--langs", "fi"], "two tokenizers given, one and two"),
         (["none", "--top-k", "300", "--on", "fi.txt"], "none: tokenizer does not exist"),
     ],

@@ -90,7 +90,7 @@ def test_missing_slurm_or_ray_is_an_error(tmp_path: Path, monkeypatch: pytest.Mo
         UsageError, match=r"requires the package ray; pip install 'datatrove\[ray\]'"
     ):
         corpus_build([DATA / "fi.jsonl"], output=tmp_path / "other", executor="ray")
-    with pytest.raises(UsageError, match="expected local or slurm or ray, got 'dask'"):
+    with pytest.raises(UsageError, match="expected local, slurm or ray, got 'dask'"):
         corpus_build([DATA / "fi.jsonl"], output=tmp_path / "none", executor="dask")
 
 

@@ -22,7 +22,7 @@ from modtok_cli.architectures.families.llama import Llama, llama
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.base.records import from_json
-from modtok_cli.construct.journal import JournalDir, Kept
+from modtok_cli.construct.journal import JournalDir, JournalState
 from modtok_cli.construct.states import merges_to_arrays
 from modtok_cli.inference.slice.directory import SliceFacts, read_facts
 from modtok_cli.modular.encoding.external import LibraryEncoder
@@ -176,7 +176,7 @@ def test_flipped_bit_in_journal_is_detected(sound: Path, tmp_path: Path) -> None
 
     journal = JournalDir(tmp_path / "tok", {"k": 1})
     learned = ModularTokenizer.load(sound / "bpe").learned()
-    journal.write(Kept(merges_to_arrays(learned), {"rows": [1]}, {"en": b"{}"}))
+    journal.write(JournalState(merges_to_arrays(learned), {"rows": [1]}, {"en": b"{}"}))
     assert journal.read() is not None
     for name in ("journal.json", "state.safetensors", "en.json"):
         file = journal.directory / name
