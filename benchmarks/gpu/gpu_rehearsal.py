@@ -30,7 +30,7 @@ from typing import Any
 from benchmarks.common import ROOT, emit
 from benchmarks.gpu.gpu_check import CALLS
 from benchmarks.gpu.rehearsal.combinations import STEPS, Combination, combinations
-from benchmarks.gpu.rehearsal.library import environment
+from benchmarks.gpu.rehearsal.driver import environment
 from benchmarks.gpu.rehearsal.mistakes import MISTAKES
 
 # Largest relative difference from the CPU, of loss and gradient norm of each step, and of bits per

@@ -236,7 +236,7 @@ def used_mask(
         ranks[first:] = derivation(symbols, offsets - offsets[0], ids, tokenizer.merges)
     return smallest(
         np.ones(tokenizer.size, dtype=np.bool_), counts, ranks, tokenizer.merges,
-        np.where(always, 0, 2), k, coverage,
+        np.where(always, 0, 2), k, coverage, flag="--top-k",
     )  # fmt: skip
 
 

@@ -203,6 +203,8 @@ def test_a_token_stays_with_those_that_are_built_from_it(tmp_path: Path) -> None
     write_plain(tmp_path / "t.json", [(b"a", b"b"), (b"ab", b"c"), (b"c", b"d")])
     (tmp_path / "text.txt").write_text("abc abc abc cd cd", "utf-8")
     spec, on = str(tmp_path / "t.json"), [tmp_path / "text.txt"]
+    with pytest.raises(UsageError, match=r"top_k: 3 tokens are too few: 256 cannot be removed"):
+        extract(spec, top_k=3, on=on)
     kept = extract(spec, top_k=258, on=on)
     assert isinstance(kept, Subtokenizer)
     assert kept.vocabulary.tokens()[256:] == [b"ab", b"abc"]

@@ -185,7 +185,7 @@ def export(
         )
     template: str | None = None
     if isinstance(source, HfSource):
-        own, ends, template = source.library_tokenizer, source.ends(), source.chat_template
+        own, ends, template = source.own_tokenizer, source.ends(), source.chat_template
     else:
         own, ends = vocabularies.tokenizer_in, Ends.of_run(source.end_of_text(vocabularies))
     texts = _own_words(own) if probe is None else _documents(text_paths(probe), reading)

@@ -42,10 +42,10 @@ class HfSource:
         """The model's own tokenizer, with its own ids."""
         file = self.path / TOKENIZER
         tokenizer = open_bytes(read_file(file), str(file), str(file))
-        return tokenizer if isinstance(tokenizer, Subtokenizer) else self.library_tokenizer
+        return tokenizer if isinstance(tokenizer, Subtokenizer) else self.own_tokenizer
 
     @cached_property
-    def library_tokenizer(self) -> Subtokenizer:
+    def own_tokenizer(self) -> Subtokenizer:
         """The tokenizer as its file has it, also if modtok wrote it."""
         return Subtokenizer(Library(read_tokenizer_file(self.path)), name=self.path.name)
 
@@ -118,7 +118,7 @@ class HfSource:
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows of the tokens, without those that only fill the table up."""
-        size, rows = self.library_tokenizer.size, self._directory.config.get("vocab_size")
+        size, rows = self.own_tokenizer.size, self._directory.config.get("vocab_size")
         if type(rows) is not int or rows < size:
             raise ModtokError(
                 f"has {rows} rows for {size} tokens",
@@ -147,7 +147,7 @@ class HfSource:
             raise UsageError("field 'eos_token_id' is missing", where=str(self.path))
         begin = token("bos_token_id", "eos_token_id")
         pad = token("pad_token_id", "eos_token_id")
-        file = self.library_tokenizer.segmenter
+        file = self.own_tokenizer.segmenter
         assert isinstance(file, Library)
         library = LibraryEncoder(file.to_json({}), str(self.path))
         return Ends(
