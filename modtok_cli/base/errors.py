@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import IntEnum
+from os import PathLike
+
+Place = str | PathLike[str] | None
 
 # `-k/--budget`: the flags of one option, or one of them.
 _FLAGS = re.compile(r"(?<![\w./-])--?[a-z][\w-]*(/--?[a-z][\w-]*)*(?![\w./])")
@@ -39,9 +42,9 @@ class ModtokError(Exception):
     # What precedes the message on the command line.
     label = "error: "
 
-    def __init__(self, what: str, *, where: str | None = None, remedy: str | None = None) -> None:
+    def __init__(self, what: str, *, where: Place = None, remedy: str | None = None) -> None:
         self.what = what
-        self.where = where
+        self.where = None if where is None else str(where)
         self.remedy = remedy
         super().__init__(self._line())
 

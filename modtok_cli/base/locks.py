@@ -39,7 +39,7 @@ def locked(directory: Path) -> Iterator[None]:
         if busy:
             raise ModtokError(
                 "is being written by another process",
-                where=str(directory),
+                where=directory,
                 remedy="wait for it to finish, or choose another -o",
             )
         yield

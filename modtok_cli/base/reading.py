@@ -89,9 +89,9 @@ def read_object(path: Path, *, largest: int = LARGEST) -> dict[str, Any]:
     try:
         content = orjson.loads(read_file(path, largest=largest))
     except ValueError as error:
-        raise ModtokError(f"is not JSON ({error})", where=str(path)) from error
+        raise ModtokError(f"is not JSON ({error})", where=path) from error
     if not isinstance(content, dict):
-        raise ModtokError("is not a JSON object", where=str(path))
+        raise ModtokError("is not a JSON object", where=path)
     check_depth(content, str(path))
     return content
 

@@ -124,9 +124,7 @@ def read_language_model(
         check_pieces(vocabulary, model.scores, where)
     except ModtokError as error:
         raise ModtokError(
-            error.what,
-            where=where,
-            remedy="train it with --split_digits and --split_by_whitespace",
+            error.what, where=where, remedy="train it with --split_digits and --split_by_whitespace"
         ) from error
     return model, None
 

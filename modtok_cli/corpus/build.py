@@ -182,7 +182,7 @@ def corpus_build(
         layout,
     )
     if output.exists() and not output.is_dir():
-        raise UsageError("not a directory", where=str(output), remedy="choose another -o")
+        raise UsageError("not a directory", where=output, remedy="choose another -o")
     plan = make_plan(find_files(inputs, output), settings, output, force, shard_bytes)
     if is_unfinished(plan):
         progress.note(f"resuming the build in {output}")
@@ -214,7 +214,7 @@ def _checked(report: CorpusReport, settings: BuildSettings, progress: Progress) 
     if not present:
         raise ModtokError(
             "no page was kept",
-            where=str(output),
+            where=output,
             remedy=f"{REPORT} in it lists the reasons; check --langs and the thresholds",
         )
     if without := [name for name in settings.languages or () if name not in present]:
@@ -325,7 +325,7 @@ def _existing_report(plan: Plan, progress: Progress) -> CorpusReport | None:
     if key != plan.key:
         raise UsageError(
             "contains a corpus built from other inputs or settings",
-            where=str(output / REPORT),
+            where=output / REPORT,
             remedy="choose another -o, or pass --force to replace it",
         )
     progress.warn(f"{output.name} is already finished with these settings; --force rebuilds it")

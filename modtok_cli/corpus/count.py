@@ -247,7 +247,7 @@ def count_shards(
         if not force:
             raise UsageError(
                 "contains an unfinished count of other files",
-                where=str(work),
+                where=work,
                 remedy="repeat the earlier call to resume it, or pass --force to restart",
             )
         shutil.rmtree(work)

@@ -57,7 +57,7 @@ def load_hashes(path: Path) -> UInt64Array:
     """
     size = path.stat().st_size
     if size % 8:
-        raise ModtokError("damaged hash file", where=str(path), remedy="build with --force")
+        raise ModtokError("damaged hash file", where=path, remedy="build with --force")
     if not size:
         return np.zeros(0, dtype=np.uint64)
     return np.memmap(path, dtype=_TYPE, mode="r")

@@ -261,5 +261,5 @@ def _run_on_ray(
         executor.run()
         if executor.get_incomplete_ranks():
             raise ModtokError(
-                f"tasks of {stage.name} failed", where=str(logs / stage.name), remedy="see the logs"
+                f"tasks of {stage.name} failed", where=logs / stage.name, remedy="see the logs"
             )

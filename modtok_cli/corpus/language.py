@@ -75,7 +75,7 @@ def load_fasttext(path: Path) -> Any:
     try:
         return _Model(fasttext.load_model(str(path)), path)
     except (ValueError, RuntimeError, MemoryError) as error:
-        raise ModtokError(f"not a fastText model ({error})", where=str(path)) from error
+        raise ModtokError(f"not a fastText model ({error})", where=path) from error
 
 
 class _Model:
@@ -96,7 +96,7 @@ class _Model:
         except (ValueError, RuntimeError, MemoryError) as error:
             raise ModtokError(
                 f"damaged fastText model ({error})",
-                where=str(self._path),
+                where=self._path,
                 remedy="download or train it again",
             ) from error
 
@@ -119,7 +119,7 @@ class LanguageModel:
             if not NAME.fullmatch(name):
                 raise ModtokError(
                     f"invalid language label '{name[:40]}'",
-                    where=str(path or "lid.176.ftz"),
+                    where=path or "lid.176.ftz",
                     remedy="pass --lang-model with labels such as __label__fi",
                 )
         if wanted and "nb" in wanted and "nb" not in labels and "no" not in wanted:
@@ -129,7 +129,7 @@ class LanguageModel:
         if missing and labels:
             raise UsageError(
                 f"the language model does not know {', '.join(missing)}",
-                where=str(path or "lid.176.ftz"),
+                where=path or "lid.176.ftz",
                 remedy="pass --lang-model with one that does, such as GlotLID",
             )
 
@@ -217,20 +217,20 @@ def check_model(path: Path) -> None:
         ModtokError: the file does not exist, is not a fastText model, or is truncated.
     """
     if not path.is_file():
-        raise ModtokError("model does not exist", where=str(path))
+        raise ModtokError("model does not exist", where=path)
     if path.stat().st_size < _HEADER + 28:
-        raise ModtokError("not a fastText model (too short)", where=str(path))
+        raise ModtokError("not a fastText model (too short)", where=path)
     with open(path, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             end = _end(data)
         except (struct.error, ValueError, IndexError) as error:
             raise ModtokError(
-                f"incomplete fastText model ({error})", where=str(path), remedy="download it again"
+                f"incomplete fastText model ({error})", where=path, remedy="download it again"
             ) from error
         if end != len(data):
             raise ModtokError(
                 f"incomplete fastText model: {len(data):,} of {end:,} bytes",
-                where=str(path),
+                where=path,
                 remedy="download it again",
             )
 

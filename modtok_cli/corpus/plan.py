@@ -200,7 +200,7 @@ def is_unfinished(plan: Plan) -> bool:
     if not same and not plan.force:
         raise UsageError(
             "contains an unfinished build with other inputs or settings",
-            where=str(plan.work),
+            where=plan.work,
             remedy="repeat the earlier call to resume it, or pass --force to restart",
         )
     return same
@@ -259,7 +259,7 @@ def read_json(path: Path) -> Any:
         return orjson.loads(read_bounded(path))
     except (OSError, ValueError) as error:
         raise ModtokError(
-            f"cannot be read ({error})", where=str(path), remedy="build with --force"
+            f"cannot be read ({error})", where=path, remedy="build with --force"
         ) from error
 
 
@@ -270,6 +270,4 @@ def require_free(place: Path) -> None:
         UsageError: it exists.
     """
     if place.exists():
-        raise UsageError(
-            "already exists", where=str(place), remedy="choose another -o, or pass --force"
-        )
+        raise UsageError("already exists", where=place, remedy="choose another -o, or pass --force")

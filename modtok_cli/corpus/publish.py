@@ -95,7 +95,7 @@ def require_replaceable(places: Iterable[Path]) -> None:
         if place.exists() and not _is_of_build(place):
             raise UsageError(
                 "holds files that modtok did not write",
-                where=str(place),
+                where=place,
                 remedy="move it away and repeat the command, or choose another -o",
             )
 

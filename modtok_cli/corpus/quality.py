@@ -58,7 +58,7 @@ class QualityModel:
         if set(labels) != {GOOD, BAD}:
             raise ModtokError(
                 f"expected the labels good and bad, got {', '.join(sorted(labels)[:5])}",
-                where=str(path),
+                where=path,
                 remedy="train one with `modtok corpus train-quality`",
             )
 
@@ -140,7 +140,7 @@ def corpus_train_quality(
     require("modtok corpus train-quality", corpus=("fasttext", "floret"))
     output = Path(output)
     if output.exists() and not force:
-        raise UsageError("already exists", where=str(output), remedy="pass --force to overwrite it")
+        raise UsageError("already exists", where=output, remedy="pass --force to overwrite it")
     sides = [
         _examples(text_paths(good), "good", progress),
         _examples(text_paths(bad), "bad", progress),
@@ -166,7 +166,7 @@ def corpus_train_quality(
         except ModtokError as error:  # the trainer does not check that all was written
             raise ModtokError(
                 f"the trained model is incomplete ({error.what})",
-                where=str(place.parent),
+                where=place.parent,
                 remedy="free space for temporary files, or set TMPDIR",
             ) from error
         scores = [np.array([scorer.score(text) for text in side]) for side in held]

@@ -158,7 +158,7 @@ def load_report(output: Path) -> CorpusReport:
     if not isinstance(folders, list) or not all(_is_rows(content.get(name)) for name in names):
         raise ModtokError(
             "not a report of modtok corpus build",
-            where=str(output / REPORT),
+            where=output / REPORT,
             remedy="build with --force",
         )
     rows = {name: content[name] for name in names}

@@ -135,7 +135,7 @@ def _vocabularies(models: Models, texts: Sequence[Text], mode: str | None) -> di
     if missing and not vocabularies:
         raise ModtokError(
             f"no text in a language of the model, only in {', '.join(missing)}",
-            where=str(source.path),
+            where=source.path,
             remedy=f"the model has {', '.join(languages_of(source))}; or use --infer full",
         )
     for name in missing:

@@ -73,7 +73,7 @@ def compare_files(first: Path, second: Path) -> list[dict[str, Any]]:
             count = sum(len(group) for group in sets.values())
             rows.append(_row((task, MEAN), metric, mean, count, names))
     if not rows:
-        raise ModtokError("contains no scores and no translations", where=str(first))
+        raise ModtokError("contains no scores and no translations", where=first)
     return rows
 
 
@@ -123,7 +123,7 @@ def _by_set(path: Path) -> dict[Set, dict[str, Example]]:
         if row["id"] in group:
             raise ModtokError(
                 f"contains example {row['id']} of {row['task']} {row['language']} twice",
-                where=str(path),
+                where=path,
                 remedy="pass a file written by one call of modtok eval --examples",
             )
         group[row["id"]] = row
@@ -146,7 +146,7 @@ def _require_same(
             raise ModtokError(
                 f"has no example {name} of {task} {language}, unlike the other file "
                 f"({len(lacking):,} missing)",
-                where=str(place),
+                where=place,
                 remedy="evaluate both on the same data with the same --limit",
             )
         for name, row in a.items():
@@ -154,7 +154,7 @@ def _require_same(
                 if row.get(field) != b[name].get(field):
                     raise ModtokError(
                         f"{field} of example {name} of {task} {language} differs from {first}",
-                        where=str(second),
+                        where=second,
                         remedy="evaluate both on the same data",
                     )
 
@@ -165,7 +165,7 @@ def _metrics(key: Set, pairs: Sequence[tuple[Example, Example]], second: Path) -
         if list(a["scores"]) != names or set(b["scores"]) != set(names):
             raise ModtokError(
                 f"example {b['id']} of {' '.join(key)} has other metrics",
-                where=str(second),
+                where=second,
                 remedy="evaluate both with the same settings",
             )
     return drawn_metrics(key, list(zip(*pairs, strict=True)))

@@ -40,13 +40,13 @@ class Documents(SplitFiles):
         super().__init__(self.path)
         if not self.languages:
             what = "no documents" if self.path.is_dir() else "directory does not exist"
-            raise ModtokError(what, where=str(self.path), remedy=LAYOUT)
+            raise ModtokError(what, where=self.path, remedy=LAYOUT)
 
     def of(self, language: str, shots: int) -> tuple[Sequence[Example], Sequence[Example]]:
         """(few-shot examples, documents to score) of a language."""
         path = self.find(language, "test")
         if path is None:
-            raise ModtokError(f"no documents in {language}", where=str(self.path), remedy=LAYOUT)
+            raise ModtokError(f"no documents in {language}", where=self.path, remedy=LAYOUT)
         training = self.find(language, "train")
         pool = None if training is None else read_documents(training)
         tests = read_documents(path)

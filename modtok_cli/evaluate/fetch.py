@@ -78,7 +78,7 @@ def fetch(
         if place.exists() and not force and not journal.has(place):
             raise UsageError(
                 "already exists",
-                where=str(place),
+                where=place,
                 remedy="pass --force to replace it in all languages, or choose another -o",
             )
     journal.begin([place for _, place in places], progress)

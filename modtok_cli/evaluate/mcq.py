@@ -148,7 +148,7 @@ def tasks_of(names: Sequence[str] | None, data: Path | None) -> tuple[list[Suite
             suite = read_suite(own)
             if suite.task != name:
                 raise ModtokError(
-                    f"describes the task {suite.task!r}", where=str(own), remedy=f"name it {name!r}"
+                    f"describes the task {suite.task!r}", where=own, remedy=f"name it {name!r}"
                 )
             known[name] = suite
     if names is not None:
@@ -160,7 +160,7 @@ def tasks_of(names: Sequence[str] | None, data: Path | None) -> tuple[list[Suite
     if unknown:
         raise ModtokError(
             "unknown task without a description",
-            where=str(folder.path / unknown[0]),
+            where=folder.path / unknown[0],
             remedy=f"add a {TASK_FILE}, see docs/evaluation.md",
         )
     return [suite for name, suite in known.items() if name in present], []

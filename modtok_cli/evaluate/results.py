@@ -336,7 +336,7 @@ def read_examples(path: Path) -> list[dict[str, Any]]:
             )
         rows.append(row)
     if not rows:
-        raise ModtokError("contains no examples", where=str(path), remedy=_REMEDY)
+        raise ModtokError("contains no examples", where=path, remedy=_REMEDY)
     return rows
 
 

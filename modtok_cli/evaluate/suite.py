@@ -155,7 +155,7 @@ def _read(path: Path, allowed: tuple[str, ...]) -> Suite:
         return _suite(data, allowed)
     except (KeyError, TypeError, ValueError) as error:
         what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-        raise ModtokError(what, where=str(path), remedy=_REMEDY) from error
+        raise ModtokError(what, where=path, remedy=_REMEDY) from error
 
 
 def _suite(data: Any, allowed: tuple[str, ...]) -> Suite:
@@ -256,8 +256,6 @@ def _yaml(path: Path) -> Any:
     try:
         return yaml.safe_load(read_bounded(path).decode("utf-8"))
     except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
+        raise ModtokError(f"cannot read: {error.strerror}", where=path) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # "2026-13-45" is not a date
-        raise ModtokError(
-            f"invalid YAML ({' '.join(str(error).split())})", where=str(path)
-        ) from None
+        raise ModtokError(f"invalid YAML ({' '.join(str(error).split())})", where=path) from None

@@ -149,7 +149,7 @@ def _tokens(
         if is_table(file):
             raise ModtokError(
                 f"tokenizer {tokenizer.name} uses a pre-tokenizer without word counts",
-                where=str(file),
+                where=file,
                 remedy="pass the text itself instead of its word counts",
             )
         for batch in read_batches(file, reading, progress=progress):

@@ -96,7 +96,7 @@ def load_texts(
             for name, part in sorted(reader.parts.items())
         ]
         if not any(len(text.counts) for text in parts):
-            raise ModtokError("contains no text", where=str(source))
+            raise ModtokError("contains no text", where=source)
         texts += parts
     return texts
 
@@ -201,9 +201,9 @@ class _Reader:
         if self.keep:
             raise ModtokError(
                 "is a table of word counts; a tokenizer with another pre-tokenizer needs the text",
-                where=str(path),
+                where=path,
             )
         if name is None:
-            raise ModtokError("unknown language", where=str(path), remedy="pass it with --lang")
+            raise ModtokError("unknown language", where=path, remedy="pass it with --lang")
         table = count_corpus([path], reading=self.reading, progress=self.progress)
         self.part(name).tables.append(table)

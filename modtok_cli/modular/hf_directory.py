@@ -65,7 +65,7 @@ def write_hf_directory(
     """
     if directory.exists() and not force:
         raise UsageError(
-            "already exists", where=str(directory), remedy="choose another --hf or pass --force"
+            "already exists", where=directory, remedy="choose another --hf or pass --force"
         )
     refuse_others(directory, FILES.__contains__)
     document = orjson.loads(tokenizer_json)

@@ -57,7 +57,7 @@ def report(
     workspace, output = Path(workspace), Path(output)
     if output.exists() and not force:
         raise UsageError(
-            "already exists", where=str(output), remedy="choose another -o, or pass --force"
+            "already exists", where=output, remedy="choose another -o, or pass --force"
         )
     contents = collect(workspace, progress)
     styles = _styles(contents.results)

@@ -86,7 +86,7 @@ class StudyFile:
         if head.get("signature") != self.signature:
             raise UsageError(
                 "already exists with other settings or texts",
-                where=str(self.output),
+                where=self.output,
                 remedy="choose another -o, or pass --force to replace it",
             )
         progress.warn(f"{self.output} is already finished; --force repeats it")
@@ -180,7 +180,7 @@ def read_study(path: Path) -> tuple[Row, list[Row]]:
         if not all(isinstance(row, dict) for row in rows):
             raise ValueError("a line is not a JSON object")
     except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
+        raise ModtokError(f"cannot read: {error.strerror}", where=path) from error
     except ValueError as error:
-        raise ModtokError(f"not a study: {error}", where=str(path)) from error
+        raise ModtokError(f"not a study: {error}", where=path) from error
     return head, rows

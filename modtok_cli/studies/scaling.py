@@ -129,7 +129,7 @@ def read_families(
     if not families:
         raise ModtokError(
             f"no family has {LEAST} of the languages",
-            where=str(path),
+            where=path,
             remedy="add lines such as tr<tab>Turkic for the languages in --data",
         )
     without = len(languages) - sum(map(len, families.values()))

@@ -46,18 +46,18 @@ def read_recipe(path: Path) -> dict[str, Any]:
     """
     try:
         if path.stat().st_size > _LARGEST:
-            raise UsageError("is too large for a recipe", where=str(path))
+            raise UsageError("is too large for a recipe", where=path)
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"cannot read: {error.strerror}", where=str(path)) from error
+        raise UsageError(f"cannot read: {error.strerror}", where=path) from error
     except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
-        raise UsageError(f"is not TOML ({error})", where=str(path)) from error
+        raise UsageError(f"is not TOML ({error})", where=path) from error
     known = sections()
     options: dict[str, Any] = {}
     for section, table in content.items():
         if section not in known or not isinstance(table, Mapping):
             remedy = f"use the sections {', '.join(known)}"
-            raise UsageError(f"unknown section [{section}]", where=str(path), remedy=remedy)
+            raise UsageError(f"unknown section [{section}]", where=path, remedy=remedy)
         for key, value in table.items():
             name = key.replace("-", "_")
             where = f"{path}: [{section}] {key}"

@@ -97,15 +97,13 @@ class RunDirectory:
                     raise ValueError(f"field 'ranks.{field}' is {count!r}")
         except FileNotFoundError as error:
             raise UsageError(
-                "no such run", where=str(self.path), remedy="leave out --resume to start it"
+                "no such run", where=self.path, remedy="leave out --resume to start it"
             ) from error
         except (OSError, ValueError) as error:
-            raise ModtokError(
-                f"cannot be read ({error})", where=str(file), remedy=_RESTORE
-            ) from error
+            raise ModtokError(f"cannot be read ({error})", where=file, remedy=_RESTORE) from error
         except (KeyError, TypeError) as error:
             raise ModtokError(
-                f"is not the configuration of a run ({error})", where=str(file), remedy=_RESTORE
+                f"is not the configuration of a run ({error})", where=file, remedy=_RESTORE
             ) from error
         return config
 
@@ -118,7 +116,7 @@ class RunDirectory:
                     raise TypeError
         except (AttributeError, KeyError, TypeError) as error:
             raise ModtokError(
-                "field 'places' is not pairs of paths", where=str(self.path), remedy=_RESTORE
+                "field 'places' is not pairs of paths", where=self.path, remedy=_RESTORE
             ) from error
         return by_name
 
@@ -140,7 +138,7 @@ class RunDirectory:
             os.close(held)
             raise ModtokError(
                 "another process writes to this run",
-                where=str(self.path),
+                where=self.path,
                 remedy="wait for it, or start another run with --name",
             ) from error
         except OSError:  # a file system without locks
@@ -203,7 +201,7 @@ class RunDirectory:
         except OSError as error:
             raise ModtokError(
                 f"cannot write: {error.strerror}",
-                where=str(self.metrics),
+                where=self.metrics,
                 remedy="free space, then continue with --resume",
             ) from error
 
@@ -254,7 +252,7 @@ def find_tokenizer(
     seen = f" ({'; '.join(dict.fromkeys(others))})" if others else ""
     raise UsageError(
         f"was trained with tokenizer {signature}, which was not found{seen}",
-        where=str(run),
+        where=run,
         remedy=remedy,
     )
 

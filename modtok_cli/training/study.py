@@ -130,7 +130,7 @@ def train_or_resume(
     if differing:
         raise UsageError(
             f"was trained with other settings ({', '.join(differing)})",
-            where=str(file),
+            where=file,
             remedy="--force trains it again, --runs puts the study elsewhere",
         )
     if newest is None or newest[1]["step"] < then.steps:

@@ -140,7 +140,7 @@ def _prepare(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ModtokError(f"cannot write: {error.strerror}", where=str(folder)) from error
+        raise ModtokError(f"cannot write: {error.strerror}", where=folder) from error
 
 
 def _write(output: Path, rows: Sequence[Row]) -> None:

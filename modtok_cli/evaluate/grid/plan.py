@@ -236,7 +236,7 @@ def _questions(
     own, external = mcq.tasks_of(task.tasks, data)
     folder = None if data is None else Folder(data)
     if folder is not None and not own and not external:
-        raise ModtokError("no questions", where=str(folder.path), remedy=mcq.LAYOUT)
+        raise ModtokError("no questions", where=folder.path, remedy=mcq.LAYOUT)
     for suite in own:
         for language in languages:
             here = folder is not None and folder.has(suite.task, language)
@@ -279,7 +279,7 @@ def _state(path: Path) -> tuple[int, int]:
     try:
         state = path.stat()
     except OSError as error:
-        raise ModtokError(f"cannot be read: {error.strerror}", where=str(path)) from error
+        raise ModtokError(f"cannot be read: {error.strerror}", where=path) from error
     return state.st_size, state.st_mtime_ns
 
 

@@ -69,7 +69,7 @@ def check_slice(
 
 
 def _failed(where: Path, what: str) -> ModtokError:
-    return ModtokError(f"cannot be sliced: {what}; the output was removed", where=str(where))
+    return ModtokError(f"cannot be sliced: {what}; the output was removed", where=where)
 
 
 def _outputs(path: Path, ids: Int32Array) -> tuple[dict[str, Any], set[str] | None, str]:

@@ -131,7 +131,7 @@ def hidden_states(model: CausalLM, documents: Iterable[str]) -> torch.Tensor:
     finally:
         hook.remove()
     if not states:
-        raise ModtokError("the text to fit to has no documents", where=str(model.path))
+        raise ModtokError("the text to fit to has no documents", where=model.path)
     return torch.cat(states)
 
 

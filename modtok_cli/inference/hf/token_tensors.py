@@ -86,7 +86,7 @@ def _not_opened(path: Path, error: Exception) -> ModtokError:
     reason = " ".join(str(error).split())[:300]
     return ModtokError(
         f"transformers does not open it ({reason})",
-        where=str(path),
+        where=path,
         remedy="update transformers, or save the model with it",
     )
 
@@ -197,6 +197,4 @@ class TokenTensors:
                 raise self._refused(name, after, f"would be {sorted(expected, key=str)[0]}")
 
     def _refused(self, name: str, shape: Shape, what: str) -> ModtokError:
-        return ModtokError(
-            f"cannot be sliced: tensor '{name}' {shape} {what}", where=str(self.path)
-        )
+        return ModtokError(f"cannot be sliced: tensor '{name}' {shape} {what}", where=self.path)

@@ -108,7 +108,7 @@ class Generator:
         else:
             raise UsageError(
                 "has one vocabulary, there is nothing to choose",
-                where=str(self.path),
+                where=self.path,
                 remedy="leave --langs out, or give the run",
             )
         return routing_references(home, source.languages, self.references)

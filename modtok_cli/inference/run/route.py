@@ -73,7 +73,7 @@ def routing_references(
     if not chosen:
         raise ModtokError(
             "has no reference for a language of the model",
-            where=str(references.directory),
+            where=references.directory,
             remedy="choose the language with --langs",
         )
     return chosen

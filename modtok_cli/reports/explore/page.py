@@ -67,7 +67,7 @@ def explore(
     specs: list[Any] = list(tokenizers) if is_list else [tokenizers]  # type: ignore[arg-type]
     if output.exists() and not force:
         raise UsageError(
-            "already exists", where=str(output), remedy="choose another -o, or pass --force"
+            "already exists", where=output, remedy="choose another -o, or pass --force"
         )
     packed, names, modular = [], [], []
     with progress.task("packing", total=len(specs), unit="tokenizers") as task:
@@ -116,7 +116,7 @@ def _core() -> bytes:
     except FileNotFoundError:
         raise ModtokError(
             "the native core was not compiled for the page",
-            where=str(path),
+            where=path,
             remedy=f"pip install ziglang, then: python {path.with_name('backend.py')}",
         ) from None
 

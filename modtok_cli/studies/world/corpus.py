@@ -156,7 +156,7 @@ def write_world(output: Path, settings: WorldSettings, progress: Progress = SILE
     )
     if output.exists():
         if not _is_there(output, settings, described):
-            raise UsageError("already exists", where=str(output), remedy="choose another directory")
+            raise UsageError("already exists", where=output, remedy="choose another directory")
         progress.warn(f"{output} is already finished with these settings")
         return world
     tests = _parallel(world, settings)

@@ -243,9 +243,7 @@ def _prepare(place: Path, seed: int, settings: WorldStudySettings, progress: Pro
 
 
 def _other(place: Path) -> UsageError:
-    return UsageError(
-        "was made with other settings", where=str(place), remedy="choose another --output"
-    )
+    return UsageError("was made with other settings", where=place, remedy="choose another --output")
 
 
 def _grid(place: Path, settings: WorldStudySettings) -> Grid:

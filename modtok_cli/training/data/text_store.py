@@ -203,7 +203,7 @@ class _Wanted:
         if not texts:
             raise ModtokError(
                 f"language '{language}' has word counts only, no text",
-                where=str(files[0]),
+                where=files[0],
                 remedy="add its text, or exclude the language with --langs",
             )
         stamps = [
@@ -272,7 +272,7 @@ class _Wanted:
                 f"cannot unpack text: {error.strerror}"
                 if was_there
                 else "another process could not unpack the text",
-                where=str(self.final.parent) if was_there else str(self.texts[0].parent),
+                where=self.final.parent if was_there else str(self.texts[0].parent),
                 remedy="free space" if was_there else "its message says why",
             ) from error
 
