@@ -1,7 +1,5 @@
 """Locks on directories, held until the end of a block or of the process."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator

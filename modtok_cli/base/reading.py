@@ -1,7 +1,5 @@
 """Read a whole file whose size is checked first: devices and huge files are errors."""
 
-from __future__ import annotations
-
 import errno
 import mmap
 import os

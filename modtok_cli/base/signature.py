@@ -3,8 +3,6 @@
 As in sacreBLEU: `key:value` pairs joined by `|`, short enough to quote.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 

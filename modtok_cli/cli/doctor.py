@@ -4,8 +4,6 @@ Optional packages are not imported, since a broken one could fail: versions come
 metadata.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

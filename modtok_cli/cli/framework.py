@@ -1,7 +1,5 @@
 """typer's commands with options as `base.option` declares them, and help within 80 columns."""
 
-from __future__ import annotations
-
 import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

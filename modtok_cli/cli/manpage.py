@@ -4,8 +4,6 @@ One page per command, and modtok(1). The text is that of --help; a test checks t
 are up to date. Pages have a version and no date.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

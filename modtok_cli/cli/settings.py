@@ -17,8 +17,6 @@ choose outputs outside of the workspace, or set an option that can run code. Tho
 the command line (see `COMMAND_LINE_ONLY`).
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat

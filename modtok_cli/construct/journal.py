@@ -5,8 +5,6 @@ complete. It is written when a kill would lose more than the learner's `journal_
 work, so that a build of seconds writes nothing.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field

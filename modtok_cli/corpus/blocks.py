@@ -5,8 +5,6 @@ identification and quality scoring. Each block passes on what it keeps and count
 reason and language. The counts are datatrove statistics, named by `report.label`.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator

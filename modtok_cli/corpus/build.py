@@ -1,7 +1,5 @@
 """`modtok corpus build`: from crawls to a directory per language and a report."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

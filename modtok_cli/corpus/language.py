@@ -1,7 +1,5 @@
 """Identify the language of a page and of its paragraphs with a fastText model."""
 
-from __future__ import annotations
-
 import mmap
 import re
 import struct

@@ -5,8 +5,6 @@ order, as far as a build knows their values: `dump` and `top_langs` are left out
 that of FineWeb2-HQ.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

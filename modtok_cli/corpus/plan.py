@@ -4,8 +4,6 @@ The plan depends on file names and sizes only and is saved before any work start
 therefore run anywhere, be repeated, and be run by a later process with the same result.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace

@@ -3,8 +3,6 @@
 A build replaces only directories that hold nothing but what a build wrote.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable
 from dataclasses import asdict

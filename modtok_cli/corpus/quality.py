@@ -5,8 +5,6 @@ floret (fastText's code under a name that does not collide with the prediction p
 in fastText's format.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

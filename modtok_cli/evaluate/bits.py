@@ -7,8 +7,6 @@ token once. The model reads a text as it predicts it, by `tokenizer_out`: withou
 `full-lang` equals `lang`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log

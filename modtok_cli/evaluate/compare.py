@@ -5,8 +5,6 @@ interval is that of the difference; p is the fraction of resamples whose differe
 the observed difference as the observed difference is from zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -12,8 +12,6 @@ of the context. This fails if a token spans the boundary, and supports one token
   vocabulary. A context that is too long is truncated on the left; `truncated` counts these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

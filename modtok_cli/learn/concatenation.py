@@ -5,8 +5,6 @@ merges in order. Early merges of one language then prevent tokens of another fro
 formed, which is why sequential training exists.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 

@@ -7,8 +7,6 @@ scripts with a character per syllable or word, 0.6 is an assumption. Other kinds
 a quarter less, so `excess` is an estimate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

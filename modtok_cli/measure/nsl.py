@@ -4,8 +4,6 @@ NSL (normalized sequence length) of a tokenizer on a text in language l is its n
 divided by that of the reference tokenizer trained on l alone (equation 1 of the paper).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

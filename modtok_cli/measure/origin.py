@@ -5,8 +5,6 @@ does not have. They are classified by the languages they belong to (the paper's 
 inserted tokens).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

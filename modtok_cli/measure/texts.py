@@ -4,8 +4,6 @@ The language of a document is, in this order: the one that the caller passes, it
 one in its file name, or else the workspace language whose reference needs the fewest bits for it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field

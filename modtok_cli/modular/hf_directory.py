@@ -1,7 +1,5 @@
 """A directory that `AutoTokenizer.from_pretrained` opens, with EOS, padding and chat template."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

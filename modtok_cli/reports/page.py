@@ -1,7 +1,5 @@
 """The report as one HTML page with embedded style and plots, loading nothing else."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

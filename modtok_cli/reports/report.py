@@ -1,7 +1,5 @@
 """`modtok report`: tables and plots of a workspace on one HTML page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial

@@ -9,8 +9,6 @@ so that relative to a reference
 Attention over the context and hardware efficiency are ignored; `modtok latency` measures.
 """
 
-from __future__ import annotations
-
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import PAPER, SIZES
 from modtok_cli.base.errors import ModtokError

@@ -5,8 +5,6 @@ closing line. When all units are done the output is written with rows in unit or
 interrupted and resumed study writes the same bytes.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ copy of the tokenizer, and the text is found relative to the directory, at its o
 where `--data` says.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Mapping

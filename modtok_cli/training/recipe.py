@@ -11,8 +11,6 @@ Every key is an option of `settings.RunSettings`, in the section that its declar
 The recipes in the package are presets: `--model 0.5b` is `recipes/0.5b.toml`.
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Mapping

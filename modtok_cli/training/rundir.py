@@ -7,8 +7,6 @@ profile.json.gz  of --profile, see `profiling`
 checkpoints/     see `checkpoint`
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -4,8 +4,6 @@ The same model is trained under each sampling regime and evaluated under each in
 vocabulary: bits per byte of each language, and the language of generated text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`modtok origin`: languages that the tokens of a text belong to."""
 
-from __future__ import annotations
-
 from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import emit_plot

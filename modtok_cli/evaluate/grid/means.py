@@ -5,8 +5,6 @@ tested over seeds. One run has a bootstrap interval over examples, and differenc
 by paired bootstrap as by `modtok eval compare`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations

@@ -1,7 +1,5 @@
 """The cells of a grid: every run, task, language or pair, and mode that fit together."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -4,8 +4,6 @@ A measure is what is averaged: "mcq" (the accuracy of a task under its normaliza
 "mt chrF++", "mt in language", "sum rougeL", …, "bpb".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -13,8 +13,6 @@ pairs = ["all"]
 infer = ["lang", "full", "src|tgt"]
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace

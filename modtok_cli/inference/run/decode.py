@@ -5,8 +5,6 @@ a character, and never the beginning of a possible stop string. Prompts that end
 are begun earlier, see `model.Healing`.
 """
 
-from __future__ import annotations
-
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ applies the applicable merge of lowest rank; this merge is kept, and it is of lo
 the kept ones too.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """A `tokenizer.json` of any origin on flat arrays: ids, bytes, merges and their derivations."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Mapping, Sequence
 from functools import cached_property

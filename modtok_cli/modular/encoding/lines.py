@@ -1,7 +1,5 @@
 """Texts to lines of JSON with ids or tokens, and lines of ids to texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page of `modtok explore`: tokenizers in a compact form, and the program that runs them."""
 
-from __future__ import annotations
-
 import base64
 import os
 import zlib

@@ -1,7 +1,5 @@
 """Rows of `modtok eval mcq`, `mt`, `sum` and `bpb`, and of `modtok generate`."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Rows of `modtok check`, `nsl`, `fairness` and `origin`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from modtok_cli.measure.check import SOME_UNKNOWN

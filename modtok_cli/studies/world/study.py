@@ -9,8 +9,6 @@ OUTPUT/seed-N/scores/     a grid, see `evaluate.grid`
 What is complete is not repeated, so that an interrupted study goes on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -5,8 +5,6 @@ batches of about half a megabyte, and only the columns in use. Texts of a batch 
 dictionary, so a text that a file stores once and names a million times takes memory once.
 """
 
-from __future__ import annotations
-
 import struct
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence

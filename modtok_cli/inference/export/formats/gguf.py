@@ -3,8 +3,6 @@
 llama.cpp splits text in its own ways (see `gguf_tokenizer`) and has one vocabulary per model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
