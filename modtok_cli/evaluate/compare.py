@@ -92,14 +92,12 @@ def _row(key: Set, metric: str, both: Drawn, count: int, names: str) -> dict[str
         "n": count,
         "signature": signature(
             "compare",
-            [
-                ("task", key[0]),
-                ("lang", key[1]),
-                ("metric", metric),
-                ("examples", names),
-                ("bootstrap", RESAMPLES),
-                ("seed", SEED),
-            ],
+            task=key[0],
+            lang=key[1],
+            metric=metric,
+            examples=names,
+            bootstrap=RESAMPLES,
+            seed=SEED,
         ),
     }
 

@@ -379,7 +379,7 @@ def _mean(parts: Sequence[Result]) -> list[Result]:
             shots=max(part.shots for part in parts),
             normalization="per task",
             infer=parts[0].infer,
-            signature=signature(MEAN, [("tasks", tasks), ("of", sign)]),
+            signature=signature(MEAN, tasks=tasks, of=sign),
             checkpoint=parts[0].checkpoint,
             facts={"chance": sum(part.facts["chance"] for part in parts) / len(parts)},
         )

@@ -287,12 +287,10 @@ def _row(mine: _Measured, english: _Measured | None) -> dict[str, Any]:
     row["hint"] = hint([row])
     row["signature"] = signature(
         "check",
-        [
-            ("tok", mine.candidate.tokenizer.signature),
-            ("lang", text.language),
-            ("text", text.counts.fingerprint()),
-            *([("en", english.text.counts.fingerprint())] if english else []),
-        ],
+        tok=mine.candidate.tokenizer.signature,
+        lang=text.language,
+        text=text.counts.fingerprint(),
+        **({"en": english.text.counts.fingerprint()} if english else {}),
     )
     return row
 

@@ -111,13 +111,11 @@ def _row(candidate: Candidate, basis: Basis, segmented: Morphemes | None) -> dic
         **_boundaries(candidate.tokenizer, text.language, segmented),
         "signature": signature(
             "nsl",
-            [
-                ("tok", candidate.tokenizer.signature),
-                ("ref", basis.reference_signature),
-                ("lang", text.language),
-                ("text", text.counts.fingerprint()),
-                *([("morph", segmented.fingerprint(text.language))] if segmented else []),
-            ],
+            tok=candidate.tokenizer.signature,
+            ref=basis.reference_signature,
+            lang=text.language,
+            text=text.counts.fingerprint(),
+            **({"morph": segmented.fingerprint(text.language)} if segmented else {}),
         ),
     }
 

@@ -124,12 +124,10 @@ def origin(
                     "measured_on": used.basis,
                     "signature": signature(
                         "origin",
-                        [
-                            ("tok", subset.signature),
-                            ("of", modular.signature),
-                            ("lang", text.language),
-                            ("text", text.counts.fingerprint()),
-                        ],
+                        tok=subset.signature,
+                        of=modular.signature,
+                        lang=text.language,
+                        text=text.counts.fingerprint(),
                     ),
                 }
             )

@@ -86,7 +86,7 @@ def study_cost(
                     "step": step,
                     "cost": row["nsl"] * step,
                     "signature": signature(
-                        "cost", [("scale", scale), ("nsl", row["signature"].replace("|", "/"))]
+                        "cost", scale=scale, nsl=row["signature"].replace("|", "/")
                     ),
                 }
             )

@@ -36,7 +36,7 @@ class StudyFile:
         self.partial = self.output.with_name(f".{self.output.name}.resume")
         settings = orjson.loads(orjson.dumps(settings))
         key = digest(orjson.dumps(settings, option=orjson.OPT_SORT_KEYS))
-        self.signature = signature(f"study-{study}", [("key", key)])
+        self.signature = signature(f"study-{study}", key=key)
         self.header: Row = {
             "study": study,
             "settings": settings,

@@ -70,9 +70,9 @@ def summarize(result: GridResult, output: Path, progress: Progress = SILENT) -> 
     for name, rows in ((MEANS, summary.means), (TESTS, summary.tests)):
         for row in rows:
             row["grid"] = grid
-            fields = [(key, row[key]) for key in ("measure", "by", "grid")]
-            fields += [("bootstrap", RESAMPLES), ("seed", SEED)]
-            row["signature"] = signature(f"grid-{name.partition('.')[0]}", fields)
+            fields = {key: row[key] for key in ("measure", "by", "grid")}
+            kind = f"grid-{name.partition('.')[0]}"
+            row["signature"] = signature(kind, **fields, bootstrap=RESAMPLES, seed=SEED)
         write_bytes(output / name, b"".join(map(_line, rows)))
     return summary
 

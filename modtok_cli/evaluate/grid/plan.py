@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -33,6 +33,9 @@ from modtok_cli.text.workspace import files_in
 
 _FORMAT = 1
 _OWN = Path("tasks")
+_SETTINGS: dict[type[Tasks], type[Any]] = {
+    Mcq: mcq.McqSettings, Mt: TranslationSettings, Sum: GenerationSettings, Bpb: BitsSettings
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -139,16 +142,10 @@ def _kind(task: Tasks) -> str:
 
 def _settings(task: Tasks, item: _Item, mode: str | None) -> Any:
     """The settings that the function of the task takes."""
-    common: dict[str, Any] = {"infer": mode, "limit": task.limit, "batch_size": task.batch_size}
-    if isinstance(task, Mcq):
-        return mcq.McqSettings(**common, tasks=(item.task,), shots=task.shots)
-    if isinstance(task, Bpb):
-        return BitsSettings(**common)
-    assert isinstance(task, Mt | Sum)
-    writing = {**common, "shots": task.shots, "max_tokens": task.max_tokens}
-    if isinstance(task, Mt):
-        return TranslationSettings(**writing, lowercase=task.lowercase)
-    return GenerationSettings(**writing)
+    kind = _SETTINGS[type(task)]
+    values = {each.name: getattr(task, each.name, None) for each in fields(kind)}
+    own = {"allow_code": False, "tasks": (item.task,)} if isinstance(task, Mcq) else {}
+    return kind(**{**values, "infer": mode, **own})
 
 
 def _modes(task: Tasks, grid: Grid, run: OpenRun, item: _Item) -> Iterator[tuple[str | None, int]]:
