@@ -138,7 +138,6 @@ class JournalDir:
 
 
 def _digest(head: Mapping[str, Any], state: bytes, references: Mapping[str, bytes]) -> str:
-    """SHA-256 of the whole content."""
     body = {name: value for name, value in head.items() if name != "sha256"}
     parts = [orjson.dumps(body, option=orjson.OPT_SORT_KEYS), state]
     return digest(*parts, *(references[name] for name in sorted(references)), length=64)

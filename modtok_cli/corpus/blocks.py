@@ -95,7 +95,6 @@ class FileStep(Step):
         yield from ()
 
     def _do(self, rank: int, world_size: int) -> None:
-        """Read and write the files of a task."""
         raise NotImplementedError
 
 

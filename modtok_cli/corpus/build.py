@@ -275,7 +275,6 @@ def _absolute(path: FilePath | None) -> str | None:
 
 
 def _require_places(output: Path, languages: Sequence[str], layout: str, force: bool) -> None:
-    """Check before the work that the directories of the languages may be written."""
     from modtok_cli.corpus.publish import require_replaceable
 
     for language in languages:
@@ -300,7 +299,6 @@ def _near(near: Near) -> Near | None:
 
 
 def _check_models(settings: BuildSettings) -> None:
-    """Open the models before the tasks do."""
     from modtok_cli.corpus.language import LanguageModel
     from modtok_cli.corpus.quality import QualityModel
 
@@ -332,7 +330,6 @@ def _existing_report(plan: Plan, progress: Progress) -> CorpusReport | None:
 
 @contextmanager
 def _progress(plan: Plan, progress: Progress) -> Iterator[None]:
-    """Show how much is read, from the heartbeat files of the tasks."""
     stop = threading.Event()
     sizes = plan.sizes()
 

@@ -181,7 +181,6 @@ class LanguageModel:
 
 
 def _size(text: str) -> int:
-    """Length in UTF-8 bytes."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 

@@ -213,7 +213,6 @@ class FineWebWriters(Writers):
             self._flush()
 
     def _flush(self) -> None:
-        """Write a row group to each file that has rows."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -183,7 +183,6 @@ def corpus_train_quality(
 
 
 def _examples(paths: Sequence[Path | str], side: str, progress: Progress) -> dict[int, str]:
-    """Examples by their hash, in file order."""
     examples: dict[int, str] = {}
     with progress.task(f"reading {side}", None, "documents") as task:
         for path in paths:

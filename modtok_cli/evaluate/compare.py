@@ -187,7 +187,6 @@ def drawn_metrics(key: Set, systems: Sequence[Sequence[Example]]) -> dict[str, D
 
 
 def _corpus_metrics(target: str, systems: Sequence[Sequence[Example]]) -> dict[str, Drawn]:
-    """BLEU and chrF++ of translations."""
     references = [str(row["reference"]) for row in systems[0]]
     metrics = {}
     for metric in corpus_metrics(target, lowercase=bool(systems[0][0].get("lowercase"))):

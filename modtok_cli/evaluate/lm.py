@@ -150,7 +150,6 @@ class ModtokLM(LM):
         return outputs
 
     def _generate(self, part: tuple[SamplingOptions, list[int], list[list[int]]]) -> list[str]:
-        """Texts after a batch of prompts."""
         options, indices, prompts = part
         self.model.check_batch(len(indices), len(prompts[0]) + options.max_tokens)
         return [made.text for made in generate(self.model, prompts, options, indices=indices)]

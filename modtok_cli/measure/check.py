@@ -191,8 +191,6 @@ def _identify(
 
 @dataclass(frozen=True)
 class _Measured:
-    """What was measured of one tokenizer on one text."""
-
     candidate: Candidate
     text: Text
     tokens: int

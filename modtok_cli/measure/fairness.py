@@ -177,7 +177,6 @@ class _Measured:
 def _measure(
     candidates: Sequence[Candidate], texts: Mapping[str, Text], progress: Progress
 ) -> dict[str, _Measured]:
-    """Language -> usage of the tokenizer for its text."""
     measured: dict[str, _Measured] = {}
     for language, text in texts.items():
         for candidate in candidates:

@@ -100,8 +100,6 @@ def load_texts(
 
 
 class _Part:
-    """Everything read of one language."""
-
     def __init__(self, pretokenizers: Iterable[PreTokenizer]) -> None:
         self.counters = {each: WordCounter(each) for each in pretokenizers}
         self.tables: list[WordCounts] = []
@@ -118,8 +116,6 @@ class _Part:
 
 @dataclass
 class _Reader:
-    """Reads the files of a source and splits them by language."""
-
     pretokenizers: Iterable[PreTokenizer]
     language: str | None
     references: References | None

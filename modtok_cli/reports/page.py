@@ -170,7 +170,6 @@ def _figure(chart: Chart) -> str:
 
 
 def _collapsed(table: Table) -> str:
-    """A table that opens by its caption."""
     name = escape(table.caption)
     return f"<details><summary>Table: {name}</summary>\n{_table(table)}\n</details>"
 

@@ -119,7 +119,6 @@ def _contents(contents: Contents, workspace: Path) -> str:
 
 
 def _styles(results: Sequence[Result]) -> dict[str, int]:
-    """One color for a tokenizer, by the names that it has in charts."""
     names: dict[str, int] = {}
     for result in results:
         listed = [str(row["tokenizer"]) for row in result.rows if "tokenizer" in row]

@@ -205,7 +205,6 @@ def _written_in(
 
 
 def _prompts(run: Run, language: str, subtokenizer: Subtokenizer, samples: int) -> list[Int32Array]:
-    """An end of text and the first tokens of held-out lines, all equally long."""
     texts = _held_out(run, language, 1 << 18)
     lines = [line for text in texts for line in text.split(b"\n") if len(line) > 100]
     end = np.array([run.subtokenizers.end_in(subtokenizer)], dtype=np.int32)

@@ -91,7 +91,6 @@ def _read(path: Path, grid: str) -> list[Row] | None:
 
 
 def _groups(scores: Sequence[Score]) -> dict[str, dict[Group, list[Score]]]:
-    """The scores of every measure, system and mode."""
     groups: dict[str, dict[Group, list[Score]]] = {}
     for score in scores:
         group = groups.setdefault(score.measure, {})

@@ -26,7 +26,6 @@ from modtok_cli.evaluate.models import vocabulary_of
 from modtok_cli.evaluate.parallel import find_parallel
 from modtok_cli.evaluate.questions import Folder
 from modtok_cli.evaluate.results import BPB, MT, SUM
-from modtok_cli.evaluate.suite import Suite
 from modtok_cli.text.languages import label_of_path, normalize, the_one
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import files_in
@@ -103,7 +102,6 @@ def plan_grid(grid: Grid, progress: Progress = SILENT) -> Plan:
 
 
 def _planned(task: Tasks, run: OpenRun, item: _Item, mode: str | None, size: int) -> Planned:
-    """The cell of a mode."""
     settings = _settings(task, item, mode)
     vocabulary = ""
     if item.own:
@@ -141,7 +139,6 @@ def _kind(task: Tasks) -> str:
 
 
 def _settings(task: Tasks, item: _Item, mode: str | None) -> Any:
-    """The settings that the function of the task takes."""
     kind = _SETTINGS[type(task)]
     values = {each.name: getattr(task, each.name, None) for each in fields(kind)}
     own = {"allow_code": False, "tasks": (item.task,)} if isinstance(task, Mcq) else {}
@@ -238,7 +235,8 @@ def _questions(
             there = folder is None and suite.source(language) is not None
             if here or there:
                 files = [] if folder is None else folder.files(suite.task, language)
-                depends = {**_data(files), "suite": _suite(suite), "hub": folder is None}
+                of_suite = [suite.prompt, suite.shots, suite.normalization]
+                depends = {**_data(files), "suite": of_suite, "hub": folder is None}
                 yield _Item(suite.task, language, (language,), depends, data)
             elif task.tasks is not None or folder is not None:
                 why = "no questions" + ("" if folder is None else f" in {folder.path / suite.task}")
@@ -248,10 +246,6 @@ def _questions(
         for language in languages:
             depends = {**_data(files), "external": True}
             yield _Item(name, language, (language,), depends, data, task.include)
-
-
-def _suite(suite: Suite) -> list[Any]:
-    return [suite.prompt, suite.shots, suite.normalization]
 
 
 def _texts(task: Bpb, languages: Sequence[str]) -> Iterator[_Item]:

@@ -37,8 +37,6 @@ class Generated:
 
 
 class _Sequence:
-    """A prompt and its continuation."""
-
     def __init__(self, model: SlicedModel, prompt: Sequence[int], options: SamplingOptions) -> None:
         self._model, self._options = model, options
         self.prompt, self.begun = prompt, b""  # text that the first tokens have to spell again

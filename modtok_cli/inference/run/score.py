@@ -105,7 +105,6 @@ def score(
 
 
 def _contexts(model: SlicedModel, requests: Sequence[Request]) -> list[_Context]:
-    """The distinct contexts with their distinct continuations."""
     by_context: dict[tuple[tuple[int, ...], bool], _Context] = {}
     for index, (context, continuation) in enumerate(requests):
         if not context:

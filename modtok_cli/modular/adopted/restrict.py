@@ -166,7 +166,6 @@ def _restrict_unigram(model: dict[str, Any], new_of: IdMap) -> None:
 
 
 def _renumbered(part: Any, new_of: IdMap) -> Any:
-    """A post-processor with new ids."""
     part = deepcopy(part)
     for holder, key in _id_places(part):
         holder[key] = new_of[holder[key]]

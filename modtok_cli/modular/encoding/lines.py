@@ -260,7 +260,6 @@ def parse_ids(line: bytes) -> list[int]:
 
 
 def _local(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
-    """Ids of a subset for those of the full vocabulary."""
     if not isinstance(tokenizer, Subtokenizer):
         raise UsageError("--global-ids requires a subset of a modular tokenizer")
     table = tokenizer.local_of_global

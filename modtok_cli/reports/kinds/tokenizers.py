@@ -35,7 +35,6 @@ def _check_charts(rows: Sequence[Row]) -> list[Chart]:
 
 
 def _check_tables(rows: Sequence[Row]) -> list[Table]:
-    """The verdicts, and tokens per word."""
     tables = []
     for on, group in by_text(rows):
         verdicts = [

@@ -21,7 +21,6 @@ _FILE_TYPES = {"float32": 0, "float16": 1, "bfloat16": 32}
 
 
 def _write(path: Path, model: ExportedModel, tokenizer: GgufTokenizer, dtype: str) -> None:
-    """Write weights, vocabulary and settings to one file."""
     try:
         import gguf
     except ImportError as error:
