@@ -37,7 +37,6 @@ from modtok_cli.corpus.plan import (
     is_unfinished,
     make_plan,
     read_json,
-    require_free,
     resume,
 )
 from modtok_cli.corpus.report import REPORT, CorpusReport, load_report
@@ -275,18 +274,13 @@ def _absolute(path: FilePath | None) -> str | None:
 
 
 def _require_places(output: Path, languages: Sequence[str], layout: str, force: bool) -> None:
-    from modtok_cli.corpus.publish import require_replaceable
+    from modtok_cli.corpus.publish import check_places
 
     for language in languages:
         # Directories of a language that a build may write and that may exist.
-        places = [output / language]
-        if layout == FINEWEB:
-            places = existing_folders(output, language)
-        if force:
-            require_replaceable(places)
-            continue
-        for place in places:
-            require_free(place)
+        is_fineweb = layout == FINEWEB
+        places = existing_folders(output, language) if is_fineweb else [output / language]
+        check_places(places, force=force)
 
 
 def _near(near: Near) -> Near | None:
