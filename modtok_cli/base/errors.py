@@ -4,8 +4,6 @@ Packages raise `ModtokError` or a subclass; the command line prints it as one li
 with `exit_code`. Any other exception is a bug.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from enum import IntEnum

@@ -5,8 +5,6 @@ run leaves at most a `.NAME.partial-PID` entry, which the next run with the same
 removes.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -5,8 +5,6 @@ output carries data only. If it is piped, or with --json, rows are JSON lines. W
 are written to standard output, for a pager or a file.
 """
 
-from __future__ import annotations
-
 import errno
 import re
 import sys

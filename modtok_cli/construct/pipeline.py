@@ -5,8 +5,6 @@
 A killed build resumes from its journal; the output appears complete or not at all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any

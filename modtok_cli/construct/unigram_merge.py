@@ -1,7 +1,5 @@
 """`modtok unigram-merge`: monolingual Unigram models, united and re-estimated by EM."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """Monolingual Unigram models as files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -7,8 +7,6 @@ equals that of one process byte for byte. Merging takes the same memory whatever
 task that counts holds the unique words of its files in one language, or `memory` bytes of them.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -11,8 +11,6 @@ comparing and about 90 × `RUN` bytes while writing. Two different paragraphs co
 probability n² / 2⁶⁵: among a billion (10⁹) distinct ones 0.03 paragraphs are lost on average.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise

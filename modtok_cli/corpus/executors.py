@@ -1,7 +1,5 @@
 """Run datatrove pipelines on this machine, on Slurm or on Ray."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

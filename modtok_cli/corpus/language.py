@@ -1,7 +1,5 @@
 """Identify the language of a page and of its paragraphs with a fastText model."""
 
-from __future__ import annotations
-
 import mmap
 import re
 import struct
@@ -183,7 +181,6 @@ class LanguageModel:
 
 
 def _size(text: str) -> int:
-    """Length in UTF-8 bytes."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 

@@ -4,8 +4,6 @@ The plan depends on file names and sizes only and is saved before any work start
 therefore run anywhere, be repeated, and be run by a later process with the same result.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -261,13 +259,3 @@ def read_json(path: Path) -> Any:
         raise ModtokError(
             f"cannot be read ({error})", where=path, remedy="build with --force"
         ) from error
-
-
-def require_free(place: Path) -> None:
-    """Check that the directory of a language does not exist yet.
-
-    Raises:
-        UsageError: it exists.
-    """
-    if place.exists():
-        raise UsageError("already exists", where=place, remedy="choose another -o, or pass --force")

@@ -5,8 +5,6 @@ floret (fastText's code under a name that does not collide with the prediction p
 in fastText's format.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -185,7 +183,6 @@ def corpus_train_quality(
 
 
 def _examples(paths: Sequence[Path | str], side: str, progress: Progress) -> dict[int, str]:
-    """Examples by their hash, in file order."""
     examples: dict[int, str] = {}
     with progress.task(f"reading {side}", None, "documents") as task:
         for path in paths:

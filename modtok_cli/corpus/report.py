@@ -1,7 +1,5 @@
 """Report of a build: what was kept and what was dropped and why, from task statistics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Find the input files of a build and read their pages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path

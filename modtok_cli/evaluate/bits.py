@@ -7,8 +7,6 @@ token once. The model reads a text as it predicts it, by `tokenizer_out`: withou
 `full-lang` equals `lang`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
@@ -188,7 +186,6 @@ def document_nats(
 def _measure(
     models: Models, text: Text, infer: Infer, settings: BitsSettings
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """(row, examples) of a text."""
     documents = documents_of(text, settings.limit)
     model, mode = models.of(infer), mode_name(models.source, settings.infer)
     nats, tokens = document_nats(

@@ -5,8 +5,6 @@ interval is that of the difference; p is the fraction of resamples whose differe
 the observed difference as the observed difference is from zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,14 +92,12 @@ def _row(key: Set, metric: str, both: Drawn, count: int, names: str) -> dict[str
         "n": count,
         "signature": signature(
             "compare",
-            [
-                ("task", key[0]),
-                ("lang", key[1]),
-                ("metric", metric),
-                ("examples", names),
-                ("bootstrap", RESAMPLES),
-                ("seed", SEED),
-            ],
+            task=key[0],
+            lang=key[1],
+            metric=metric,
+            examples=names,
+            bootstrap=RESAMPLES,
+            seed=SEED,
         ),
     }
 
@@ -191,7 +187,6 @@ def drawn_metrics(key: Set, systems: Sequence[Sequence[Example]]) -> dict[str, D
 
 
 def _corpus_metrics(target: str, systems: Sequence[Sequence[Example]]) -> dict[str, Drawn]:
-    """BLEU and chrF++ of translations."""
     references = [str(row["reference"]) for row in systems[0]]
     metrics = {}
     for metric in corpus_metrics(target, lowercase=bool(systems[0][0].get("lowercase"))):

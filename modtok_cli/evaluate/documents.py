@@ -10,8 +10,6 @@ WikiLingua ("source", "target"), lists of sentences or sections, and WikiLingua'
 space, because a line end terminates an example of the prompt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

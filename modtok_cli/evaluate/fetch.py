@@ -8,8 +8,6 @@ Each directory appears whole or not at all. `.fetch.json` in DIR lists the finis
 call runs, so that the same call resumes after an interruption.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

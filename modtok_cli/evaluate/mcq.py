@@ -61,8 +61,6 @@ class McqSettings:
 
 @dataclass(frozen=True)
 class _Job:
-    """One task in one language."""
-
     suite: Suite
     language: str
     questions: list[Question]
@@ -274,7 +272,6 @@ def _no_questions(skipped: Sequence[str], data: Path | None) -> ModtokError:
 def _run_job(
     models: Models, infer: Infer, mode: str, job: _Job, settings: McqSettings
 ) -> tuple[Result, list[dict[str, Any]]]:
-    """(score, examples) of one task in one language."""
     from modtok_cli.evaluate.cloze import ClozeTask
     from modtok_cli.evaluate.external import run_tasks
     from modtok_cli.evaluate.lm import ModtokLM
@@ -379,7 +376,7 @@ def _mean(parts: Sequence[Result]) -> list[Result]:
             shots=max(part.shots for part in parts),
             normalization="per task",
             infer=parts[0].infer,
-            signature=signature(MEAN, [("tasks", tasks), ("of", sign)]),
+            signature=signature(MEAN, tasks=tasks, of=sign),
             checkpoint=parts[0].checkpoint,
             facts={"chance": sum(part.facts["chance"] for part in parts) / len(parts)},
         )

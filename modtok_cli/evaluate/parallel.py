@@ -9,8 +9,6 @@ or a single `.tsv` file. Language codes are those of `text.languages`. The layou
 shots and not scored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

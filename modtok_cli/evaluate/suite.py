@@ -8,8 +8,6 @@ They are not task files of lm-eval: one of these has one language, its questions
 shots from a whole split, and no score relative to the answer without its question.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the formats of users' task files share: JSON lines, languages and splits, shots."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 `load(path, inputs, outputs)` is for a single model; `open_source` and `model_of` are its halves.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

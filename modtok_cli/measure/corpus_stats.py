@@ -1,7 +1,5 @@
 """`modtok corpus stats`: statistics of texts, with token counts under a tokenizer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path

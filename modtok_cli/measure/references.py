@@ -4,8 +4,6 @@ Each stores how often its tokens occur in its training text. A text costs -Σ lo
 under each of these unigram models; the language with the lowest cost is that of the text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

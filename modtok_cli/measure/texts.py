@@ -4,8 +4,6 @@ The language of a document is, in this order: the one that the caller passes, it
 one in its file name, or else the workspace language whose reference needs the fewest bits for it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -102,8 +100,6 @@ def load_texts(
 
 
 class _Part:
-    """Everything read of one language."""
-
     def __init__(self, pretokenizers: Iterable[PreTokenizer]) -> None:
         self.counters = {each: WordCounter(each) for each in pretokenizers}
         self.tables: list[WordCounts] = []
@@ -120,8 +116,6 @@ class _Part:
 
 @dataclass
 class _Reader:
-    """Reads the files of a source and splits them by language."""
-
     pretokenizers: Iterable[PreTokenizer]
     language: str | None
     references: References | None

@@ -1,7 +1,5 @@
 """The contents of a workspace for a report: tokenizers, training runs, saved result rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`modtok report`: tables and plots of a workspace on one HTML page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -121,7 +119,6 @@ def _contents(contents: Contents, workspace: Path) -> str:
 
 
 def _styles(results: Sequence[Result]) -> dict[str, int]:
-    """One color for a tokenizer, by the names that it has in charts."""
     names: dict[str, int] = {}
     for result in results:
         listed = [str(row["tokenizer"]) for row in result.rows if "tokenizer" in row]

@@ -5,8 +5,6 @@ closing line. When all units are done the output is written with rows in unit or
 interrupted and resumed study writes the same bytes.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -38,7 +36,7 @@ class StudyFile:
         self.partial = self.output.with_name(f".{self.output.name}.resume")
         settings = orjson.loads(orjson.dumps(settings))
         key = digest(orjson.dumps(settings, option=orjson.OPT_SORT_KEYS))
-        self.signature = signature(f"study-{study}", [("key", key)])
+        self.signature = signature(f"study-{study}", key=key)
         self.header: Row = {
             "study": study,
             "settings": settings,

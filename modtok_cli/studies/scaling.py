@@ -3,8 +3,6 @@
 Families of languages come from a file of the user: a line per language, `tr<tab>Turkic`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Word counts of a corpus: any number of texts and tables, several languages in parallel."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

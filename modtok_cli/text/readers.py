@@ -4,8 +4,6 @@ The formats are in `text/formats`. Text has one document per line; lines end at 
 otherwise kept byte for byte. Other formats have documents with fields: `Reading` says which.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path

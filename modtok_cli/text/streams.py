@@ -1,7 +1,5 @@
 """Read bytes of files, pipes and standard input, decompressed as a stream in bounded memory."""
 
-from __future__ import annotations
-
 import bz2
 import lzma
 import zlib

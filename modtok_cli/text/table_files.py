@@ -8,8 +8,6 @@ Tables are merged in bounded memory. Their words ascend, so they are merged a wi
 to the smallest of the last words of their windows, all is known.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Which files of a workspace hold which language: `data/<lang>*` by their names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path

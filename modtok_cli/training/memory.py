@@ -1,7 +1,5 @@
 """Memory of a run: its parts on a device, what fits there, and what the host and the disk need."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

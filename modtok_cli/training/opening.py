@@ -5,8 +5,6 @@ copy of the tokenizer, and the text is found relative to the directory, at its o
 where `--data` says.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Mapping
@@ -210,7 +208,6 @@ def create(
 
 
 def _has_content(path: Path) -> bool:
-    """Whether a run exists; one that was killed before config.json was written does not."""
     if path.is_symlink() or not path.is_dir():
         return path.exists()
     names = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}

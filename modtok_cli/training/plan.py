@@ -1,7 +1,5 @@
 """`--dry-run`: parameters, memory and time of a run, before it starts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Prepare a run: ranks, tokenizer, text, mixture, directory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

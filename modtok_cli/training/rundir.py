@@ -7,13 +7,10 @@ profile.json.gz  of --profile, see `profiling`
 checkpoints/     see `checkpoint`
 """
 
-from __future__ import annotations
-
-import fcntl
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,6 +19,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
+from modtok_cli.base.locks import alone
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.modular.comparison import containment
 from modtok_cli.modular.directory import is_modular
@@ -60,7 +58,7 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._metrics: BinaryIO | None = None
-        self._lock: int | None = None
+        self._lock = ExitStack()
 
     @property
     def checkpoints(self) -> Path:
@@ -123,34 +121,21 @@ class RunDirectory:
     def lock(self) -> None:
         """Lock the run against other writers, until `close` or the end of this process.
 
-        The lock is on the directory itself: it leaves no file behind, and a kill releases it.
+        A run that does not exist yet has no lock.
 
         Raises:
             ModtokError: another process has locked it.
         """
-        try:
-            held = os.open(self.path, os.O_RDONLY)
-        except FileNotFoundError:  # a run that does not exist yet
-            return
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(held)
+        lock = ExitStack()
+        if not lock.enter_context(alone(self.path, absent=True)):
+            lock.close()
             raise ModtokError(
                 "another process writes to this run",
                 where=self.path,
                 remedy="wait for it, or start another run with --name",
-            ) from error
-        except OSError:  # a file system without locks
-            os.close(held)
-            return
-        self._release()
-        self._lock = held
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+            )
+        self._lock.close()
+        self._lock = lock
 
     def start(self, config: Mapping[str, Any]) -> None:
         """Start a run: write its config and empty metrics, and point `runs/latest` to it."""
@@ -207,7 +192,7 @@ class RunDirectory:
 
     def close(self) -> None:
         """Close the metrics and release the lock."""
-        self._release()
+        self._lock.close()
         if self._metrics is not None:
             self._metrics.close()
             self._metrics = None

@@ -1,7 +1,5 @@
 """`modtok slice`: the model of some languages, as a Hugging Face directory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from modtok_cli.base.errors import UsageError

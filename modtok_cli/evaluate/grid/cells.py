@@ -5,8 +5,6 @@ OUTPUT/cells/<key>.jsonl    first line: {"cell": …, "rows": […], "rows_sha25
                             then the examples, as `modtok eval … --examples` writes them
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`modtok eval grid`: evaluate runs × tasks × languages × modes, and go on where it stopped."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Arithmetic over shapes: no weights are read, torch is not imported.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

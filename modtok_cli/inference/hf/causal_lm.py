@@ -1,7 +1,5 @@
 """Any causal language model of transformers, with its tokenizer, to measure text with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path

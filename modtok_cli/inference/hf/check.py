@@ -1,7 +1,5 @@
 """A slice compared with the model that it was made from: does it load, are its logits the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ files are streamed, and every token id in every configuration file is renumbered
 changes. The result is loaded and compared with the original before it takes its place.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Mapping

@@ -7,8 +7,6 @@ bias is needed: one vector has nearly the same product with all hidden states, s
 added to a row lowers its logit everywhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

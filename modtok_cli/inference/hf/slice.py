@@ -1,7 +1,5 @@
 """`modtok slice` of a Hugging Face directory: which tokens stay, and the files."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

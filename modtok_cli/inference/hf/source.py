@@ -1,7 +1,5 @@
 """A directory of a model of transformers as a source: its own tokenizer, on both sides."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ have as many rows as there are tokens. So transformers builds the model twice on
 without weights, and the tensors whose shape changes with the size of the vocabulary are the ones.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Iterator, Mapping

@@ -329,7 +329,6 @@ class _Transplant:
         return max(tables, key=lambda each: _is_output(each[1]))
 
     def _is_table(self, name: str, shape: tuple[int, ...]) -> bool:
-        """Whether a tensor has a row per token."""
         axis = self.source.layout.axis_of(name, shape)
         if axis is not None and (axis.axis or axis.size != self.source.vocab_size):
             raise UsageError(

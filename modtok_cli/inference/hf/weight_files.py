@@ -3,8 +3,6 @@
 Only the headers are parsed. A model larger than memory is rewritten with a buffer of a few MB.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

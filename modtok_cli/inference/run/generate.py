@@ -97,7 +97,6 @@ class Generator:
 
     @cached_property
     def _references(self) -> dict[str, Reference]:
-        """References by language."""
         from modtok_cli.inference.slice.run import RunSource
 
         source = self.model.source

@@ -5,8 +5,6 @@ lowest cost is chosen, together with all within `margin` bits: their union cover
 case, for a few more rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ If the sides are equal, `modtok.json` only describes the origin, and no other pr
 they differ, it also holds the id map, which no other format has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, make_dataclass
 from functools import cached_property

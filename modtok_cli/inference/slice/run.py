@@ -4,8 +4,6 @@ Rows of the tables are read by id from memory-mapped files, so a slice of a larg
 for its own rows only; moments are not read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path

@@ -134,7 +134,6 @@ def extended(
 def _origin(
     path: Path, run: Path | None, tokenizer: Path | None, step: int | None
 ) -> tuple[SliceFacts, RunSource]:
-    """A slice's facts and the checkpoint that it was extracted from."""
     if not (path / NAME).is_file():
         raise UsageError(
             "is not a slice",

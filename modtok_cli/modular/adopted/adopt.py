@@ -1,7 +1,5 @@
 """Make an existing tokenizer modular: T is the original, a language has what its text uses."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated

@@ -5,8 +5,6 @@ documents one after the other and where each document is. Ids take two bytes eac
 has at most 65,536 tokens, else four.
 """
 
-from __future__ import annotations
-
 import struct
 from abc import ABC, abstractmethod
 from collections import deque

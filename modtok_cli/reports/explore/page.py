@@ -1,7 +1,5 @@
 """The page of `modtok explore`: tokenizers in a compact form, and the program that runs them."""
 
-from __future__ import annotations
-
 import base64
 import os
 import zlib
@@ -99,7 +97,8 @@ def explore(
         title=escape(TITLE),
         text=escape("\n".join(sentences[code] for code in first)),
         hidden="" if there else " hidden",
-        payload=_script_safe(orjson.dumps(payload).decode()),
+        # JSON that ends no script element and opens no comment.
+        payload=orjson.dumps(payload).decode().replace("<", "\\u003c"),
         segment=(resources / "segment.js").read_text("utf-8"),
         page=(resources / "page.js").read_text("utf-8"),
     )
@@ -143,11 +142,6 @@ def _chosen(
     if not modular:
         raise UsageError("--langs requires a modular directory among the tokenizers")
     return sorted(modular[0].resolve(languages))
-
-
-def _script_safe(json: str) -> str:
-    """JSON that ends no script element and opens no comment."""
-    return json.replace("<", "\\u003c")
 
 
 @cache

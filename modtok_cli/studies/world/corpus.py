@@ -6,8 +6,6 @@ tasks/mt/dev.tsv, test.tsv     the same sentences in every language, quoted nowh
 world.json                     settings, and every fact with the languages that state it
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass

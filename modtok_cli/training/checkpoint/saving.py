@@ -6,8 +6,6 @@ name. The ranks meet on the file system they share, so that no message of a save
 of training.
 """
 
-from __future__ import annotations
-
 import platform
 import time
 from collections.abc import Iterator, Mapping
