@@ -229,7 +229,7 @@ def measure_directory(
                 infer=OWN,
                 vocabulary=OWN,
                 size=model.rows,
-                checkpoint=model.name,
+                checkpoint=model.signature,
             )
         )
     return rows, measured
