@@ -3,6 +3,9 @@
 Systems with several seeds have Student's interval over the means of their runs, and differences are
 tested over seeds. One run has a bootstrap interval over examples, and differences are tested
 by paired bootstrap as by `modtok eval compare`.
+
+A measure is what is averaged: "mcq" (the accuracy of a task under its normalization), "mt BLEU",
+"mt chrF++", "mt in language", "sum rougeL", …, "bpb".
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

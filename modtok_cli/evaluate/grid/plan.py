@@ -1,4 +1,7 @@
-"""The cells of a grid: every run, task, language or pair, and mode that fit together."""
+"""The cells of a grid: every run, task, language or pair, and mode that fit together.
+
+Its runs, and the systems that they are seeds of.
+"""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence

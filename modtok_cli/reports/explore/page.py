@@ -1,4 +1,7 @@
-"""The page of `modtok explore`: tokenizers in a compact form, and the program that runs them."""
+"""The page of `modtok explore`: tokenizers in a compact form, and the program that runs them.
+
+The form is what segment.js reads: JSON, and byte planes of arrays.
+"""
 
 import base64
 import os
