@@ -257,7 +257,8 @@ def _collective(
 
 def _between_hosts(args: Any) -> bool:
     """Whether a collective is one of Megatron's groups of gloo."""
-    (group,) = (each for each in args if isinstance(each, torch.ScriptObject))
+    objects = (each for each in args if isinstance(each, torch.ScriptObject))
+    (group,) = (each for each in objects if each._type().name() == "ProcessGroup")
     return "GLOO" in dist.ProcessGroup.unbox(group).group_desc
 
 
