@@ -1,7 +1,5 @@
 """Entry point of `python -m modtok_cli` and of the script `modtok`."""
 
-from __future__ import annotations
-
 import gc
 import os
 from typing import NoReturn

@@ -43,13 +43,12 @@ def indexed_files(path: Path) -> dict[str, Path] | None:
         return None
     table = read_object(index).get("weight_map")
     if not isinstance(table, dict) or not table:
-        raise ModtokError("field 'weight_map' is not an object of files", where=str(index))
+        raise ModtokError("field 'weight_map' is not an object of files", where=index)
     for name, file in table.items():
         # A file elsewhere is not part of the model.
         if not isinstance(file, str) or Path(file).name != file:
             raise ModtokError(
-                f"field 'weight_map.{name}' is {file!r}, expected the name of a file",
-                where=str(index),
+                f"field 'weight_map.{name}' is {file!r}, expected the name of a file", where=index
             )
     return {name: path / file for name, file in table.items()}
 
@@ -104,17 +103,17 @@ class HfDirectory:
         from safetensors import SafetensorError
 
         if name not in self._files:
-            raise ModtokError(f"parameter '{name}' is missing", where=str(self.path))
+            raise ModtokError(f"parameter '{name}' is missing", where=self.path)
         file = self._files[name]
         try:
             tensor: Tensor = _open(file).get_tensor(name)
         except (SafetensorError, RuntimeError) as error:
-            raise ModtokError(f"'{name}' cannot be read ({error})", where=str(file)) from error
+            raise ModtokError(f"'{name}' cannot be read ({error})", where=file) from error
         if tensor.dtype not in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
             kind = str(tensor.dtype).removeprefix("torch.")
             raise ModtokError(
                 f"'{name}' is {kind}",
-                where=str(file),
+                where=file,
                 remedy="choose a model in bfloat16, float16 or float32",
             )
         return tensor.float()
@@ -126,8 +125,7 @@ class HfDirectory:
         expected = (self.config.get("vocab_size"), self.shape.hidden_size)
         if tuple(tensor.shape) != expected:
             raise ModtokError(
-                f"'{name}' is {tuple(tensor.shape)}, {CONFIG} says {expected}",
-                where=str(self.path),
+                f"'{name}' is {tuple(tensor.shape)}, {CONFIG} says {expected}", where=self.path
             )
         return tensor
 
@@ -166,13 +164,13 @@ def open_hf_directory(path: Path) -> HfDirectory:
     if not is_hf_directory(path):
         raise UsageError(
             f"has no {CONFIG} with {WEIGHTS}",
-            where=str(path),
+            where=path,
             remedy="give a directory that save_pretrained wrote",
         )
     if not (path / TOKENIZER).is_file():
         raise UsageError(
             f"has no {TOKENIZER}",
-            where=str(path),
+            where=path,
             remedy="save the model's tokenizer there with save_pretrained",
         )
     return HfDirectory(path)
@@ -184,4 +182,4 @@ def _open(file: Path) -> Any:
     try:
         return safe_open(file, framework="pt")
     except (OSError, SafetensorError) as error:
-        raise ModtokError(f"cannot be read ({error})", where=str(file)) from error
+        raise ModtokError(f"cannot be read ({error})", where=file) from error

@@ -1,7 +1,5 @@
 """Architectures by name: the modules of `families`, and entry points of other packages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any

@@ -1,7 +1,5 @@
 """Shapes by name: the [architecture] sections of the recipes in the package."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """Types of NumPy arrays by element (shapes are in docstrings), and byte strings in one array."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TypeAlias

@@ -4,11 +4,12 @@ Packages raise `ModtokError` or a subclass; the command line prints it as one li
 with `exit_code`. Any other exception is a bug.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from enum import IntEnum
+from os import PathLike
+
+Place = str | PathLike[str] | None
 
 # `-k/--budget`: the flags of one option, or one of them.
 _FLAGS = re.compile(r"(?<![\w./-])--?[a-z][\w-]*(/--?[a-z][\w-]*)*(?![\w./])")
@@ -39,9 +40,9 @@ class ModtokError(Exception):
     # What precedes the message on the command line.
     label = "error: "
 
-    def __init__(self, what: str, *, where: str | None = None, remedy: str | None = None) -> None:
+    def __init__(self, what: str, *, where: Place = None, remedy: str | None = None) -> None:
         self.what = what
-        self.where = where
+        self.where = None if where is None else str(where)
         self.remedy = remedy
         super().__init__(self._line())
 

@@ -1,7 +1,5 @@
 """Check that the packages of the extras are installed, without importing them."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Sequence
 

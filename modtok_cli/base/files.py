@@ -5,8 +5,6 @@ run leaves at most a `.NAME.partial-PID` entry, which the next run with the same
 removes.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re
@@ -95,14 +93,12 @@ def refuse_others(directory: Path, ours: Callable[[str], bool]) -> None:
     if not directory.exists():
         return
     if not directory.is_dir():
-        raise UsageError(
-            "is a file, not a directory", where=str(directory), remedy="choose another -o"
-        )
+        raise UsageError("is a file, not a directory", where=directory, remedy="choose another -o")
     others = sorted(path.name for path in directory.iterdir() if not ours(path.name))
     if others:
         raise UsageError(
             f"contains other files ({', '.join(others[:3])}), which would be lost",
-            where=str(directory),
+            where=directory,
             remedy="choose a new directory",
         )
 
@@ -192,7 +188,7 @@ def _cannot_write(final: Path, error: OSError) -> ModtokError:
         what = f"cannot write: {above} is a file, not a directory" if above else what
     elif error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         remedy = "free space or choose another path"
-    return ModtokError(what, where=str(final), remedy=f"nothing was changed; {remedy}")
+    return ModtokError(what, where=final, remedy=f"nothing was changed; {remedy}")
 
 
 def _system_error(error: BaseException) -> OSError | None:

@@ -6,8 +6,6 @@ while libraries are loaded, that happened to about one Ctrl-C in 40. Here the si
 recorded, and raised again until it arrives.
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 from typing import Any

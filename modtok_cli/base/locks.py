@@ -1,7 +1,5 @@
 """Locks on directories, held until the end of a block or of the process."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator
@@ -15,40 +13,43 @@ from modtok_cli.base.errors import ModtokError
 def locked(directory: Path) -> Iterator[None]:
     """Hold an exclusive lock on a directory; no lock if it does not exist.
 
-    The lock is on the directory itself, so no file is left behind and a kill releases it.
-    A file system without locks is used without.
-
     Raises:
         ModtokError: another process holds the lock.
     """
-    try:
-        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:  # absent, a file, or no permission: the caller reports it
-        yield
-        return
-    try:
-        busy = False
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Another process may have replaced the directory since it was opened.
-            busy = not _is_current(handle, directory)
-        except BlockingIOError:
-            busy = True
-        except OSError:
-            pass
-        if busy:
+    with alone(directory, absent=True) as is_alone:
+        if not is_alone:
             raise ModtokError(
                 "is being written by another process",
-                where=str(directory),
+                where=directory,
                 remedy="wait for it to finish, or choose another -o",
             )
         yield
+
+
+@contextmanager
+def alone(directory: Path, *, absent: bool = False) -> Iterator[bool]:
+    """Whether no other process is in this block with this directory; `absent` if there is none.
+
+    The lock is on the directory itself, so no file is left behind and a kill releases it.
+    A file system without locks is used without.
+    """
+    try:
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:  # absent, a file, or no permission
+        if not (absent or isinstance(error, FileNotFoundError)):
+            raise
+        yield absent
+        return
+    is_alone = True
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Another process may have replaced the directory since it was opened.
+            is_alone = os.path.samestat(os.fstat(handle), directory.stat())
+        except (BlockingIOError, FileNotFoundError):
+            is_alone = False
+        except OSError:
+            pass
+        yield is_alone
     finally:
         os.close(handle)
-
-
-def _is_current(handle: int, directory: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle), directory.stat())
-    except OSError:
-        return False

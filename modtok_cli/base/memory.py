@@ -1,7 +1,5 @@
 """Checks before large allocations, because the system kills without a message; the allocator."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import re

@@ -1,7 +1,5 @@
 """Child processes."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

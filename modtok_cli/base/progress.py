@@ -4,8 +4,6 @@ Packages take a `Progress` and know nothing of terminals; the command line passe
 draws bars with rate and remaining time, tests and libraries use `SILENT`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol

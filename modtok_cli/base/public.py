@@ -1,7 +1,5 @@
 """What `modtok` exports: functions that check their arguments and issue Python warnings."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

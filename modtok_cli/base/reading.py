@@ -1,7 +1,5 @@
 """Read a whole file whose size is checked first: devices and huge files are errors."""
 
-from __future__ import annotations
-
 import errno
 import mmap
 import os
@@ -11,7 +9,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.memory import check_memory
 
 LARGEST = 1 << 30
@@ -89,11 +87,29 @@ def read_object(path: Path, *, largest: int = LARGEST) -> dict[str, Any]:
     try:
         content = orjson.loads(read_file(path, largest=largest))
     except ValueError as error:
-        raise ModtokError(f"is not JSON ({error})", where=str(path)) from error
+        raise ModtokError(f"is not JSON ({error})", where=path) from error
     if not isinstance(content, dict):
-        raise ModtokError("is not a JSON object", where=str(path))
+        raise ModtokError("is not a JSON object", where=path)
     check_depth(content, str(path))
     return content
+
+
+def read_toml(path: Path, what: str, *, largest: int = 1 << 20) -> dict[str, Any]:
+    """The content of a TOML file that the user names; `what` it is, for the error.
+
+    Raises:
+        UsageError: it cannot be read, has more than `largest` bytes, or is something else.
+    """
+    import tomllib
+
+    try:
+        if path.stat().st_size > largest:
+            raise UsageError(f"is too large for a {what}", where=path)
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read: {error.strerror}", where=path) from error
+    except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
+        raise UsageError(f"is not TOML ({error})", where=path) from error
 
 
 def check_depth(parsed: object, where: str) -> None:

@@ -3,8 +3,6 @@
 A file can contain anything, by damage or by intent, and a constructor does not check.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 As in sacreBLEU: `key:value` pairs joined by `|`, short enough to quote.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 
@@ -32,11 +30,11 @@ def digest_chunks(
     return hasher.hexdigest()[:length]
 
 
-def signature(metric: str, fields: Iterable[tuple[str, object]]) -> str:
+def signature(metric: str, /, **fields: object) -> str:
     """`metric|key:value|…|modtok:VERSION`; values must not contain `|`.
 
-    >>> signature("nsl", [("tok", "ab12")])[:11]
+    >>> signature("nsl", tok="ab12")[:11]
     'nsl|tok:ab1'
     """
-    body = "|".join(f"{key}:{value}" for key, value in fields)
+    body = "|".join(f"{key}:{value}" for key, value in fields.items())
     return f"{metric}|{body}|modtok:{__version__}"

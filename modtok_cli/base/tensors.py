@@ -120,9 +120,7 @@ class ArraysFile:
             length = header_length(content[:HEAD], len(content))
             _, places = parse_header(content[HEAD : HEAD + length], len(content))
         except INVALID as error:
-            raise ModtokError(
-                f"not safetensors: {error}", where=str(path), remedy=remedy
-            ) from error
+            raise ModtokError(f"not safetensors: {error}", where=path, remedy=remedy) from error
         # A view of read-only memory, so it is read-only itself.
         tensors: dict[str, Array] = {
             name: np.ndarray(place.shape, place.kind, content, place.start)

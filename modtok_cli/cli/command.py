@@ -324,7 +324,6 @@ def with_parameters(
 
 
 def _say_settings(session: Session, ctx: typer.Context) -> None:
-    """Print one line per option: its value and its source."""
     origin = {
         "COMMANDLINE": "command line",
         "ENVIRONMENT": "environment",

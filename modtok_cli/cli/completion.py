@@ -3,8 +3,6 @@
 A completion never fails: without a tokenizer or data there are no candidates.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import sys

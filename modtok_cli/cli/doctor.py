@@ -4,8 +4,6 @@ Optional packages are not imported, since a broken one could fail: versions come
 metadata.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess
@@ -98,7 +96,6 @@ def _machine() -> list[Finding]:
 
 
 def _cores() -> int:
-    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -166,7 +163,6 @@ def _package(need: Requirement, extra: str, purpose: str) -> Finding:
 
 
 def _core() -> list[Finding]:
-    """The native core, which everything needs that reads text."""
     from modtok_cli.core.binding import VERSION, native
 
     path = Path(native._name)

@@ -51,9 +51,7 @@ def evaluated(
         UsageError: a package of `needs` is not installed, or `examples` is a directory.
     """
     if examples is not None and examples.is_dir():
-        raise UsageError(
-            "is a directory", where=str(examples), remedy="give a file: --examples FILE"
-        )
+        raise UsageError("is a directory", where=examples, remedy="give a file: --examples FILE")
     require_models(*needs)
     with sharing(call, gpus) as processes:
         evaluation: Evaluation = call(

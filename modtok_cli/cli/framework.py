@@ -1,7 +1,5 @@
 """typer's commands with options as `base.option` declares them, and help within 80 columns."""
 
-from __future__ import annotations
-
 import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.cli.tree import by_panel, describe, options_of_command
+from modtok_cli.cli.tree import Node, by_panel, options_of_command
 
 
 class ClosedPipe(Exception):
@@ -44,17 +42,11 @@ class _WithHelp:
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
         """Write `modtok nsl [OPTIONS] TEXT...`, with arguments as in the man page."""
-        lines = [describe(param, ctx) for param in ctx.command.get_params(ctx)]
-        words = ["[OPTIONS]", *(line.value for line in lines if line.is_argument)]
-        if isinstance(self, Group):
-            words.append("COMMAND [ARGS]...")
-        formatter.write_usage(ctx.command_path, " ".join(words))
+        formatter.write_usage(ctx.command_path, Node((), ctx.command, ctx).usage)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, options and commands."""
-        params = ctx.command.get_params(ctx)
-        shown = (describe(param, ctx) for param in params if not param.hidden)
-        for title, lines in by_panel(shown).items():
+        for title, lines in by_panel(Node((), ctx.command, ctx).lines).items():
             with formatter.section(title):
                 formatter.write_dl([(line.heading, line.text) for line in lines], col_max=26)
         if isinstance(self, Group):

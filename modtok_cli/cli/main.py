@@ -4,8 +4,6 @@ Only light modules are imported here. A command imports its package when it runs
 `modtok --help` fast.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import pkgutil

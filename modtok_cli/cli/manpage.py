@@ -4,8 +4,6 @@ One page per command, and modtok(1). The text is that of --help; a test checks t
 are up to date. Pages have a version and no date.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys
@@ -65,35 +63,31 @@ def pages(root: object) -> dict[str, str]:
 def _page(node: Node, every: list[Node]) -> str:
     name = page_name(node.path)
     title = f'.TH "{name.upper()}" "1" "" "modtok {__version__}" "modtok manual"'
-    lines = [title, ".nh", ".ad l", ".SH NAME", f"{escape(name)} \\- {escape(_lower(node))}"]
-    lines += [".SH SYNOPSIS", _synopsis(node), ".SH DESCRIPTION", *_description(node)]
+    summary = node.summary[0].lower() + node.summary[1:].rstrip(".")
+    lines = [title, ".nh", ".ad l", ".SH NAME", f"{escape(name)} \\- {escape(summary)}"]
+    lines += [".SH SYNOPSIS", f"{bold(' '.join(('modtok', *node.path)))} {italic(node.usage)}"]
+    lines.append(".SH DESCRIPTION")
+    for paragraph in _paragraphs(node):
+        lines += [".PP", escape(paragraph)]
+    others = [other for other in every if other.path != node.path]
     if not node.path:
-        lines += [".SH COMMANDS", *_terms(_commands(every))]
+        rows = ((f"{bold(page_name(each.path))}(1)", escape(each.summary)) for each in others)
+        lines += [".SH COMMANDS", *_terms(rows)]
     for title, group in by_panel(node.lines).items():
         own = title in ("Arguments", "Options")
         lines.append(f".SH {title.upper()}" if own else f'.SS "{escape(title)}"')
-        lines += _terms(map(_argument if title == "Arguments" else _option, group))
+        lines += _terms(map(_option, group))
     lines += [".SH ENVIRONMENT", *_terms(_environment(node))]
     lines += [".SH FILES", *_terms((italic(file), escape(text)) for file, text in _FILES)]
     lines += [".SH EXIT STATUS", *_terms((bold(code), escape(text)) for code, text in _EXIT)]
     lines += [".SH EXAMPLES", *_examples(node)]
-    lines += [".SH SEE ALSO", _see_also(node, every)]
+    lines += [".SH SEE ALSO", ",\n".join(f"{bold(page_name(each.path))}(1)" for each in others)]
     return "\n".join(lines) + "\n"
 
 
-def _lower(node: Node) -> str:
-    """The summary for the NAME section: no initial capital, no full stop."""
-    return node.summary[0].lower() + node.summary[1:].rstrip(".")
-
-
-def _synopsis(node: Node) -> str:
-    return f"{bold(' '.join(('modtok', *node.path)))} {italic(node.usage)}"
-
-
-def _description(node: Node) -> Iterator[str]:
-    for paragraph in inspect.cleandoc(node.command.help or "").split("\n\n"):
-        yield ".PP"
-        yield escape(" ".join(paragraph.split()))
+def _paragraphs(node: Node) -> list[str]:
+    paragraphs = inspect.cleandoc(node.command.help or "").split("\n\n")
+    return [" ".join(paragraph.split()) for paragraph in paragraphs]
 
 
 def _terms(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -103,19 +97,9 @@ def _terms(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield text
 
 
-def _commands(every: list[Node]) -> Iterator[tuple[str, str]]:
-    for node in every:
-        if node.path:
-            yield f"{bold(page_name(node.path))}(1)", escape(node.summary)
-
-
-def _argument(line: Line) -> tuple[str, str]:
-    return italic(line.value), escape(line.text)
-
-
 def _option(line: Line) -> tuple[str, str]:
-    value = f" {italic(line.value)}" if line.value else ""
-    return ", ".join(map(bold, line.flags)) + value, escape(line.text)
+    parts = [", ".join(map(bold, line.flags)), italic(line.value) if line.value else ""]
+    return " ".join(filter(None, parts)), escape(line.text)
 
 
 def _environment(node: Node) -> Iterator[tuple[str, str]]:
@@ -138,11 +122,6 @@ def _examples(node: Node) -> Iterator[str]:
     for line in inspect.cleandoc(node.command.epilog or "").splitlines():
         yield escape(line)
     yield ".fi"
-
-
-def _see_also(node: Node, every: list[Node]) -> str:
-    others = [page_name(other.path) for other in every if other.path != node.path]
-    return ",\n".join(f"{bold(name)}(1)" for name in others)
 
 
 def write_pages(directory: Path) -> list[Path]:
@@ -173,7 +152,10 @@ def markdown_pages(root: object) -> dict[str, str]:
 
 def _markdown_page(node: Node) -> str:
     name = " ".join(("modtok", *node.path))
-    lines = [f"# {name}", "", *_markdown_paragraphs(node), "```", f"{name} {node.usage}", "```", ""]
+    lines = [f"# {name}", ""]
+    for paragraph in _paragraphs(node):
+        lines += [_markdown(paragraph), ""]
+    lines += ["```", f"{name} {node.usage}", "```", ""]
     for title, group in by_panel(node.lines).items():
         lines += _table(title, group)
     examples = inspect.cleandoc(node.command.epilog or "")
@@ -182,14 +164,9 @@ def _markdown_page(node: Node) -> str:
     return "\n".join(lines)
 
 
-def _markdown_paragraphs(node: Node) -> Iterator[str]:
-    for paragraph in inspect.cleandoc(node.command.help or "").split("\n\n"):
-        yield from (_markdown(" ".join(paragraph.split())), "")
-
-
 def _table(title: str, lines: Iterable[Line]) -> Iterator[str]:
     rows = [
-        f"| `{_cell(line.heading if line.flags else line.value)}` | {_markdown(line.text)} |"
+        "| `{}` | {} |".format(line.heading.replace("|", "\\|"), _markdown(line.text))
         for line in lines
     ]
     if rows:
@@ -204,11 +181,6 @@ def _markdown(text: str) -> str:
     """
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join(f"\\{c}" if c in "\\`*_[]|" else c for c in text)
-
-
-def _cell(text: str) -> str:
-    """Code within a cell of a table."""
-    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":

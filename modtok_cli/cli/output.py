@@ -5,8 +5,6 @@ output carries data only. If it is piped, or with --json, rows are JSON lines. W
 are written to standard output, for a pager or a file.
 """
 
-from __future__ import annotations
-
 import errno
 import re
 import sys
@@ -239,9 +237,7 @@ def check_output(output: Path | None, force: bool, remedy: str, *, json: bool = 
     if output is None and _is_terminal(sys.stdout):
         raise UsageError("standard output is a terminal", remedy=remedy)
     if output is not None and output.exists() and not force:
-        raise UsageError(
-            "already exists", where=str(output), remedy="choose another -o or pass --force"
-        )
+        raise UsageError("already exists", where=output, remedy="choose another -o or pass --force")
 
 
 def _is_terminal(stream: Any) -> bool:

@@ -1,7 +1,5 @@
 """Calls of learners, and their result as a table."""
 
-from __future__ import annotations
-
 from modtok_cli.cli.command import Call
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.construct.request import BuildReport

@@ -4,8 +4,6 @@
 printed only with --debug or MODTOK_DEBUG=1.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

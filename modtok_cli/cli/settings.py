@@ -17,8 +17,6 @@ choose outputs outside of the workspace, or set an option that can run code. Tho
 the command line (see `COMMAND_LINE_ONLY`).
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat
@@ -202,7 +200,6 @@ def _put(result: dict[str, Any], path: tuple[str, ...], values: dict[str, Any]) 
 def _defaults(
     node: Node, keys: dict[str, Any], values: dict[str, Any], table: str
 ) -> dict[str, Any]:
-    """Checked values by parameter name."""
     result: dict[str, Any] = {}
     for key, value in values.items():
         if key not in keys:
@@ -253,7 +250,6 @@ def _joined(where: str, metavar: str, value: Any) -> Any:
 
 
 def _checked(where: str, option: Option, value: Any) -> Any:
-    """`value`, which the option takes."""
     is_list = get_origin(option.kind) is list
     try:
         if isinstance(value, dict) or isinstance(value, list) != is_list:

@@ -1,7 +1,5 @@
 """What the study commands print, and the command line that they record."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from typing import Any

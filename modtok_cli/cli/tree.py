@@ -1,7 +1,5 @@
 """The command tree as plain data, for help, man pages, settings and tests."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

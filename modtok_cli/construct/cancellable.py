@@ -4,8 +4,6 @@ A thread cannot be interrupted from outside, but all long work reports progress:
 or an error elsewhere, `advance` raises.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, wait

@@ -1,7 +1,5 @@
 """Word counts of the languages of a workspace."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

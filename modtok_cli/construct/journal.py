@@ -5,8 +5,6 @@ complete. It is written when a kill would lose more than the learner's `journal_
 work, so that a build of seconds writes nothing.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -140,7 +138,6 @@ class JournalDir:
 
 
 def _digest(head: Mapping[str, Any], state: bytes, references: Mapping[str, bytes]) -> str:
-    """SHA-256 of the whole content."""
     body = {name: value for name, value in head.items() if name != "sha256"}
     parts = [orjson.dumps(body, option=orjson.OPT_SORT_KEYS), state]
     return digest(*parts, *(references[name] for name in sorted(references)), length=64)

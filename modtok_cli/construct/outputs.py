@@ -48,9 +48,7 @@ def check_modular(
         check_place(output)  # now, not after hours of learning
         return None
     if not (output / "manifest.json").is_file():
-        raise UsageError(
-            "exists but is not a tokenizer directory", where=str(output), remedy=_REPLACE
-        )
+        raise UsageError("exists but is not a tokenizer directory", where=output, remedy=_REPLACE)
     existing = ModularTokenizer.load(output)
     settings = learner.recorded()
     same = (
@@ -67,7 +65,7 @@ def check_modular(
         raise UsageError(
             f"exists with other settings ({existing.algorithm}; "
             f"{', '.join(existing.languages)}; k = {existing.k})",
-            where=str(output),
+            where=output,
             remedy=_REPLACE,
         )
     clear_finished(output)
@@ -102,7 +100,7 @@ def check_absent(request: Request) -> None:
     if request.output.exists() and not request.force:
         clear_finished(request.output)
         raise UsageError(
-            "already exists", where=str(request.output), remedy="choose another -o, or --force"
+            "already exists", where=request.output, remedy="choose another -o, or --force"
         )
 
 
@@ -166,7 +164,7 @@ def previous_version(directory: Path, signature: str) -> Iterator[Path]:
     if existed and not (is_modular(place) and ModularTokenizer.load(place).signature == signature):
         raise ModtokError(
             "exists, but the old version must be kept there",
-            where=str(place),
+            where=place,
             remedy="move it away, or write to another directory with -t and -o",
         )
     if not existed:

@@ -5,8 +5,6 @@
 A killed build resumes from its journal; the output appears complete or not at all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -70,7 +68,7 @@ def construct(
         raise UsageError(f"{' and '.join(flags)} exclude each other")
     if request.tokenizer is not None and not (request.append or request.remove):
         change = "--append or --remove" if "remove" in arguments else "--append"
-        raise UsageError(f"--tokenizer requires {change}", where=str(request.tokenizer))
+        raise UsageError(f"--tokenizer requires {change}", where=request.tokenizer)
     return_large_blocks()
     with locked(request.output):
         return _construct(kind, request, settings)
@@ -145,7 +143,7 @@ def _save(
     if not (request.force or existed) and request.output.exists():
         raise ModtokError(
             "was written by another process during this build",
-            where=str(request.output),
+            where=request.output,
             remedy="choose another -o, or --force to replace it",
         )
     if base is None:
@@ -187,7 +185,7 @@ def _learner(
     if base.algorithm != kind.algorithm:
         raise UsageError(
             f"was built by {base.algorithm} and cannot be changed by {kind.algorithm}",
-            where=str(request.source),
+            where=request.source,
             remedy=f"choose a directory that {kind.algorithm} wrote",
         )
     existing = kind.settings_of(base)

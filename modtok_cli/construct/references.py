@@ -1,7 +1,5 @@
 """Monolingual references: the tokenizers that subtokenizers are measured against."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

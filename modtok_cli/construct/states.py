@@ -3,8 +3,6 @@
 A Unigram model is kept as soon as it is learned, since starting a trainer takes longer than that.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """`modtok unigram`: plain Unigram tokenizers, one per language or one for all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`modtok unigram-merge`: monolingual Unigram models, united and re-estimated by EM."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -226,14 +224,14 @@ def _model_paths(directory: Path | None, languages: Sequence[str]) -> dict[str, 
         if not directory.is_dir():
             raise UsageError(
                 "is not a directory",
-                where=str(directory),
+                where=directory,
                 remedy="give a directory that modtok unigram wrote, or omit --models",
             )
         missing = [language for language, path in paths.items() if path is None]
         if missing:
             raise UsageError(
                 f"no model for {', '.join(missing)}",
-                where=str(directory),
+                where=directory,
                 remedy=f"learn it: modtok unigram --langs {','.join(missing)}",
             )
     return {language: path for language, path in paths.items() if path is not None}

@@ -1,7 +1,5 @@
 """Monolingual Unigram models as files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -124,9 +122,7 @@ def read_language_model(
         check_pieces(vocabulary, model.scores, where)
     except ModtokError as error:
         raise ModtokError(
-            error.what,
-            where=where,
-            remedy="train it with --split_digits and --split_by_whitespace",
+            error.what, where=where, remedy="train it with --split_digits and --split_by_whitespace"
         ) from error
     return model, None
 

@@ -127,7 +127,7 @@ class Work:
         for file in filter(is_table, files):
             raise UsageError(
                 "word counts, which do not say in what order words come",
-                where=str(file),
+                where=file,
                 remedy="give the text itself, or omit --superwords",
             )
         return sample_documents(files, limit, reading=self.request.reading.of(language))

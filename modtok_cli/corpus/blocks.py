@@ -5,8 +5,6 @@ identification and quality scoring. Each block passes on what it keeps and count
 reason and language. The counts are datatrove statistics, named by `report.label`.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -97,7 +95,6 @@ class FileStep(Step):
         yield from ()
 
     def _do(self, rank: int, world_size: int) -> None:
-        """Read and write the files of a task."""
         raise NotImplementedError
 
 

@@ -1,7 +1,5 @@
 """`modtok corpus build`: from crawls to a directory per language and a report."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -39,7 +37,6 @@ from modtok_cli.corpus.plan import (
     is_unfinished,
     make_plan,
     read_json,
-    require_free,
     resume,
 )
 from modtok_cli.corpus.report import REPORT, CorpusReport, load_report
@@ -182,7 +179,7 @@ def corpus_build(
         layout,
     )
     if output.exists() and not output.is_dir():
-        raise UsageError("not a directory", where=str(output), remedy="choose another -o")
+        raise UsageError("not a directory", where=output, remedy="choose another -o")
     plan = make_plan(find_files(inputs, output), settings, output, force, shard_bytes)
     if is_unfinished(plan):
         progress.note(f"resuming the build in {output}")
@@ -214,7 +211,7 @@ def _checked(report: CorpusReport, settings: BuildSettings, progress: Progress) 
     if not present:
         raise ModtokError(
             "no page was kept",
-            where=str(output),
+            where=output,
             remedy=f"{REPORT} in it lists the reasons; check --langs and the thresholds",
         )
     if without := [name for name in settings.languages or () if name not in present]:
@@ -277,19 +274,13 @@ def _absolute(path: FilePath | None) -> str | None:
 
 
 def _require_places(output: Path, languages: Sequence[str], layout: str, force: bool) -> None:
-    """Check before the work that the directories of the languages may be written."""
-    from modtok_cli.corpus.publish import require_replaceable
+    from modtok_cli.corpus.publish import check_places
 
     for language in languages:
         # Directories of a language that a build may write and that may exist.
-        places = [output / language]
-        if layout == FINEWEB:
-            places = existing_folders(output, language)
-        if force:
-            require_replaceable(places)
-            continue
-        for place in places:
-            require_free(place)
+        is_fineweb = layout == FINEWEB
+        places = existing_folders(output, language) if is_fineweb else [output / language]
+        check_places(places, force=force)
 
 
 def _near(near: Near) -> Near | None:
@@ -302,7 +293,6 @@ def _near(near: Near) -> Near | None:
 
 
 def _check_models(settings: BuildSettings) -> None:
-    """Open the models before the tasks do."""
     from modtok_cli.corpus.language import LanguageModel
     from modtok_cli.corpus.quality import QualityModel
 
@@ -325,7 +315,7 @@ def _existing_report(plan: Plan, progress: Progress) -> CorpusReport | None:
     if key != plan.key:
         raise UsageError(
             "contains a corpus built from other inputs or settings",
-            where=str(output / REPORT),
+            where=output / REPORT,
             remedy="choose another -o, or pass --force to replace it",
         )
     progress.warn(f"{output.name} is already finished with these settings; --force rebuilds it")
@@ -334,7 +324,6 @@ def _existing_report(plan: Plan, progress: Progress) -> CorpusReport | None:
 
 @contextmanager
 def _progress(plan: Plan, progress: Progress) -> Iterator[None]:
-    """Show how much is read, from the heartbeat files of the tasks."""
     stop = threading.Event()
     sizes = plan.sizes()
 

@@ -7,8 +7,6 @@ equals that of one process byte for byte. Merging takes the same memory whatever
 task that counts holds the unique words of its files in one language, or `memory` bytes of them.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -247,7 +245,7 @@ def count_shards(
         if not force:
             raise UsageError(
                 "contains an unfinished count of other files",
-                where=str(work),
+                where=work,
                 remedy="repeat the earlier call to resume it, or pass --force to restart",
             )
         shutil.rmtree(work)

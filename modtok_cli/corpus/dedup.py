@@ -11,8 +11,6 @@ comparing and about 90 × `RUN` bytes while writing. Two different paragraphs co
 probability n² / 2⁶⁵: among a billion (10⁹) distinct ones 0.03 paragraphs are lost on average.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
@@ -57,7 +55,7 @@ def load_hashes(path: Path) -> UInt64Array:
     """
     size = path.stat().st_size
     if size % 8:
-        raise ModtokError("damaged hash file", where=str(path), remedy="build with --force")
+        raise ModtokError("damaged hash file", where=path, remedy="build with --force")
     if not size:
         return np.zeros(0, dtype=np.uint64)
     return np.memmap(path, dtype=_TYPE, mode="r")

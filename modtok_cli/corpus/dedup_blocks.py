@@ -5,8 +5,6 @@ Three pipelines: `HashParagraphs` (one task per shard), `FindRepeated` (one per 
 paragraph is never dropped as a repetition of one in a page that is not kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Run datatrove pipelines on this machine, on Slurm or on Ray."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -261,5 +259,5 @@ def _run_on_ray(
         executor.run()
         if executor.get_incomplete_ranks():
             raise ModtokError(
-                f"tasks of {stage.name} failed", where=str(logs / stage.name), remedy="see the logs"
+                f"tasks of {stage.name} failed", where=logs / stage.name, remedy="see the logs"
             )

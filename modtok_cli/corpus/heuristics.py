@@ -1,7 +1,5 @@
 """Detect paragraphs that are not text, by length and symbols, in any script."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Identify the language of a page and of its paragraphs with a fastText model."""
 
-from __future__ import annotations
-
 import mmap
 import re
 import struct
@@ -75,7 +73,7 @@ def load_fasttext(path: Path) -> Any:
     try:
         return _Model(fasttext.load_model(str(path)), path)
     except (ValueError, RuntimeError, MemoryError) as error:
-        raise ModtokError(f"not a fastText model ({error})", where=str(path)) from error
+        raise ModtokError(f"not a fastText model ({error})", where=path) from error
 
 
 class _Model:
@@ -96,7 +94,7 @@ class _Model:
         except (ValueError, RuntimeError, MemoryError) as error:
             raise ModtokError(
                 f"damaged fastText model ({error})",
-                where=str(self._path),
+                where=self._path,
                 remedy="download or train it again",
             ) from error
 
@@ -119,7 +117,7 @@ class LanguageModel:
             if not NAME.fullmatch(name):
                 raise ModtokError(
                     f"invalid language label '{name[:40]}'",
-                    where=str(path or "lid.176.ftz"),
+                    where=path or "lid.176.ftz",
                     remedy="pass --lang-model with labels such as __label__fi",
                 )
         if wanted and "nb" in wanted and "nb" not in labels and "no" not in wanted:
@@ -129,7 +127,7 @@ class LanguageModel:
         if missing and labels:
             raise UsageError(
                 f"the language model does not know {', '.join(missing)}",
-                where=str(path or "lid.176.ftz"),
+                where=path or "lid.176.ftz",
                 remedy="pass --lang-model with one that does, such as GlotLID",
             )
 
@@ -183,7 +181,6 @@ class LanguageModel:
 
 
 def _size(text: str) -> int:
-    """Length in UTF-8 bytes."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
@@ -217,20 +214,20 @@ def check_model(path: Path) -> None:
         ModtokError: the file does not exist, is not a fastText model, or is truncated.
     """
     if not path.is_file():
-        raise ModtokError("model does not exist", where=str(path))
+        raise ModtokError("model does not exist", where=path)
     if path.stat().st_size < _HEADER + 28:
-        raise ModtokError("not a fastText model (too short)", where=str(path))
+        raise ModtokError("not a fastText model (too short)", where=path)
     with open(path, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             end = _end(data)
         except (struct.error, ValueError, IndexError) as error:
             raise ModtokError(
-                f"incomplete fastText model ({error})", where=str(path), remedy="download it again"
+                f"incomplete fastText model ({error})", where=path, remedy="download it again"
             ) from error
         if end != len(data):
             raise ModtokError(
                 f"incomplete fastText model: {len(data):,} of {end:,} bytes",
-                where=str(path),
+                where=path,
                 remedy="download it again",
             )
 

@@ -143,7 +143,7 @@ class Archive:
                 yield from self._members(handle)
         except OSError as error:
             raise ModtokError(
-                f"cannot read: {error.strerror or error}", where=str(self._path)
+                f"cannot read: {error.strerror or error}", where=self._path
             ) from error
 
     def _members(self, handle: BinaryIO) -> Iterator[Member]:

@@ -14,8 +14,6 @@ stages read the pages by `remaining`, which applies the quality cut and then dat
 the order of the signing.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping

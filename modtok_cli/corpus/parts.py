@@ -5,8 +5,6 @@ order, as far as a build knows their values: `dump` and `top_langs` are left out
 that of FineWeb2-HQ.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -215,7 +213,6 @@ class FineWebWriters(Writers):
             self._flush()
 
     def _flush(self) -> None:
-        """Write a row group to each file that has rows."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

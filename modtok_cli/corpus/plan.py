@@ -4,8 +4,6 @@ The plan depends on file names and sizes only and is saved before any work start
 therefore run anywhere, be repeated, and be run by a later process with the same result.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -200,7 +198,7 @@ def is_unfinished(plan: Plan) -> bool:
     if not same and not plan.force:
         raise UsageError(
             "contains an unfinished build with other inputs or settings",
-            where=str(plan.work),
+            where=plan.work,
             remedy="repeat the earlier call to resume it, or pass --force to restart",
         )
     return same
@@ -259,17 +257,5 @@ def read_json(path: Path) -> Any:
         return orjson.loads(read_bounded(path))
     except (OSError, ValueError) as error:
         raise ModtokError(
-            f"cannot be read ({error})", where=str(path), remedy="build with --force"
+            f"cannot be read ({error})", where=path, remedy="build with --force"
         ) from error
-
-
-def require_free(place: Path) -> None:
-    """Check that the directory of a language does not exist yet.
-
-    Raises:
-        UsageError: it exists.
-    """
-    if place.exists():
-        raise UsageError(
-            "already exists", where=str(place), remedy="choose another -o, or pass --force"
-        )

@@ -3,8 +3,6 @@
 A build replaces only directories that hold nothing but what a build wrote.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -17,7 +15,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import fsync_directory, write_bytes
 from modtok_cli.corpus.blocks import FileStep
 from modtok_cli.corpus.parts import NAME, is_folder, is_part, is_table, read_part
-from modtok_cli.corpus.plan import FINEWEB, Plan, read_json, require_free
+from modtok_cli.corpus.plan import FINEWEB, Plan, read_json
 from modtok_cli.corpus.report import REPORT, SECONDS, collect, load_report
 from modtok_cli.text.streams import Broken
 
@@ -45,11 +43,7 @@ def publish(plan: Plan) -> None:
     output, out = Path(plan.output), plan.work / "out"
     fresh = sorted(entry for entry in out.iterdir() if entry.is_dir()) if out.is_dir() else []
     places = [output / entry.name for entry in fresh]
-    if plan.force:
-        require_replaceable(places)
-    else:
-        for place in places:
-            require_free(place)
+    check_places(places, force=plan.force)
     report = collect(plan.work, output)
     noted = plan.work / _STALE  # exists if an earlier attempt was killed
     if not noted.is_file():
@@ -85,17 +79,20 @@ def _remove(place: Path) -> None:
         place.unlink(missing_ok=True)
 
 
-def require_replaceable(places: Iterable[Path]) -> None:
-    """Check that none of the directories holds files that no build wrote.
+def check_places(places: Iterable[Path], *, force: bool) -> None:
+    """Check that no directory exists; with `force`, that none has files that no build wrote.
 
     Raises:
         UsageError: one does; names it.
     """
-    for place in places:
-        if place.exists() and not _is_of_build(place):
+    for place in filter(Path.exists, places):
+        if not force:
+            remedy = "choose another -o, or pass --force"
+            raise UsageError("already exists", where=place, remedy=remedy)
+        if not _is_of_build(place):
             raise UsageError(
                 "holds files that modtok did not write",
-                where=str(place),
+                where=place,
                 remedy="move it away and repeat the command, or choose another -o",
             )
 

@@ -5,8 +5,6 @@ floret (fastText's code under a name that does not collide with the prediction p
 in fastText's format.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -58,7 +56,7 @@ class QualityModel:
         if set(labels) != {GOOD, BAD}:
             raise ModtokError(
                 f"expected the labels good and bad, got {', '.join(sorted(labels)[:5])}",
-                where=str(path),
+                where=path,
                 remedy="train one with `modtok corpus train-quality`",
             )
 
@@ -140,7 +138,7 @@ def corpus_train_quality(
     require("modtok corpus train-quality", corpus=("fasttext", "floret"))
     output = Path(output)
     if output.exists() and not force:
-        raise UsageError("already exists", where=str(output), remedy="pass --force to overwrite it")
+        raise UsageError("already exists", where=output, remedy="pass --force to overwrite it")
     sides = [
         _examples(text_paths(good), "good", progress),
         _examples(text_paths(bad), "bad", progress),
@@ -166,7 +164,7 @@ def corpus_train_quality(
         except ModtokError as error:  # the trainer does not check that all was written
             raise ModtokError(
                 f"the trained model is incomplete ({error.what})",
-                where=str(place.parent),
+                where=place.parent,
                 remedy="free space for temporary files, or set TMPDIR",
             ) from error
         scores = [np.array([scorer.score(text) for text in side]) for side in held]
@@ -185,7 +183,6 @@ def corpus_train_quality(
 
 
 def _examples(paths: Sequence[Path | str], side: str, progress: Progress) -> dict[int, str]:
-    """Examples by their hash, in file order."""
     examples: dict[int, str] = {}
     with progress.task(f"reading {side}", None, "documents") as task:
         for path in paths:

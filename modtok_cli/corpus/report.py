@@ -1,7 +1,5 @@
 """Report of a build: what was kept and what was dropped and why, from task statistics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -158,7 +156,7 @@ def load_report(output: Path) -> CorpusReport:
     if not isinstance(folders, list) or not all(_is_rows(content.get(name)) for name in names):
         raise ModtokError(
             "not a report of modtok corpus build",
-            where=str(output / REPORT),
+            where=output / REPORT,
             remedy="build with --force",
         )
     rows = {name: content[name] for name in names}

@@ -1,7 +1,5 @@
 """Find the input files of a build and read their pages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -66,7 +64,7 @@ def find_files(inputs: Sequence[str | Path], output: Path | None = None) -> list
         if is_pipe(each):
             raise UsageError(
                 "a pipe cannot be read again after an interruption",
-                where=str(each),
+                where=each,
                 remedy="save it to a file",
             )
         if path.is_dir():
@@ -80,13 +78,13 @@ def find_files(inputs: Sequence[str | Path], output: Path | None = None) -> list
             ]
             if not below:
                 raise ModtokError(
-                    "directory contains no pages", where=str(path), remedy=f"expected {_KNOWN}"
+                    "directory contains no pages", where=path, remedy=f"expected {_KNOWN}"
                 )
             files.update(below)
         elif not path.exists():
-            raise ModtokError("file or directory does not exist", where=str(path))
+            raise ModtokError("file or directory does not exist", where=path)
         elif format_of(path) is None:
-            raise UsageError("unknown file format", where=str(path), remedy=f"expected {_KNOWN}")
+            raise UsageError("unknown file format", where=path, remedy=f"expected {_KNOWN}")
         else:
             files.add(path)
     return sorted(files)

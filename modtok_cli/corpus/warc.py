@@ -4,8 +4,6 @@ The framing of records is implemented here because it must continue after damage
 record, its headers and the HTTP message, is parsed by fastwarc.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import zlib

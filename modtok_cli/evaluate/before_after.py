@@ -1,7 +1,5 @@
 """`--report` of slice and transplant: what a model's new vocabulary costs, on text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import log
 from pathlib import Path

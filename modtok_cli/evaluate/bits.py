@@ -7,8 +7,6 @@ token once. The model reads a text as it predicts it, by `tokenizer_out`: withou
 `full-lang` equals `lang`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
@@ -135,7 +133,7 @@ def _vocabularies(models: Models, texts: Sequence[Text], mode: str | None) -> di
     if missing and not vocabularies:
         raise ModtokError(
             f"no text in a language of the model, only in {', '.join(missing)}",
-            where=str(source.path),
+            where=source.path,
             remedy=f"the model has {', '.join(languages_of(source))}; or use --infer full",
         )
     for name in missing:
@@ -188,7 +186,6 @@ def document_nats(
 def _measure(
     models: Models, text: Text, infer: Infer, settings: BitsSettings
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """(row, examples) of a text."""
     documents = documents_of(text, settings.limit)
     model, mode = models.of(infer), mode_name(models.source, settings.infer)
     nats, tokens = document_nats(

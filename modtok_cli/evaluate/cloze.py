@@ -11,8 +11,6 @@ The normalizations are those of OLMES. lm-eval's `acc_mutual_info` subtracts the
 empty context instead. The task runs on any `LM` of lm-eval, including its Hugging Face class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ interval is that of the difference; p is the fraction of resamples whose differe
 the observed difference as the observed difference is from zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +71,7 @@ def compare_files(first: Path, second: Path) -> list[dict[str, Any]]:
             count = sum(len(group) for group in sets.values())
             rows.append(_row((task, MEAN), metric, mean, count, names))
     if not rows:
-        raise ModtokError("contains no scores and no translations", where=str(first))
+        raise ModtokError("contains no scores and no translations", where=first)
     return rows
 
 
@@ -94,14 +92,12 @@ def _row(key: Set, metric: str, both: Drawn, count: int, names: str) -> dict[str
         "n": count,
         "signature": signature(
             "compare",
-            [
-                ("task", key[0]),
-                ("lang", key[1]),
-                ("metric", metric),
-                ("examples", names),
-                ("bootstrap", RESAMPLES),
-                ("seed", SEED),
-            ],
+            task=key[0],
+            lang=key[1],
+            metric=metric,
+            examples=names,
+            bootstrap=RESAMPLES,
+            seed=SEED,
         ),
     }
 
@@ -123,7 +119,7 @@ def _by_set(path: Path) -> dict[Set, dict[str, Example]]:
         if row["id"] in group:
             raise ModtokError(
                 f"contains example {row['id']} of {row['task']} {row['language']} twice",
-                where=str(path),
+                where=path,
                 remedy="pass a file written by one call of modtok eval --examples",
             )
         group[row["id"]] = row
@@ -146,7 +142,7 @@ def _require_same(
             raise ModtokError(
                 f"has no example {name} of {task} {language}, unlike the other file "
                 f"({len(lacking):,} missing)",
-                where=str(place),
+                where=place,
                 remedy="evaluate both on the same data with the same --limit",
             )
         for name, row in a.items():
@@ -154,7 +150,7 @@ def _require_same(
                 if row.get(field) != b[name].get(field):
                     raise ModtokError(
                         f"{field} of example {name} of {task} {language} differs from {first}",
-                        where=str(second),
+                        where=second,
                         remedy="evaluate both on the same data",
                     )
 
@@ -165,7 +161,7 @@ def _metrics(key: Set, pairs: Sequence[tuple[Example, Example]], second: Path) -
         if list(a["scores"]) != names or set(b["scores"]) != set(names):
             raise ModtokError(
                 f"example {b['id']} of {' '.join(key)} has other metrics",
-                where=str(second),
+                where=second,
                 remedy="evaluate both with the same settings",
             )
     return drawn_metrics(key, list(zip(*pairs, strict=True)))
@@ -191,7 +187,6 @@ def drawn_metrics(key: Set, systems: Sequence[Sequence[Example]]) -> dict[str, D
 
 
 def _corpus_metrics(target: str, systems: Sequence[Sequence[Example]]) -> dict[str, Drawn]:
-    """BLEU and chrF++ of translations."""
     references = [str(row["reference"]) for row in systems[0]]
     metrics = {}
     for metric in corpus_metrics(target, lowercase=bool(systems[0][0].get("lowercase"))):

@@ -10,8 +10,6 @@ WikiLingua ("source", "target"), lists of sentences or sections, and WikiLingua'
 space, because a line end terminates an example of the prompt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -40,13 +38,13 @@ class Documents(SplitFiles):
         super().__init__(self.path)
         if not self.languages:
             what = "no documents" if self.path.is_dir() else "directory does not exist"
-            raise ModtokError(what, where=str(self.path), remedy=LAYOUT)
+            raise ModtokError(what, where=self.path, remedy=LAYOUT)
 
     def of(self, language: str, shots: int) -> tuple[Sequence[Example], Sequence[Example]]:
         """(few-shot examples, documents to score) of a language."""
         path = self.find(language, "test")
         if path is None:
-            raise ModtokError(f"no documents in {language}", where=str(self.path), remedy=LAYOUT)
+            raise ModtokError(f"no documents in {language}", where=self.path, remedy=LAYOUT)
         training = self.find(language, "train")
         pool = None if training is None else read_documents(training)
         tests = read_documents(path)

@@ -100,11 +100,11 @@ def evaluate_bpb(
     if bits.is_foreign(Path(model)):
         if infer or tokenizer or step is not None:
             raise UsageError(
-                "is a Hugging Face model: --infer, -t and --step do not apply", where=str(model)
+                "is a Hugging Face model: --infer, -t and --step do not apply", where=model
             )
         if processes is not None and processes.count > 1:
             raise UsageError(
-                "a Hugging Face model runs on one GPU", where=str(model), remedy="leave --gpus out"
+                "a Hugging Face model runs on one GPU", where=model, remedy="leave --gpus out"
             )
         return bits.measure_foreign(
             Path(model), sources, language, reading, settings, dtype, progress

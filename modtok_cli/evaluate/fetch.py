@@ -8,8 +8,6 @@ Each directory appears whole or not at all. `.fetch.json` in DIR lists the finis
 call runs, so that the same call resumes after an interruption.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,7 +76,7 @@ def fetch(
         if place.exists() and not force and not journal.has(place):
             raise UsageError(
                 "already exists",
-                where=str(place),
+                where=place,
                 remedy="pass --force to replace it in all languages, or choose another -o",
             )
     journal.begin([place for _, place in places], progress)

@@ -13,8 +13,6 @@ tokenized by the subtokenizer of its side, in the shots too; otherwise the promp
 that do not fit the context are dropped, the first ones first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Questions, parallel text and summaries from datasets on the Hugging Face Hub."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterable, Iterator, Sequence, Sized

@@ -12,8 +12,6 @@ of the context. This fails if a token spans the boundary, and supports one token
   vocabulary. A context that is too long is truncated on the left; `truncated` counts these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -152,7 +150,6 @@ class ModtokLM(LM):
         return outputs
 
     def _generate(self, part: tuple[SamplingOptions, list[int], list[list[int]]]) -> list[str]:
-        """Texts after a batch of prompts."""
         options, indices, prompts = part
         self.model.check_batch(len(indices), len(prompts[0]) + options.max_tokens)
         return [made.text for made in generate(self.model, prompts, options, indices=indices)]

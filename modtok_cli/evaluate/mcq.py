@@ -61,8 +61,6 @@ class McqSettings:
 
 @dataclass(frozen=True)
 class _Job:
-    """One task in one language."""
-
     suite: Suite
     language: str
     questions: list[Question]
@@ -148,7 +146,7 @@ def tasks_of(names: Sequence[str] | None, data: Path | None) -> tuple[list[Suite
             suite = read_suite(own)
             if suite.task != name:
                 raise ModtokError(
-                    f"describes the task {suite.task!r}", where=str(own), remedy=f"name it {name!r}"
+                    f"describes the task {suite.task!r}", where=own, remedy=f"name it {name!r}"
                 )
             known[name] = suite
     if names is not None:
@@ -160,7 +158,7 @@ def tasks_of(names: Sequence[str] | None, data: Path | None) -> tuple[list[Suite
     if unknown:
         raise ModtokError(
             "unknown task without a description",
-            where=str(folder.path / unknown[0]),
+            where=folder.path / unknown[0],
             remedy=f"add a {TASK_FILE}, see docs/evaluation.md",
         )
     return [suite for name, suite in known.items() if name in present], []
@@ -274,7 +272,6 @@ def _no_questions(skipped: Sequence[str], data: Path | None) -> ModtokError:
 def _run_job(
     models: Models, infer: Infer, mode: str, job: _Job, settings: McqSettings
 ) -> tuple[Result, list[dict[str, Any]]]:
-    """(score, examples) of one task in one language."""
     from modtok_cli.evaluate.cloze import ClozeTask
     from modtok_cli.evaluate.external import run_tasks
     from modtok_cli.evaluate.lm import ModtokLM
@@ -379,7 +376,7 @@ def _mean(parts: Sequence[Result]) -> list[Result]:
             shots=max(part.shots for part in parts),
             normalization="per task",
             infer=parts[0].infer,
-            signature=signature(MEAN, [("tasks", tasks), ("of", sign)]),
+            signature=signature(MEAN, tasks=tasks, of=sign),
             checkpoint=parts[0].checkpoint,
             facts={"chance": sum(part.facts["chance"] for part in parts) / len(parts)},
         )

@@ -120,7 +120,7 @@ def vocabulary_of(source: Source, mode: str | None, own: Sequence[str]) -> Infer
         if mode not in (None, FULL):
             raise UsageError(
                 f"is a model with one vocabulary, not {mode!r}",
-                where=str(source.path),
+                where=source.path,
                 remedy="leave --infer out",
             )
         return Infer(FULL)
@@ -151,9 +151,7 @@ def vocabularies_of(
     languages = list(langs or languages_of(source))
     if not languages:
         raise UsageError(
-            "has no languages",
-            where=str(source.path),
-            remedy="name those of the texts: --langs fr,en",
+            "has no languages", where=source.path, remedy="name those of the texts: --langs fr,en"
         )
     for language in languages:
         if languages.count(language) > 1:

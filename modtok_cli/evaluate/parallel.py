@@ -9,8 +9,6 @@ or a single `.tsv` file. Language codes are those of `text.languages`. The layou
 shots and not scored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -147,7 +145,7 @@ def find_parallel(data: Path, progress: Progress = SILENT) -> Parallel:
         if parallel is not None:
             return parallel
     what = "no parallel text" if start.exists() else "file or directory does not exist"
-    raise ModtokError(what, where=str(start), remedy=LAYOUTS)
+    raise ModtokError(what, where=start, remedy=LAYOUTS)
 
 
 def _children(path: Path) -> list[Path]:
@@ -195,7 +193,7 @@ def _lines(path: Path) -> list[str]:
     try:
         data = b"".join(read_chunks(path))
     except Broken as error:
-        raise ModtokError(str(error), where=str(path)) from error
+        raise ModtokError(str(error), where=path) from error
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -111,7 +111,7 @@ def read_questions(path: Path) -> list[Question]:
         question = as_question(data, f"{path}:{number}", number, rows)
         rows[question.name] = question
     if not rows:
-        raise ModtokError("contains no questions", where=str(path), remedy=_ROW)
+        raise ModtokError("contains no questions", where=path, remedy=_ROW)
     return list(rows.values())
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -260,26 +261,20 @@ def evaluation_signature(
     `data` is the digest of the examples and shots, `checkpoint` that of `source_digest`.
     `settings` follow, then the versions of `packages`, which can change the score.
     """
-    fields: list[tuple[str, object]] = [
-        ("lang", language),
-        ("data", data),
-        ("shots", shots),
-        ("norm", normalization),
-        ("infer", _clean(infer)),
-        ("checkpoint", checkpoint),
-        *((name, _clean(str(value))) for name, value in settings.items()),
-    ]
+    fields = {
+        "lang": language,
+        "data": data,
+        "shots": shots,
+        "norm": normalization,
+        "infer": infer,
+        "checkpoint": checkpoint,
+        **settings,
+    }
     for package in packages:
-        try:
-            fields.append((package, version(package)))
-        except PackageNotFoundError:
-            continue
-    return signature(task, fields)
-
-
-def _clean(value: str) -> str:
-    """Replace the separator of signature fields, which `src|tgt` contains."""
-    return value.replace("|", "/")
+        with suppress(PackageNotFoundError):
+            fields[package] = version(package)
+    # `src|tgt` has the separator of fields.
+    return signature(task, **{name: str(each).replace("|", "/") for name, each in fields.items()})
 
 
 def data_digest(parts: Iterable[str]) -> str:
@@ -336,7 +331,7 @@ def read_examples(path: Path) -> list[dict[str, Any]]:
             )
         rows.append(row)
     if not rows:
-        raise ModtokError("contains no examples", where=str(path), remedy=_REMEDY)
+        raise ModtokError("contains no examples", where=path, remedy=_REMEDY)
     return rows
 
 

@@ -8,8 +8,6 @@ They are not task files of lm-eval: one of these has one language, its questions
 shots from a whole split, and no score relative to the answer without its question.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -155,7 +153,7 @@ def _read(path: Path, allowed: tuple[str, ...]) -> Suite:
         return _suite(data, allowed)
     except (KeyError, TypeError, ValueError) as error:
         what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-        raise ModtokError(what, where=str(path), remedy=_REMEDY) from error
+        raise ModtokError(what, where=path, remedy=_REMEDY) from error
 
 
 def _suite(data: Any, allowed: tuple[str, ...]) -> Suite:
@@ -256,8 +254,6 @@ def _yaml(path: Path) -> Any:
     try:
         return yaml.safe_load(read_bounded(path).decode("utf-8"))
     except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
+        raise ModtokError(f"cannot read: {error.strerror}", where=path) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # "2026-13-45" is not a date
-        raise ModtokError(
-            f"invalid YAML ({' '.join(str(error).split())})", where=str(path)
-        ) from None
+        raise ModtokError(f"invalid YAML ({' '.join(str(error).split())})", where=path) from None

@@ -1,7 +1,5 @@
 """What the formats of users' task files share: JSON lines, languages and splits, shots."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +43,7 @@ def with_shots(
     if len(pool) < shots or not tests:
         raise ModtokError(
             f"too few {of} for {shots} shots and one example",
-            where=str(where),
+            where=where,
             remedy="lower --shots, or provide more text",
         )
     return pool[:shots], tests
@@ -97,7 +95,7 @@ def json_lines(path: Path, remedy: str = "") -> Iterator[tuple[int, Any]]:
     try:
         data = b"".join(read_chunks(path))
     except Broken as error:
-        raise ModtokError(str(error), where=str(path)) from error
+        raise ModtokError(str(error), where=path) from error
     for number, line in enumerate(data.removeprefix(BOM).split(b"\n"), 1):
         if not line.strip():
             continue

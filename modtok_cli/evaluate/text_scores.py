@@ -8,8 +8,6 @@ BLEU and chrF++ are functions of sums over sentences. With the sums of each sent
 resampled without reading the texts again, for intervals and for comparing two systems.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 `load(path, inputs, outputs)` is for a single model; `open_source` and `model_of` are its halves.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch
@@ -41,14 +39,12 @@ def open_source(
     if (path / NAME).is_file():
         if step is not None:
             raise UsageError(
-                "is a slice, which has one step only", where=str(path), remedy="leave --step out"
+                "is a slice, which has one step only", where=path, remedy="leave --step out"
             )
         return SliceSource(path)
     if is_hf_directory(path):
         if step is not None or tokenizer is not None:
-            raise UsageError(
-                "is a model of transformers: --step and -t do not apply", where=str(path)
-            )
+            raise UsageError("is a model of transformers: --step and -t do not apply", where=path)
         source = HfSource(path)
         if not source.languages:
             progress.note(f"{path} has no languages: its whole vocabulary is used")
@@ -56,7 +52,7 @@ def open_source(
     if not is_run(path):
         what = "is neither a run nor a model" if path.exists() else "does not exist"
         remedy = "pass a directory of modtok pretrain, modtok slice or save_pretrained"
-        raise UsageError(what, where=str(path), remedy=remedy)
+        raise UsageError(what, where=path, remedy=remedy)
     return open_run(path, tokenizer=tokenizer, step=step, progress=progress)
 
 

@@ -5,8 +5,6 @@ merges in order. Early merges of one language then prevent tokens of another fro
 formed, which is why sequential training exists.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -44,7 +42,6 @@ class MergePool:
             self._merges.append(numbers[part.merges])
 
     def _intern(self, part: GlobalMerges) -> Int32Array:
-        """The pool's id of each of a tokenizer's tokens; (V,) int32."""
         specials = len(self.specials)
         numbers = np.arange(part.tokens, dtype=np.int32)
         tokens = unflatten(part.token_data, part.token_offsets)

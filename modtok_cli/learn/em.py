@@ -4,8 +4,6 @@ No piece crosses a word, so the sum over all segmentations of a text is the prod
 its words, and a word that occurs a thousand times is done once.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The result of Unigram learning: pieces with scores, and the languages each belongs to."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

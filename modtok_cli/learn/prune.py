@@ -6,8 +6,6 @@ adjacent tokens are added as candidates, and as many tokens are removed again; t
 tokens that BPE did not propose because it had merged their parts otherwise.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ k tokens it then takes the more frequent of two candidates: a token of T that it
 (adopted with its ancestors) or a new merge (appended to T).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

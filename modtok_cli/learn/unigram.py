@@ -5,8 +5,6 @@ text. It runs in a separate process, which can be stopped, cannot write to the t
 allows several languages to be trained in parallel.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import subprocess

@@ -5,8 +5,6 @@
 Writes to PIECES a line per piece, with its exact score in hexadecimal, in the trainer's order.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ No language depends on another, so that languages can be added and removed freel
 of the others keep their order, and their subtokenizers stay the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

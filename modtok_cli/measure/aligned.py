@@ -5,8 +5,6 @@ from line lengths: a long sentence is long in every language, so the shift that 
 agree again is where a line is missing or added.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

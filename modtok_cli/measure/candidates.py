@@ -1,7 +1,5 @@
 """Tokenizers of a measurement: those named, and each language's subtokenizer for `DIR@each`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ scripts with a character per syllable or word, 0.6 is an assumption. Other kinds
 a quarter less, so `excess` is an estimate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -193,8 +191,6 @@ def _identify(
 
 @dataclass(frozen=True)
 class _Measured:
-    """What was measured of one tokenizer on one text."""
-
     candidate: Candidate
     text: Text
     tokens: int
@@ -289,12 +285,10 @@ def _row(mine: _Measured, english: _Measured | None) -> dict[str, Any]:
     row["hint"] = hint([row])
     row["signature"] = signature(
         "check",
-        [
-            ("tok", mine.candidate.tokenizer.signature),
-            ("lang", text.language),
-            ("text", text.counts.fingerprint()),
-            *([("en", english.text.counts.fingerprint())] if english else []),
-        ],
+        tok=mine.candidate.tokenizer.signature,
+        lang=text.language,
+        text=text.counts.fingerprint(),
+        **({"en": english.text.counts.fingerprint()} if english else {}),
     )
     return row
 

@@ -1,7 +1,5 @@
 """`modtok corpus stats`: statistics of texts, with token counts under a tokenizer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -149,7 +147,7 @@ def _tokens(
         if is_table(file):
             raise ModtokError(
                 f"tokenizer {tokenizer.name} uses a pre-tokenizer without word counts",
-                where=str(file),
+                where=file,
                 remedy="pass the text itself instead of its word counts",
             )
         for batch in read_batches(file, reading, progress=progress):

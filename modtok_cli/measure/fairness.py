@@ -177,7 +177,6 @@ class _Measured:
 def _measure(
     candidates: Sequence[Candidate], texts: Mapping[str, Text], progress: Progress
 ) -> dict[str, _Measured]:
-    """Language -> usage of the tokenizer for its text."""
     measured: dict[str, _Measured] = {}
     for language, text in texts.items():
         for candidate in candidates:
@@ -218,13 +217,11 @@ def _row(label: str, measured: Mapping[str, _Measured], basis: Basis, pivot: str
         "lossy_lines": mine.failed,
         "signature": signature(
             "fairness",
-            [
-                ("tok", tokenizer.signature),
-                ("ref", basis.reference_signature),
-                ("lang", text.language),
-                ("pivot", pivot),
-                ("text", text.counts.fingerprint()),
-            ],
+            tok=tokenizer.signature,
+            ref=basis.reference_signature,
+            lang=text.language,
+            pivot=pivot,
+            text=text.counts.fingerprint(),
         ),
     }
 
@@ -259,12 +256,10 @@ def _total(
     total["lossy_lines"] = sum(own.failed for own in measured.values())
     total["signature"] = signature(
         "fairness",
-        [
-            ("tok", digest(*(name.encode() for name in signatures))),
-            ("langs", "+".join(measured)),
-            ("pivot", pivot),
-            ("rows", digest(*(str(row["signature"]).encode() for row in rows))),
-        ],
+        tok=digest(*(name.encode() for name in signatures)),
+        langs="+".join(measured),
+        pivot=pivot,
+        rows=digest(*(str(row["signature"]).encode() for row in rows)),
     )
     return total
 

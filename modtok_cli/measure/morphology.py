@@ -140,13 +140,13 @@ class Morphemes:
             name = canonical(language) if language and path.is_file() else own
             if name is None:
                 raise UsageError(
-                    "unknown language", where=str(file), remedy="name it after one, such as fi.tsv"
+                    "unknown language", where=file, remedy="name it after one, such as fi.tsv"
                 )
             named.append((name, file))
         self._files = {name: those[-1] for name, those in by_label(named).items()}
         if not self._files:
             what = "contains no .tsv or .csv file" if path.exists() else "does not exist"
-            raise UsageError(what, where=str(path), remedy=_FORMAT)
+            raise UsageError(what, where=path, remedy=_FORMAT)
         self._read: dict[str, list[Segmented]] = {}
 
     def of(self, language: str) -> list[Segmented] | None:
@@ -177,11 +177,11 @@ def read_morphemes(path: Path) -> list[Segmented]:
         with open(path, encoding="utf-8-sig", newline="") as file:
             rows = _tsv(file.read()) if path.suffix == ".tsv" else _csv(csv.DictReader(file))
     except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
+        raise ModtokError(f"cannot read: {error.strerror}", where=path) from error
     except UnicodeDecodeError as error:
-        raise ModtokError("not UTF-8", where=str(path)) from error
+        raise ModtokError("not UTF-8", where=path) from error
     except csv.Error as error:
-        raise ModtokError(f"invalid CSV ({error})", where=str(path)) from error
+        raise ModtokError(f"invalid CSV ({error})", where=path) from error
     words = []
     for number, word, morphemes in rows:
         if not word or "".join(morphemes) != word or not all(morphemes):
@@ -192,7 +192,7 @@ def read_morphemes(path: Path) -> list[Segmented]:
             )
         words.append(Segmented(word, tuple(morphemes)))
     if not words:
-        raise ModtokError("contains no words", where=str(path), remedy=_FORMAT)
+        raise ModtokError("contains no words", where=path, remedy=_FORMAT)
     return words
 
 

@@ -4,8 +4,6 @@ NSL (normalized sequence length) of a tokenizer on a text in language l is its n
 divided by that of the reference tokenizer trained on l alone (equation 1 of the paper).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -113,13 +111,11 @@ def _row(candidate: Candidate, basis: Basis, segmented: Morphemes | None) -> dic
         **_boundaries(candidate.tokenizer, text.language, segmented),
         "signature": signature(
             "nsl",
-            [
-                ("tok", candidate.tokenizer.signature),
-                ("ref", basis.reference_signature),
-                ("lang", text.language),
-                ("text", text.counts.fingerprint()),
-                *([("morph", segmented.fingerprint(text.language))] if segmented else []),
-            ],
+            tok=candidate.tokenizer.signature,
+            ref=basis.reference_signature,
+            lang=text.language,
+            text=text.counts.fingerprint(),
+            **({"morph": segmented.fingerprint(text.language)} if segmented else {}),
         ),
     }
 

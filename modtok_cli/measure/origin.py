@@ -5,8 +5,6 @@ does not have. They are classified by the languages they belong to (the paper's 
 inserted tokens).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -126,12 +124,10 @@ def origin(
                     "measured_on": used.basis,
                     "signature": signature(
                         "origin",
-                        [
-                            ("tok", subset.signature),
-                            ("of", modular.signature),
-                            ("lang", text.language),
-                            ("text", text.counts.fingerprint()),
-                        ],
+                        tok=subset.signature,
+                        of=modular.signature,
+                        lang=text.language,
+                        text=text.counts.fingerprint(),
                     ),
                 }
             )

@@ -4,8 +4,6 @@ Each stores how often its tokens occur in its training text. A text costs -Σ lo
 under each of these unigram models; the language with the lowest cost is that of the text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,7 +50,7 @@ class Reference:
         if self.counts is None:
             raise ModtokError(
                 "the reference has no token counts and cannot be used to identify languages",
-                where=str(self.path),
+                where=self.path,
                 remedy="pass the language with --lang",
             )
         total = self.counts.sum() + 0.5 * len(self.counts)
@@ -70,7 +68,7 @@ class References:
         if not directory.is_dir():
             raise ModtokError(
                 "no monolingual references",
-                where=str(directory),
+                where=directory,
                 remedy="train them with 'modtok bpe-seq' (without --no-references) or "
                 "'modtok bpe', or pass their directory with --references; "
                 "'modtok check' needs none",
@@ -102,7 +100,7 @@ class References:
         if language not in self._paths:
             raise ModtokError(
                 f"no reference for language '{language}'",
-                where=str(self.directory),
+                where=self.directory,
                 remedy=f"available: {', '.join(self._paths) or 'none'}; train it with "
                 f"'modtok bpe --langs {language}' and add --references bpe",
             )
@@ -124,7 +122,7 @@ def _reference(language: str, path: Path, data: bytes) -> Reference:
     tokenizer = open_bytes(data, str(path), str(path))
     if not isinstance(tokenizer, Subtokenizer):
         raise ModtokError(
-            "not a tokenizer written by modtok, cannot be used as a reference", where=str(path)
+            "not a tokenizer written by modtok, cannot be used as a reference", where=path
         )
     counts = tokenizer.provenance.get("counts")
     if counts is not None and (
@@ -132,7 +130,7 @@ def _reference(language: str, path: Path, data: bytes) -> Reference:
         or len(counts) != tokenizer.size
         or not all(type(count) is int and count >= 0 for count in counts)
     ):
-        raise ModtokError("model.modtok.counts is invalid", where=str(path))
+        raise ModtokError("model.modtok.counts is invalid", where=path)
     array = None if counts is None else np.array(counts, dtype=np.int64)
     return Reference(language, path, tokenizer, array)
 

@@ -3,8 +3,6 @@
 The tables are block ranges of Unicode, since only two properties of scripts are needed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ The language of a document is, in this order: the one that the caller passes, it
 one in its file name, or else the workspace language whose reference needs the fewest bits for it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -96,14 +94,12 @@ def load_texts(
             for name, part in sorted(reader.parts.items())
         ]
         if not any(len(text.counts) for text in parts):
-            raise ModtokError("contains no text", where=str(source))
+            raise ModtokError("contains no text", where=source)
         texts += parts
     return texts
 
 
 class _Part:
-    """Everything read of one language."""
-
     def __init__(self, pretokenizers: Iterable[PreTokenizer]) -> None:
         self.counters = {each: WordCounter(each) for each in pretokenizers}
         self.tables: list[WordCounts] = []
@@ -120,8 +116,6 @@ class _Part:
 
 @dataclass
 class _Reader:
-    """Reads the files of a source and splits them by language."""
-
     pretokenizers: Iterable[PreTokenizer]
     language: str | None
     references: References | None
@@ -201,9 +195,9 @@ class _Reader:
         if self.keep:
             raise ModtokError(
                 "is a table of word counts; a tokenizer with another pre-tokenizer needs the text",
-                where=str(path),
+                where=path,
             )
         if name is None:
-            raise ModtokError("unknown language", where=str(path), remedy="pass it with --lang")
+            raise ModtokError("unknown language", where=path, remedy="pass it with --lang")
         table = count_corpus([path], reading=self.reading, progress=self.progress)
         self.part(name).tables.append(table)

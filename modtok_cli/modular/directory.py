@@ -171,7 +171,7 @@ class Stored:
             raise ModtokError(
                 f"field 'signature': the files give {tokenizer.signature}, "
                 f"the manifest says {self.manifest.signature}",
-                where=str(self.directory / manifests.NAME),
+                where=self.directory / manifests.NAME,
                 remedy=REBUILD,
             )
         read_checked(self.directory, TOKENIZER, self.manifest)
@@ -225,7 +225,7 @@ def _check_digest(sha256: str, directory: Path, name: str, manifest: Manifest) -
         raise ModtokError(
             "changed after it was written: its SHA-256 is not "
             f"'files.{name}.sha256' of manifest.json",
-            where=str(directory / name),
+            where=directory / name,
             remedy=REBUILD,
         )
 
@@ -249,7 +249,7 @@ def read_reference(directory: Path, language: str) -> bytes:
     if language not in names:
         raise UsageError(
             f"no monolingual reference of '{language}' (there: {', '.join(names) or 'none'})",
-            where=str(directory),
+            where=directory,
             remedy="learn again without --no-references, or give one",
         )
     return read_checked(directory, names[language], manifest)

@@ -1,7 +1,5 @@
 """`modtok extract`: the tokenizer of some languages, or of the tokens most frequent in a text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """A directory that `AutoTokenizer.from_pretrained` opens, with EOS, padding and chat template."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,7 +63,7 @@ def write_hf_directory(
     """
     if directory.exists() and not force:
         raise UsageError(
-            "already exists", where=str(directory), remedy="choose another --hf or pass --force"
+            "already exists", where=directory, remedy="choose another --hf or pass --force"
         )
     refuse_others(directory, FILES.__contains__)
     document = orjson.loads(tokenizer_json)
@@ -122,7 +120,6 @@ def _check_template(template: str, names: set[str], where: str) -> None:
 
 
 def _add(document: dict[str, Any], specials: Sequence[str]) -> dict[str, int]:
-    """Add special tokens after the last id; their ids."""
     present = {token["content"] for token in document["added_tokens"]}
     vocabulary = document["model"]["vocab"]
     known = set(vocabulary) if isinstance(vocabulary, dict) else {piece for piece, _ in vocabulary}

@@ -1,7 +1,5 @@
 """Contents of a tokenizer: sizes of its languages, whose a token is, and checks of subsets."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """A tokenizer of any kind: a modular directory, a subset of it, or a file."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path

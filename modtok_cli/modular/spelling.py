@@ -1,7 +1,5 @@
 """How the tokens of one vocabulary are spelled with the tokens of another."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ merge has everything it is made of. Then any union of languages is proper as wel
 what comes before in a language comes before in the union.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any, TypeVar

@@ -4,8 +4,6 @@ Four kinds cover all figures: values per language, distributions per language, c
 Languages are rows, so that any number of long names stays legible.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

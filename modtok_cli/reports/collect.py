@@ -1,7 +1,5 @@
 """The contents of a workspace for a report: tokenizers, training runs, saved result rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +46,7 @@ def collect(workspace: Path, progress: Progress) -> Contents:
         ModtokError: the directory does not exist or holds nothing to report.
     """
     if not workspace.is_dir():
-        raise ModtokError("directory does not exist", where=str(workspace))
+        raise ModtokError("directory does not exist", where=workspace)
     tokenizers = {
         path.name: ModularTokenizer.load(path)
         for path in sorted(workspace.iterdir())
@@ -66,7 +64,7 @@ def collect(workspace: Path, progress: Progress) -> Contents:
     if not tokenizers and not results and not runs:
         raise ModtokError(
             "nothing to report: found no tokenizer, no run, and no rows in results/ or studies/",
-            where=str(workspace),
+            where=workspace,
             remedy="measure or run a study in it: modtok nsl fr.txt keeps its rows in results/",
         )
     return Contents(tokenizers, runs, results)
@@ -81,7 +79,7 @@ def read_result(path: Path, progress: Progress) -> Result | None:
     try:
         lines = read_bounded(path).splitlines()
     except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
+        raise ModtokError(f"cannot read: {error.strerror}", where=path) from error
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(lines, 1):
         try:

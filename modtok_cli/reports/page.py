@@ -1,7 +1,5 @@
 """The report as one HTML page with embedded style and plots, loading nothing else."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -172,7 +170,6 @@ def _figure(chart: Chart) -> str:
 
 
 def _collapsed(table: Table) -> str:
-    """A table that opens by its caption."""
     name = escape(table.caption)
     return f"<details><summary>Table: {name}</summary>\n{_table(table)}\n</details>"
 

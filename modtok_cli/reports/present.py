@@ -5,8 +5,6 @@ same color in all charts of a page, and takes a logarithmic axis where a few lan
 all others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, quantiles

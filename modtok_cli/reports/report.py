@@ -1,7 +1,5 @@
 """`modtok report`: tables and plots of a workspace on one HTML page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -57,7 +55,7 @@ def report(
     workspace, output = Path(workspace), Path(output)
     if output.exists() and not force:
         raise UsageError(
-            "already exists", where=str(output), remedy="choose another -o, or pass --force"
+            "already exists", where=output, remedy="choose another -o, or pass --force"
         )
     contents = collect(workspace, progress)
     styles = _styles(contents.results)
@@ -121,7 +119,6 @@ def _contents(contents: Contents, workspace: Path) -> str:
 
 
 def _styles(results: Sequence[Result]) -> dict[str, int]:
-    """One color for a tokenizer, by the names that it has in charts."""
     names: dict[str, int] = {}
     for result in results:
         listed = [str(row["tokenizer"]) for row in result.rows if "tokenizer" in row]

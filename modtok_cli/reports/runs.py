@@ -4,8 +4,6 @@
 the packages that train are not needed to read them.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,14 +1,11 @@
 """Tables as headings and cells, and the helpers that group and format result rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from modtok_cli.reports.charts import Mark
+from modtok_cli.reports.charts import Mark
 
 Row = Mapping[str, Any]
 Form = Literal["text", "int", "ratio", "percent", "score", "seconds", "bytes", "count"]

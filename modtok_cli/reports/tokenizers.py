@@ -1,7 +1,5 @@
 """Sections on the tokenizers of a workspace."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Inputs shared by studies: training words, test texts, monolingual references."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`modtok study budget`: NSL and |T| as functions of the tokens per language."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

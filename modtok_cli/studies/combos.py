@@ -5,8 +5,6 @@ union extracted from sequential tokenizers of several language orders, and with 
 monolingual tokenizers in every order of the set.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from functools import cache, partial

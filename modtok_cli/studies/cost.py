@@ -9,8 +9,6 @@ so that relative to a reference
 Attention over the context and hardware efficiency are ignored; `modtok latency` measures.
 """
 
-from __future__ import annotations
-
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import PAPER, SIZES
 from modtok_cli.base.errors import ModtokError
@@ -88,7 +86,7 @@ def study_cost(
                     "step": step,
                     "cost": row["nsl"] * step,
                     "signature": signature(
-                        "cost", [("scale", scale), ("nsl", row["signature"].replace("|", "/"))]
+                        "cost", scale=scale, nsl=row["signature"].replace("|", "/")
                     ),
                 }
             )

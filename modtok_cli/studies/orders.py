@@ -1,7 +1,5 @@
 """`modtok study orders`: influence of the language order on sequential BPE."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated

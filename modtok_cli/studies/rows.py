@@ -5,8 +5,6 @@ closing line. When all units are done the output is written with rows in unit or
 interrupted and resumed study writes the same bytes.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -38,7 +36,7 @@ class StudyFile:
         self.partial = self.output.with_name(f".{self.output.name}.resume")
         settings = orjson.loads(orjson.dumps(settings))
         key = digest(orjson.dumps(settings, option=orjson.OPT_SORT_KEYS))
-        self.signature = signature(f"study-{study}", [("key", key)])
+        self.signature = signature(f"study-{study}", key=key)
         self.header: Row = {
             "study": study,
             "settings": settings,
@@ -86,7 +84,7 @@ class StudyFile:
         if head.get("signature") != self.signature:
             raise UsageError(
                 "already exists with other settings or texts",
-                where=str(self.output),
+                where=self.output,
                 remedy="choose another -o, or pass --force to replace it",
             )
         progress.warn(f"{self.output} is already finished; --force repeats it")
@@ -180,7 +178,7 @@ def read_study(path: Path) -> tuple[Row, list[Row]]:
         if not all(isinstance(row, dict) for row in rows):
             raise ValueError("a line is not a JSON object")
     except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
+        raise ModtokError(f"cannot read: {error.strerror}", where=path) from error
     except ValueError as error:
-        raise ModtokError(f"not a study: {error}", where=str(path)) from error
+        raise ModtokError(f"not a study: {error}", where=path) from error
     return head, rows

@@ -1,7 +1,5 @@
 """`modtok study sampling`: one small model under each sampling regime."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 

@@ -3,8 +3,6 @@
 Families of languages come from a file of the user: a line per language, `tr<tab>Turkic`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -129,7 +127,7 @@ def read_families(
     if not families:
         raise ModtokError(
             f"no family has {LEAST} of the languages",
-            where=str(path),
+            where=path,
             remedy="add lines such as tr<tab>Turkic for the languages in --data",
         )
     without = len(languages) - sum(map(len, families.values()))

@@ -1,7 +1,5 @@
 """Word counts of a corpus: any number of texts and tables, several languages in parallel."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -165,9 +163,7 @@ def tables_of(files: Mapping[str, Sequence[Path]], output: Path) -> dict[str, Pa
     places = {language: output / f"{language}{SUFFIX}" for language in files}
     for language, place in places.items():
         if any(path.resolve() == place.resolve() for path in files[language]):
-            raise UsageError(
-                "would overwrite its own input", where=str(place), remedy="pass --output"
-            )
+            raise UsageError("would overwrite its own input", where=place, remedy="pass --output")
     return places
 
 
@@ -243,7 +239,7 @@ def check_pattern(file: Path | str, name: str, pretokenizer: PreTokenizer) -> No
     if name != pretokenizer.name:
         raise UsageError(
             f"counted with pre-tokenizer '{name}', expected '{pretokenizer.name}'",
-            where=str(file),
+            where=file,
             remedy="count the text again",
         )
 

@@ -9,8 +9,6 @@ finds a label that it does not contradict: `fra_Latn` and `fr-CA` find `fr`, `zh
 `zh-Hant`, and `zh` finds `zh-Hans` and `zh-Hant`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache

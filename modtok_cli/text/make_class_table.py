@@ -5,8 +5,6 @@ r"""Make `classes.inc` and `cases.inc` of the core: code points in the engine of
 Run it when the library moves to a newer Unicode (a test compares them).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

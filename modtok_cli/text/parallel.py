@@ -1,7 +1,5 @@
 """Several files or languages in parallel, under one progress bar."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence

@@ -6,8 +6,6 @@ else names a pattern. Another package adds one by its pattern alone: an entry po
 runs through the package `regex`, slower.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import re

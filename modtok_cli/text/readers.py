@@ -4,8 +4,6 @@ The formats are in `text/formats`. Text has one document per line; lines end at 
 otherwise kept byte for byte. Other formats have documents with fields: `Reading` says which.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -65,22 +63,18 @@ def text_files(path: str | Path) -> list[str | Path]:
         )
         if not files:
             raise ModtokError(
-                "no text in this directory",
-                where=str(path),
-                remedy=f"put files there named {names}",
+                "no text in this directory", where=path, remedy=f"put files there named {names}"
             )
         return list(files)
     if not path.exists():
         raise ModtokError(
             "no such file or directory",
-            where=str(path),
+            where=path,
             remedy="check the name, or give - to read standard input",
         )
     if not is_text(path):
         raise ModtokError(
-            "unknown text format",
-            where=str(path),
-            remedy=f"name it {names}, or pipe it in and give -",
+            "unknown text format", where=path, remedy=f"name it {names}, or pipe it in and give -"
         )
     return [path]
 

@@ -3,8 +3,6 @@
 A phrase is a word of the pre-tokenizer `phrases`; its words are those of `bpe`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Statistics of a corpus per language."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

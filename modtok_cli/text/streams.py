@@ -1,7 +1,5 @@
 """Read bytes of files, pipes and standard input, decompressed as a stream in bounded memory."""
 
-from __future__ import annotations
-
 import bz2
 import lzma
 import zlib
@@ -80,7 +78,7 @@ def _raw(path: str | Path, advance: Advance | None) -> Iterator[bytes]:
         what, remedy = _REASONS.get(
             type(error), (f"cannot read: {error.strerror or error}", "check its permissions")
         )
-        raise ModtokError(what, where=str(path), remedy=remedy) from error
+        raise ModtokError(what, where=path, remedy=remedy) from error
 
 
 def _pieces(handle: BinaryIO, advance: Advance | None) -> Iterator[bytes]:

@@ -8,8 +8,6 @@ Tables are merged in bounded memory. Their words ascend, so they are merged a wi
 to the smallest of the last words of their windows, all is known.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -166,13 +164,13 @@ def load_counts(path: Path) -> WordCounts:
 
 def damaged(path: Path | str, what: str) -> ModtokError:
     """The error for a damaged table."""
-    return ModtokError(f"damaged count table: {what}", where=str(path), remedy=_REMEDY)
+    return ModtokError(f"damaged count table: {what}", where=path, remedy=_REMEDY)
 
 
 def open_counts(path: Path) -> tuple[Header, dict[str, Place]]:
     """The header of a table, and the places of its arrays."""
     if not path.exists():
-        raise ModtokError("no such file", where=str(path), remedy="check the name")
+        raise ModtokError("no such file", where=path, remedy="check the name")
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -182,9 +180,9 @@ def open_counts(path: Path) -> tuple[Header, dict[str, Place]]:
     except INVALID as error:
         raise damaged(path, f"header ({error})") from error
     except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror or error}", where=str(path)) from error
+        raise ModtokError(f"cannot read: {error.strerror or error}", where=path) from error
     if text is None:
-        raise ModtokError("not a count table of modtok", where=str(path), remedy=_REMEDY)
+        raise ModtokError("not a count table of modtok", where=path, remedy=_REMEDY)
     header = _header(path, text)
     for name, kind in ARRAYS.items():
         place = places.get(name)
@@ -205,7 +203,7 @@ def _header(path: Path, text: str) -> Header:
     if content.get("version") != VERSION:
         raise ModtokError(
             f"count table of format version {content.get('version')}, this modtok reads {VERSION}",
-            where=str(path),
+            where=path,
             remedy=_REMEDY,
         )
     fields = {name: content[name] for name in content if name not in ("format", "version")}
@@ -221,7 +219,7 @@ def _header(path: Path, text: str) -> Header:
         raise ModtokError(
             f"the words were split by pre-tokenizer '{header.pretokenizer}' with another pattern "
             "than this modtok's",
-            where=str(path),
+            where=path,
             remedy=_REMEDY,
         )
     return header

@@ -1,7 +1,5 @@
 """Which files of a workspace hold which language: `data/<lang>*` by their names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -51,7 +49,7 @@ def language_files(
     if single:
         files_in(data)  # an error for another format
     elif not data.is_dir():
-        raise ModtokError("no such directory", where=str(data), remedy=_LAYOUT)
+        raise ModtokError("no such directory", where=data, remedy=_LAYOUT)
     wanted = None if languages is None else [_checked(name) for name in languages]
     if wanted and known:  # zh of this tokenizer are its zh-Hans and zh-Hant
         wanted = [label for name in wanted for label in matching(name, known) or [name]]
@@ -63,14 +61,14 @@ def language_files(
     if mixed and not entries:
         raise ModtokError(
             f"no document has a language in field '{reading.lang_field}'",
-            where=str(mixed[0]),
+            where=mixed[0],
             remedy="choose the field with --lang-field",
         )
     if not entries and not wanted:
         place = f"the names of {_shown(nameless)}" if nameless else "this directory"
         raise ModtokError(
             f"no language in {place}",
-            where=str(data.parent if single else data),
+            where=data.parent if single else data,
             remedy=_remedy_of(nameless) if nameless else _LAYOUT,
         )
     if nameless and not wanted:
@@ -87,7 +85,7 @@ def language_files(
             has = _remedy_of(nameless) if nameless else _LAYOUT
             raise UsageError(
                 f"no text of language '{name}'",
-                where=str(data),
+                where=data,
                 remedy=suggest(name, sorted(set(names.values())))
                 + (f"there are {there}" if there else has),
             )
@@ -177,7 +175,7 @@ def same_language(language: str, first: Path, second: Path) -> UsageError:
     """The error for two files of which one must be meant."""
     return UsageError(
         f"{first.name} and {second.name} are both language '{language}'",
-        where=str(second.parent),
+        where=second.parent,
         remedy="remove or rename one; names with script or region (sr-Cyrl, pt-BR) on all are "
         "kept apart",
     )
@@ -251,7 +249,7 @@ def by_language(paths: Iterable[Path | str], language: str | None = None) -> dic
         if name is None:
             raise UsageError(
                 "the file name contains no language",
-                where=str(path),
+                where=path,
                 remedy="name the file after it (fr.txt) or pass --lang",
             )
         labels.setdefault(name, []).append(Path(path))

@@ -185,7 +185,6 @@ def stored_shape(data: object, where: str) -> Shape:
 
 
 def _of_shape(shape: Shape) -> dict[str, Any]:
-    """The options that are fields of the shape."""
     return {name: getattr(shape, name) for name, option in OPTIONS.items() if option.of_shape}
 
 
@@ -289,7 +288,6 @@ def _refuse_conflicts(config: Config) -> None:
 
 
 def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
-    """Options that do not go together: (name, what is wrong, what to do)."""
     if config.batch_size % config.micro_batch:
         yield (
             "micro_batch",

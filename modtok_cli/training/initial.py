@@ -65,7 +65,7 @@ def open_initial(path: Path) -> Initial:
         return InitialRun.open(path)
     raise UsageError(
         "is not a run, nor a model in safetensors" if path.exists() else "does not exist",
-        where=str(path),
+        where=path,
         remedy="give a directory that pretrain or transformers' save_pretrained wrote",
     )
 
@@ -121,7 +121,7 @@ class InitialRun:
         directory = RunDirectory(path)
         if not (path / CONFIG).is_file():
             raise UsageError(
-                "is not a run", where=str(path), remedy="give a directory that pretrain wrote"
+                "is not a run", where=path, remedy="give a directory that pretrain wrote"
             )
         facts = directory.read_config()
         return InitialRun(directory, facts, Config.from_json(facts["config"], str(path / CONFIG)))
@@ -180,7 +180,7 @@ class InitialRun:
         """
         newest = checkpoint.newest(self.directory.checkpoints, note)
         if newest is None:
-            raise ModtokError("has no checkpoint yet", where=str(self.directory.path))
+            raise ModtokError("has no checkpoint yet", where=self.directory.path)
         path, state = newest
         old = self.tokenizer.full()
         spelling = spell(new.vocabulary, old, encode=rows == "spelling")
@@ -195,7 +195,7 @@ class InitialRun:
                 files = checkpoint.row_files(shards)
                 grow_rows(table, [file.get_tensor(f"{name}.weight") for file in files], spelling)
         except (SafetensorError, RuntimeError) as error:
-            raise ModtokError(f"is of another model ({error})", where=str(path)) from error
+            raise ModtokError(f"is of another model ({error})", where=path) from error
         carried = int((spell(new.vocabulary, old, encode=False).lengths).sum())
         note.note(
             f"initial weights from {path}; {carried:,} of {new.size:,} embedding rows carried over"

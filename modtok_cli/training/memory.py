@@ -1,7 +1,5 @@
 """Memory of a run: its parts on a device, what fits there, and what the host and the disk need."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -197,7 +195,7 @@ def check_disk(config: Config, size: int, directory: Path) -> None:
     if count * need > free:
         raise ModtokError(
             f"{count} checkpoints of {_gib(need)} do not fit, {_gib(free)} are free",
-            where=str(directory),
+            where=directory,
             remedy="free space, choose another disk with --runs, or keep fewer with --keep",
         )
 
@@ -269,14 +267,14 @@ def check_host(config: Config, need: HostNeed) -> None:
     parent = _existing(directory)
     if not parent.is_dir():
         raise UsageError(
-            "is not a directory", where=str(parent), remedy="choose one with --offload-file"
+            "is not a directory", where=parent, remedy="choose one with --offload-file"
         )
     room = shutil.disk_usage(parent).free
     if need.tables > room:
         raise ModtokError(
             f"the vocabulary needs {_gib(need.tables)} of disk ({need.words}), {_gib(room)} are "
             "free",
-            where=str(directory),
+            where=directory,
             remedy=remedy,
         )
 

@@ -5,8 +5,6 @@ byte do not depend on the vocabulary: nats of the text tokens / ln 2 / bytes of 
 End-of-text tokens count in the loss, not in bits per byte.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping, Sequence
 from math import log

@@ -5,8 +5,6 @@ copy of the tokenizer, and the text is found relative to the directory, at its o
 where `--data` says.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Mapping
@@ -123,7 +121,7 @@ def _find(directory: RunDirectory, places: Mapping[str, str], what: str, remedy:
         if path.exists():
             return path
     raise ModtokError(
-        f"{what} not exist in {places['absolute']}", where=str(directory.path), remedy=remedy
+        f"{what} not exist in {places['absolute']}", where=directory.path, remedy=remedy
     )
 
 
@@ -134,7 +132,7 @@ def _check_path(path: Path) -> None:
     except UnicodeEncodeError as error:
         raise UsageError(
             "the path is not UTF-8, and safetensors cannot open files below it",
-            where=str(path),
+            where=path,
             remedy="choose another directory with --runs",
         ) from error
 
@@ -150,7 +148,7 @@ def check_tokenizer(directory: RunDirectory, own: ModularTokenizer, path: Path |
     if own.signature != signature:
         raise ModtokError(
             f"was trained with tokenizer {signature}, found {own.signature}",
-            where=str(directory.path),
+            where=directory.path,
             remedy=remedy,
         )
     if path is None:
@@ -160,7 +158,7 @@ def check_tokenizer(directory: RunDirectory, own: ModularTokenizer, path: Path |
     if not proof.holds:
         raise ModtokError(
             f"was trained with tokenizer {signature}, which {path} does not contain ({proof})",
-            where=str(directory.path),
+            where=directory.path,
             remedy="leave out -t, or start another run with --name",
         )
     if larger.signature == signature:
@@ -176,7 +174,7 @@ def check_text(
     if then["mixture"] != mixture or then["text"] != texts:
         raise ModtokError(
             "the text has changed since the run was started",
-            where=str(directory.path),
+            where=directory.path,
             remedy="restore the text, or start another run with --name",
         )
 
@@ -191,15 +189,15 @@ def create(
             what = "has checkpoints" if checkpoint.has_any(directory.checkpoints) else "exists"
             raise UsageError(
                 what,
-                where=str(path),
+                where=path,
                 remedy="use --resume to continue, --force to overwrite, or another --name",
             )
         if not (path / CONFIG).is_file():
-            raise UsageError("is not a run", where=str(path), remedy="choose another --name")
+            raise UsageError("is not a run", where=path, remedy="choose another --name")
         if tokenizer.resolve().is_relative_to(path.resolve()):
             raise UsageError(
                 "is part of the run that --force overwrites",
-                where=str(tokenizer),
+                where=tokenizer,
                 remedy="copy it elsewhere, or choose another --name",
             )
         directory.lock()
@@ -210,7 +208,6 @@ def create(
 
 
 def _has_content(path: Path) -> bool:
-    """Whether a run exists; one that was killed before config.json was written does not."""
     if path.is_symlink() or not path.is_dir():
         return path.exists()
     names = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}

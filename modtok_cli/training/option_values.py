@@ -3,8 +3,6 @@
 Each function raises ValueError with the text of the error.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

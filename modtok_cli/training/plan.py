@@ -1,7 +1,5 @@
 """`--dry-run`: parameters, memory and time of a run, before it starts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -183,7 +181,7 @@ def _mixture(config: Config, subtokenizers: SubtokenizerCache) -> Mixture:
         if language not in subtokenizers.tokenizer.languages:
             raise UsageError(f"the tokenizer has no language '{language}'", where="--langs")
         if not size:
-            raise UsageError(f"language '{language}' has no text", where=str(config.data))
+            raise UsageError(f"language '{language}' has no text", where=config.data)
     return Mixture.of(sizes, config.mix, config.mix_rest)
 
 

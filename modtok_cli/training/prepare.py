@@ -1,7 +1,5 @@
 """Prepare a run: ranks, tokenizer, text, mixture, directory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -175,7 +173,7 @@ def _open_texts(
     if strangers:
         raise UsageError(
             f"the tokenizer has no language '{strangers[0]}', which {config.data} has",
-            where=str(config.tokenizer),
+            where=config.tokenizer,
             remedy="exclude it with --langs, or add it with modtok bpe-seq --append",
         )
     valid_files, notes = check_validation(config, languages)

@@ -11,10 +11,7 @@ Every key is an option of `settings.RunSettings`, in the section that its declar
 The recipes in the package are presets: `--model 0.5b` is `recipes/0.5b.toml`.
 """
 
-from __future__ import annotations
-
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +20,8 @@ from typing import Any
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import RECIPES, SIZES, shape_of
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.reading import read_toml
 from modtok_cli.training.settings import OPTIONS, RunSettings, plain
-
-# A recipe has some dozens of lines.
-_LARGEST = 1 << 20
 
 
 def sections() -> dict[str, list[str]]:
@@ -44,20 +39,13 @@ def read_recipe(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: not readable, not TOML, an unknown section or key, or an invalid value.
     """
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise UsageError("is too large for a recipe", where=str(path))
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read: {error.strerror}", where=str(path)) from error
-    except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
-        raise UsageError(f"is not TOML ({error})", where=str(path)) from error
+    content = read_toml(path, "recipe")
     known = sections()
     options: dict[str, Any] = {}
     for section, table in content.items():
         if section not in known or not isinstance(table, Mapping):
             remedy = f"use the sections {', '.join(known)}"
-            raise UsageError(f"unknown section [{section}]", where=str(path), remedy=remedy)
+            raise UsageError(f"unknown section [{section}]", where=path, remedy=remedy)
         for key, value in table.items():
             name = key.replace("-", "_")
             where = f"{path}: [{section}] {key}"

@@ -7,13 +7,10 @@ profile.json.gz  of --profile, see `profiling`
 checkpoints/     see `checkpoint`
 """
 
-from __future__ import annotations
-
-import fcntl
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,6 +19,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
+from modtok_cli.base.locks import alone
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.modular.comparison import containment
 from modtok_cli.modular.directory import is_modular
@@ -60,7 +58,7 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._metrics: BinaryIO | None = None
-        self._lock: int | None = None
+        self._lock = ExitStack()
 
     @property
     def checkpoints(self) -> Path:
@@ -97,15 +95,13 @@ class RunDirectory:
                     raise ValueError(f"field 'ranks.{field}' is {count!r}")
         except FileNotFoundError as error:
             raise UsageError(
-                "no such run", where=str(self.path), remedy="leave out --resume to start it"
+                "no such run", where=self.path, remedy="leave out --resume to start it"
             ) from error
         except (OSError, ValueError) as error:
-            raise ModtokError(
-                f"cannot be read ({error})", where=str(file), remedy=_RESTORE
-            ) from error
+            raise ModtokError(f"cannot be read ({error})", where=file, remedy=_RESTORE) from error
         except (KeyError, TypeError) as error:
             raise ModtokError(
-                f"is not the configuration of a run ({error})", where=str(file), remedy=_RESTORE
+                f"is not the configuration of a run ({error})", where=file, remedy=_RESTORE
             ) from error
         return config
 
@@ -118,41 +114,28 @@ class RunDirectory:
                     raise TypeError
         except (AttributeError, KeyError, TypeError) as error:
             raise ModtokError(
-                "field 'places' is not pairs of paths", where=str(self.path), remedy=_RESTORE
+                "field 'places' is not pairs of paths", where=self.path, remedy=_RESTORE
             ) from error
         return by_name
 
     def lock(self) -> None:
         """Lock the run against other writers, until `close` or the end of this process.
 
-        The lock is on the directory itself: it leaves no file behind, and a kill releases it.
+        A run that does not exist yet has no lock.
 
         Raises:
             ModtokError: another process has locked it.
         """
-        try:
-            held = os.open(self.path, os.O_RDONLY)
-        except FileNotFoundError:  # a run that does not exist yet
-            return
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(held)
+        lock = ExitStack()
+        if not lock.enter_context(alone(self.path, absent=True)):
+            lock.close()
             raise ModtokError(
                 "another process writes to this run",
-                where=str(self.path),
+                where=self.path,
                 remedy="wait for it, or start another run with --name",
-            ) from error
-        except OSError:  # a file system without locks
-            os.close(held)
-            return
-        self._release()
-        self._lock = held
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+            )
+        self._lock.close()
+        self._lock = lock
 
     def start(self, config: Mapping[str, Any]) -> None:
         """Start a run: write its config and empty metrics, and point `runs/latest` to it."""
@@ -203,13 +186,13 @@ class RunDirectory:
         except OSError as error:
             raise ModtokError(
                 f"cannot write: {error.strerror}",
-                where=str(self.metrics),
+                where=self.metrics,
                 remedy="free space, then continue with --resume",
             ) from error
 
     def close(self) -> None:
         """Close the metrics and release the lock."""
-        self._release()
+        self._lock.close()
         if self._metrics is not None:
             self._metrics.close()
             self._metrics = None
@@ -254,7 +237,7 @@ def find_tokenizer(
     seen = f" ({'; '.join(dict.fromkeys(others))})" if others else ""
     raise UsageError(
         f"was trained with tokenizer {signature}, which was not found{seen}",
-        where=str(run),
+        where=run,
         remedy=remedy,
     )
 

@@ -1,7 +1,5 @@
 """Learning-rate schedules: linear warm-up, then decay from the peak to the final rate."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import cos, pi
 

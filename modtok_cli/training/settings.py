@@ -6,8 +6,6 @@ recipe files, `config.json`, the check on `--resume` and the error messages all 
 declaration. Fields follow the order of the help.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -185,5 +185,5 @@ def diverged(run: Run, what: str) -> ModtokError:
     last = checkpoint.last_step(run.directory.checkpoints)
     saved = "" if last is None else f"the checkpoint of step {last} is kept; "
     return ModtokError(
-        what, where=str(run.directory.path), remedy=f"{saved}try a lower --lr in another run"
+        what, where=run.directory.path, remedy=f"{saved}try a lower --lr in another run"
     )

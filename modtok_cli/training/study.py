@@ -4,8 +4,6 @@ The same model is trained under each sampling regime and evaluated under each in
 vocabulary: bits per byte of each language, and the language of generated text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -130,7 +128,7 @@ def train_or_resume(
     if differing:
         raise UsageError(
             f"was trained with other settings ({', '.join(differing)})",
-            where=str(file),
+            where=file,
             remedy="--force trains it again, --runs puts the study elsewhere",
         )
     if newest is None or newest[1]["step"] < then.steps:
@@ -207,7 +205,6 @@ def _written_in(
 
 
 def _prompts(run: Run, language: str, subtokenizer: Subtokenizer, samples: int) -> list[Int32Array]:
-    """An end of text and the first tokens of held-out lines, all equally long."""
     texts = _held_out(run, language, 1 << 18)
     lines = [line for text in texts for line in text.split(b"\n") if len(line) > 100]
     end = np.array([run.subtokenizers.end_in(subtokenizer)], dtype=np.int32)

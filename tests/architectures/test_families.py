@@ -16,7 +16,8 @@ from modtok_cli.architectures.registry import (
     read_shape,
     with_switches,
 )
-from modtok_cli.architectures.shape import RopeScaling, Shape, rope_frequencies
+from modtok_cli.architectures.rope import RopeScaling, rope_frequencies
+from modtok_cli.architectures.shape import Shape
 from modtok_cli.base import plugins
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.inference.run.backbone import backbone_config, build_backbone

@@ -7,7 +7,7 @@ import pytest
 
 from modtok_cli.architectures.families.llama import Llama, llama
 from modtok_cli.architectures.registry import architecture, architectures, read_shape
-from modtok_cli.architectures.shape import RopeScaling
+from modtok_cli.architectures.rope import RopeScaling
 from modtok_cli.architectures.sizes import PAPER, SIZES, sizes
 from modtok_cli.base.errors import ModtokError, UsageError
 

@@ -1,7 +1,5 @@
 """`modtok bpe-concat`: naive concatenation of BPE tokenizers, a baseline."""
 
-from __future__ import annotations
-
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.parameters import Force
 from modtok_cli.cli.command import Call, Json, OutputOrStdout, command

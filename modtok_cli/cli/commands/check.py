@@ -1,7 +1,5 @@
 """`modtok check`: how well any tokenizer suits a language."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`modtok doctor`: check installation and machine."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from modtok_cli.base.errors import ModtokError

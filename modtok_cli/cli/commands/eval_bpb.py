@@ -1,7 +1,5 @@
 """`modtok eval bpb`: bits per byte and per character of texts."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from modtok_cli.base.errors import UsageError

@@ -49,9 +49,7 @@ def show(
     """
     folder = call.values.get("data")
     if folder is not None and not folder.is_dir():
-        raise UsageError(
-            "directory does not exist", where=str(folder), remedy="see docs/evaluation.md"
-        )
+        raise UsageError("directory does not exist", where=folder, remedy="see docs/evaluation.md")
     if folder is None and (WORKSPACE_TASKS / "mcq").is_dir():
         folder = WORKSPACE_TASKS
     require_models("lm_eval")

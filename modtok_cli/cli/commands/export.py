@@ -1,7 +1,5 @@
 """`modtok export`: a run or slice as one GGUF file."""
 
-from __future__ import annotations
-
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import emit_each

@@ -1,7 +1,5 @@
 """`modtok fairness`: tokenization cost of languages on parallel text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

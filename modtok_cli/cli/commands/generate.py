@@ -1,10 +1,8 @@
 """`modtok generate`: continue prompts, on the terminal or as JSON lines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import orjson
 
@@ -23,11 +21,9 @@ from modtok_cli.inference.run.generate import (
     generate,
     read_prompts,
 )
+from modtok_cli.inference.run.processes import Processes
 from modtok_cli.inference.run.sampling import SamplingOptions
 from modtok_cli.inference.vocabularies import sides
-
-if TYPE_CHECKING:
-    from modtok_cli.inference.run.processes import Processes
 
 ModelOrPrompt = Annotated[
     str | None,

@@ -1,7 +1,5 @@
 """`modtok inspect`: contents, validity and differences of tokenizers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path

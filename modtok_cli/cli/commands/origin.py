@@ -1,7 +1,5 @@
 """`modtok origin`: languages that the tokens of a text belong to."""
 
-from __future__ import annotations
-
 from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import emit_plot
@@ -46,6 +44,5 @@ def show(call: Call, plot: Plot = None, json: Json = False) -> None:
 
 
 def _most(exclusive: dict[str, float], number: int = 3) -> str:
-    """The languages with the largest shares, in percent."""
     ordered = sorted(exclusive.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{name} {100 * share:.2f}" for name, share in ordered[:number] if share)

@@ -1,10 +1,8 @@
 """`modtok pretrain`: a decoder on sampled subtokenizers."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,9 +12,7 @@ from modtok_cli.base.processes import MESSAGES
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import Column, emit_document, emit_rows
 from modtok_cli.training.pretrain import pretrain
-
-if TYPE_CHECKING:
-    from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.settings import RunSettings
 
 COLUMNS = (
     Column("language", "language"),

@@ -1,7 +1,5 @@
 """`modtok report`: one HTML page with all measurements of a workspace."""
 
-from __future__ import annotations
-
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.reports.report import report

@@ -1,7 +1,5 @@
 """`modtok slice`: the model of some languages, as a Hugging Face directory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from modtok_cli.base.errors import UsageError
@@ -47,7 +45,7 @@ def show(call: Call, report: Report = None, json: Json = False) -> None:
             call.values.pop(name, None)
     if not whole:
         if report:
-            raise UsageError("--report is for Hugging Face models", where=str(path))
+            raise UsageError("--report is for Hugging Face models", where=path)
         require_models()
         run_slice = call()
         facts, output = run_slice.facts, run_slice.output

@@ -1,7 +1,5 @@
 """`modtok tokens`: ids of the tokens of some languages, for other programs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`modtok transplant`: a Hugging Face model with another vocabulary."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from modtok_cli.cli.command import Call, Json, command

@@ -5,8 +5,6 @@ OUTPUT/cells/<key>.jsonl    first line: {"cell": …, "rows": […], "rows_sha25
                             then the examples, as `modtok eval … --examples` writes them
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,10 +110,10 @@ class Store:
                 raise ValueError("wrong checksum")
             return [orjson.loads(line) for line in rest.splitlines()]
         except OSError as error:
-            raise ModtokError(f"cannot be read: {error.strerror}", where=str(where)) from error
+            raise ModtokError(f"cannot be read: {error.strerror}", where=where) from error
         except (ValueError, LookupError, TypeError) as error:
             raise ModtokError(
-                f"is damaged ({error})", where=str(where), remedy="delete it and repeat the command"
+                f"is damaged ({error})", where=where, remedy="delete it and repeat the command"
             ) from error
 
     def write(self, cell: Cell, rows: Sequence[Row], examples: Sequence[Row]) -> None:

@@ -1,7 +1,5 @@
 """`modtok eval grid`: evaluate runs × tasks × languages × modes, and go on where it stopped."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -140,7 +138,7 @@ def _prepare(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ModtokError(f"cannot write: {error.strerror}", where=str(folder)) from error
+        raise ModtokError(f"cannot write: {error.strerror}", where=folder) from error
 
 
 def _write(output: Path, rows: Sequence[Row]) -> None:

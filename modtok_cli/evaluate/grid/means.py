@@ -5,8 +5,6 @@ tested over seeds. One run has a bootstrap interval over examples, and differenc
 by paired bootstrap as by `modtok eval compare`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -72,9 +70,9 @@ def summarize(result: GridResult, output: Path, progress: Progress = SILENT) -> 
     for name, rows in ((MEANS, summary.means), (TESTS, summary.tests)):
         for row in rows:
             row["grid"] = grid
-            fields = [(key, row[key]) for key in ("measure", "by", "grid")]
-            fields += [("bootstrap", RESAMPLES), ("seed", SEED)]
-            row["signature"] = signature(f"grid-{name.partition('.')[0]}", fields)
+            fields = {key: row[key] for key in ("measure", "by", "grid")}
+            kind = f"grid-{name.partition('.')[0]}"
+            row["signature"] = signature(kind, **fields, bootstrap=RESAMPLES, seed=SEED)
         write_bytes(output / name, b"".join(map(_line, rows)))
     return summary
 
@@ -93,7 +91,6 @@ def _read(path: Path, grid: str) -> list[Row] | None:
 
 
 def _groups(scores: Sequence[Score]) -> dict[str, dict[Group, list[Score]]]:
-    """The scores of every measure, system and mode."""
     groups: dict[str, dict[Group, list[Score]]] = {}
     for score in scores:
         group = groups.setdefault(score.measure, {})

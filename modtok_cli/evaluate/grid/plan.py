@@ -1,10 +1,8 @@
 """The cells of a grid: every run, task, language or pair, and mode that fit together."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -28,13 +26,15 @@ from modtok_cli.evaluate.models import vocabulary_of
 from modtok_cli.evaluate.parallel import find_parallel
 from modtok_cli.evaluate.questions import Folder
 from modtok_cli.evaluate.results import BPB, MT, SUM
-from modtok_cli.evaluate.suite import Suite
 from modtok_cli.text.languages import label_of_path, normalize, the_one
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import files_in
 
 _FORMAT = 1
 _OWN = Path("tasks")
+_SETTINGS: dict[type[Tasks], type[Any]] = {
+    Mcq: mcq.McqSettings, Mt: TranslationSettings, Sum: GenerationSettings, Bpb: BitsSettings
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,6 @@ def plan_grid(grid: Grid, progress: Progress = SILENT) -> Plan:
 
 
 def _planned(task: Tasks, run: OpenRun, item: _Item, mode: str | None, size: int) -> Planned:
-    """The cell of a mode."""
     settings = _settings(task, item, mode)
     vocabulary = ""
     if item.own:
@@ -140,17 +139,10 @@ def _kind(task: Tasks) -> str:
 
 
 def _settings(task: Tasks, item: _Item, mode: str | None) -> Any:
-    """The settings that the function of the task takes."""
-    common: dict[str, Any] = {"infer": mode, "limit": task.limit, "batch_size": task.batch_size}
-    if isinstance(task, Mcq):
-        return mcq.McqSettings(**common, tasks=(item.task,), shots=task.shots)
-    if isinstance(task, Bpb):
-        return BitsSettings(**common)
-    assert isinstance(task, Mt | Sum)
-    writing = {**common, "shots": task.shots, "max_tokens": task.max_tokens}
-    if isinstance(task, Mt):
-        return TranslationSettings(**writing, lowercase=task.lowercase)
-    return GenerationSettings(**writing)
+    kind = _SETTINGS[type(task)]
+    values = {each.name: getattr(task, each.name, None) for each in fields(kind)}
+    own = {"allow_code": False, "tasks": (item.task,)} if isinstance(task, Mcq) else {}
+    return kind(**{**values, "infer": mode, **own})
 
 
 def _modes(task: Tasks, grid: Grid, run: OpenRun, item: _Item) -> Iterator[tuple[str | None, int]]:
@@ -236,14 +228,15 @@ def _questions(
     own, external = mcq.tasks_of(task.tasks, data)
     folder = None if data is None else Folder(data)
     if folder is not None and not own and not external:
-        raise ModtokError("no questions", where=str(folder.path), remedy=mcq.LAYOUT)
+        raise ModtokError("no questions", where=folder.path, remedy=mcq.LAYOUT)
     for suite in own:
         for language in languages:
             here = folder is not None and folder.has(suite.task, language)
             there = folder is None and suite.source(language) is not None
             if here or there:
                 files = [] if folder is None else folder.files(suite.task, language)
-                depends = {**_data(files), "suite": _suite(suite), "hub": folder is None}
+                of_suite = [suite.prompt, suite.shots, suite.normalization]
+                depends = {**_data(files), "suite": of_suite, "hub": folder is None}
                 yield _Item(suite.task, language, (language,), depends, data)
             elif task.tasks is not None or folder is not None:
                 why = "no questions" + ("" if folder is None else f" in {folder.path / suite.task}")
@@ -253,10 +246,6 @@ def _questions(
         for language in languages:
             depends = {**_data(files), "external": True}
             yield _Item(name, language, (language,), depends, data, task.include)
-
-
-def _suite(suite: Suite) -> list[Any]:
-    return [suite.prompt, suite.shots, suite.normalization]
 
 
 def _texts(task: Bpb, languages: Sequence[str]) -> Iterator[_Item]:
@@ -279,7 +268,7 @@ def _state(path: Path) -> tuple[int, int]:
     try:
         state = path.stat()
     except OSError as error:
-        raise ModtokError(f"cannot be read: {error.strerror}", where=str(path)) from error
+        raise ModtokError(f"cannot be read: {error.strerror}", where=path) from error
     return state.st_size, state.st_mtime_ns
 
 

@@ -1,7 +1,5 @@
 """The runs of a grid, and the systems that they are seeds of."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -4,8 +4,6 @@ A measure is what is averaged: "mcq" (the accuracy of a task under its normaliza
 "mt chrF++", "mt in language", "sum rougeL", …, "bpb".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +55,7 @@ def scores_of(result: GridResult) -> list[Score]:
         kind, run = planned.cell.kind, planned.run
         own: set[str] = set()
         for row in rows_of(planned, result.store):
-            measure = _measure(kind, row)
+            measure = kind if kind in (MCQ, BPB) else f"{kind} {row['metric']}"
             if kind == MCQ and own:
                 continue  # further metrics of a task of lm-eval
             own.add(measure)
@@ -80,10 +78,6 @@ def scores_of(result: GridResult) -> list[Score]:
     return scores
 
 
-def _measure(kind: str, row: Row) -> str:
-    return kind if kind in (MCQ, BPB) else f"{kind} {row['metric']}"
-
-
 class Resamples:
     """Bootstrap resamples of cells, computed once.
 
@@ -97,7 +91,7 @@ class Resamples:
 
     def of(self, score: Score) -> Float64Array:
         """Values of the score over resamples; (resamples,)."""
-        return self._cell(score.key)[1][_part(score)]
+        return self._cell(score.key)[1][f"{score.language} {score.metric}"]
 
     def examples(self, score: Score) -> str:
         """Digest of the names of its examples."""
@@ -109,11 +103,6 @@ class Resamples:
             names = digest(*(f"{row['language']} {row['id']}".encode() for row in examples))
             self._known[key] = names, _resampled(examples)
         return self._known[key]
-
-
-def _part(score: Score) -> str:
-    """Name of a score in `_resampled`; a text may have a part in each of several languages."""
-    return f"{score.language} {score.metric}"
 
 
 def _resampled(examples: Sequence[Row]) -> dict[str, Float64Array]:

@@ -13,9 +13,6 @@ pairs = ["all"]
 infer = ["lang", "full", "src|tgt"]
 """
 
-from __future__ import annotations
-
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -24,6 +21,7 @@ from typing import Any
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import options_of
 from modtok_cli.base.parameters import FilePath
+from modtok_cli.base.reading import read_toml
 from modtok_cli.base.records import from_json
 from modtok_cli.text.languages import canonical, is_language, split_pair
 from modtok_cli.text.reading import Reading
@@ -31,8 +29,6 @@ from modtok_cli.text.reading import Reading
 KINDS = ("mcq", "mt", "sum", "bpb")
 ALL = "all"  # pairs
 DTYPES = ("float32", "bfloat16", "float16")
-# A grid has some dozens of lines.
-_LARGEST = 1 << 20
 _TABLES = ("runs", *KINDS)
 
 
@@ -171,15 +167,7 @@ class Grid:
 
 def read_grid(path: Path, runs: Sequence[Runs] | None = None) -> Grid:
     """Read a TOML file; with `runs` one that names tasks only, for these."""
-    where = str(path)
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise UsageError("is too large for a grid", where=where)
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read: {error.strerror}", where=where) from error
-    except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
-        raise UsageError(f"is not TOML ({error})", where=where) from error
+    where, content = str(path), read_toml(path, "grid")
     if runs is None:
         return parse_grid(content, where)
     if "runs" in content:

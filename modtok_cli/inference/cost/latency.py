@@ -199,7 +199,6 @@ def _entries(
 
 
 def _ids(tokenizer: Tokenizer, documents: list[str]) -> Int64Array:
-    """The ids of all documents, one after another."""
     return np.concatenate(tokenizer.encode_batch(documents)).astype(np.int64)
 
 

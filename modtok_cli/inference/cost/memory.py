@@ -3,8 +3,6 @@
 Arithmetic over shapes: no weights are read, torch is not imported.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -204,11 +202,11 @@ def settings_of_run(run: Path, *, named: bool) -> tuple[dict[str, Shape], bool, 
         config["tokenizer"]["signature"]
     except OSError as error:
         remedy = "pass a run of modtok pretrain"
-        raise UsageError("is not a run", where=str(run), remedy=remedy) from error
+        raise UsageError("is not a run", where=run, remedy=remedy) from error
     except (ValueError, KeyError, TypeError) as error:
         raise ModtokError(
             f"is damaged ({error!r})",
-            where=str(run / "config.json"),
+            where=run / "config.json",
             remedy="restore it, or choose another run",
         ) from error
     shapes, tied = {str(name): shape}, shape.tied

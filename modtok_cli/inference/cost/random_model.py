@@ -1,7 +1,5 @@
 """A model with random weights, for timing: what a step costs does not depend on the weights."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from statistics import median

@@ -165,9 +165,7 @@ def export(
     path, kind = Path(model), _format(format)
     place = Path(output or f"{path.resolve().name}.{format}")
     if place.exists() and not force:
-        raise UsageError(
-            "already exists", where=str(place), remedy="choose another -o, or use --force"
-        )
+        raise UsageError("already exists", where=place, remedy="choose another -o, or use --force")
     import torch
 
     from modtok_cli.inference.hf.source import HfSource
@@ -180,7 +178,7 @@ def export(
     if not vocabularies.same:
         raise UsageError(
             f"input and output vocabularies differ, which {kind.name} cannot represent",
-            where=str(path),
+            where=path,
             remedy="slice the run with --langs and export that slice",
         )
     template: str | None = None
@@ -197,7 +195,7 @@ def export(
         raise UsageError(
             f"{kind.program} assigns other ids to {different:,} of {len(texts):,} probe lines: "
             f"{chosen.why}",
-            where=str(path),
+            where=path,
             remedy="--inexact writes the file anyway; transformers reads the slice exactly",
         )
     embedding, head = source.tables(vocabularies)

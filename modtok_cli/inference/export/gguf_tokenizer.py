@@ -12,8 +12,6 @@ tokens except for ties: among equal paths it prefers the longer first piece, our
 one. (Its other Unigram, "t5", has no bytes and loses unknown characters, llama.cpp#28862.)
 """
 
-from __future__ import annotations
-
 import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Any causal language model of transformers, with its tokenizer, to measure text with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -79,7 +77,7 @@ class CausalLM:
         if index is None:
             raise ModtokError(
                 "names no token that begins a text",
-                where=str(self.path / "config.json"),
+                where=self.path / "config.json",
                 remedy="set bos_token_id",
             )
         return int(index)
@@ -125,7 +123,7 @@ class CausalLM:
         except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
             reason = " ".join(str(error).split())
             raise ModtokError(
-                f"transformers does not open it ({reason})", where=str(self.path)
+                f"transformers does not open it ({reason})", where=self.path
             ) from error
         return model.to(self.device).eval().requires_grad_(False)
 

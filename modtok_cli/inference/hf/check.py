@@ -1,7 +1,5 @@
 """A slice compared with the model that it was made from: does it load, are its logits the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +67,7 @@ def check_slice(
 
 
 def _failed(where: Path, what: str) -> ModtokError:
-    return ModtokError(f"cannot be sliced: {what}; the output was removed", where=str(where))
+    return ModtokError(f"cannot be sliced: {what}; the output was removed", where=where)
 
 
 def _outputs(path: Path, ids: Int32Array) -> tuple[dict[str, Any], set[str] | None, str]:

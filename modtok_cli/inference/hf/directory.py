@@ -5,8 +5,6 @@ files are streamed, and every token id in every configuration file is renumbered
 changes. The result is loaded and compared with the original before it takes its place.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Mapping
@@ -100,7 +98,7 @@ class ModelDirectory:
             if not (self.path / name).is_file():
                 raise UsageError(
                     f"has no {name}",
-                    where=str(self.path),
+                    where=self.path,
                     remedy="give a directory that save_pretrained of model and tokenizer wrote; "
                     "tokenizers without tokenizer.json (Marian, M2M-100) cannot be sliced",
                 )
@@ -137,7 +135,7 @@ class ModelDirectory:
         if len(sizes) != 1 or type(sizes[0]) is not int:
             raise ModtokError(
                 f"field 'vocab_size' is {' and '.join(map(str, sizes)) or 'missing'}",
-                where=str(self.path / CONFIG),
+                where=self.path / CONFIG,
                 remedy="only models with one vocabulary can be sliced",
             )
         return sizes[0]
@@ -166,14 +164,14 @@ class ModelDirectory:
                 raise ModtokError(
                     f"cannot be sliced: tensor '{name}' {tensor.shape} has a size of the "
                     "vocabulary and an unknown role",
-                    where=str(self.path),
+                    where=self.path,
                 )
             if axis is not None:
                 axes[name] = axis
         if not any(len(self.weights.tensors[name].shape) == 2 for name in axes):
             raise ModtokError(
                 f"no embedding table with {self.vocab_size:,} rows was found",
-                where=str(self.path),
+                where=self.path,
                 remedy="check field 'vocab_size' of config.json",
             )
         return axes
@@ -227,8 +225,7 @@ class ModelDirectory:
         ids = np.union1d(ids, needed).astype(np.int32)
         if len(ids) and int(ids[-1]) >= self.vocab_size:
             raise UsageError(
-                f"token {ids[-1]} has no row: the model has {self.vocab_size:,}",
-                where=str(self.path),
+                f"token {ids[-1]} has no row: the model has {self.vocab_size:,}", where=self.path
             )
         document = restrict(self.tokenizer, ids, str(self.path / TOKENIZER))
         try:

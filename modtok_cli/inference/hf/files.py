@@ -191,10 +191,6 @@ def check_output(output: Path, mark: str, *, force: bool, kind: str = "slice") -
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return
     if not (output / mark).is_file():
-        raise UsageError(
-            f"exists but is not a {kind}", where=str(output), remedy="choose another -o"
-        )
+        raise UsageError(f"exists but is not a {kind}", where=output, remedy="choose another -o")
     if not force:
-        raise UsageError(
-            "already exists", where=str(output), remedy="choose another -o, or use --force"
-        )
+        raise UsageError("already exists", where=output, remedy="choose another -o, or use --force")

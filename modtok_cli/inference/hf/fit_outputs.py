@@ -7,8 +7,6 @@ bias is needed: one vector has nearly the same product with all hidden states, s
 added to a row lowers its logit everywhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,7 +129,7 @@ def hidden_states(model: CausalLM, documents: Iterable[str]) -> torch.Tensor:
     finally:
         hook.remove()
     if not states:
-        raise ModtokError("the text to fit to has no documents", where=str(model.path))
+        raise ModtokError("the text to fit to has no documents", where=model.path)
     return torch.cat(states)
 
 

@@ -6,8 +6,6 @@ out which short cuts give the model's own logits: hidden states that the head is
 and a cache with padding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import signature

@@ -1,7 +1,5 @@
 """`modtok slice` of a Hugging Face directory: which tokens stay, and the files."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,7 +67,7 @@ class Selection:
         if self.tokenizer is not None and (self.k or self.coverage) and not self.texts:
             raise UsageError(
                 "-k and --coverage do not apply to an adopted tokenizer",
-                where=str(self.tokenizer),
+                where=self.tokenizer,
                 remedy="pass them to modtok adopt",
             )
         file = model.file
@@ -89,9 +87,7 @@ class Selection:
             ids = read_keep_list(self.keep)
             unknown = np.setdiff1d(ids, list(file.ids.values()))
             if len(unknown):
-                raise UsageError(
-                    f"the model has no token with id {unknown[0]}", where=str(self.keep)
-                )
+                raise UsageError(f"the model has no token with id {unknown[0]}", where=self.keep)
             mask[ids] = True
         return np.flatnonzero(file.closed(mask)).astype(np.int32)
 
@@ -117,7 +113,7 @@ class Selection:
         if not is_modular(path):
             raise UsageError(
                 "is not a modular directory",
-                where=str(path),
+                where=path,
                 remedy=f"make one: modtok adopt {model.path} -o {path}",
             )
         adopted = ModularTokenizer.load(path)
@@ -125,7 +121,7 @@ class Selection:
         if not isinstance(segmenter, ModularLibrary) or segmenter.file.ids != model.file.ids:
             raise UsageError(
                 f"is not the tokenizer of {model.path}",
-                where=str(path),
+                where=path,
                 remedy=f"make one: modtok adopt {model.path}",
             )
         return adopted
@@ -140,9 +136,7 @@ def read_keep_list(path: Path) -> Int32Array:
             raise ValueError
     except ValueError as error:
         raise ModtokError(
-            "is not a list of token ids",
-            where=str(path),
-            remedy="write a JSON list, or an id per line",
+            "is not a list of token ids", where=path, remedy="write a JSON list, or an id per line"
         ) from error
     return np.unique(np.array(ids, dtype=np.int32))
 
@@ -215,7 +209,7 @@ def tokens(
             "is not a modular directory and not a Hugging Face model"
             if path.exists()
             else "does not exist",
-            where=str(path),
+            where=path,
             remedy="expected the output of modtok adopt, or config.json and tokenizer.json",
         )
     selection = Selection(tuple(names), data=Path(data), k=k, coverage=coverage)

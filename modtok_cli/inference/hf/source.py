@@ -1,7 +1,5 @@
 """A directory of a model of transformers as a source: its own tokenizer, on both sides."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -84,7 +82,7 @@ class HfSource:
             if side is not None and not is_full(side) and not names_exactly(side, own):
                 raise UsageError(
                     f"has {','.join(own)} only" if own else "is a model without languages",
-                    where=str(self.path),
+                    where=self.path,
                     remedy="leave --langs, --in, --out and --infer out, or slice it first: modtok "
                     "slice MODEL --langs fr",
                 )
@@ -122,7 +120,7 @@ class HfSource:
         if type(rows) is not int or rows < size:
             raise ModtokError(
                 f"has {rows} rows for {size} tokens",
-                where=str(self.path),
+                where=self.path,
                 remedy="slice the model, or resize its table",
             )
         embedding = self._directory.table("input")[:size]
@@ -144,7 +142,7 @@ class HfSource:
         token = self._directory.token_id
         end = token("eos_token_id", "bos_token_id")
         if end is None:
-            raise UsageError("field 'eos_token_id' is missing", where=str(self.path))
+            raise UsageError("field 'eos_token_id' is missing", where=self.path)
         begin = token("bos_token_id", "eos_token_id")
         pad = token("pad_token_id", "eos_token_id")
         file = self.own_tokenizer.segmenter

@@ -5,8 +5,6 @@ have as many rows as there are tokens. So transformers builds the model twice on
 without weights, and the tensors whose shape changes with the size of the vocabulary are the ones.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Iterator, Mapping
@@ -86,7 +84,7 @@ def _not_opened(path: Path, error: Exception) -> ModtokError:
     reason = " ".join(str(error).split())[:300]
     return ModtokError(
         f"transformers does not open it ({reason})",
-        where=str(path),
+        where=path,
         remedy="update transformers, or save the model with it",
     )
 
@@ -197,6 +195,4 @@ class TokenTensors:
                 raise self._refused(name, after, f"would be {sorted(expected, key=str)[0]}")
 
     def _refused(self, name: str, shape: Shape, what: str) -> ModtokError:
-        return ModtokError(
-            f"cannot be sliced: tensor '{name}' {shape} {what}", where=str(self.path)
-        )
+        return ModtokError(f"cannot be sliced: tensor '{name}' {shape} {what}", where=self.path)

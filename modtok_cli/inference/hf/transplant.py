@@ -183,7 +183,7 @@ class _Transplant:
         if type(size := source.configs[CONFIG].get("vocab_size")) is not int:
             raise ModtokError(
                 f"field 'vocab_size' is {size!r}, expected a whole number",
-                where=str(path / CONFIG),
+                where=path / CONFIG,
                 remedy="only text models are supported",
             )
         self.old = LibraryVocabulary(read_file(path / TOKENIZER), str(path))
@@ -284,7 +284,7 @@ class _Transplant:
         if not before["tables"]:
             raise ModtokError(
                 f"no embedding table with {self.source.vocab_size:,} rows was found",
-                where=str(self.path),
+                where=self.path,
             )
         if self.source.weights.files[0].name != WEIGHTS:
             size = {"total_size": sum(after.values())}
@@ -329,13 +329,12 @@ class _Transplant:
         return max(tables, key=lambda each: _is_output(each[1]))
 
     def _is_table(self, name: str, shape: tuple[int, ...]) -> bool:
-        """Whether a tensor has a row per token."""
         axis = self.source.layout.axis_of(name, shape)
         if axis is not None and (axis.axis or axis.size != self.source.vocab_size):
             raise UsageError(
                 f"tensor '{name}' {shape} is no table with a row for each of "
                 f"{self.source.vocab_size:,} tokens",
-                where=str(self.path),
+                where=self.path,
                 remedy="only models with such tables can be transplanted",
             )
         return axis is not None
@@ -419,7 +418,7 @@ def _tensors(file: Path) -> Iterator[tuple[str, torch.Tensor]]:
             for name in opened.keys():  # noqa: SIM118 - not a mapping
                 yield name, opened.get_tensor(name)
     except (OSError, SafetensorError) as error:
-        raise ModtokError(f"cannot be read ({error})", where=str(file)) from error
+        raise ModtokError(f"cannot be read ({error})", where=file) from error
 
 
 def _is_output(name: str) -> bool:

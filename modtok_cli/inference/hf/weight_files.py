@@ -3,8 +3,6 @@
 Only the headers are parsed. A model larger than memory is rewritten with a buffer of a few MB.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -70,7 +68,7 @@ class WeightFiles:
         if not single.is_file():
             raise ModtokError(
                 f"has no {WEIGHTS} and no {INDEX}",
-                where=str(self.directory),
+                where=self.directory,
                 remedy="save the model with save_pretrained(..., safe_serialization=True)",
             )
         return [single]
@@ -139,7 +137,7 @@ def _blocks(source: int, tensor: StoredTensor, cut: Cut | None) -> Iterator[byte
         while at < tensor.stop:
             block = os.pread(source, min(_CHUNK, tensor.stop - at), at)
             if not block:
-                raise ModtokError("the file is truncated", where=str(tensor.file))
+                raise ModtokError("the file is truncated", where=tensor.file)
             yield block
             at += len(block)
         return
@@ -150,7 +148,7 @@ def _blocks(source: int, tensor: StoredTensor, cut: Cut | None) -> Iterator[byte
         for at in range(tensor.start, tensor.stop, max(1, width)):
             block = os.pread(source, width, at)
             if len(block) != width:
-                raise ModtokError("the file is truncated", where=str(tensor.file))
+                raise ModtokError("the file is truncated", where=tensor.file)
             table = np.frombuffer(block, dtype=np.uint8).reshape(tensor.shape[axis], -1)
             yield table[rows].tobytes()
         return
@@ -162,7 +160,7 @@ def _blocks(source: int, tensor: StoredTensor, cut: Cut | None) -> Iterator[byte
             part = run[first : first + max(1, _CHUNK // max(1, width))]
             block = os.pread(source, len(part) * width, tensor.start + int(part[0]) * width)
             if len(block) != len(part) * width:
-                raise ModtokError("the file is truncated", where=str(tensor.file))
+                raise ModtokError("the file is truncated", where=tensor.file)
             yield block
 
 
@@ -188,7 +186,7 @@ def _header(file: Path) -> tuple[list[StoredTensor], dict[str, str]]:
                 raise ValueError(f"size of '{name}'")
             tensors.append(StoredTensor(name, facts["dtype"], shape, file, start, stop))
     except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=str(file)) from error
+        raise ModtokError(f"cannot read: {error.strerror}", where=file) from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ModtokError(f"is not a valid safetensors file ({error})", where=str(file)) from error
+        raise ModtokError(f"is not a valid safetensors file ({error})", where=file) from error
     return sorted(tensors, key=lambda tensor: tensor.start), metadata

@@ -1,7 +1,5 @@
 """The backbone of a shape in transformers: configuration, model fed with embeddings, dtypes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

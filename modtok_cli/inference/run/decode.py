@@ -5,8 +5,6 @@ a character, and never the beginning of a possible stop string. Prompts that end
 are begun earlier, see `model.Healing`.
 """
 
-from __future__ import annotations
-
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,8 +37,6 @@ class Generated:
 
 
 class _Sequence:
-    """A prompt and its continuation."""
-
     def __init__(self, model: SlicedModel, prompt: Sequence[int], options: SamplingOptions) -> None:
         self._model, self._options = model, options
         self.prompt, self.begun = prompt, b""  # text that the first tokens have to spell again

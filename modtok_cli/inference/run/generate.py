@@ -97,7 +97,6 @@ class Generator:
 
     @cached_property
     def _references(self) -> dict[str, Reference]:
-        """References by language."""
         from modtok_cli.inference.slice.run import RunSource
 
         source = self.model.source
@@ -108,7 +107,7 @@ class Generator:
         else:
             raise UsageError(
                 "has one vocabulary, there is nothing to choose",
-                where=str(self.path),
+                where=self.path,
                 remedy="leave --langs out, or give the run",
             )
         return routing_references(home, source.languages, self.references)

@@ -5,8 +5,6 @@ lowest cost is chosen, together with all within `margin` bits: their union cover
 case, for a few more rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +71,7 @@ def routing_references(
     if not chosen:
         raise ModtokError(
             "has no reference for a language of the model",
-            where=str(references.directory),
+            where=references.directory,
             remedy="choose the language with --langs",
         )
     return chosen

@@ -5,8 +5,6 @@ choices. The first is computed once per group, the second once per question, the
 for a batch; logits are computed for the tokens of choices only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -107,7 +105,6 @@ def score(
 
 
 def _contexts(model: SlicedModel, requests: Sequence[Request]) -> list[_Context]:
-    """The distinct contexts with their distinct continuations."""
     by_context: dict[tuple[tuple[int, ...], bool], _Context] = {}
     for index, (context, continuation) in enumerate(requests):
         if not context:

@@ -4,8 +4,6 @@ If the sides are equal, `modtok.json` only describes the origin, and no other pr
 they differ, it also holds the id map, which no other format has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, make_dataclass
 from functools import cached_property
@@ -96,7 +94,7 @@ def read_facts(directory: Path) -> SliceFacts:
         document = orjson.loads(read_bounded(file))
         if document.pop("format") != FORMAT:
             raise ModtokError(
-                "has the format of another version of modtok", where=str(file), remedy=_REMEDY
+                "has the format of another version of modtok", where=file, remedy=_REMEDY
             )
         arrays: dict[str, Any] = {name: _integers(document.pop(name, None)) for name in _ARRAYS}
         try:
@@ -105,15 +103,15 @@ def read_facts(directory: Path) -> SliceFacts:
         except ModtokError as error:
             raise ValueError(error.what) from error
     except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=str(file)) from error
+        raise ModtokError(f"cannot read: {error.strerror}", where=file) from error
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise ModtokError(f"is damaged ({error})", where=str(file), remedy=_REMEDY) from error
+        raise ModtokError(f"is damaged ({error})", where=file, remedy=_REMEDY) from error
     differences = arrays.pop("ids")
     ids = np.zeros(0, dtype=np.int64) if differences is None else np.cumsum(differences)
     facts = SliceFacts(**plain.__dict__, shape=shape, ids=ids, **arrays)
     invalid = _invalid_field(facts)
     if invalid:
-        raise ModtokError(f"field '{invalid}' is out of range", where=str(file), remedy=_REMEDY)
+        raise ModtokError(f"field '{invalid}' is out of range", where=file, remedy=_REMEDY)
     return facts
 
 
@@ -168,7 +166,7 @@ class SliceSource:
             names = {side} if isinstance(side, str) else {*side}
             raise UsageError(
                 f"has {','.join(own)} only, not {','.join(sorted(map(canonical, names)))}",
-                where=str(self.path),
+                where=self.path,
                 remedy="pass the run, or slice it again",
             )
         reading = _open_tokenizer(self.path / "tokenizer.json", facts.inputs)
@@ -187,7 +185,7 @@ class SliceSource:
         if count != tokenizer.size:
             raise ModtokError(
                 f"field '{field}' has {count} entries, {tokenizer.name} {tokenizer.size} tokens",
-                where=str(self.path / NAME),
+                where=self.path / NAME,
                 remedy=_REMEDY,
             )
 
@@ -241,9 +239,9 @@ def _open_tokenizer(path: Path, languages: Sequence[str]) -> Subtokenizer:
     try:
         data = read_bounded(path)
     except OSError as error:
-        raise ModtokError(f"cannot be read: {error.strerror}", where=str(path)) from error
+        raise ModtokError(f"cannot be read: {error.strerror}", where=path) from error
     tokenizer = open_bytes(data, str(path), str(path))
     if not isinstance(tokenizer, Subtokenizer):
-        raise ModtokError("is not a tokenizer of modtok", where=str(path), remedy=_REMEDY)
+        raise ModtokError("is not a tokenizer of modtok", where=path, remedy=_REMEDY)
     tokenizer.languages = tuple(languages)
     return tokenizer

@@ -4,8 +4,6 @@ Rows of the tables are read by id from memory-mapped files, so a slice of a larg
 for its own rows only; moments are not read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -126,7 +124,7 @@ class RunSource:
         try:
             return checkpoint.open_shards(self.checkpoint, self.state)
         except (OSError, SafetensorError) as error:
-            raise ModtokError(f"cannot be read ({error})", where=str(self.checkpoint)) from error
+            raise ModtokError(f"cannot be read ({error})", where=self.checkpoint) from error
 
     def _rows(self, table: str, ids: npt.NDArray[np.integer]) -> torch.Tensor:
         """Rows of "input" or "output" by ids of T; (n, width) float32."""
@@ -141,7 +139,7 @@ class RunSource:
         except (SafetensorError, IndexError, RuntimeError) as error:
             raise ModtokError(
                 f"table '{name}' is damaged ({error})",
-                where=str(self.checkpoint),
+                where=self.checkpoint,
                 remedy="choose another step with --step",
             ) from error
         return rows
@@ -158,7 +156,7 @@ class RunSource:
                 for name in names
             }
         except (SafetensorError, RuntimeError) as error:
-            raise ModtokError(f"is damaged ({error})", where=str(self.checkpoint)) from error
+            raise ModtokError(f"is damaged ({error})", where=self.checkpoint) from error
         return self.shape.to_hf(parameters)
 
 
@@ -200,13 +198,13 @@ def open_run(
     root = run_of(path)
     if not is_run(path):
         what = "is not a run" if path.is_dir() else "does not exist"
-        raise UsageError(what, where=str(path), remedy="pass a run of modtok pretrain")
+        raise UsageError(what, where=path, remedy="pass a run of modtok pretrain")
     if root != path:
         own = int(path.name.removeprefix("step-"))
         if step not in (None, own):
             raise UsageError(
                 f"is the checkpoint of step {own}, not {step}",
-                where=str(path),
+                where=path,
                 remedy="leave --step out, or pass the run",
             )
         step = own
@@ -233,12 +231,10 @@ def _config(file: Path) -> tuple[dict[str, Any], Shape]:
             raise ValueError(f"field 'dtype' is {stored['dtype']!r}")
         config["tokenizer"]["signature"]
     except OSError as error:
-        raise ModtokError(f"cannot be read: {error.strerror}", where=str(file)) from error
+        raise ModtokError(f"cannot be read: {error.strerror}", where=file) from error
     except (ValueError, KeyError, TypeError) as error:
         raise ModtokError(
-            f"is damaged ({error!r})",
-            where=str(file),
-            remedy="restore it, or choose another run",
+            f"is damaged ({error!r})", where=file, remedy="restore it, or choose another run"
         ) from error
     return config, shape
 
@@ -250,7 +246,7 @@ def _checkpoint(
         newest = checkpoint.newest(directory, progress)
         if newest is None:
             raise ModtokError(
-                "has no checkpoint yet", where=str(directory), remedy="wait until one is saved"
+                "has no checkpoint yet", where=directory, remedy="wait until one is saved"
             )
         return newest
     path = directory / f"step-{step:08d}"
@@ -258,7 +254,7 @@ def _checkpoint(
         steps = sorted(int(p.name[5:]) for p in directory.glob("step-*") if STEP.fullmatch(p.name))
         raise UsageError(
             f"has no checkpoint of step {step}",
-            where=str(directory),
+            where=directory,
             remedy=f"choose from {', '.join(map(str, steps)) or 'none'}",
         )
     wrong, state = checkpoint.check(path)

@@ -143,7 +143,7 @@ def slice(
         if append or inputs or outputs or step is not None or dtype or origin:
             raise UsageError(
                 "--append, --from, --in, --out, --step and --dtype are for runs of modtok pretrain",
-                where=str(path),
+                where=path,
             )
         if output is None:
             as_in = f"as in: modtok slice {path} --langs fr,en -o fr-en"
@@ -164,7 +164,7 @@ def slice(
     if texts or token_ids or k or coverage is not None or not verify:
         raise UsageError(
             "--text, --token-ids, -k, --coverage and --no-verify are for Hugging Face models",
-            where=str(path),
+            where=path,
         )
     reading_side, writing_side = sides(languages, inputs, outputs)
     if append is not None and (reading_side is not None or writing_side is not None):

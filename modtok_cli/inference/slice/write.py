@@ -101,7 +101,7 @@ def sliced(
     if not is_run(path):
         raise UsageError(
             "is not a run" if path.exists() else "does not exist",
-            where=str(path),
+            where=path,
             remedy="pass a run of modtok pretrain or a directory of a Hugging Face model; "
             "--append extends a slice",
         )
@@ -134,18 +134,17 @@ def extended(
 def _origin(
     path: Path, run: Path | None, tokenizer: Path | None, step: int | None
 ) -> tuple[SliceFacts, RunSource]:
-    """A slice's facts and the checkpoint that it was extracted from."""
     if not (path / NAME).is_file():
         raise UsageError(
             "is not a slice",
-            where=str(path),
+            where=path,
             remedy="--append adds languages to a directory of modtok slice",
         )
     facts = read_facts(path)
     place = run or find_run(facts.run, facts.tokenizer, near=path.resolve())
     if place is None or not is_run(place):
         what = f"{run} is not a run" if run else f"its run '{facts.run}' was not found"
-        raise UsageError(what, where=str(path), remedy="pass the run with --from")
+        raise UsageError(what, where=path, remedy="pass the run with --from")
     source = open_run(place, tokenizer=tokenizer, step=facts.step if step is None else step)
     what = ""
     if source.tokenizer.signature != facts.tokenizer:
@@ -155,7 +154,7 @@ def _origin(
     if what:
         raise ModtokError(
             f"was extracted from {what}",
-            where=str(path),
+            where=path,
             remedy="pass the right run with --from, or slice again with --langs",
         )
     return facts, source

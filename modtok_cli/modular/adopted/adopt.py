@@ -1,7 +1,5 @@
 """Make an existing tokenizer modular: T is the original, a language has what its text uses."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -49,7 +47,7 @@ def read_tokenizer_file(path: Path) -> TokenizerFile:
     if not file.is_file():
         raise UsageError(
             "has no tokenizer.json" if path.is_dir() else "does not exist",
-            where=str(path),
+            where=path,
             remedy="pass a tokenizer.json, or the directory of a model",
         )
     return TokenizerFile(parse_document(read_file(file, factor=16), str(file)), str(file))
@@ -59,9 +57,7 @@ def check_output(output: Path, *, force: bool = False) -> None:
     """Refuse an output that exists, unless it is a modular directory and `force` is given."""
     check_place(output)
     if is_modular(output) and not force:
-        raise UsageError(
-            "already exists", where=str(output), remedy="choose another -o, or use --force"
-        )
+        raise UsageError("already exists", where=output, remedy="choose another -o, or use --force")
 
 
 def find_end_of_text(path: Path, file: TokenizerFile) -> str | None:

@@ -9,8 +9,6 @@ applies the applicable merge of lowest rank; this merge is kept, and it is of lo
 the kept ones too.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -168,7 +166,6 @@ def _restrict_unigram(model: dict[str, Any], new_of: IdMap) -> None:
 
 
 def _renumbered(part: Any, new_of: IdMap) -> Any:
-    """A post-processor with new ids."""
     part = deepcopy(part)
     for holder, key in _id_places(part):
         holder[key] = new_of[holder[key]]

@@ -1,7 +1,5 @@
 """How a `tokenizer.json` of any origin treats text before merging, in terms of the core."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A `tokenizer.json` of any origin on flat arrays: ids, bytes, merges and their derivations."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -167,7 +165,8 @@ class TokenizerFile:
     @cached_property
     def form(self) -> TextForm:
         """What happens to a text before merging."""
-        if not self._reaches_all:
+        # Looking up whole words must give what merging gives.
+        if self._model.get("ignore_merges") and (self.derivation < GIVEN).any():
             return OTHER
         return text_form(self.document, (self.names[i] for i in np.unique(self.merges[:, 2])))
 
@@ -200,11 +199,6 @@ class TokenizerFile:
             return Symbols(ids, characters)
         numbers = np.array(list(added.values()), dtype=np.int32)
         return Symbols(ids, characters, trie_of(list(added)), numbers)
-
-    @property
-    def _reaches_all(self) -> bool:
-        """Whether looking up whole words (`ignore_merges`) gives what merging gives."""
-        return not self._model.get("ignore_merges") or bool((self.derivation >= GIVEN).all())
 
     def closed(self, mask: BoolArray) -> BoolArray:
         """`mask` (V,) with the needed tokens and all that its tokens are built from."""

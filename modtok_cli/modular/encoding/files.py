@@ -5,8 +5,6 @@ documents one after the other and where each document is. Ids take two bytes eac
 has at most 65,536 tokens, else four.
 """
 
-from __future__ import annotations
-
 import struct
 from abc import ABC, abstractmethod
 from collections import deque
@@ -202,9 +200,7 @@ def encode_files(
     texts, output = text_paths(texts), Path(output)
     refuse_others(output, _OURS.__contains__)
     if output.exists() and not force:
-        raise UsageError(
-            "already exists", where=str(output), remedy="choose another -o, or use --force"
-        )
+        raise UsageError("already exists", where=output, remedy="choose another -o, or use --force")
     tokenizer = opened(tokenizer, progress=progress)
     ours = tokenizer if isinstance(tokenizer, Subtokenizer) else None
     if global_ids and ours is None:

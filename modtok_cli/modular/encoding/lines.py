@@ -1,7 +1,5 @@
 """Texts to lines of JSON with ids or tokens, and lines of ids to texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -262,7 +260,6 @@ def parse_ids(line: bytes) -> list[int]:
 
 
 def _local(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
-    """Ids of a subset for those of the full vocabulary."""
     if not isinstance(tokenizer, Subtokenizer):
         raise UsageError("--global-ids requires a subset of a modular tokenizer")
     table = tokenizer.local_of_global

@@ -1,7 +1,5 @@
 """Mistral's tekken: ranks in JSON, after control tokens that no text encodes to."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

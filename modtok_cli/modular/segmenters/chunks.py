@@ -1,7 +1,5 @@
 """Split phrases where no token of a vocabulary matches across; see `chunks.c` of the core."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache

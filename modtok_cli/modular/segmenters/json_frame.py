@@ -3,8 +3,6 @@
 What the segmenters share; each writes and reads its own `model`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain

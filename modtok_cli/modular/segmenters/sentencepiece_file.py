@@ -3,8 +3,6 @@
 It has a list of pieces (text, score, kind), and the settings of the trainer and the normalizer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

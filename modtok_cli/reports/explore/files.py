@@ -4,8 +4,6 @@ Adopted tokenizers keep such a file; others that the `tokenizers` library runs a
 Arrays become planes of bytes, which compress better.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tokenizers in the compact form that segment.js reads: JSON, and byte planes of arrays."""
 
-from __future__ import annotations
-
 import base64
 import zlib
 from typing import Any

@@ -1,7 +1,5 @@
 """The page of `modtok explore`: tokenizers in a compact form, and the program that runs them."""
 
-from __future__ import annotations
-
 import base64
 import os
 import zlib
@@ -67,7 +65,7 @@ def explore(
     specs: list[Any] = list(tokenizers) if is_list else [tokenizers]  # type: ignore[arg-type]
     if output.exists() and not force:
         raise UsageError(
-            "already exists", where=str(output), remedy="choose another -o, or pass --force"
+            "already exists", where=output, remedy="choose another -o, or pass --force"
         )
     packed, names, modular = [], [], []
     with progress.task("packing", total=len(specs), unit="tokenizers") as task:
@@ -99,7 +97,8 @@ def explore(
         title=escape(TITLE),
         text=escape("\n".join(sentences[code] for code in first)),
         hidden="" if there else " hidden",
-        payload=_script_safe(orjson.dumps(payload).decode()),
+        # JSON that ends no script element and opens no comment.
+        payload=orjson.dumps(payload).decode().replace("<", "\\u003c"),
         segment=(resources / "segment.js").read_text("utf-8"),
         page=(resources / "page.js").read_text("utf-8"),
     )
@@ -116,7 +115,7 @@ def _core() -> bytes:
     except FileNotFoundError:
         raise ModtokError(
             "the native core was not compiled for the page",
-            where=str(path),
+            where=path,
             remedy=f"pip install ziglang, then: python {path.with_name('backend.py')}",
         ) from None
 
@@ -143,11 +142,6 @@ def _chosen(
     if not modular:
         raise UsageError("--langs requires a modular directory among the tokenizers")
     return sorted(modular[0].resolve(languages))
-
-
-def _script_safe(json: str) -> str:
-    """JSON that ends no script element and opens no comment."""
-    return json.replace("<", "\\u003c")
 
 
 @cache

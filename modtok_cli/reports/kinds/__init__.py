@@ -4,8 +4,6 @@ The modules of this folder define `KINDS`, as do entry points `modtok.kinds` of 
 show the rows of a new command in plots and in the report, add one; nothing else names it.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

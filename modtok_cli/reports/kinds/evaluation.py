@@ -1,7 +1,5 @@
 """Rows of `modtok eval mcq`, `mt`, `sum` and `bpb`, and of `modtok generate`."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -54,7 +52,6 @@ def _systems(rows: Sequence[Row]) -> list[str]:
 
 
 def _with_systems(rows: Sequence[Row]) -> list[Row]:
-    """The rows with their `system`."""
     return [{**row, "system": name} for row, name in zip(rows, _systems(rows), strict=True)]
 
 
@@ -205,7 +202,6 @@ def _bpb_charts(rows: Sequence[Row]) -> list[Chart]:
 
 
 def _bpb_tables(rows: Sequence[Row]) -> list[Table]:
-    """One row for each text, language, run and mode."""
     body = [
         [
             str(row["text"]),
@@ -247,7 +243,6 @@ BPB = Kind(
 
 
 def _generation_tables(rows: Sequence[Row]) -> list[Table]:
-    """Prompts and continuations."""
     body = [
         [",".join(row["langs"]), row["prompt"], row["text"], cell(row["prompt_tokens"], "int")]
         for row in rows

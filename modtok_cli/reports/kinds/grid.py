@@ -7,8 +7,6 @@ combinations   systems × number of languages at inference
 tests          differences of modes and of systems
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from modtok_cli.reports.charts import Chart, Dots, Mark

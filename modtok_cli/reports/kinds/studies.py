@@ -1,7 +1,5 @@
 """Rows of the studies: `modtok study orders`, `combos`, `scaling`, `budget`, `cost`, `sampling`."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Sequence

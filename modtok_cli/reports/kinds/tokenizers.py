@@ -1,7 +1,5 @@
 """Rows of `modtok check`, `nsl`, `fairness` and `origin`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from modtok_cli.measure.check import SOME_UNKNOWN
@@ -37,7 +35,6 @@ def _check_charts(rows: Sequence[Row]) -> list[Chart]:
 
 
 def _check_tables(rows: Sequence[Row]) -> list[Table]:
-    """The verdicts, and tokens per word."""
     tables = []
     for on, group in by_text(rows):
         verdicts = [

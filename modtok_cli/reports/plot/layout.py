@@ -1,7 +1,5 @@
 """Charts laid out as scenes, and written to files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

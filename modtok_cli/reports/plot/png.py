@@ -1,7 +1,5 @@
 """Write a scene as PNG, with matplotlib used only for drawing, so that it looks like the SVG."""
 
-from __future__ import annotations
-
 from io import BytesIO
 
 from modtok_cli.base.extras import require

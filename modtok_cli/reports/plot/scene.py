@@ -1,7 +1,5 @@
 """A drawing as a list of shapes in pixels, y downwards, between layouts and writers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, floor, log10

@@ -1,7 +1,5 @@
 """Write a scene as SVG: text stays text, nothing is loaded, output is deterministic."""
 
-from __future__ import annotations
-
 from xml.sax.saxutils import escape
 
 from modtok_cli.reports.plot.scene import Area, Disc, Label, Line, Scene, Shape

@@ -1,7 +1,5 @@
 """Charts as text for a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from textwrap import wrap
 

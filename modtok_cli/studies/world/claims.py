@@ -5,8 +5,6 @@ regime under an inference mode. Each seed has a world, a tokenizer and a model o
 every regime, so that differences are paired by seed. The interval is that of Student's t.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev

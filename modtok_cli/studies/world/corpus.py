@@ -6,8 +6,6 @@ tasks/mt/dev.tsv, test.tsv     the same sentences in every language, quoted nowh
 world.json                     settings, and every fact with the languages that state it
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -156,7 +154,7 @@ def write_world(output: Path, settings: WorldSettings, progress: Progress = SILE
     )
     if output.exists():
         if not _is_there(output, settings, described):
-            raise UsageError("already exists", where=str(output), remedy="choose another directory")
+            raise UsageError("already exists", where=output, remedy="choose another directory")
         progress.warn(f"{output} is already finished with these settings")
         return world
     tests = _parallel(world, settings)

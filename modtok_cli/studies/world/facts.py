@@ -1,7 +1,5 @@
 """People, towns and countries, and what is true of them."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ the verb first, and its articles and adjectives agree with the gender of the nou
 those that ISO 639-3 reserves for local use.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -9,8 +9,6 @@ OUTPUT/seed-N/scores/     a grid, see `evaluate.grid`
 What is complete is not repeated, so that an interrupted study goes on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -226,7 +224,6 @@ def name_of(regime: str) -> str:
 
 
 def _prepare(place: Path, seed: int, settings: WorldStudySettings, progress: Progress) -> None:
-    """Write a seed's worlds and tokenizer, unless they are there."""
     world = replace(settings.world, seed=seed)
     # Sentences of other languages are rare in the text that real tokenizers learn from.
     for name, each in (("world", world), ("plain", replace(world, quotes=0.0))):
@@ -243,9 +240,7 @@ def _prepare(place: Path, seed: int, settings: WorldStudySettings, progress: Pro
 
 
 def _other(place: Path) -> UsageError:
-    return UsageError(
-        "was made with other settings", where=str(place), remedy="choose another --output"
-    )
+    return UsageError("was made with other settings", where=place, remedy="choose another --output")
 
 
 def _grid(place: Path, settings: WorldStudySettings) -> Grid:

@@ -1,7 +1,5 @@
 """Documents, parallel sentences and questions about a world."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Train several small runs, in this process or in several."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Sequence

@@ -5,8 +5,6 @@ batches of about half a megabyte, and only the columns in use. Texts of a batch 
 dictionary, so a text that a file stores once and names a million times takes memory once.
 """
 
-from __future__ import annotations
-
 import struct
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -141,7 +139,6 @@ class Columns(TextReader):
         return documents
 
     def _rows(self, block: _Batch) -> Iterator[tuple[int, str | None, int]]:
-        """Place, language and number of the rows that are read."""
         languages = block.languages or [None] * len(block.texts)
         for row, (place, stated) in enumerate(zip(block.texts.tolist(), languages, strict=True)):
             line = block.first + row
@@ -269,7 +266,6 @@ def _is_struct(kind: Any) -> bool:
 
 
 def _column(batch: Any, name: str) -> Any:
-    """A column of a batch; fields of a null object are null."""
     import pyarrow.compute as pc
 
     if name in batch.schema.names:

@@ -4,8 +4,6 @@ Cells are quoted as spreadsheets and pandas do it: `"a ""b"" c"`, and may then h
 `.tsv` without a header is a table of word counts (`table_files.is_table`).
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass

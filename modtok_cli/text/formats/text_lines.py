@@ -1,7 +1,5 @@
 """Text with a document per line, in files of several names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Names, integrity and writing of checkpoint files."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

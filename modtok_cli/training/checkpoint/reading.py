@@ -131,7 +131,7 @@ def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
     except (SafetensorError, RuntimeError) as error:
         raise ModtokError(
             f"is of another model ({error})",
-            where=str(path),
+            where=path,
             remedy=f"restore {path.parent.parent / 'config.json'}, or start another run",
         ) from error
 

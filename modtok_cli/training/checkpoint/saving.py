@@ -6,8 +6,6 @@ name. The ranks meet on the file system they share, so that no message of a save
 of training.
 """
 
-from __future__ import annotations
-
 import platform
 import time
 from collections.abc import Iterator, Mapping
@@ -144,7 +142,7 @@ class Checkpointer:
         if error is not None:
             raise error
         if name is None:
-            raise ModtokError("rank 0 could not create the checkpoint", where=str(final))
+            raise ModtokError("rank 0 could not create the checkpoint", where=final)
         return Path(name), renaming
 
     def _write(
@@ -170,7 +168,7 @@ class Checkpointer:
             remedy = _FULL if first else error.remedy
             self._error = ModtokError(error.what, where=error.where, remedy=remedy)
         except OSError as error:
-            self._error = ModtokError(f"cannot write: {error.strerror}", where=str(final))
+            self._error = ModtokError(f"cannot write: {error.strerror}", where=final)
         except Exception as error:  # an error of ours must not pass in silence
             self._error = ModtokError(f"the checkpoint failed ({type(error).__name__}: {error})")
 

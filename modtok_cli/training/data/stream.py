@@ -4,8 +4,6 @@ The state of the stream is the positions of its packers after the last batch tha
 few numbers per slot and language. Batches still in a queue are made again after a resume.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import queue

@@ -38,7 +38,7 @@ class SubtokenizerCache:
         if not is_modular(directory):
             raise UsageError(
                 "is not a modular tokenizer directory",
-                where=str(directory),
+                where=directory,
                 remedy="build one with modtok bpe-seq, or choose another with -t",
             )
         return SubtokenizerCache(ModularTokenizer.load(directory), str(directory))

@@ -7,7 +7,6 @@ which all runs, ranks and workers share through the page cache.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ import orjson
 from modtok_cli.base.arrays import Int64Array, UInt8Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import fsync_directory, remove_directory
+from modtok_cli.base.locks import alone
 from modtok_cli.base.progress import SILENT, Progress, Task
 from modtok_cli.base.signature import digest
 from modtok_cli.text.readers import is_text
@@ -203,7 +203,7 @@ class _Wanted:
         if not texts:
             raise ModtokError(
                 f"language '{language}' has word counts only, no text",
-                where=str(files[0]),
+                where=files[0],
                 remedy="add its text, or exclude the language with --langs",
             )
         stamps = [
@@ -229,7 +229,7 @@ class _Wanted:
             return
         with self._one_line_errors():
             self.working.mkdir(parents=True, exist_ok=True)
-            with _alone(self.working) as is_alone:
+            with alone(self.working) as is_alone:
                 if is_alone:
                     start(self.working)
             if self.is_done:  # meanwhile
@@ -242,7 +242,7 @@ class _Wanted:
         there."""
         if self.is_done:
             return True
-        with self._one_line_errors(), _alone(self.working) as is_alone:
+        with self._one_line_errors(), alone(self.working) as is_alone:
             if not is_alone:
                 return False
             if not self.is_done:  # another process was faster
@@ -272,7 +272,7 @@ class _Wanted:
                 f"cannot unpack text: {error.strerror}"
                 if was_there
                 else "another process could not unpack the text",
-                where=str(self.final.parent) if was_there else str(self.texts[0].parent),
+                where=self.final.parent if was_there else str(self.texts[0].parent),
                 remedy="free space" if was_there else "its message says why",
             ) from error
 
@@ -285,24 +285,3 @@ def _check_count(language: str, texts: Sequence[Path], count: int, least: int) -
             where=", ".join(map(str, texts)),
             remedy=f"add documents (at least {least}), or exclude the language with --langs",
         )
-
-
-@contextmanager
-def _alone(directory: Path) -> Iterator[bool]:
-    """Whether no other process is in this block with this directory."""
-    try:
-        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:  # renamed meanwhile
-        yield False
-        return
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        except OSError:  # a file system without locks is used without
-            pass
-        yield directory.is_dir() and os.path.samestat(os.fstat(handle), directory.stat())
-    finally:
-        os.close(handle)

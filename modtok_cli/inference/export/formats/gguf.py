@@ -3,8 +3,6 @@
 llama.cpp splits text in its own ways (see `gguf_tokenizer`) and has one vocabulary per model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,6 @@ _FILE_TYPES = {"float32": 0, "float16": 1, "bfloat16": 32}
 
 
 def _write(path: Path, model: ExportedModel, tokenizer: GgufTokenizer, dtype: str) -> None:
-    """Write weights, vocabulary and settings to one file."""
     try:
         import gguf
     except ImportError as error:
