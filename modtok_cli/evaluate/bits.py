@@ -58,13 +58,7 @@ Measured = tuple[Float64Array, Float64Array]
 
 @dataclass(frozen=True)
 class BitsSettings:
-    """Settings of bits per byte.
-
-    Attributes:
-        infer: inference mode, see `models`. None: `lang`, or for a slice its own vocabularies.
-        batch_size: number of windows that run together.
-        limit: maximum number of documents of each text and language.
-    """
+    """Options of `evaluate.evaluate_bpb`; `infer` None is that of `models.vocabulary_of`."""
 
     infer: str | None = None
     batch_size: int = 8

@@ -40,15 +40,9 @@ LAYOUT = (
 
 @dataclass(frozen=True)
 class McqSettings:
-    """Settings of multiple choice.
+    """Options of `evaluate.evaluate_mcq`; `infer` None is that of `models.vocabulary_of`.
 
-    Attributes:
-        infer: inference mode, see `models`. None: `lang`, or for a slice its own vocabularies.
-        tasks: names of suites or of lm-eval's tasks. None: all that have data.
-        shots: number of few-shot examples. None: the suite's default.
-        batch_size: number of choices that run together.
-        limit: maximum number of questions of each task and language.
-        allow_code: load tasks of lm-eval that contain code (`!function`, or a Python class).
+    `tasks` None: all that have data. `shots` None: the suite's default.
     """
 
     infer: str | None = None
