@@ -50,6 +50,7 @@ TESTS = (
     "execution",
     "offload",
     "offload_run",
+    "run",
 )
 PACKAGES = ("torch", "triton", "megatron-core", "transformer-engine", "numpy")
 # Bars: a step with offloaded rows against one with resident rows; the loss of a resumed run.

@@ -86,7 +86,7 @@ def begin_weights(model: Model, batch: list[MicroBatch]) -> None:
     for name, ids in active_ids(model.tables, batch, model.ranks).items():
         table = model.tables[name]
         drawn = torch.randn(len(ids), table.width, generator=torch.Generator().manual_seed(1))
-        table.weight[ids.to(table.weight.device)] = 0.02 * drawn.to(table.weight.device)
+        table.weight[ids] = 0.02 * drawn.to(table.weight.device)
 
 
 def say(**row: Any) -> None:

@@ -78,7 +78,8 @@ def batches(torch: Any, ranks: Any, step: int, length: int = LENGTH, size: int =
         chosen = torch.randint(len(vocabulary), (2, length + 1), generator=generator)
         ids = vocabulary[chosen]
         weights = torch.full((2 * length,), 1 / (2 * length))
-        found.append(MicroBatch(ids[:, :-1], ids[:, 1:].flatten(), vocabulary, weights))
+        mine = vocabulary[vocabulary % ranks.shards == ranks.shard]
+        found.append(MicroBatch(ids[:, :-1], ids[:, 1:].flatten(), mine, weights))
     return found
 
 
@@ -127,14 +128,15 @@ def train(name: str) -> dict[str, Any]:
         longest = sum(plan.longest for plan in plans.values())
         expected += sent_bytes(most, longest, len(plans), 64, model.dtype.itemsize, ranks.replicas)
     # Rows alone on the wire.
-    own = {name: model.exchange.gather(plan, torch.zeros(len(plan.own), 64, dtype=model.dtype))
-           for name, plan in plans.items()}  # fmt: skip
+    placed = model.exchange.place(plans.values(), 64)
+    own = [torch.zeros(len(one.own), 64, dtype=model.dtype) for one in placed]
+    gathered = list(map(model.exchange.gather, placed, own))
     gather_json(ranks, 0)
     time.sleep(0.2)
     before, counted = acknowledged(), model.exchange.sent
-    for name, plan in plans.items():
-        model.exchange.gather(plan, torch.zeros(len(plan.own), 64, dtype=model.dtype))
-        model.exchange.reduce(plan, own[name].float())
+    for one, rows, gradients in zip(placed, own, gathered, strict=True):
+        model.exchange.gather(one, rows)
+        model.exchange.reduce(one, gradients.float())
     time.sleep(0.5)
     wire, counted = acknowledged() - before, model.exchange.sent - counted
     model.close()

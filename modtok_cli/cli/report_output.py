@@ -80,9 +80,9 @@ def emit_with_report(
     ]
     compared: list[dict[str, Any]] = []
     if texts:
-        from modtok_cli.evaluate.before_after import compare
+        from modtok_cli.evaluate.bits import compare_directories
 
-        compared = compare(before, after, texts, progress=call.progress)
+        compared = compare_directories(before, after, texts, progress=call.progress)
         heading = (
             f"Text in {compared[0]['rows']:,} of {compared[0]['full_rows']:,} rows"
             if compared[0]["rows"] <= compared[0]["full_rows"]

@@ -55,15 +55,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class GenerationSettings:
-    """Settings of a generation task.
-
-    Attributes:
-        infer: inference mode, see `models`. None: `lang`, or for a slice its own vocabularies.
-        shots: number of few-shot examples.
-        max_tokens: maximum number of generated tokens.
-        batch_size: number of prompts that run together.
-        limit: maximum number of examples of each set.
-    """
+    """Options of `evaluate.evaluate_sum`; `infer` None is that of `models.vocabulary_of`."""
 
     infer: str | None = None
     shots: int = 5
@@ -74,7 +66,7 @@ class GenerationSettings:
 
 @dataclass(frozen=True)
 class TranslationSettings(GenerationSettings):
-    """`lowercase`: whether scores ignore case (as in the authors' release)."""
+    """Options of `evaluate.evaluate_mt`."""
 
     lowercase: bool = False
 

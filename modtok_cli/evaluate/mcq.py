@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest, signature
 from modtok_cli.evaluate import hub
-from modtok_cli.evaluate.models import Infer, Models, mode_name, vocabularies_of
+from modtok_cli.evaluate.models import Infer, Models, mode_name, open_models, vocabularies_of
 from modtok_cli.evaluate.questions import Folder, Question
 from modtok_cli.evaluate.results import (
     Evaluation,
@@ -27,8 +29,11 @@ from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite, suites
 from modtok_cli.inference.load import Source
 
 if TYPE_CHECKING:
+    import torch
+
     from modtok_cli.evaluate.cloze import ClozeTask
     from modtok_cli.evaluate.lm import ModtokLM
+    from modtok_cli.training.config import Config
 
 MEAN = "mean"
 NO_HUB = "the hub cannot be reached"
@@ -40,15 +45,9 @@ LAYOUT = (
 
 @dataclass(frozen=True)
 class McqSettings:
-    """Settings of multiple choice.
+    """Options of `evaluate.evaluate_mcq`; `infer` None is that of `models.vocabulary_of`.
 
-    Attributes:
-        infer: inference mode, see `models`. None: `lang`, or for a slice its own vocabularies.
-        tasks: names of suites or of lm-eval's tasks. None: all that have data.
-        shots: number of few-shot examples. None: the suite's default.
-        batch_size: number of choices that run together.
-        limit: maximum number of questions of each task and language.
-        allow_code: load tasks of lm-eval that contain code (`!function`, or a Python class).
+    `tasks` None: all that have data. `shots` None: the suite's default.
     """
 
     infer: str | None = None
@@ -115,8 +114,14 @@ def answer(
     return evaluation
 
 
-def check_local(data: Path, languages: Sequence[str], settings: McqSettings) -> list[str]:
-    """Check that local files have questions; returns what is missing, in sentences."""
+def check_tasks(config: Config, languages: Sequence[str]) -> list[str]:
+    """Check that `modtok pretrain --eval-tasks` has questions; what is missing, in sentences."""
+    if find_spec("lm_eval") is None:
+        remedy = "pip install 'modtok[eval]'"
+        raise UsageError("lm_eval is not installed", where="--eval-tasks", remedy=remedy)
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):  # all data is local
+        os.environ.setdefault(name, "1")
+    data, settings = _in_training(config)
     own, external = tasks_of(settings.tasks, data)
     if external:
         raise UsageError(f"no local task '{external[0]}' in {Folder(data).path}", remedy=LAYOUT)
@@ -126,13 +131,30 @@ def check_local(data: Path, languages: Sequence[str], settings: McqSettings) -> 
     return skipped
 
 
-def languages_with_questions(
-    data: Path, languages: Sequence[str], settings: McqSettings
-) -> list[str]:
-    """The languages that local files have questions in."""
+def evaluate_tasks(
+    config: Config,
+    run: Path,
+    step: int,
+    languages: Sequence[str],
+    *,
+    device: torch.device,
+    progress: Progress,
+) -> list[Mapping[str, Any]]:
+    """The rows of `modtok eval mcq` on the checkpoint of a step; [] without questions."""
+    data, settings = _in_training(config)
     own, _ = tasks_of(settings.tasks, data)
     jobs, _ = _collect_jobs(own, languages, data, settings, SILENT)
-    return [language for language in languages if any(job.language == language for job in jobs)]
+    present = {job.language for job in jobs}
+    chosen = [language for language in languages if language in present]
+    if not chosen:
+        return []
+    models = open_models(run, step=step, device=device, progress=progress)
+    return [result.as_row() for result in answer(models, chosen, data, None, settings).results]
+
+
+def _in_training(config: Config) -> tuple[Path, McqSettings]:
+    tasks = None if config.eval_tasks == ("all",) else config.eval_tasks
+    return config.eval_tasks_data, McqSettings(tasks=tasks, limit=config.eval_tasks_limit)
 
 
 def tasks_of(names: Sequence[str] | None, data: Path | None) -> tuple[list[Suite], list[str]]:

@@ -1,26 +1,34 @@
 """`modtok corpus stats`: statistics of texts, with token counts under a tokenizer."""
 
+import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
+import numpy as np
+
 from modtok_cli.base import parameters
+from modtok_cli.base.arrays import UInt64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.core.text import hash_spans
 from modtok_cli.measure.candidates import is_each, open_each, open_named
 from modtok_cli.modular.open import Tokenizer
 from modtok_cli.text.corpus import count_files
-from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.counts import WordCounter, WordCounts, merge_counts
 from modtok_cli.text.languages import optional_languages
+from modtok_cli.text.parallel import read_each
 from modtok_cli.text.pretokenizer import BPE
-from modtok_cli.text.readers import read_batches
+from modtok_cli.text.readers import read_batches, read_spans
 from modtok_cli.text.reading import Reading
-from modtok_cli.text.stats import corpus_stats as text_stats
+from modtok_cli.text.streams import Advance
 from modtok_cli.text.table_files import is_table
+from modtok_cli.text.text_format import Spans
 from modtok_cli.text.workspace import by_language, language_files
+
+SAMPLE_CHARACTERS = 200
 
 
 @public
@@ -98,26 +106,74 @@ def stats_of(
     threads: int | None = None,
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
-    """Rows of `corpus_stats` of the files of each language."""
+    """Rows of `corpus_stats` of the files of each language, ascending.
+
+    `files` is the result of `workspace.language_files` or `workspace.by_language`. `samples`
+    is the number of documents to show per language, up to 200 characters each, picked by their
+    hash. Duplicates are found by a 64-bit hash of the document; empty ones do not count, and
+    there is no number of them (None) if only a count table exists.
+    """
     of = _tokenizers(tokenizer, sorted(files), progress) if tokenizer else {}
     tables: dict[str, WordCounts] = {}
-    statistics = text_stats(
-        files,
-        reading=reading,
-        samples=samples,
+
+    def count(language: str, advance: Advance) -> dict[str, Any]:
+        own, counter, counted = reading.of(language), WordCounter(), []
+        hashes: list[UInt64Array] = []
+        picked: list[tuple[int, str]] = []
+        for file in files[language]:
+            if is_table(file):
+                counted.append(count_files([file], BPE, own, progress, advance))
+                continue
+            several = len(files[language]) > 1
+            for spans in read_spans(
+                file, own, progress=progress, advance=advance, may_be_empty=several
+            ):
+                counter.add_spans(spans.data, spans.starts, spans.stops)
+                filled = spans.stops > spans.starts
+                of_batch = hash_spans(spans.data, spans.starts, spans.stops)
+                hashes.append(of_batch[filled])
+                if samples:
+                    # The smallest hashes of all: an even sample in any order of the text.
+                    smallest = _smallest(spans, of_batch, samples)
+                    picked = heapq.nsmallest(samples, {*picked, *smallest})
+        every = np.concatenate([np.zeros(0, dtype=np.uint64), *hashes])
+        table = merge_counts([counter.result(), *counted])
+        if of:
+            tables[language] = table
+        return {
+            "language": language,
+            **vars(table.size),
+            "words": table.occurrences,
+            "unique_words": len(table),
+            "duplicates": None if counted else len(every) - len(np.unique(every)),
+            "samples": tuple(text for _, text in picked),
+        }
+
+    rows = read_each(
+        count,
+        sorted(files),
+        files=[file for paths in files.values() for file in paths],
+        label="reading",
         threads=threads,
         progress=progress,
-        counted=tables.__setitem__ if of else None,
     )
-    rows = []
-    for stats in statistics:
-        row = asdict(stats)
-        used = of.get(stats.language)
-        name = stats.language
-        own = reading.of(name)
+    for row in rows:
+        name = row["language"]
+        used, own = of.get(name), reading.of(name)
         row["tokens"] = _tokens(used, tables[name], files[name], own, progress) if used else None
-        rows.append(row)
     return rows
+
+
+def _smallest(spans: Spans, hashes: UInt64Array, samples: int) -> list[tuple[int, str]]:
+    smallest = []
+    filled = np.flatnonzero(spans.stops > spans.starts)
+    different, first = np.unique(hashes[filled], return_index=True)
+    for value, document in zip(different[:samples], filled[first[:samples]], strict=True):
+        start, stop = int(spans.starts[document]), int(spans.stops[document])
+        # A code point has four bytes at most; an incomplete one is not shown.
+        raw = spans.data[start : min(stop, start + 4 * SAMPLE_CHARACTERS)].tobytes()
+        smallest.append((int(value), raw.decode(errors="ignore")[:SAMPLE_CHARACTERS]))
+    return smallest
 
 
 def _tokenizers(spec: str, languages: Sequence[str], progress: Progress) -> dict[str, Tokenizer]:

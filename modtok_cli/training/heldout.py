@@ -18,6 +18,7 @@ from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.metrics import LanguageSums, mean_bits
 from modtok_cli.training.model.model import MicroBatch, Model
+from modtok_cli.training.rows.microbatch import microbatches_of
 from modtok_cli.training.step import diverged
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def _bits(run: Run, model: Model, texts: Texts, most: int) -> dict[str, dict[str
         for language in languages[run.ranks.replica :: run.ranks.replicas]
         for part in microbatches(
             run,
+            model,
             first_texts(*texts[language], most),
             run.subtokenizers.of(None if joint else (language,)),
         )
@@ -131,7 +133,7 @@ def first_texts(store: TextStore, documents: Sequence[int], most: int) -> list[b
 
 
 def microbatches(
-    run: Run, texts: Sequence[bytes], subtokenizer: Subtokenizer
+    run: Run, model: Model, texts: Sequence[bytes], subtokenizer: Subtokenizer
 ) -> Iterator[tuple[MicroBatch, torch.Tensor, int]]:
     """Documents, split by a subtokenizer: (microbatch, which tokens count, bytes of text).
 
@@ -151,11 +153,12 @@ def microbatches(
     size = sum(map(len, texts))
     for start in range(0, len(inputs), run.config.micro_batch):
         part = slice(start, start + run.config.micro_batch)
-        microbatch = MicroBatch.of(
-            subtokenizer.global_ids[inputs[part]],
-            targets[part],
-            subtokenizer.global_ids,
-            run.device,
+        ids = subtokenizer.global_ids
+        (microbatch,) = microbatches_of(
+            [(ids[inputs[part]], targets[part], ids)],
+            run.ranks,
+            model.copies,
+            run.subtokenizers.end_of_text,
         )
         counted = microbatch.targets != run.subtokenizers.end_of_text
         yield microbatch, counted, size if start == 0 else 0

@@ -164,6 +164,7 @@ def build_model(run: Run) -> Model:
         offload=offload,
         only_rows=run.only_rows,
         end_of_text=run.subtokenizers.end_of_text if config.attention == "document" else None,
+        warn=run.progress.warn,
     )
 
 
@@ -207,7 +208,7 @@ def open_stream(
         plan, mine, first_step=step, last_step=config.steps, state=positions, workers=config.workers
     )
     sequences = config.sequences(ranks.replicas)
-    return Prefetcher(stream, run.subtokenizers, run.device, sequences, run.progress.warn)
+    return Prefetcher(stream, run.subtokenizers, ranks, sequences, run.progress.warn)
 
 
 def save_checkpoint(

@@ -85,7 +85,7 @@ def memory_parts(config: Config, size: int, step: StepRows, ranks: int) -> dict[
                 shards=shards,
                 sequence_parallel=switches.sequence_parallel,
                 fused=switches.fused,
-                masked=config.attention == "document",
+                masked=config.attention == "document" and not (switches.fused and half == 2),
             ),
         ),
         # Logits and gradients of a layer do not exist at the same time.

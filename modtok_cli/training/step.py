@@ -45,7 +45,9 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
         counted = microbatch.targets != run.subtokenizers.end_of_text
         sums.add(batch.draw.language, nll, counted, batch.bytes)
     numbers = torch.cat([sums.over_replicas(ranks), gradients.norm.view(1)])
-    feed.ahead(step + 1)  # copied while the device computes
+    following = feed.ahead(step + 1)  # copied, and planned, while the device computes
+    if following is not None:
+        model.plan_ahead(following.microbatches)
     *numbers_of_losses, norm = numbers.tolist()  # the only time that the step waits for the device
     _refuse_infinite(run, step, now.batches, gradients.losses, norm)
     apply(model, gradients, lr, dense=config.update == "dense")
@@ -104,13 +106,12 @@ def mean_gradients(
     # Gather: rows of the tokens that occur (input) and that may be predicted (output).
     backbone.clear_gradients()
     plan = model.plan(microbatches)
-    input_rows, output_rows = active = model.gather(plan, upcoming=upcoming)
+    active = model.gather(plan, upcoming=upcoming)
     losses = []
     for index, microbatch in enumerate(microbatches):
         with backbone.accumulating(more=index + 1 < len(microbatches)):
             # Forward, loss over V_S, backward.
-            hidden = model.hidden(microbatch.inputs, input_rows)
-            loss, nll = model.cross_entropy(hidden, microbatch, output_rows)
+            loss, nll = model.loss(microbatch, active)
             (loss / len(microbatches)).backward()  # type: ignore[no-untyped-call]
         losses.append(nll)
         for rows in active:

@@ -162,7 +162,7 @@ def measure_run(
             subtokenizer = run.subtokenizers.of(chosen)
             sums = LanguageSums([language], run.device)
             texts = _held_out(run, language, 1 << 16)
-            for microbatch, counted, size in microbatches(run, texts, subtokenizer):
+            for microbatch, counted, size in microbatches(run, model, texts, subtokenizer):
                 sums.add(language, model.measure(microbatch), counted, size)
             figures = sums.figures(sums.over_replicas(run.ranks).tolist())[1][language]
             share, count = _written_in(

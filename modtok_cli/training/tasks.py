@@ -1,4 +1,4 @@
-"""Evaluation of tasks during training, by `evaluate.in_training`: training knows no tasks."""
+"""Evaluation of tasks during training, by `evaluate.mcq`: training knows no tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Tasks:
 
     @property
     def _evaluation(self) -> Any:
-        return import_module("modtok_cli.evaluate.in_training")  # by name: it builds on training
+        return import_module("modtok_cli.evaluate.mcq")  # by name: it builds on training
 
     def check(self) -> None:
         """Check that there are questions; warns about languages without."""

@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from helpers import two_ranks_offload
 from helpers.as_cuda import megatron_optimizer
+from helpers.microbatches import microbatch
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.registry import with_switches
 from modtok_cli.training import checkpoint
@@ -27,7 +28,7 @@ from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
 from modtok_cli.training.model.execution import Execution, InitStd
-from modtok_cli.training.model.model import MicroBatch, Model
+from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows.table import AdamW
 from modtok_cli.training.step import optimizer_step
 
@@ -114,7 +115,7 @@ def train(
         for packer in packers:
             batch = packer.batch(step)
             ids = subtokenizers.of(batch.draw.languages).global_ids
-            microbatches.append(MicroBatch.of(batch.inputs, batch.targets, ids, ranks.device))
+            microbatches.append(microbatch(batch.inputs, batch.targets, ids, ranks))
         nll, _ = optimizer_step(model, microbatches, 2e-3, dense=dense)
         total = torch.stack([one.mean() for one in nll]).sum()
         if ranks.replica_group is not None:
@@ -126,7 +127,7 @@ def train(
 def evaluated(model: Model) -> list[float]:
     """Losses of a text that only the first replica has: the other runs no forward pass."""
     ids = np.arange(16, dtype=np.int32).reshape(2, 8)
-    batch = MicroBatch.of(ids, ids, np.arange(16, dtype=np.int32), model.ranks.device)
+    batch = microbatch(ids, ids, np.arange(16, dtype=np.int32), model.ranks)
     model.drain()
     return model.measure(batch if model.ranks.replica == 0 else None).tolist()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from helpers.delayed_updates import LateModel
+from helpers.microbatches import microbatch
 from helpers.random_delays import sleeper
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.progress import SILENT
@@ -55,7 +56,7 @@ def microbatches(
         ids = [subtokenizers.of(batch.draw.languages).global_ids for batch in batches]
         found.append(
             [
-                MicroBatch.of(batch.inputs, batch.targets, rows, ranks.device)
+                microbatch(batch.inputs, batch.targets, rows, ranks)
                 for batch, rows in zip(batches, ids, strict=True)
             ]
         )

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from helpers.microbatches import microbatch
 from helpers.sample import SHARED, needs_shared
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT
@@ -39,7 +40,7 @@ from modtok_cli.text.counts import split_words
 from modtok_cli.training import checkpoint
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
-from modtok_cli.training.model.model import MicroBatch, Model
+from modtok_cli.training.model.model import Model
 
 from .conftest import TOY, run_settings
 from .test_generate import masked
@@ -102,7 +103,7 @@ def test_transformers_has_the_engines_logits(made: Made) -> None:
     assert found is not None
     checkpoint.load(*found, engine)
     ids, own = np.array(rows, dtype=np.int32), ours.tokenizer_in.global_ids
-    micro = MicroBatch.of(own[ids[:-1]][None], ids[1:][None], own, torch.device("cpu"))
+    micro = microbatch(own[ids[:-1]][None], ids[1:][None], own)
     nll = torch.nn.functional.cross_entropy(
         logits[0, :-1], torch.tensor(rows[1:]), reduction="none"
     )

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers.microbatches import microbatch
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.bpe_seq import bpe_seq
@@ -14,7 +15,7 @@ from modtok_cli.inference.load import load
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.training import checkpoint
 from modtok_cli.training.distributed.ranks import start_ranks
-from modtok_cli.training.model.model import MicroBatch, Model
+from modtok_cli.training.model.model import Model
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample" / "data"
 TEXT = "Il était une fois un roi. The king was old, said l'homme; 12 ans."
@@ -45,7 +46,7 @@ def test_nll_is_that_of_the_training_engine(name: str, request: pytest.FixtureRe
     checkpoint.load(*found, engine)
     ids = np.array(rows_of(model), dtype=np.int32)
     own = model.tokenizer_in.global_ids
-    micro = MicroBatch.of(own[ids[:-1]][None], ids[1:][None], own, torch.device("cpu"))
+    micro = microbatch(own[ids[:-1]][None], ids[1:][None], own)
     expected = engine.measure(micro)
     logits = model.logits(torch.tensor(ids[:-1].astype(np.int64))[None])[0]
     nll = torch.nn.functional.cross_entropy(

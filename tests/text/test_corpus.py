@@ -19,10 +19,10 @@ from helpers.sample import SHARED, needs_shared
 from helpers.tsv_tables import write_tsv
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
+from modtok_cli.measure.corpus_stats import stats_of
 from modtok_cli.text.corpus import count_corpus, count_languages, write_counts
 from modtok_cli.text.counts import CorpusSize, count_documents, merge_counts, split_words
 from modtok_cli.text.reading import Reading
-from modtok_cli.text.stats import corpus_stats
 from modtok_cli.text.table_files import load_counts, save_counts
 
 PARTS = [[f"le mot {n} naïve  est là" for n in range(20 * k)] for k in (1, 2, 3)]
@@ -236,8 +236,8 @@ def test_empty_file_among_others_is_skipped(tmp_path, data):
         count_languages({"fr": parts})["fr"],
     ):
         assert list(found.pairs()) == list(alone.pairs())
-    (stats,) = corpus_stats({"fr": parts})
-    assert (stats.documents, stats.words) == (1, 2)
+    (stats,) = stats_of({"fr": parts})
+    assert (stats["documents"], stats["words"]) == (1, 2)
     for several in (parts[1:], [parts[1]]):
         for threads in (1, 2):
             with pytest.raises(ModtokError, match="no text"):
@@ -261,38 +261,38 @@ def test_write_counts_refuses(data):
 
 def test_stats(data):
     (data / "fr.txt").write_text("un deux\nnaïve\n\nun deux\n\nun deux\n")
-    found = {row.language: row for row in corpus_stats(_files(data), samples=3)}
+    found = {row["language"]: row for row in stats_of(_files(data), samples=3)}
     french = found["fr"]
-    assert (french.documents, french.duplicates) == (6, 2)
-    assert (french.words, french.unique_words) == (7, 3)
-    assert (french.characters, french.bytes) == (26, 27)
-    assert set(french.samples) == {"un deux", "naïve"}
-    assert found["fi"].duplicates == 0
-    assert len(found["fi"].samples) == 3
-    assert set(found["fi"].samples) < set(PARTS[1])
+    assert (french["documents"], french["duplicates"]) == (6, 2)
+    assert (french["words"], french["unique_words"]) == (7, 3)
+    assert (french["characters"], french["bytes"]) == (26, 27)
+    assert set(french["samples"]) == {"un deux", "naïve"}
+    assert found["fi"]["duplicates"] == 0
+    assert len(found["fi"]["samples"]) == 3
+    assert set(found["fi"]["samples"]) < set(PARTS[1])
 
 
 def test_stats_samples_do_not_depend_on_order_and_are_short(data):
-    before = corpus_stats(_files(data), samples=4)
+    before = stats_of(_files(data), samples=4)
     lines = (data / "fi.txt").read_text().splitlines()
     (data / "fi.txt").write_text("\n".join(reversed(lines)))
-    assert corpus_stats(_files(data), samples=4) == before
+    assert stats_of(_files(data), samples=4) == before
     (data / "fi.txt").write_text("ä" * 1000)
-    assert corpus_stats(_files(data), samples=4)[0].samples == ("ä" * 200,)
+    assert stats_of(_files(data), samples=4)[0]["samples"] == ("ä" * 200,)
 
 
 def test_stats_samples_are_different_and_not_blank(tmp_path):
     lines = [f"line {number}" for number in range(8)]
     (tmp_path / "fi.txt").write_text("".join(f"\n{line}\n" * 50 for line in lines))
-    (found,) = corpus_stats({"fi": [tmp_path / "fi.txt"]}, samples=8)
-    assert sorted(found.samples) == lines
+    (found,) = stats_of({"fi": [tmp_path / "fi.txt"]}, samples=8)
+    assert sorted(found["samples"]) == lines
 
 
 def test_stats_of_a_table(data):
     save_counts(WHOLE, data / "sv.counts", "sv")
-    row = corpus_stats({"sv": [data / "sv.counts"]})[0]
-    assert (row.documents, row.duplicates) == (120, None)
-    assert row.words == WHOLE.occurrences
+    row = stats_of({"sv": [data / "sv.counts"]})[0]
+    assert (row["documents"], row["duplicates"]) == (120, None)
+    assert row["words"] == WHOLE.occurrences
 
 
 def _files(data):

@@ -18,7 +18,7 @@ from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.stream import BatchStream, StreamPlan
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.distributed.ranks import pick_device, start_ranks
+from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows.microbatch import Prefetcher, Step
@@ -67,7 +67,7 @@ def steps_of(
                 workers=0,
             ),
             subtokenizers,
-            pick_device(),
+            start_ranks(),
             config.sequences(replicas),
         )
         for replica in range(replicas)
@@ -126,7 +126,7 @@ def test_replay_by_the_masked_softmax(
 ) -> None:
     config = config_of(draw, micro_batch=2)
     sliced = Model(SHAPE, subtokenizers.size, start_ranks(), chunk=16)
-    masked = MaskedModel(SHAPE, subtokenizers.size, device=pick_device())
+    masked = MaskedModel(SHAPE, subtokenizers.size, device=sliced.ranks.device)
     steps = steps_of(config, tokenizer, subtokenizers, stores, 12, replicas=2)
     for number, replicas in enumerate(steps, 1):
         # One process computes the microbatches of both replicas.

@@ -23,7 +23,7 @@ from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 pytest.importorskip("lm_eval")
 
-from modtok_cli.evaluate import in_training
+from modtok_cli.evaluate import mcq
 from modtok_cli.evaluate.evaluate import evaluate_mcq
 from modtok_cli.evaluate.mcq import McqSettings
 
@@ -93,7 +93,7 @@ def test_a_failed_evaluation_is_a_warning(
         raise ModtokError("a choice is too long")
 
     notes = Notes()
-    monkeypatch.setattr(in_training, "evaluate_tasks", failing)
+    monkeypatch.setattr(mcq, "evaluate_tasks", failing)
     pretrain(asked, progress=notes)
     assert "step 6: tasks not evaluated: a choice is too long" in notes.warnings
     assert task_lines(asked.runs / "it") == []
@@ -112,7 +112,7 @@ def test_tasks_that_cannot_be_evaluated(
     refuses("no questions: no questions in .*arc_easy in ", eval_tasks="arc_easy")
     whole = importlib.util.find_spec
     monkeypatch.setattr(
-        "modtok_cli.evaluate.in_training.find_spec",
+        "modtok_cli.evaluate.mcq.find_spec",
         lambda name: None if name == "lm_eval" else whole(name),
     )
     refuses(r"--eval-tasks: lm_eval is not installed; pip install 'modtok\[eval\]'")

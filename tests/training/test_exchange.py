@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from modtok_cli.training.distributed.ranks import Ranks
 from modtok_cli.training.rows import exchange as exchanging
+from modtok_cli.training.rows.copies import Copies
 from modtok_cli.training.rows.exchange import RowExchange, RowPlan, sent_bytes
 
 SIZE, WIDTH = 40, 3
@@ -49,7 +50,7 @@ class Group:
 def ranks_of(replica: int, replicas: int, shards: int, shard: int, group: Any) -> Ranks:
     device = torch.device("cpu")
     rank, world = replica * shards + shard, replicas * shards
-    return Ranks(rank, world, shard, shards, replica, replicas, device, None, group)
+    return Ranks(rank, world, shard, shards, replica, replicas, device, None, group, group)
 
 
 @settings(max_examples=40, deadline=None)
@@ -72,23 +73,26 @@ def test_exchange_equals_plain_indexing(
 
     def run(replica: int) -> tuple[int, dict[str, RowPlan]]:
         group.mine.rank = replica
-        exchange = RowExchange(ranks_of(replica, replicas, shards, shard, group), block)
+        exchange = RowExchange(ranks_of(replica, replicas, shards, shard, group), Copies(), block)
         plans = exchange.plan(needed[replica])
         for name, plan in plans.items():
             assert torch.equal(plan.ids, needed[replica][name])
             assert torch.equal(plan.union, torch.cat([one[name] for one in needed]).unique())
-            assert torch.equal(exchange.gather(plan, table[plan.own]), table[plan.ids])
+            (placed,) = exchange.place([plan], WIDTH)
+            assert torch.equal(exchange.gather(placed, table[plan.own]), table[plan.ids])
             total = torch.zeros(SIZE, WIDTH)
             for one, gradient in zip(needed, gradients, strict=True):
                 total.index_add_(0, one[name], gradient[name])
-            own = exchange.reduce(plan, gradients[replica][name])
+            own = exchange.reduce(placed, gradients[replica][name])
             torch.testing.assert_close(own, total[plan.own] / replicas)
         sent = exchange.sent
         for name, plan in plans.items():  # some rows only
             part = plan.among(chosen)
-            kept = gradients[replica][name][chosen[plan.ids]]
             assert torch.equal(part.own, plan.own[chosen[plan.own]])
-            assert exchange.reduce(part, kept).shape == (len(part.own), WIDTH)
+            whole, some = exchange.place([plan, part], WIDTH)
+            gradient = gradients[replica][name]
+            of_all = exchange.reduce(whole, gradient)
+            assert torch.equal(exchange.reduce(some, gradient), of_all[chosen[plan.own]])
         return sent, plans
 
     original, exchanging.dist = exchanging.dist, group  # type: ignore[assignment]
@@ -107,11 +111,12 @@ def test_exchange_equals_plain_indexing(
 
 
 def test_one_replica_copies_nothing() -> None:
-    exchange = RowExchange(ranks_of(0, 1, 1, 0, None))
+    exchange = RowExchange(ranks_of(0, 1, 1, 0, None), Copies())
     ids, rows = torch.tensor([1, 4]), torch.randn(2, WIDTH)
     plan = exchange.plan({"table": ids})["table"]
-    assert exchange.gather(plan, rows) is rows
-    assert exchange.reduce(plan, rows) is rows
+    (placed,) = exchange.place([plan], WIDTH)
+    assert exchange.gather(placed, rows) is rows
+    assert exchange.reduce(placed, rows) is rows
     assert torch.equal(plan.own, ids)
     assert exchange.sent == 0
 

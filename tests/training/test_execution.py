@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 import torch
 
+from helpers.microbatches import microbatch
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training.config import Config, Origin, resolve
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.execution import Execution
-from modtok_cli.training.model.model import MicroBatch, Model
+from modtok_cli.training.model.model import Model
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.step import optimizer_step
 
@@ -74,7 +75,7 @@ def losses(execution: Execution) -> list[float]:
     model = Model(shape, 512, ranks, seed=3, dtype=torch.bfloat16, execution=execution)
     ids = torch.arange(512)
     text = torch.randint(0, 512, (4, 129), generator=torch.Generator().manual_seed(1))
-    batch = MicroBatch.of(text[:, :-1].numpy(), text[:, 1:].numpy(), ids.numpy(), ranks.device)
+    batch = microbatch(text[:, :-1].numpy(), text[:, 1:].numpy(), ids.numpy(), ranks)
     return [float(optimizer_step(model, [batch, batch], 1e-3)[0][0].mean()) for _ in range(10)]
 
 

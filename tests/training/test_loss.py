@@ -1,5 +1,9 @@
 """Chunked cross-entropy against torch's, in value, gradient and memory."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,6 +14,8 @@ from torch.utils._pytree import tree_leaves
 
 from modtok_cli.training.model import loss as loss_module
 from modtok_cli.training.model.loss import sliced_cross_entropy
+
+PLAIN = (loss_module.logit_sums, loss_module.logit_gradient)
 
 
 class Largest(TorchDispatchMode):
@@ -45,7 +51,7 @@ def test_equals_torch(tokens: int, rows: int, chunk: int, seed: int, z: float, f
     targets = torch.randint(rows, (tokens,), generator=generator)
     weights = torch.rand(tokens, generator=generator)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loss_module, "compiled", lambda: loss_module.softmax_gradient)
+        patch.setattr(loss_module, "compiled", lambda: PLAIN)
         loss, nll = sliced_cross_entropy(
             hidden, table, targets, weights, chunk=chunk, z_loss=z, fused=fused
         )
@@ -60,6 +66,51 @@ def test_equals_torch(tokens: int, rows: int, chunk: int, seed: int, z: float, f
     torch.testing.assert_close(nll, expected.detach())
     torch.testing.assert_close(found[0], hidden.grad, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(found[1], table.grad, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("z", [0.0, 0.3])
+@pytest.mark.parametrize("fused", [False, True])
+def test_shards_together_equal_one(monkeypatch: pytest.MonkeyPatch, z: float, fused: bool) -> None:
+    """Three shards in threads, one of which has no rows."""
+    generator = torch.Generator().manual_seed(1)
+    hidden, table = torch.randn(9, 6, generator=generator), torch.randn(7, 6, generator=generator)
+    targets, weights = torch.arange(9) % 7, torch.rand(9, generator=generator)
+    shares = [
+        torch.tensor([0, 2, 3, 6]),
+        torch.tensor([], dtype=torch.int64),
+        torch.tensor([1, 4, 5]),
+    ]
+    barrier, mine, values = threading.Barrier(3), threading.local(), [hidden] * 3
+
+    def all_reduce(value: torch.Tensor, op: object = None, group: object = None) -> None:
+        values[mine.shard] = value.clone()
+        barrier.wait(20)
+        parts = torch.stack(values)
+        barrier.wait(20)
+        value.copy_(parts.sum(0) if op is None else parts.amax(0))
+
+    def run(shard: int) -> tuple[torch.Tensor, ...]:
+        mine.shard = shard
+        here, rows = hidden.clone().requires_grad_(), table[shares[shard]].requires_grad_()
+        found = (targets.unsqueeze(1) == shares[shard]).long()
+        columns = torch.where(found.any(1), found.argmax(1), -1) if len(rows) else targets * 0 - 1
+        group: Any = "shards"
+        loss, nll = sliced_cross_entropy(
+            here, rows, columns, weights, group=group, chunk=4, z_loss=z, fused=fused
+        )
+        loss.backward()
+        return loss.detach(), nll, here.grad, rows.grad
+
+    monkeypatch.setattr(loss_module, "compiled", lambda: PLAIN)
+    monkeypatch.setattr(loss_module.dist, "all_reduce", all_reduce)
+    with ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(run, range(3)))
+    hidden.requires_grad_(), table.requires_grad_()
+    whole = sliced_cross_entropy(hidden, table, targets, weights, z_loss=z)
+    whole[0].backward()
+    for share, found in zip(shares, results, strict=True):
+        expected = (whole[0].detach(), whole[1], hidden.grad, table.grad[share])
+        torch.testing.assert_close(found, expected)
 
 
 def test_a_worked_example() -> None:

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from benchmarks.gpu.masked_model import MaskedModel
+from helpers.microbatches import microbatch
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.distributed.ranks import pick_device, start_ranks
+from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.step import optimizer_step
 
@@ -22,7 +22,7 @@ SHAPE = llama(2, 32, 8, 88)
 
 def micro_of(batch: Batch, subtokenizers: SubtokenizerCache) -> MicroBatch:
     ids = subtokenizers.of(batch.draw.languages).global_ids
-    return MicroBatch.of(batch.inputs, batch.targets, ids, pick_device())
+    return microbatch(batch.inputs, batch.targets, ids)
 
 
 def microbatches(subtokenizers: SubtokenizerCache, stores, steps: int, slots: int = 2, **changes):
@@ -121,13 +121,13 @@ def test_padding_counts_nothing(subtokenizers, stores) -> None:
     model = Model(SHAPE, subtokenizers.size, start_ranks())
     batch = packer(subtokenizers, stores, length=24).batch(1)
     ids = subtokenizers.of(batch.draw.languages).global_ids
-    weights = np.ones(batch.targets.shape, dtype=np.float32)
+    weights = torch.ones(batch.targets.shape, device=model.ranks.device)
     weights[:, 20:] = 0
     whole = model.measure(micro_of(batch, subtokenizers))
-    microbatch = MicroBatch.of(batch.inputs, batch.targets, ids, pick_device(), weights)
-    loss, nll = model.loss(microbatch, model.activate([microbatch], training=False))
+    padded = replace(microbatch(batch.inputs, batch.targets, ids), weights=weights.flatten())
+    loss, nll = model.loss(padded, model.activate([padded], training=False))
     torch.testing.assert_close(nll, whole)
-    torch.testing.assert_close(loss, (whole * microbatch.weights).sum())
+    torch.testing.assert_close(loss, (whole * padded.weights).sum())
 
 
 def test_row_gradients_are_summed_in_float32(subtokenizers, stores) -> None:
@@ -144,9 +144,9 @@ def test_row_gradients_are_summed_in_float32(subtokenizers, stores) -> None:
     scale = min(1.0, 1.0 / float(norm))
     device = model.ranks.device
     single = {name: torch.zeros(subtokenizers.size, 32, device=device) for name in model.tables}
-    for microbatch in batch:
-        active = model.activate([microbatch])
-        (model.loss(microbatch, active)[0] / len(batch)).backward()
+    for one in batch:
+        active = model.activate([one])
+        (model.loss(one, active)[0] / len(batch)).backward()
         for name, rows in zip(model.tables, active, strict=True):
             single[name][rows.ids] += rows.rows.grad.float()
     for name, (ids, gradient) in taken.items():

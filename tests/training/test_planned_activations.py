@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib import import_module
+from itertools import product
 from typing import Any
 
 import pytest
@@ -79,19 +80,24 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_default_dtype(torch.float32)
 
 
-@pytest.mark.parametrize("recompute", [False, True])
-@pytest.mark.parametrize("preset", PRESETS)
-def test_plan_agrees_with_fake_tensors(preset: str, recompute: bool, as_on_a_gpu: None) -> None:
+@pytest.mark.parametrize(
+    ("preset", "recompute", "starts"),
+    [*product(PRESETS, [False, True], [None]), ("1b", False, [0, 9, 4000]), ("1b", True, [0, 9])],
+)
+def test_plan_agrees_with_fake_tensors(
+    preset: str, recompute: bool, starts: list[int] | None, as_on_a_gpu: None
+) -> None:
     options, shape = PRESETS[preset].options, replace(PRESETS[preset].shape, layers=LAYERS)
     length, sequences = options["seq_length"], options["micro_batch"]
     backbone = megatron.build_backbone(
         shape, shards=1, device=torch.device("cpu"), dtype=torch.bfloat16, seed=0,
-        recompute=recompute, execution=Execution(fused=True),
+        recompute=recompute, masked=starts is not None, execution=Execution(fused=True),
     )  # fmt: skip
     size = (length, sequences, shape.hidden_size)
     weights = list(backbone.parameters.values())
     with Peak([*weights, *(weight.main_grad for weight in weights)]) as peak:
-        result = backbone(torch.empty(size, dtype=torch.bfloat16, requires_grad=True))
+        bounds = None if starts is None else torch.tensor([*starts, length * sequences]).int()
+        result = backbone(torch.empty(size, dtype=torch.bfloat16, requires_grad=True), bounds)
         # The loss has the gradient of its input, in float32, and returns it converted.
         gradients = [torch.empty(size, dtype=torch.float32).to(torch.bfloat16)]
         result.backward(gradients.pop())

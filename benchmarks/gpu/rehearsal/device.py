@@ -16,6 +16,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -243,6 +244,8 @@ def _copied(at: Any, source: Any, target: torch.Tensor, free: bool, *, to_gpu: b
 def _collective(
     func: Any, args: Any, kwargs: Any, on_gpu: list[OnGpu], on_host: list[torch.Tensor]
 ) -> Any:
+    if on_host and not on_gpu and _between_hosts(args):
+        return func(*args, **kwargs)
     if on_host:
         raise RuntimeError(f"NCCL has no tensors of the host: {func._schema.name} at {_line()}")
     if not all(each.host.is_contiguous() for each in on_gpu):
@@ -250,6 +253,13 @@ def _collective(
     uses = [each.use for each in on_gpu]
     at = ORDER.launch([], uses, _line())
     return _wrapped(func(*_mapped(_host, args), **_mapped(_host, kwargs)), on_gpu, at)
+
+
+def _between_hosts(args: Any) -> bool:
+    """Whether a collective is one of Megatron's groups of gloo."""
+    objects = (each for each in args if isinstance(each, torch.ScriptObject))
+    (group,) = (each for each in objects if each._type().name() == "ProcessGroup")
+    return "GLOO" in dist.ProcessGroup.unbox(group).group_desc
 
 
 def _count(what: str, how: str) -> None:
@@ -272,35 +282,84 @@ def _line() -> str:
 # Operations that only a GPU has.
 
 
-def _attention(func: Any, args: Any, kwargs: Any, *, backward: bool) -> Any:
-    """Fused attention and its gradient, by the formulas, in float32."""
+def _attended(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    causal: bool,
+    bias: torch.Tensor | None = None,
+    scale: float | None = None,
+    gradient: torch.Tensor | None = None,
+) -> list[torch.Tensor]:
+    """Attention (B, H, S, D) and ln Σ exp of its scores, or its gradients; in float32."""
+    q, k, v = (each.float() for each in (query, key, value))
+    groups, scale = q.shape[1] // k.shape[1], scale or q.shape[-1] ** -0.5
+    k, v = (each.repeat_interleave(groups, 1) for each in (k, v))
+    scores = q @ k.transpose(-1, -2) * scale
+    if causal:
+        scores += torch.full(scores.shape[-2:], -torch.inf).triu(1)
+    if bias is not None:
+        scores += bias
+    p = scores.softmax(-1)
+    if gradient is None:
+        return [(p @ v).to(query.dtype), scores.logsumexp(-1)]
+    gradient = gradient.float()
+    of_p = gradient @ v.transpose(-1, -2)
+    of_scores = p * (of_p - (of_p * p).sum(-1, keepdim=True)) * scale
+    of_k, of_v = of_scores.transpose(-1, -2) @ q, p.transpose(-1, -2) @ gradient
+    of_k, of_v = (x.unflatten(1, (-1, groups)).sum(2) for x in (of_k, of_v))
+    return [x.to(query.dtype) for x in (of_scores @ k, of_k, of_v)]
+
+
+def _values(func: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Arguments of an operation by name, as on the host."""
     values = {each.name: each.default_value for each in func._schema.arguments}
     values.update(zip(values, _mapped(_host, args), strict=False))
     values.update(_mapped(_host, kwargs))
-    q, k, v = (values[name].float() for name in ("query", "key", "value"))
-    groups, dtype = q.shape[1] // k.shape[1], values["query"].dtype
-    k, v = (each.repeat_interleave(groups, 1) for each in (k, v))
-    scale = values.get("scale") or q.shape[-1] ** -0.5
-    scores = q @ k.transpose(-1, -2) * scale
-    if values.get("is_causal"):
-        scores += torch.full(scores.shape[-2:], -torch.inf).triu(1)
-    if values.get("attn_bias") is not None:
-        scores += values["attn_bias"]
-    p = scores.softmax(-1)
+    return values
+
+
+def _attention(func: Any, args: Any, kwargs: Any, *, backward: bool) -> Any:
+    """Fused attention and its gradient, by the formulas."""
+    values = _values(func, args, kwargs)
+    q, k, v = (values[name] for name in ("query", "key", "value"))
+    options = {"bias": values.get("attn_bias"), "scale": values.get("scale")}
+    options |= {"causal": bool(values.get("is_causal"))}
     if backward:
-        gradient = values.get("grad_out", values.get("grad_out_")).float()
-        of_p = gradient @ v.transpose(-1, -2)
-        of_scores = p * (of_p - (of_p * p).sum(-1, keepdim=True)) * scale
-        of_k, of_v = of_scores.transpose(-1, -2) @ q, p.transpose(-1, -2) @ gradient
-        of_k, of_v = (x.unflatten(1, (-1, groups)).sum(2) for x in (of_k, of_v))
-        parts = [x.to(dtype) for x in (of_scores @ k, of_k, of_v)]
+        gradient = values.get("grad_out", values.get("grad_out_"))
+        parts = _attended(q, k, v, gradient=gradient, **options)
         return _wrapped((*parts, *[None] * (len(func._schema.returns) - 3)), ())
-    out = (p @ v).to(dtype).transpose(1, 2).contiguous().transpose(1, 2)
+    out, sums = _attended(q, k, v, **options)
+    out = out.transpose(1, 2).contiguous().transpose(1, 2)
     seed = torch.zeros((), dtype=torch.int64)
     rest: tuple[Any, ...] = (seed, seed)
     if len(func._schema.returns) == 9:  # flash and cuDNN: lengths, and a mask for debugging
         rest = (None, None, q.shape[2], k.shape[2], seed, seed, torch.empty(0))
-    return _wrapped((out, scores.logsumexp(-1), *rest), ())
+    return _wrapped((out, sums, *rest), ())
+
+
+def _documents(func: Any, args: Any, kwargs: Any, *, backward: bool) -> Any:
+    """Attention of variable lengths, (T, H, D), a document at a time."""
+    values = _values(func, args, kwargs)
+    if values["cu_seq_q"].dtype != torch.int32 or values["query"].dtype == torch.float32:
+        raise RuntimeError("flash attention needs bounds of int32, and half precision")
+    bounds = values["cu_seq_q"].tolist()
+    if bounds[0] != 0 or bounds[-1] != len(values["query"]) or bounds != sorted(set(bounds)):
+        raise RuntimeError(f"bounds of documents {bounds}")
+    if max(b - a for a, b in pairwise(bounds)) > values["max_q"]:
+        raise RuntimeError("a document is longer than max_q")
+    names = ["query", "key", "value", *(["grad_out"] if backward else [])]
+    parts = []
+    for start, end in pairwise(bounds):
+        q, k, v, *gradient = (values[name][start:end].transpose(0, 1)[None] for name in names)
+        one = {"gradient": gradient[0]} if backward else {}
+        parts.append(_attended(q, k, v, causal=values["is_causal"], scale=values["scale"], **one))
+    found = [torch.cat(each, 2)[0] for each in zip(*parts, strict=True)]
+    if backward:
+        return _wrapped(tuple(each.transpose(0, 1).contiguous() for each in found), ())
+    seed = torch.zeros(2, dtype=torch.uint64)
+    return _wrapped((found[0].transpose(0, 1).contiguous(), found[1], seed), ())
 
 
 def _rms_norm(func: Any, args: Any, kwargs: Any, *, backward: bool) -> Any:
@@ -319,6 +378,7 @@ _EMULATED = {
     "_scaled_dot_product_efficient_attention": _attention,
     "_scaled_dot_product_cudnn_attention": _attention,
     "_fused_rms_norm": _rms_norm,
+    "_varlen_attn": _documents,
 }
 
 

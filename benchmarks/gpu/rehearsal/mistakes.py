@@ -78,7 +78,7 @@ def _gradients_not_waited_for() -> None:
     """The host reads gradients before they have arrived in its memory."""
     from modtok_cli.training.rows.copies import Download
 
-    Download.wait = lambda download: download.tensors  # type: ignore[method-assign]
+    Download.wait = lambda download: download.tensor  # type: ignore[method-assign]
 
 
 # The mistake, the run in which it is made, and a part of the message that must say so.

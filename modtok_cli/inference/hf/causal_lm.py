@@ -43,8 +43,6 @@ class CausalLM:
 
     Code that comes with a model is not run. Attributes:
         path: the directory.
-        tokenizer: its tokenizer.
-        first: id of the token that begins a text.
 
     Args:
         path: the directory.
@@ -61,16 +59,23 @@ class CausalLM:
     ) -> None:
         self.directory: HfDirectory = open_hf_directory(path)
         self.path = path
-        self.dtype = dtype
+        self._dtype = dtype
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        data = read_file(path / TOKENIZER)
-        self.tokenizer = LibraryTokenizer(str(path), data, str(path / TOKENIZER))
-        self.first = self._first()
 
-    def _first(self) -> int:
-        """What the tokenizer puts before a text; else bos, else eos of the configuration."""
-        plain = self.tokenizer.inner.encode("a", add_special_tokens=False).ids
-        whole = self.tokenizer.inner.encode("a", add_special_tokens=True).ids
+    @cached_property
+    def library(self) -> LibraryTokenizer:
+        """Its tokenizer."""
+        file = self.path / TOKENIZER
+        return LibraryTokenizer(str(self.path), read_file(file), str(file))
+
+    @cached_property
+    def first(self) -> int:
+        """Id of the token that begins a text.
+
+        The one that the tokenizer puts before it; else bos, else eos of the configuration.
+        """
+        plain = self.library.inner.encode("a", add_special_tokens=False).ids
+        whole = self.library.inner.encode("a", add_special_tokens=True).ids
         index = whole[0] if whole[:1] != plain[:1] else None
         if index is None:
             index = self.directory.token_id("bos_token_id", "eos_token_id")
@@ -92,8 +97,8 @@ class CausalLM:
         """Bytes of its files of weights."""
         return sum(file.stat().st_size for file in self.directory.files)
 
-    @property
-    def name(self) -> str:
+    @cached_property
+    def signature(self) -> str:
         """Name and digest of configuration, tokenizer and the sizes of the weights."""
         facts = [str(file.stat().st_size) for file in self.directory.files]
         parts = [read_file(self.path / file) for file in ("config.json", TOKENIZER)]
@@ -115,7 +120,7 @@ class CausalLM:
         try:
             model = transformers.AutoModelForCausalLM.from_pretrained(
                 str(self.path),
-                dtype=self.dtype or "auto",
+                dtype=self._dtype or "auto",
                 local_files_only=True,
                 trust_remote_code=False,
                 use_safetensors=True,
@@ -128,16 +133,11 @@ class CausalLM:
         return model.to(self.device).eval().requires_grad_(False)
 
     @cached_property
-    def longest(self) -> int:
-        """Tokens of the longest text that the model reads; 2,048 if it does not say."""
+    def context(self) -> int:
+        """Maximum number of tokens; 2,048 if the configuration does not say."""
         config = open_config(self.path).get_text_config()
         stated = getattr(config, "max_position_embeddings", None)
         return stated if isinstance(stated, int) and stated > 1 else _CONTEXT
-
-    @property
-    def context(self) -> int:
-        """Tokens of a window: those of the model, 2,048 at most."""
-        return min(self.longest, _CONTEXT)
 
     def nats(
         self,
@@ -156,7 +156,7 @@ class CausalLM:
         for start in range(0, len(documents), block := 64 * batch_size):
             part = documents[start : start + block]
             windows = []
-            for owner, ids in enumerate(self.tokenizer.encode_batch(part), start):
+            for owner, ids in enumerate(self.library.encode_batch(part), start):
                 tokens[owner] = len(ids)
                 windows += [(owner, *window) for window in self._windows(ids.tolist())]
             windows.sort(key=lambda window: len(window[1]))
@@ -170,7 +170,7 @@ class CausalLM:
 
     def _windows(self, ids: Sequence[int]) -> Iterator[tuple[list[int], int]]:
         """(ids, how many of the last ones to predict) of each window."""
-        for before, start, stop in window_bounds(len(ids), self.context):
+        for before, start, stop in window_bounds(len(ids), min(self.context, _CONTEXT)):
             context = list(ids[before:start]) or [self.first]
             yield [*context, *ids[start:stop]], stop - start
 

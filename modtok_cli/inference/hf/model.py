@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from modtok_cli.inference.hf.causal_lm import CausalLM
 from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.hf.token_tensors import quiet
 from modtok_cli.inference.run.model import SlicedModel
@@ -26,7 +27,7 @@ class HfModel(SlicedModel):
     source: HfSource
 
     def __init__(self, source: HfSource, dtype: torch.dtype, device: torch.device) -> None:
-        model = source.opened(dtype, device).model
+        model = CausalLM(source.path, dtype=dtype, device=device).model
         self.source, self.backbone, self.dtype = source, model, dtype
         self.vocabularies = source.vocabularies(None, None)
         self.device = next(model.parameters()).device

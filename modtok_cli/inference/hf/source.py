@@ -1,12 +1,11 @@
 """A directory of a model of transformers as a source: its own tokenizer, on both sides."""
 
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from modtok_cli.architectures.hf_directory import TOKENIZER, HfDirectory, open_hf_directory
+from modtok_cli.architectures.hf_directory import TOKENIZER
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.reading import read_file, read_object
@@ -24,16 +23,12 @@ OWN = "model"
 """Inference mode of such a model: its own vocabulary."""
 
 
-class HfSource:
+class HfSource(CausalLM):
     """A directory of `save_pretrained`, of a model that predicts the next token.
 
     `HfModel` runs any architecture. Shape, tables and backbone, which an export needs, exist for
     those of `architectures`.
     """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._directory: HfDirectory = open_hf_directory(path)
 
     @cached_property
     def tokenizer(self) -> Subtokenizer:
@@ -55,25 +50,9 @@ class HfSource:
     @cached_property
     def dtype(self) -> torch.dtype:
         """Dtype that the configuration names, else float32."""
-        config = self._directory.config
+        config = self.directory.config
         name = config.get("dtype") or config.get("torch_dtype")
         return getattr(torch, name) if name in DTYPES else torch.float32
-
-    def opened(
-        self, dtype: torch.dtype | None = None, device: torch.device | str = "cpu"
-    ) -> CausalLM:
-        """The model, which is not in memory yet."""
-        return CausalLM(self.path, dtype=dtype, device=device)
-
-    @cached_property
-    def signature(self) -> str:
-        """Name and digest of the model."""
-        return self.opened().name
-
-    @cached_property
-    def context(self) -> int:
-        """Maximum number of tokens."""
-        return self.opened().longest
 
     def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
         """Its vocabulary on both sides."""
@@ -88,13 +67,9 @@ class HfSource:
                 )
         return Vocabularies(self.tokenizer, self.tokenizer)
 
-    @cached_property
-    def _first(self) -> int:
-        return self.opened().first
-
     def end_of_text(self, vocabularies: Vocabularies) -> int:
         """Id of the token that begins a text."""
-        return self._first
+        return self.first
 
     @cached_property
     def stop_ids(self) -> frozenset[int]:
@@ -105,41 +80,41 @@ class HfSource:
                 value = read_object(self.path / name, largest=LARGEST).get("eos_token_id")
                 ids += value if isinstance(value, list) else [value]
         whole = frozenset(index for index in ids if type(index) is int)
-        return whole or frozenset({self._first})
+        return whole or frozenset({self.first})
 
     # --- what an export needs ---
 
     @cached_property
     def shape(self) -> Shape:
         """The model without its tables."""
-        return self._directory.shape
+        return self.directory.shape
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows of the tokens, without those that only fill the table up."""
-        size, rows = self.own_tokenizer.size, self._directory.config.get("vocab_size")
+        size, rows = self.own_tokenizer.size, self.directory.config.get("vocab_size")
         if type(rows) is not int or rows < size:
             raise ModtokError(
                 f"has {rows} rows for {size} tokens",
                 where=self.path,
                 remedy="slice the model, or resize its table",
             )
-        embedding = self._directory.table("input")[:size]
+        embedding = self.directory.table("input")[:size]
         if self.shape.tied:
             return embedding, embedding
-        return embedding, self._directory.table("output")[:size]
+        return embedding, self.directory.table("output")[:size]
 
     def backbone(self, dtype: torch.dtype, device: torch.device) -> Any:
         """The backbone without a table."""
         weights = {
             name: tensor.to(device=device, dtype=dtype)
-            for name, tensor in self._directory.backbone.items()
+            for name, tensor in self.directory.backbone.items()
         }
         context = self.context
         return build_backbone(self.shape, weights, str(self.path), context=context).to(device)
 
     def ends(self) -> Ends:
         """The tokens that begin and end a text, and whether the tokenizer adds the first."""
-        token = self._directory.token_id
+        token = self.directory.token_id
         end = token("eos_token_id", "bos_token_id")
         if end is None:
             raise UsageError("field 'eos_token_id' is missing", where=self.path)

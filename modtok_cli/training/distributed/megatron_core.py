@@ -67,8 +67,8 @@ def cpu_as_current_device(device: torch.device) -> Iterator[None]:
             setattr(cuda, name, function)
 
 
-def start_groups(shards: int, device: torch.device) -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
-    """Create Megatron's process groups: (tensor parallel, data parallel)."""
+def start_groups(shards: int, device: torch.device) -> list[dist.ProcessGroup]:
+    """Create Megatron's process groups: tensor parallel, data parallel, the same between hosts."""
     state = core().parallel_state
     with cpu_as_current_device(device):
         started = state.model_parallel_is_initialized()
@@ -78,7 +78,9 @@ def start_groups(shards: int, device: torch.device) -> tuple[dist.ProcessGroup, 
             state.initialize_model_parallel(tensor_model_parallel_size=shards)
     if device.type == "cuda":
         core().tensor_parallel.model_parallel_cuda_manual_seed(0)
-    return state.get_tensor_model_parallel_group(), state.get_data_parallel_group()
+    replicas = state.get_data_parallel_group()
+    hosts = state.get_data_parallel_group_gloo() if device.type == "cuda" else replicas
+    return [state.get_tensor_model_parallel_group(), replicas, hosts]
 
 
 def stop_groups() -> None:

@@ -36,7 +36,7 @@ class Ranks:
         shard, shards: tensor-parallel rank and size.
         replica, replicas: data-parallel rank and size.
         shard_group: the ranks of this replica, None if one; replica_group: the ranks with
-            this shard, None if one.
+            this shard, None if one; host_group: the same for tensors of the host.
     """
 
     rank: int
@@ -48,6 +48,7 @@ class Ranks:
     device: torch.device
     shard_group: dist.ProcessGroup | None
     replica_group: dist.ProcessGroup | None
+    host_group: dist.ProcessGroup | None = None
 
     @property
     def first(self) -> bool:
@@ -63,10 +64,6 @@ class Ranks:
     def row_shards(self) -> int:
         """Number of shares of embedding rows: every rank has one."""
         return self.shards * self.replicas
-
-    def mine(self, ids: torch.Tensor) -> torch.Tensor:
-        """The `ids` of this tensor-parallel shard, in order."""
-        return ids if self.shards == 1 else ids[ids % self.shards == self.shard]
 
 
 def start_ranks(shards: int = 1) -> Ranks:
@@ -86,7 +83,7 @@ def start_ranks(shards: int = 1) -> Ranks:
         )
     device = pick_device()
     _join("nccl" if device.type == "cuda" else "gloo", rank, world)
-    shard_group, replica_group = start_groups(shards, device)
+    shard_group, replica_group, host_group = start_groups(shards, device)
     return Ranks(
         rank=rank,
         world=world,
@@ -97,6 +94,7 @@ def start_ranks(shards: int = 1) -> Ranks:
         device=device,
         shard_group=shard_group if shards > 1 else None,
         replica_group=replica_group if world > shards else None,
+        host_group=host_group if world > shards else None,
     )
 
 

@@ -40,7 +40,7 @@ def sliced_cross_entropy(
             denominator of the softmax.
         group: the tensor-parallel shards; None for one.
         chunk: number of tokens computed at a time.
-        fused: on one shard, compile what is between the two matrix products of a chunk.
+        fused: compile what is between the two matrix products of a chunk.
 
     Returns:
         The loss, a scalar with gradients for `hidden` and `rows`; and nll (N,) float32 in
@@ -77,9 +77,11 @@ class _CrossEntropy(torch.autograd.Function):
         for start in range(0, len(hidden), chunk):
             part = slice(start, start + chunk)
             logits = hidden[part] @ rows.t()
-            if fused and group is None and d_rows is not None:
-                gradient = compiled()(logits, places[part], weights[part], z_loss)
-                nll[part], log_z[part], p = gradient
+            if fused and d_rows is not None and len(rows):
+                sums, gradient = compiled()
+                log_sum, target = sums(logits, places[part])
+                nll[part], log_z[part] = _over_shards(log_sum, target, here[part], group)
+                p = gradient(logits, places[part], here[part], weights[part], log_z[part], z_loss)
             else:
                 nll[part], log_z[part], p = _chunk(logits, places[part], here[part], group)
                 if d_rows is not None:
@@ -119,24 +121,49 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 @cache
-def compiled() -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """`softmax_gradient` in two passes over the logits, for any number of rows."""
-    return torch.compile(softmax_gradient, dynamic=True)
+def compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`logit_sums` and `logit_gradient`, a pass over the logits each, for any number of rows."""
+    return torch.compile(logit_sums, dynamic=True), torch.compile(logit_gradient, dynamic=True)
 
 
-def softmax_gradient(
-    logits: torch.Tensor, places: torch.Tensor, weights: torch.Tensor, z_loss: float
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """nll (c,), ln Z (c,), and the gradient of the loss by the logits (c, n), on one shard.
-
-    `places` (c, 1) are columns of the targets.
-    """
+def logit_sums(logits: torch.Tensor, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of a shard's logits (c, n): ln Σ exp (c,), and those of the columns `places` (c, 1), (c,)."""
     exact = logits.float()
-    log_z = exact.logsumexp(1)
-    nll = log_z - exact.gather(1, places).squeeze(1)
-    p = (exact - log_z.unsqueeze(1)).exp() * (1 + 2 * z_loss * log_z).unsqueeze(1)
-    is_target = torch.arange(logits.shape[1], device=logits.device) == places
-    return nll, log_z, ((p - is_target.float()) * weights.unsqueeze(1)).to(logits.dtype)
+    return exact.logsumexp(1), exact.gather(1, places).squeeze(1)
+
+
+def logit_gradient(
+    logits: torch.Tensor,
+    places: torch.Tensor,
+    here: torch.Tensor,
+    weights: torch.Tensor,
+    log_z: torch.Tensor,
+    z_loss: float,
+) -> torch.Tensor:
+    """The gradient of the loss by a shard's logits (c, n); `log_z` (c,) is ln Z over all shards.
+
+    `places` (c, 1) are columns of the targets, where `here` (c,) says that they are on this shard.
+    """
+    p = (logits.float() - log_z.unsqueeze(1)).exp() * (1 + 2 * z_loss * log_z).unsqueeze(1)
+    is_target = (torch.arange(logits.shape[1], device=logits.device) == places) & here.unsqueeze(1)
+    return ((p - is_target.float()) * weights.unsqueeze(1)).to(logits.dtype)
+
+
+def _over_shards(
+    log_sum: torch.Tensor,
+    target: torch.Tensor,
+    here: torch.Tensor,
+    group: dist.ProcessGroup | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """nll and ln Z, both (c,), from `logit_sums` of this shard; exchanges what `_chunk` does."""
+    if group is None:
+        return log_sum - target, log_sum
+    peak = log_sum.clone()
+    dist.all_reduce(peak, op=dist.ReduceOp.MAX, group=group)
+    sums = torch.stack([(log_sum - peak).exp(), (target - peak).where(here, 0)])
+    dist.all_reduce(sums, group=group)
+    log_total = sums[0].log()
+    return log_total - sums[1], log_total + peak
 
 
 def _chunk(

@@ -20,8 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import torch
@@ -77,11 +78,22 @@ def document_mask(inputs: torch.Tensor, end_of_text: int) -> torch.Tensor:
     return same.tril().unsqueeze(1)
 
 
+@cache
+def document_attention() -> Callable[..., torch.Tensor] | None:
+    """torch's attention for documents of any lengths, on GPUs; None if this torch has none."""
+    try:
+        varlen = import_module("torch.nn.attention.varlen").varlen_attn
+    except ImportError:  # before torch 2.10
+        return None
+    return varlen if "enable_gqa" in signature(varlen).parameters else None
+
+
 class CausalAttention(torch.nn.Module):
-    """Scaled dot product attention of torch, causal or with a mask of documents.
+    """Scaled dot product attention of torch, causal, and within documents if they are given.
 
     In place of Megatron's, which needs a GPU. On a GPU the kernel is flash attention, or the
-    memory-efficient one where that has none; neither stores scores.
+    memory-efficient one where that has none; neither stores scores. `attention_mask` is what
+    `document_mask` returns, or the bounds of `MicroBatch.documents`; then there is no mask.
     """
 
     def __init__(self, config: Any, layer_number: int, *args: Any, **kwargs: Any) -> None:
@@ -97,6 +109,8 @@ class CausalAttention(torch.nn.Module):
         **kwargs: Any,
     ) -> torch.Tensor:
         """(S, B, H, D) queries and (S, B, G, D) keys and values to (S, B, H · D)."""
+        if attention_mask is not None and attention_mask.dim() == 1:
+            return _within(attention_mask, query_SBHD, key_SBGD, value_SBGD)
         q, k, v = (x.permute(1, 2, 0, 3) for x in (query_SBHD, key_SBGD, value_SBGD))
         efficient = attention_mask is not None or q.dtype == torch.float32
         if q.is_cuda and efficient:  # it has no grouped queries
@@ -111,6 +125,16 @@ class CausalAttention(torch.nn.Module):
                 enable_gqa=q.shape[1] != k.shape[1],
             )
         return mixed.permute(2, 0, 1, 3).flatten(2)
+
+
+def _within(bounds: torch.Tensor, *of_SBHD: torch.Tensor) -> torch.Tensor:
+    """Attention within documents, sequences one after the other; as `CausalAttention.forward`."""
+    length, count = of_SBHD[0].shape[:2]
+    q, k, v = (x.transpose(0, 1).flatten(0, 1) for x in of_SBHD)
+    attention = document_attention()
+    assert attention is not None
+    mixed = attention(q, k, v, bounds, bounds, length, length, window_size=(-1, 0), enable_gqa=True)
+    return mixed.reshape(count, length, -1).transpose(0, 1)
 
 
 class _Norm:

@@ -17,7 +17,8 @@ from modtok_cli.training.model import megatron
 from modtok_cli.training.model.execution import Execution, InitStd
 from modtok_cli.training.model.loss import sliced_cross_entropy
 from modtok_cli.training.model.optimizer import backbone_optimizer
-from modtok_cli.training.rows.exchange import RowExchange, RowPlan
+from modtok_cli.training.rows.copies import Warn, copies_for
+from modtok_cli.training.rows.exchange import PlacedPlan, RowExchange
 from modtok_cli.training.rows.host_tables import Offload, TableMaker
 from modtok_cli.training.rows.microbatch import GatheredRows, MicroBatch, active_ids
 from modtok_cli.training.rows.offload import Rows
@@ -28,11 +29,17 @@ __all__ = ["GatheredRows", "MicroBatch", "Model"]
 
 @dataclass(frozen=True)
 class ActivePlan:
-    """The active rows of some microbatches by table, and those that this rank owns."""
+    """The active rows of some microbatches, by table.
+
+    Attributes:
+        own: ids that this rank owns, in host memory.
+        gathered, updated: what is gathered, and what of it is updated.
+    """
 
     microbatches: Sequence[MicroBatch]
-    tables: dict[str, RowPlan]
     own: dict[str, torch.Tensor]
+    gathered: dict[str, PlacedPlan]
+    updated: dict[str, PlacedPlan]
 
 
 class Model:
@@ -51,7 +58,7 @@ class Model:
         end_of_text: id of the token that starts each document; tokens then attend to their own
             document only. None: packed documents see those before them.
 
-    `z_loss` is a coefficient, see `loss`.
+    `z_loss` is a coefficient, see `loss`; `warn` is told if memory cannot be pinned.
     """
 
     def __init__(
@@ -73,14 +80,23 @@ class Model:
         offload: Offload | None = None,
         only_rows: torch.Tensor | None = None,
         end_of_text: int | None = None,
+        warn: Warn = print,
     ) -> None:
-        self.end_of_text = end_of_text
-        self.only_rows = None if only_rows is None else only_rows.to(ranks.device)
+        self.end_of_text, self.only_rows = end_of_text, only_rows
         self.shape, self.ranks, self.dtype, self.tied = shape, ranks, dtype, shape.tied
         self.clip, self._adamw = clip, adamw or AdamW()
         self._chunk, self._z_loss, self._init = chunk, z_loss, init or InitStd()
         self._fused = execution is not None and execution.fused
-        self.exchange = RowExchange(ranks)
+        # Flash attention has neither float32 nor heads of other widths.
+        self._bounded = (
+            self._fused
+            and end_of_text is not None
+            and dtype != torch.float32
+            and shape.head_width in range(8, 257, 8)
+            and megatron.document_attention() is not None
+        )
+        self.copies = copies_for(ranks.device, warn)
+        self.exchange = RowExchange(ranks, self.copies)
         self._ahead: ActivePlan | None = None
         maker = TableMaker(ranks, offload) if offload else None
         self.input = self._table(vocabulary, 2 * seed + 1, maker)
@@ -122,11 +138,25 @@ class Model:
         return {"table": self.input} if self.tied else {"input": self.input, "output": self.output}
 
     def plan(self, microbatches: Sequence[MicroBatch]) -> ActivePlan:
-        """The active rows of a step; known for the one that was `upcoming` in the last `gather`."""
+        """The active rows of a step; known if `plan_ahead` was called with it last."""
         if self._ahead is not None and self._ahead.microbatches is microbatches:
             return self._ahead
         plans = self.exchange.plan(active_ids(self.tables, microbatches, self.ranks))
-        return ActivePlan(microbatches, plans, {name: plan.own for name, plan in plans.items()})
+        every, width = list(plans.values()), self.shape.hidden_size
+        if self.only_rows is not None:
+            every += [plan.among(self.only_rows) for plan in every]
+        placed = self.exchange.place(every, width)
+        return ActivePlan(
+            microbatches,
+            {name: plan.own for name, plan in plans.items()},
+            dict(zip(plans, placed, strict=False)),
+            dict(zip(plans, placed[-len(plans) :], strict=True)),
+        )
+
+    def plan_ahead(self, microbatches: Sequence[MicroBatch]) -> ActivePlan:
+        """Plan the next step while the device computes."""
+        self._ahead = self.plan(microbatches)
+        return self._ahead
 
     def gather(
         self,
@@ -140,17 +170,17 @@ class Model:
         `upcoming` are the microbatches of the next step, if known: offloaded rows are prefetched.
         """
         if self.offloaded is None:
-            tables = self.tables.items()
-            own = {name: table.gather(plan.own[name], self.dtype) for name, table in tables}
+            own = {
+                name: table.gather(plan.gathered[name].own, self.dtype)
+                for name, table in self.tables.items()
+            }
         elif training:
-            ahead = None
-            if upcoming is not None:
-                ahead = self._ahead = self.plan(upcoming)
-            own = self.offloaded.begin(plan.own, ahead.own if ahead else None)
+            ahead = None if upcoming is None else self.plan_ahead(upcoming).own
+            own = self.offloaded.begin(plan.own, ahead)
         else:
             own = self.offloaded.read(plan.own)
         gathered = []
-        for name, part in plan.tables.items():
+        for name, part in plan.gathered.items():
             rows = self.exchange.gather(part, own[name])
             gathered.append(GatheredRows(part.ids, rows.requires_grad_(training)))
         return gathered[0], gathered[-1]
@@ -161,11 +191,19 @@ class Model:
         """Plan and gather the rows of some microbatches."""
         return self.gather(self.plan(microbatches), training=training)
 
-    def hidden(self, inputs: torch.Tensor, active: GatheredRows) -> torch.Tensor:
-        """Hidden states after the final norm, (B, S) ids of T to (S, B, d)."""
+    def hidden(
+        self,
+        inputs: torch.Tensor,
+        active: GatheredRows,
+        documents: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Hidden states after the final norm, (B, S) ids of T to (S, B, d).
+
+        With `end_of_text`, `documents` of the microbatch, if known, make a mask needless on a GPU.
+        """
         ids = inputs.t()
-        mask = None
-        if self.end_of_text is not None:
+        mask = documents if self._bounded else None
+        if self.end_of_text is not None and mask is None:
             mask = megatron.document_mask(inputs, self.end_of_text)
         if self.ranks.shards == 1:
             rows = torch.nn.functional.embedding(active.find(ids), active.rows)
@@ -186,8 +224,7 @@ class Model:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Weighted loss of hidden states (S, B, d), and nll of each token (B · S,) in nats."""
         hidden = hidden.transpose(0, 1).reshape(-1, self.shape.hidden_size)
-        own = self.ranks.mine(microbatch.vocabulary)
-        rows = active.rows
+        own, rows = microbatch.vocabulary, active.rows
         if len(own) != len(active.ids):
             rows = rows.index_select(0, active.find(own))
         columns = torch.searchsorted(own, microbatch.targets)
@@ -209,17 +246,15 @@ class Model:
         self, microbatch: MicroBatch, active: tuple[GatheredRows, GatheredRows]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Forward pass and loss of a microbatch; see `cross_entropy`."""
-        return self.cross_entropy(self.hidden(microbatch.inputs, active[0]), microbatch, active[1])
+        hidden = self.hidden(microbatch.inputs, active[0], microbatch.documents)
+        return self.cross_entropy(hidden, microbatch, active[1])
 
     def reduce(self, plan: ActivePlan, active: Sequence[GatheredRows]) -> Rows:
         """By table, the rows that this rank owns and a step updates, and their mean gradients."""
         reduced = {}
-        for (name, part), gathered in zip(plan.tables.items(), active, strict=False):
-            gradients = gathered.gradient
-            if self.only_rows is not None:
-                gradients = gradients[self.only_rows[part.ids]]
-                part = part.among(self.only_rows)
-            reduced[name] = part.own, self.exchange.reduce(part, gradients)
+        for (name, part), gathered in zip(plan.updated.items(), active, strict=False):
+            ids = part.own if self.offloaded is None else part.plan.own
+            reduced[name] = ids, self.exchange.reduce(part, gathered.gradient)
         return reduced
 
     def update(self, rows: Rows, lr: float, dense: bool) -> None:

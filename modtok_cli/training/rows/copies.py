@@ -34,18 +34,18 @@ class Upload:
 
 @dataclass
 class Download:
-    """Tensors being copied to the host; keeps the source alive until they have arrived."""
+    """A tensor being copied to the host; keeps the source alive until it has arrived."""
 
-    tensors: list[torch.Tensor]
-    source: Sequence[torch.Tensor] = ()
+    tensor: torch.Tensor
+    source: torch.Tensor | None = None
     done: Any = None
 
-    def wait(self) -> list[torch.Tensor]:
-        """Wait for the tensors in host memory."""
+    def wait(self) -> torch.Tensor:
+        """Wait for the tensor in host memory."""
         if self.done is not None:
             self.done.synchronize()
-            self.source = ()
-        return self.tensors
+            self.source = None
+        return self.tensor
 
 
 class Copies:
@@ -66,14 +66,20 @@ class Copies:
         """The tensors on the device; compute that this thread issues later waits for them."""
         return upload.tensors
 
-    def download(
-        self, tensors: Sequence[torch.Tensor], stage: Callable[[int], torch.Tensor]
-    ) -> Download:
-        """Start to copy `tensors` to the host, after the compute that this thread has issued.
+    def send(self, arrays: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Tensors of integers on the device, int64 and flat, in one copy; nothing waits on it."""
+        sizes = [one.numel() for one in arrays]
+        staged = self.empty(sum(sizes), torch.int64)
+        for one, place in zip(arrays, torch.split(staged, sizes), strict=True):
+            place.copy_(one.flatten())
+        return list(torch.split(self.arrive(self.upload([staged]))[0], sizes))
 
-        `stage(i)` returns host memory with shape and dtype of the i-th tensor.
+    def download(self, source: torch.Tensor, stage: Callable[[], torch.Tensor]) -> Download:
+        """Start to copy a tensor to the host, after the compute that this thread has issued.
+
+        `stage()` returns host memory of its shape and dtype.
         """
-        return Download(list(tensors))
+        return Download(source)
 
 
 class CudaCopies(Copies):
@@ -113,16 +119,13 @@ class CudaCopies(Copies):
             tensor.record_stream(compute)  # the stream up may have its memory after compute
         return upload.tensors
 
-    def download(
-        self, tensors: Sequence[torch.Tensor], stage: Callable[[int], torch.Tensor]
-    ) -> Download:
+    def download(self, source: torch.Tensor, stage: Callable[[], torch.Tensor]) -> Download:
         """Second event: the stream down waits for the gradients of this step."""
-        staged = [stage(i) for i in range(len(tensors))]
+        staged = stage()
         self._down.wait_event(torch.cuda.current_stream(self._device).record_event())
         with torch.cuda.stream(self._down):
-            for source, target in zip(tensors, staged, strict=True):
-                target.copy_(source, non_blocking=True)
-            return Download(staged, tensors, self._down.record_event())
+            staged.copy_(source, non_blocking=True)
+            return Download(staged, source, self._down.record_event())
 
 
 def copies_for(device: torch.device, warn: Warn) -> Copies:

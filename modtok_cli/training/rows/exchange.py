@@ -3,7 +3,7 @@
 Row g of a table is stored on one rank only: of n tensor-parallel shards and R replicas on shard
 g mod n, and there on replica (g div n) mod R, so that every language is spread evenly. A step
 
-1. exchanges the ids that the replicas need; their union is the step's active rows;
+1. exchanges the ids that the replicas need, between hosts; their union is the step's active rows;
 2. all-gathers those rows from their owners, in the dtype of the device;
 3. reduce-scatters the float32 gradients to the owners, which update their rows.
 
@@ -18,14 +18,15 @@ on every rank): there it is an all-to-all, and a sum in the order of ranks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 import torch.distributed as dist
 
 from modtok_cli.training.distributed.ranks import Ranks, entering
+from modtok_cli.training.rows.copies import Copies
 
 BLOCK_BYTES = 64 << 20
 """Bytes of rows, in float32, that travel at a time."""
@@ -35,10 +36,13 @@ BLOCK_BYTES = 64 << 20
 class RowPlan:
     """The active rows of a table in a step, and which of them this rank needs and owns.
 
+    All tensors are in host memory.
+
     Attributes:
         ids: (n,) int64, ascending; rows that this rank's microbatches need.
         union: (u,) int64, ascending; rows that any replica needs, on this tensor-parallel shard.
         shards, replica, replicas: tensor-parallel size, data-parallel rank and size.
+        chosen: (n,) int64, places of `ids` in the plan that this one is a part of; None if whole.
     """
 
     ids: torch.Tensor
@@ -46,6 +50,7 @@ class RowPlan:
     shards: int = 1
     replica: int = 0
     replicas: int = 1
+    chosen: torch.Tensor | None = None
 
     def owner(self, ids: torch.Tensor) -> torch.Tensor:
         """The replica that owns each row."""
@@ -60,8 +65,10 @@ class RowPlan:
 
     def among(self, chosen: torch.Tensor) -> RowPlan:
         """The plan without rows that are not `chosen`, (V,) bool."""
-        ids, union = self.ids[chosen[self.ids]], self.union[chosen[self.union]]
-        return RowPlan(ids, union, self.shards, self.replica, self.replicas)
+        places, union = torch.nonzero(chosen[self.ids])[:, 0], self.union[chosen[self.union]]
+        return RowPlan(
+            self.ids[places], union, self.shards, self.replica, self.replicas, chosen=places
+        )
 
     @cached_property
     def _places(self) -> tuple[torch.Tensor, torch.Tensor, int]:
@@ -74,7 +81,7 @@ class RowPlan:
         counts = torch.bincount(owners, minlength=self.replicas)
         starts = torch.cumsum(counts, 0) - counts
         numbers = torch.empty_like(order)
-        numbers[order] = torch.arange(len(order), device=order.device) - starts[owners[order]]
+        numbers[order] = torch.arange(len(order)) - starts[owners[order]]
         at = torch.searchsorted(self.union, self.ids)
         return owners[at], numbers[at], int(counts.max())
 
@@ -87,7 +94,7 @@ class RowPlan:
         """The exchange in blocks of at most `most` rows per owner."""
         owners, numbers, longest = self._places
         order = torch.argsort(numbers, stable=True)
-        starts = torch.arange(0, longest + most, most, device=numbers.device)
+        starts = torch.arange(0, longest + most, most)
         cuts = torch.searchsorted(numbers[order], starts).tolist()
         blocks = []
         for block, start in enumerate(range(0, longest, most)):
@@ -115,27 +122,42 @@ class _Block:
     places: torch.Tensor
 
 
+@dataclass(frozen=True)
+class PlacedPlan:
+    """A plan, and what the device needs of it: copies of `ids`, `own` and `chosen`, and blocks."""
+
+    plan: RowPlan
+    ids: torch.Tensor
+    own: torch.Tensor
+    chosen: torch.Tensor | None
+    blocks: Sequence[_Block] = ()
+
+
 class RowExchange:
-    """Exchanges rows and gradients with the other replicas. All methods are collective.
+    """Exchanges rows and gradients with the other replicas: `plan`, `gather`, `reduce` together.
 
     Attributes:
         sent: bytes that this rank has sent so far.
     """
 
-    def __init__(self, ranks: Ranks, block_bytes: int = BLOCK_BYTES) -> None:
-        self._ranks, self._block_bytes, self.sent = ranks, block_bytes, 0
+    def __init__(self, ranks: Ranks, copies: Copies, block_bytes: int = BLOCK_BYTES) -> None:
+        self._ranks, self._copies, self._block_bytes = ranks, copies, block_bytes
+        self.sent = 0
 
     def plan(self, needed: Mapping[str, torch.Tensor]) -> dict[str, RowPlan]:
-        """Plans by table, from the ids that this rank needs: ascending, of its shard."""
+        """Plans by table, from the ids that this rank needs: ascending, of its shard, on the host.
+
+        The host waits for the other hosts, and not for a device.
+        """
         ranks = self._ranks
         if ranks.replicas == 1:
             return {name: RowPlan(ids, ids, ranks.shards) for name, ids in needed.items()}
-        counts = torch.tensor([len(ids) for ids in needed.values()], device=ranks.device)
-        counts_RN = self._all_gather(counts)
+        counts = torch.tensor([len(ids) for ids in needed.values()])
+        counts_RN = self._all_gather(counts, ranks.host_group)
         longest = int(counts_RN.sum(1).max())
-        flat = torch.zeros(longest, dtype=torch.int32, device=ranks.device)
+        flat = torch.zeros(longest, dtype=torch.int32)
         flat[: int(counts.sum())] = torch.cat(list(needed.values()))
-        every = self._all_gather(flat)
+        every = self._all_gather(flat, ranks.host_group)
         ends = counts_RN.cumsum(1).tolist()
         plans = {}
         for index, (name, ids) in enumerate(needed.items()):
@@ -147,45 +169,70 @@ class RowExchange:
             plans[name] = RowPlan(ids, union, ranks.shards, ranks.replica, ranks.replicas)
         return plans
 
-    def gather(self, plan: RowPlan, own: torch.Tensor) -> torch.Tensor:
-        """The rows of `plan.ids`, (n, d), from this rank's rows of `plan.own`."""
-        if plan.replicas == 1:
+    def place(self, plans: Iterable[RowPlan], width: int) -> list[PlacedPlan]:
+        """Plans for rows of `width` values, on the device, in one copy."""
+        found = [(plan, self._blocks(plan, width)) for plan in plans]
+        arrays: list[torch.Tensor] = []
+        for plan, blocks in found:
+            arrays += [plan.ids, plan.own, *([] if plan.chosen is None else [plan.chosen])]
+            arrays += [part for block in blocks for part in (block.rows, block.places)]
+        sent = iter(self._copies.send(arrays))
+        return [
+            PlacedPlan(
+                plan,
+                next(sent),
+                next(sent),
+                None if plan.chosen is None else next(sent),
+                [replace(block, rows=next(sent), places=next(sent)) for block in blocks],
+            )
+            for plan, blocks in found
+        ]
+
+    def gather(self, placed: PlacedPlan, own: torch.Tensor) -> torch.Tensor:
+        """The rows of `placed.ids`, (n, d), from this rank's rows of `placed.own`."""
+        if placed.plan.replicas == 1:
             return own
         width = own.shape[1]
-        result = own.new_empty(len(plan.ids), width)
-        for block in plan.blocks(self._most(width)):
+        result = own.new_empty(len(placed.ids), width)
+        for block in placed.blocks:
             part = own.new_zeros(block.length, width)
             part[: block.owned] = own[block.own]
-            result[block.rows] = self._all_gather(part).view(-1, width)[block.places]
+            every = self._all_gather(part, self._ranks.replica_group)
+            result[block.rows] = every.view(-1, width)[block.places]
         return result
 
-    def reduce(self, plan: RowPlan, gradients: torch.Tensor) -> torch.Tensor:
-        """Mean over replicas of the gradients of `plan.own`, from those of `plan.ids`; float32.
+    def reduce(self, placed: PlacedPlan, gradients: torch.Tensor) -> torch.Tensor:
+        """Mean over replicas of the gradients of `placed.own`, from those of `placed.ids`; float32.
 
-        A replica that does not need a row adds zero.
+        Of a part of a plan, from those of the whole plan. A replica that does not need a row adds
+        zero.
         """
-        if plan.replicas == 1:
+        replicas = placed.plan.replicas
+        if placed.chosen is not None:
+            gradients = gradients[placed.chosen]
+        if replicas == 1:
             return gradients
         width = gradients.shape[1]
-        result = torch.empty(len(plan.own), width, device=gradients.device)
-        for block in plan.blocks(self._most(width)):
-            shape = (plan.replicas, block.length, width)
+        result = torch.empty(len(placed.own), width, device=gradients.device)
+        for block in placed.blocks:
+            shape = (replicas, block.length, width)
             parts = torch.zeros(shape, device=gradients.device)
             parts.view(-1, width)[block.places] = gradients[block.rows].float()
             result[block.own] = self._reduce_scatter(parts)[: block.owned]
-        return result.div_(plan.replicas)
+        return result.div_(replicas)
 
-    def _most(self, width: int) -> int:
-        """Rows per owner in a block."""
-        return max(1, self._block_bytes // (4 * width * self._ranks.replicas))
+    def _blocks(self, plan: RowPlan, width: int) -> list[_Block]:
+        if plan.replicas == 1:
+            return []
+        return plan.blocks(max(1, self._block_bytes // (4 * width * plan.replicas)))
 
-    def _all_gather(self, part: torch.Tensor) -> torch.Tensor:
+    def _all_gather(self, part: torch.Tensor, group: dist.ProcessGroup | None) -> torch.Tensor:
         """The parts of all replicas, which have the same shape; (R, *part.shape)."""
         replicas = self._ranks.replicas
         self.sent += (replicas - 1) * part.numel() * part.element_size()
         entering()
         whole = part.new_empty(replicas * len(part), *part.shape[1:])
-        dist.all_gather_into_tensor(whole, part.contiguous(), group=self._ranks.replica_group)
+        dist.all_gather_into_tensor(whole, part.contiguous(), group=group)
         return whole.view(replicas, *part.shape)
 
     def _reduce_scatter(self, parts: torch.Tensor) -> torch.Tensor:

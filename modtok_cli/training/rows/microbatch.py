@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from modtok_cli.base.arrays import Int32Array
+from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.stream import BatchStream
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import Ranks
-from modtok_cli.training.rows.copies import Warn, copies_for
+from modtok_cli.training.rows.copies import Copies, Warn, copies_for
+from modtok_cli.training.rows.table import RowTable
 
 
 @dataclass
@@ -60,72 +61,78 @@ class MicroBatch:
     Attributes:
         inputs: (B, S) int64, ids of T.
         targets: (B · S,) int64, ids of T.
-        vocabulary: (|V_S|,) int64, ascending ids of T: the output vocabulary.
+        vocabulary: (n,) int64, ascending ids of T: this shard's part of the output vocabulary V_S.
         weights: (B · S,) float32, weight of each token in the loss.
+        documents: (documents + 1,) int32, see `document_bounds`; None: not known.
+        host: inputs and V_S in host memory; None: only the device has them.
     """
 
     inputs: torch.Tensor
     targets: torch.Tensor
     vocabulary: torch.Tensor
     weights: torch.Tensor
-
-    @staticmethod
-    def of(
-        inputs: Int32Array,
-        targets: Int32Array,
-        global_ids: Int32Array,
-        device: torch.device,
-        weights: npt.NDArray[np.float32] | None = None,
-    ) -> MicroBatch:
-        """From arrays: `inputs` in ids of T, `targets` in local ids of `global_ids`.
-
-        Without `weights` the loss is the mean over the tokens.
-        """
-        vocabulary = torch.from_numpy(global_ids.astype(np.int64))
-        chosen = torch.from_numpy(targets.astype(np.int64).ravel())
-        tokens = torch.from_numpy(inputs.astype(np.int64))
-        if weights is None:
-            weights = np.full(targets.size, 1.0 / targets.size, dtype=np.float32)
-        return MicroBatch(
-            tokens.to(device),
-            vocabulary[chosen].to(device),
-            vocabulary.to(device),
-            torch.from_numpy(weights.ravel()).to(device),
-        )
+    documents: torch.Tensor | None = None
+    host: tuple[Int32Array, Int32Array] | None = None
 
 
-class Prefetched(list[MicroBatch]):
-    """The microbatches of a step, and the ids that they need: (n,) int64, ascending.
+def microbatches_of(
+    arrays: Iterable[tuple[Int32Array, Int32Array, Int32Array]],
+    ranks: Ranks,
+    copies: Copies,
+    end_of_text: int = -1,
+) -> list[MicroBatch]:
+    """Microbatches in one copy, from (inputs in ids of T, targets in local ids, ids of V_S).
 
-    Attributes:
-        inputs: ids that occur.
-        vocabulary: ids that may be predicted.
+    The loss is the mean over the tokens. Documents start at `end_of_text`, an id of T.
     """
+    arrays = list(arrays)
+    parts: list[npt.NDArray[np.integer]] = []
+    for inputs, targets, ids in arrays:
+        own = ids if ranks.shards == 1 else ids[ids % ranks.shards == ranks.shard]
+        parts += [inputs, ids[targets], own, document_bounds(inputs, end_of_text)]
+    sent = iter(copies.send([torch.from_numpy(part) for part in parts]))
+    return [
+        MicroBatch(
+            next(sent).view(inputs.shape),
+            next(sent),
+            next(sent),
+            torch.full((targets.size,), 1.0 / targets.size, device=ranks.device),
+            next(sent).int(),
+            (inputs, ids),
+        )
+        for inputs, targets, ids in arrays
+    ]
 
-    def __init__(
-        self, microbatches: Iterable[MicroBatch], inputs: torch.Tensor, vocabulary: torch.Tensor
-    ) -> None:
-        super().__init__(microbatches)
-        self.inputs, self.vocabulary = inputs, vocabulary
+
+def document_bounds(inputs: Int32Array, end_of_text: int) -> Int64Array:
+    """Where documents start in sequences one after the other, and the end; int64, ascending.
+
+    A document starts with an end-of-text token. A sequence may start inside a document.
+
+    >>> document_bounds(np.array([[5, 0, 7], [8, 9, 0]], dtype=np.int32), 0).tolist()
+    [0, 1, 3, 5, 6]
+    """
+    starts = inputs == end_of_text
+    starts[:, 0] = True
+    return np.append(np.flatnonzero(starts), starts.size)
 
 
 def active_ids(
-    tables: Iterable[str], microbatches: Sequence[MicroBatch], ranks: Ranks
+    tables: Mapping[str, RowTable], microbatches: Sequence[MicroBatch], ranks: Ranks
 ) -> dict[str, torch.Tensor]:
-    """Ids of this shard's rows that the microbatches need, ascending, by name of table.
+    """Ids of this shard's rows that the microbatches need, in host memory, ascending, by table.
 
     For the output table (and the single table if tied) the ids of the vocabularies; for the
-    input table the input ids. Of `Prefetched` ones they are known; else the host waits for them.
+    input table the input ids.
     """
     active = {}
-    for name in tables:
-        if isinstance(microbatches, Prefetched):
-            ids = microbatches.inputs if name == "input" else microbatches.vocabulary
-        else:
-            every = [m.inputs.flatten() if name == "input" else m.vocabulary for m in microbatches]
-            none = torch.empty(0, dtype=torch.int64, device=ranks.device)
-            ids = torch.unique(torch.cat([none, *every]))
-        active[name] = ranks.mine(ids)
+    for name, table in tables.items():
+        used = np.zeros(table.size, np.bool_)
+        for one in microbatches:
+            ids = one.host or (one.inputs.cpu().numpy(), one.vocabulary.cpu().numpy())
+            used[ids[name != "input"]] = True
+        mine = np.flatnonzero(used[ranks.shard :: ranks.shards])
+        active[name] = torch.from_numpy(mine * ranks.shards + ranks.shard)
     return active
 
 
@@ -141,7 +148,7 @@ class Step:
 
     sequences: list[Batch]
     batches: list[Batch]
-    microbatches: Prefetched
+    microbatches: list[MicroBatch]
     sizes: list[tuple[int, int]]
 
 
@@ -155,14 +162,13 @@ class Prefetcher:
         self,
         stream: BatchStream,
         subtokenizers: SubtokenizerCache,
-        device: torch.device,
+        ranks: Ranks,
         sequences: int,
         warn: Warn = print,
     ) -> None:
-        self.stream, self._sequences = stream, sequences
-        self._subtokenizers, self._copies = subtokenizers, copies_for(device, warn)
+        self.stream, self._sequences, self._ranks = stream, sequences, ranks
+        self._subtokenizers, self._copies = subtokenizers, copies_for(ranks.device, warn)
         self._ahead: Step | None = None
-        self._staged: torch.Tensor | None = None
 
     def step(self, step: int) -> Step:
         """The microbatches of `step`, the next one."""
@@ -186,34 +192,11 @@ class Prefetcher:
         starts = range(0, len(sequences), self._sequences)
         batches = [Batch.joined(sequences[start : start + self._sequences]) for start in starts]
         rows = [self._subtokenizers.of(batch.draw.languages).global_ids for batch in batches]
-        parts: list[Int32Array] = []
-        for one, ids in zip(batches, rows, strict=True):
-            parts += [one.inputs, ids[one.targets], ids]
-        parts += [self._union(one.inputs for one in batches), self._union(rows)]
-        staged = self._copies.empty(sum(part.size for part in parts), torch.int64)
-        np.concatenate([part.ravel() for part in parts], out=staged.numpy())
-        self._staged = staged  # until the next step's: by then it has been copied
-        (whole,) = self._copies.arrive(self._copies.upload([staged]))
-        *pieces, inputs, vocabulary = torch.split(whole, [part.size for part in parts])
-        microbatches = [
-            MicroBatch(
-                pieces[3 * i].view(one.inputs.shape),
-                pieces[3 * i + 1],
-                pieces[3 * i + 2],
-                torch.full((one.targets.size,), 1.0 / one.targets.size, device=whole.device),
-            )
-            for i, one in enumerate(batches)
-        ]
-        return Step(
-            sequences,
-            batches,
-            Prefetched(microbatches, inputs, vocabulary),
-            [(one.targets.size, len(ids)) for one, ids in zip(batches, rows, strict=True)],
+        microbatches = microbatches_of(
+            ((one.inputs, one.targets, ids) for one, ids in zip(batches, rows, strict=True)),
+            self._ranks,
+            self._copies,
+            self._subtokenizers.end_of_text,
         )
-
-    def _union(self, ids: Iterable[Int32Array]) -> Int32Array:
-        """All ids, ascending, each once."""
-        used = np.zeros(self._subtokenizers.size, np.bool_)
-        for some in ids:
-            used[some.ravel()] = True
-        return np.flatnonzero(used).astype(np.int32)
+        sizes = [(one.targets.size, len(ids)) for one, ids in zip(batches, rows, strict=True)]
+        return Step(sequences, batches, microbatches, sizes)

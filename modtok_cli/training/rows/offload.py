@@ -21,7 +21,7 @@ the rows of step t + 1 from T(t), overlaid by the late rows.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import prod
@@ -34,9 +34,10 @@ from modtok_cli.training.rows.copies import Copies, Download, Upload
 from modtok_cli.training.rows.table import AdamW, RowTable
 
 Result = TypeVar("Result")
-# Ids by table, (n,) int64 ascending, of rows that this rank owns.
+# Ids by table, (n,) int64 ascending, of rows that this rank owns; in host memory.
 Ids = Mapping[str, torch.Tensor]
-# Rows by table: ids (n,) and weights or gradients (n, d) float32.
+# Rows by table: ids (n,) of an offloaded table in host memory, and weights or gradients (n, d)
+# float32.
 Rows = dict[str, tuple[torch.Tensor, torch.Tensor]]
 Hook = Callable[[str], None]
 
@@ -53,6 +54,7 @@ class _Fetched:
 class _Update:
     """A pending update of the host's tables: ids and gradients by table, the learning rate."""
 
+    ids: Ids
     downloads: dict[str, Download]
     lr: float
 
@@ -178,26 +180,28 @@ class OffloadedRows:
         self._steps += 1
         turn = self._steps % 2
         downloads = {}
-        for name, (ids, gradients) in unions.items():
-            sent = (ids, gradients)
-
-            def stage(i: int, name: str = name, sent: Sequence[torch.Tensor] = sent) -> Any:
-                shape, dtype = tuple(sent[i].shape), sent[i].dtype
-                return self._stage.view(f"{name} down {i}", turn, shape, dtype)
-
-            downloads[name] = self._copies.download(sent, stage)
+        for name, (_, gradients) in unions.items():
+            downloads[name] = self._copies.download(
+                gradients,
+                lambda name=name, of=gradients: self._stage.view(  # type: ignore[misc]
+                    f"{name} down", turn, tuple(of.shape), of.dtype
+                ),
+            )
         self._at("put")
-        self._pending = _Update(downloads, lr)
+        self._pending = _Update({name: ids for name, (ids, _) in unions.items()}, downloads, lr)
         if not self.delay:
             self._apply_pending()
 
     def read(self, wanted: Ids) -> dict[str, torch.Tensor]:
-        """Rows for evaluation, with every update applied; on the device of the ids."""
+        """Rows for evaluation, with every update applied; on the device."""
         self.drain()
-        return {
-            name: self.tables[name].gather(ids.cpu(), self._dtype).to(ids.device)
-            for name, ids in wanted.items()
-        }
+        found = {}
+        for name, ids in wanted.items():
+            width = self.tables[name].width
+            rows = self._copies.empty(len(ids) * width, self._dtype).view(len(ids), width)
+            self.tables[name].gather_into(ids, rows)
+            (found[name],) = self._copies.arrive(self._copies.upload([rows]))
+        return found
 
     def drain(self) -> None:
         """Apply all pending updates."""
@@ -224,7 +228,6 @@ class OffloadedRows:
     def _fetch(self, wanted: Ids, late: Rows) -> _Fetched:
         self._fetches += 1
         turn = self._fetches % 2
-        here = {name: ids.cpu() for name, ids in wanted.items()}
 
         def job() -> dict[str, Upload]:
             self._at("fetch")
@@ -232,7 +235,7 @@ class OffloadedRows:
             for upload in self._uploads[turn].values():
                 upload.settle()  # two fetches ago: its staging memory is reused
             uploads = {}
-            for name, ids in here.items():
+            for name, ids in wanted.items():
                 shape = (len(ids), self.tables[name].width)
                 rows = self._stage.view(f"{name} up", turn, shape, self._dtype)
                 self.tables[name].gather_into(ids, rows)
@@ -255,8 +258,8 @@ class OffloadedRows:
             self._at("update")
             received = {name: one.wait() for name, one in update.downloads.items()}
             started = time.perf_counter()
-            for name, (ids, gradients) in received.items():
-                self.tables[name].update(ids, gradients, update.lr, self._adamw)
+            for name, gradients in received.items():
+                self.tables[name].update(update.ids[name], gradients, update.lr, self._adamw)
                 self._at("updated")
             self.seconds.update += time.perf_counter() - started
 
@@ -264,11 +267,7 @@ class OffloadedRows:
 
     def _keep(self, update: _Update) -> Rows:
         """The current values of the rows that an update will change."""
-        rows = {}
-        for name, download in update.downloads.items():
-            ids = download.wait()[0].clone()
-            rows[name] = (ids, self.tables[name].gather(ids))
-        return rows
+        return {name: (ids, self.tables[name].gather(ids)) for name, ids in update.ids.items()}
 
 
 def _overlay(
