@@ -26,14 +26,16 @@ def frequent_sequences(
     [b'one of the', b' of the']
     """
     counts = [_sequences(phrases, longest) for phrases in groups]
-    words = [sum(len(key) * count for key, count in phrases.items()) for phrases in groups]
+    sizes = [
+        sum(len(b"".join(words)) * count for words, count in phrases.items()) for phrases in groups
+    ]
     saved = []
     for sequence in set().union(*counts):
         total = sum(count[sequence] for count in counts)
         score: float = total
-        for count, size in zip(counts, words, strict=True):
+        for count, size in zip(counts, sizes, strict=True):
             if count[sequence]:
-                elsewhere = 1 - size / sum(words)
+                elsewhere = 1 - size / sum(sizes)
                 rest = total - count[sequence]
                 score = min(score, total * (rest + 1) / (total * elsewhere + 1))
         text = b"".join(sequence)

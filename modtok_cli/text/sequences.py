@@ -66,8 +66,8 @@ def frequent_sequences(
     phrase = np.searchsorted(begins_of_phrases, starts, side="right") - 1
     weights = np.concatenate([group.counts for group in groups])[phrase]
     group = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[phrase]
-    words = np.bincount(group, weights * ~separates, len(groups))
-    elsewhere = 1 - words / max(1, words.sum())
+    read = np.array([np.diff(each.offsets) @ each.counts for each in groups])
+    elsewhere = 1 - read / read.sum()
     hashes = hash_spans(data, starts, stops)
     unique, ids = np.unique(hashes, return_inverse=True)
     # The sequence of `words` words that begins at word i is number `sequence[i]`, if frequent.
@@ -117,7 +117,7 @@ def _scores(
     """What each sequence counts, as `frequent_sequences` says; (S,).
 
     Occurrence i is of sequence[i], 0 to S - 1, weights[i] times in group[i]. elsewhere (G,): the
-    share of the words that are not in each group.
+    share of the bytes that are not in each group.
     """
     pairs, which = np.unique(sequence * len(elsewhere) + group, return_inverse=True)
     within = _sums(which, weights, len(pairs))
