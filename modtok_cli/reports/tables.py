@@ -1,11 +1,14 @@
 """Tables as headings and cells, and the helpers that group and format result rows."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from modtok_cli.reports.charts import Mark
+if TYPE_CHECKING:
+    from modtok_cli.reports.charts import Mark
 
 Row = Mapping[str, Any]
 Form = Literal["text", "int", "ratio", "percent", "score", "seconds", "bytes", "count"]
