@@ -65,7 +65,7 @@ def sanitize(compiler: list[str]) -> None:
         "-o", library,
     )  # fmt: skip
     run(
-        sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *PROPERTIES,
+        sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--capture=sys", *PROPERTIES,
         MODTOK_CORE=str(library),
         LD_PRELOAD=f"{runtime(compiler, 'libasan.so')} {runtime(compiler, 'libubsan.so')}",
         ASAN_OPTIONS="detect_leaks=0",  # of Python; those of the core are found by its C tests

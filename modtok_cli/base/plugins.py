@@ -11,6 +11,8 @@ Another package adds one in its pyproject.toml:
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -43,7 +45,7 @@ class Plugins:
         return _modules(self.folder) if self.folder else ()
 
     def others(self) -> Mapping[str, EntryPoint]:
-        """Entry points by name. To look for them takes tens of milliseconds."""
+        """Entry points by name."""
         return _entry_points(self.group)
 
     def names(self) -> tuple[str, ...]:
@@ -81,6 +83,28 @@ def _modules(folder: str) -> tuple[str, ...]:
 
 @cache
 def _entry_points(group: str) -> Mapping[str, EntryPoint]:
+    if not _is_named(group.encode()):
+        return {}
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in entry_points(group=group)}
+
+
+def _is_named(group: bytes) -> bool:
+    """Whether an installed package names the group. `importlib.metadata` takes 20 ms, this 2."""
+    for place in sys.path:
+        try:
+            folders = list(os.scandir(place or "."))
+        except NotADirectoryError:
+            return True  # perhaps a zip file with packages
+        except OSError:
+            continue
+        for folder in folders:
+            if folder.name.endswith((".dist-info", ".egg-info", "EGG-INFO")):
+                try:
+                    with open(f"{folder.path}/entry_points.txt", "rb") as file:
+                        if group in file.read():
+                            return True
+                except OSError:
+                    pass  # it has none
+    return False

@@ -135,7 +135,8 @@ class UnitedBpe(Learner):
         counts = work.count(language)
         phrases = None
         if self.settings.superwords:
-            phrases = count_documents([work.sample(language, SAMPLE)], PHRASES)
+            groups = work.sample(language, SAMPLE)
+            phrases = [count_documents([group], PHRASES) for group in groups]
         began = time.perf_counter()
         progress = HiddenProgress(work.progress)
         tokens, wide = self._choose(language, counts, phrases, self.k, progress)
@@ -147,7 +148,7 @@ class UnitedBpe(Learner):
         self,
         language: str,
         counts: WordCounts,
-        phrases: WordCounts | None,
+        phrases: list[WordCounts] | None,
         k: int,
         progress: Progress,
     ) -> tuple[LanguageTokens, GlobalMerges]:

@@ -117,8 +117,8 @@ class Work:
         self.corpora[language] = corpus_of(counts)
         return counts
 
-    def sample(self, language: str, limit: int) -> list[bytes]:
-        """Up to `limit` bytes of documents of a language, in the calling thread.
+    def sample(self, language: str, limit: int) -> list[list[bytes]]:
+        """Up to `limit` bytes of documents of a language in groups, in the calling thread.
 
         Raises:
             UsageError: there are word counts in place of text.

@@ -41,6 +41,7 @@ class Splitter(ctypes.Structure):
         ("filter", _ADDRESS),
         ("shift", _SIZE),
     )
+    kept: object  # what `filter` refers to
 
 
 class EncoderWork(ctypes.Structure):

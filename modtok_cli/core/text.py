@@ -68,10 +68,11 @@ def classes(cases: bool = False) -> UInt8Array:
 
 
 def chunk_splitter(filter_: UInt8Array, shift: int) -> Splitter:
-    """The splitter of a vocabulary with superwords (`src/chunks.c`); it refers to the filter."""
+    """The splitter of a vocabulary with superwords (`src/chunks.c`); it keeps the filter."""
     splitter: Splitter = native.mt_chunk_splitter(
         address(filter_, np.uint8, max(1, (1 << (64 - shift)) // 8)), shift
     )
+    splitter.kept = filter_
     return splitter
 
 

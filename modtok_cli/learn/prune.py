@@ -6,6 +6,7 @@ adjacent tokens are added as candidates, and as many tokens are removed again; t
 tokens that BPE did not propose because it had merged their parts otherwise.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.core.learn import removal_losses
 from modtok_cli.core.segment import build_trie
 from modtok_cli.learn.fewest_tokens import estimate_token_counts, fewest_tokens, likelihoods
-from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.sequences import frequent_sequences
 
 OVERTRAIN = 1.25
@@ -221,7 +222,7 @@ CANDIDATES = 2
 
 def choose_with_superwords(
     words: WordCounts,
-    phrases: WordCounts,
+    groups: Sequence[WordCounts],
     data: UInt8Array,
     offsets: Int64Array,
     specials: int,
@@ -235,7 +236,7 @@ def choose_with_superwords(
 
     Args:
         words: the words of the language.
-        phrases: the phrases of a sample of its text.
+        groups: the phrases of each group of documents of a sample of its text.
         data, offsets: candidates for the other tokens: special tokens, the 256 bytes, then others.
         specials: number of special tokens, which come first.
         k: number of tokens to keep; fewer if there are fewer candidates.
@@ -243,16 +244,36 @@ def choose_with_superwords(
     """
     tokens = unflatten(data, offsets)
     base = tokens[: specials + 256]
-    sequences = frequent_sequences(phrases, CANDIDATES * most)
-    known = set(sequences)
-    pool = [token for token in tokens[len(base) :] if token not in known]
-    pruned = prune(phrases, base, [*pool, *sequences], specials, k, rounds=LATER_ROUNDS)
-    number = min(most, sum(token in known for token in pruned))
+    halves = _halves(groups)
+    number = most
+    for chosen_from, held_out in (halves, halves[::-1]):
+        known = set(frequent_sequences(chosen_from, CANDIDATES * most))
+        pool = [token for token in tokens[len(base) :] if token not in known]
+        pruned = prune(merge_counts(held_out), base, [*pool, *sorted(known)], specials, k)
+        number = min(number, sum(token in known for token in pruned))
     others = choose_tokens(
         words, data, offsets, specials, k - number, label=label, progress=progress
     ).tokens
     there = set(others)
-    sequences = [sequence for sequence in sequences if sequence not in there]
-    superwords = prune(phrases, [*base, *others], sequences, specials, k, rounds=LATER_ROUNDS)
+    phrases = merge_counts(groups)
+    sequences = [
+        sequence
+        for sequence in frequent_sequences(groups, CANDIDATES * most)
+        if sequence not in there
+    ]
+    superwords = prune(phrases, [*base, *others], sequences, specials, k)
     chosen = sorted([*others, *superwords], key=lambda token: (len(token), token))
     return LanguageTokens(tuple(chosen), count_tokens(phrases, base + chosen, specials))
+
+
+def _halves(groups: Sequence[WordCounts]) -> tuple[list[WordCounts], list[WordCounts]]:
+    """The groups in two parts of about the same size; one group is both."""
+    if len(groups) == 1:
+        return list(groups), list(groups)
+    halves: tuple[list[WordCounts], list[WordCounts]] = ([], [])
+    sizes = [0, 0]
+    for group in sorted(groups, key=lambda group: -group.occurrences):
+        smaller = int(sizes[1] < sizes[0])
+        halves[smaller].append(group)
+        sizes[smaller] += group.occurrences
+    return halves

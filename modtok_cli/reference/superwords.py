@@ -7,27 +7,53 @@ from collections.abc import Collection, Mapping, Sequence
 
 
 def frequent_sequences(
-    phrases: Mapping[tuple[bytes, ...], int], most: int, *, longest: int = 4, least: int = 4
+    groups: Sequence[Mapping[tuple[bytes, ...], int]],
+    most: int,
+    *,
+    longest: int = 4,
+    least: int = 4,
+    characters: int = 32,
 ) -> list[bytes]:
     """The sequences of 2 to `longest` words that save the most tokens if each word is a token.
 
-    phrases: words of a phrase → how often it occurs. A sequence saves its occurrences × (its words
-    - 1). Each occurs `least` times or more; of equal ones the first in byte order comes first.
+    groups: of each group of documents, words of a phrase → how often it occurs. A sequence saves
+    its occurrences × (its words - 1). Each occurs `least` times or more and has at most
+    `characters` characters; of equal ones the first in byte order comes first. Occurrences are
+    estimated from all groups but the one without which they are fewest.
 
-    >>> frequent_sequences({(b"one", b" of", b" the"): 5, (b" of", b" the"): 1}, 2)
+    >>> one = {(b"one", b" of", b" the"): 4, (b" of", b" the"): 1}
+    >>> frequent_sequences([one, one], 2)
     [b'one of the', b' of the']
     """
+    counts = [_sequences(phrases, longest) for phrases in groups]
+    sizes = [
+        sum(len(b"".join(words)) * count for words, count in phrases.items()) for phrases in groups
+    ]
+    saved = []
+    for sequence in set().union(*counts):
+        total = sum(count[sequence] for count in counts)
+        score: float = total
+        for count, size in zip(counts, sizes, strict=True):
+            if count[sequence]:
+                elsewhere = 1 - size / sum(sizes)
+                rest = total - count[sequence]
+                score = min(score, total * (rest + 1) / (total * elsewhere + 1))
+        text = b"".join(sequence)
+        if total >= least and sum(byte & 0xC0 != 0x80 for byte in text) <= characters:
+            saved.append((-score * (len(sequence) - 1), text))
+    return [sequence for _, sequence in sorted(saved)[:most]]
+
+
+def _sequences(
+    phrases: Mapping[tuple[bytes, ...], int], longest: int
+) -> Counter[tuple[bytes, ...]]:
+    """How often each sequence of 2 to `longest` words occurs."""
     counts: Counter[tuple[bytes, ...]] = Counter()
     for words, count in phrases.items():
         for size in range(2, longest + 1):
             for start in range(len(words) - size + 1):
                 counts[words[start : start + size]] += count
-    saved = [
-        (-count * (len(words) - 1), b"".join(words))
-        for words, count in counts.items()
-        if count >= least
-    ]
-    return [sequence for _, sequence in sorted(saved)[:most]]
+    return counts
 
 
 def chunks(words: Sequence[bytes], tokens: Collection[bytes]) -> list[bytes]:

@@ -24,6 +24,7 @@ class Reading(Declared):
         lang_field: field of a document's language. None: `lang`, and the languages of a
             workspace are those in file names only.
         language: with `lang_field`, leave out documents of other languages.
+        sources: read where documents come from.
     """
 
     errors: Literal["strict", "replace", "skip"] = option(
@@ -43,6 +44,7 @@ class Reading(Declared):
         panel=PANEL,
     )
     language: str | None = None
+    sources: bool = False
 
     def __post_init__(self) -> None:
         for option_name, each in options_of(Reading).items():

@@ -3,91 +3,139 @@
 A phrase is a word of the pre-tokenizer `phrases`; its words are those of `bpe`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int64Array, UInt8Array
+from modtok_cli.base.arrays import Float64Array, Int64Array, UInt8Array
 from modtok_cli.core.binding import PADDING
 from modtok_cli.core.text import hash_spans, split
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import BPE
-from modtok_cli.text.readers import read_spans
+from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
-from modtok_cli.text.text_format import Spans
+from modtok_cli.text.text_format import Document
 
 LONGEST = 4
 """Words of the longest sequences."""
+CHARACTERS = 32
+"""Characters of the longest sequences: in scripts without spaces a word is a clause."""
 LEAST = 4
 """Occurrences of the rarest sequences."""
+GROUPS = 64
+"""Groups of documents, at most."""
 
 # A word of its own between any two phrases: no phrase with several words has a digit.
 _SEPARATOR = b"1"
 
 
 def frequent_sequences(
-    phrases: WordCounts, most: int, *, longest: int = LONGEST, least: int = LEAST
+    groups: Sequence[WordCounts], most: int, *, longest: int = LONGEST, least: int = LEAST
 ) -> list[bytes]:
     """The sequences of 2 to `longest` words that save the most tokens if each word is a token.
 
     A sequence saves its occurrences × (its words - 1). At most `most` sequences, the one that
-    saves the most first, of equal ones the first in byte order; each occurs `least` times or more.
+    saves the most first, of equal ones the first in byte order; each occurs `least` times or more
+    and has at most `CHARACTERS` characters.
+
+    The boilerplate of one source is of no use in other text, so a sequence counts as if one group
+    of documents, the worst for it, did not exist: of n occurrences, of which r are elsewhere and e
+    would be if it were as frequent in all groups, n · (r + 1) / (e + 1), at most n.
 
     Only sequences whose parts are frequent are counted (Agrawal and Srikant 1994), by sorting:
     time and memory are linear in the bytes of the phrases.
 
+    Args:
+        groups: the phrases of each group of documents.
+
     >>> from modtok_cli.text.counts import count_documents
     >>> from modtok_cli.text.pretokenizer import PHRASES
-    >>> phrases = count_documents([[b"one of the two, of the three, 4 of the"]], PHRASES)
-    >>> frequent_sequences(phrases, 2, least=2)
+    >>> texts = [b"one of the two, of the three", b"4 of the 5 of the"]
+    >>> frequent_sequences([count_documents([[text]], PHRASES) for text in texts], 2, least=2)
     [b' of the']
     """
-    if not len(phrases) or most <= 0:
+    groups = [group for group in groups if len(group)]
+    if not groups or most <= 0:
         return []
-    data, starts, stops = _words(phrases)
+    data, starts, stops = _words([word for group in groups for word in group.words()])
     separates = data[stops - 1] == _SEPARATOR[0]
-    begins_of_phrases = phrases.offsets[:-1] + np.arange(len(phrases))
-    weights = phrases.counts[np.searchsorted(begins_of_phrases, starts, side="right") - 1]
+    sizes = np.concatenate([np.diff(group.offsets) for group in groups])
+    begins_of_phrases = np.cumsum(sizes + 1) - (sizes + 1)
+    phrase = np.searchsorted(begins_of_phrases, starts, side="right") - 1
+    weights = np.concatenate([group.counts for group in groups])[phrase]
+    group = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[phrase]
+    read = np.array([np.diff(each.offsets) @ each.counts for each in groups])
+    elsewhere = 1 - read / read.sum()
     hashes = hash_spans(data, starts, stops)
     unique, ids = np.unique(hashes, return_inverse=True)
     # The sequence of `words` words that begins at word i is number `sequence[i]`, if frequent.
     sequence = np.where(separates, -1, ids).astype(np.int64)
-    savings: list[Int64Array] = []
+    savings: list[Float64Array] = []
     spans: list[tuple[Int64Array, Int64Array]] = []
-    for words in range(2, longest + 1):
+    for size in range(2, longest + 1):
         at = np.flatnonzero((sequence[:-1] >= 0) & (sequence[1:] >= 0))
-        at = at[at + words <= len(ids)]
-        at = at[~separates[at + words - 1]]
-        codes = sequence[at] * len(unique) + ids[at + words - 1]
+        at = at[at + size <= len(ids)]
+        at = at[~separates[at + size - 1]]
+        codes = sequence[at] * len(unique) + ids[at + size - 1]
         _, first, which = np.unique(codes, return_index=True, return_inverse=True)
-        counts = np.zeros(len(first), dtype=np.int64)
-        np.add.at(counts, which, weights[at])
+        counts = _sums(which, weights[at], len(first))
         frequent = counts >= least
         number = np.where(frequent, np.cumsum(frequent) - 1, -1)
         sequence = np.full(len(ids), -1, dtype=np.int64)
         sequence[at] = number[which]
-        begins = at[first[frequent]]
-        savings.append(counts[frequent] * (words - 1))
-        spans.append((starts[begins], stops[begins + words - 1]))
         if not frequent.any():
             break
+        begins = at[first[frequent]]
+        at = at[frequent[which]]
+        scores = _scores(sequence[at], group[at], weights[at], elsewhere)
+        savings.append(scores * (size - 1))
+        spans.append((starts[begins], stops[begins + size - 1]))
+    if not savings:
+        return []
     saved = np.concatenate(savings)
     begins, ends = (np.concatenate(one) for one in zip(*spans, strict=True))
+    before = np.concatenate([[0], np.cumsum((data & 0xC0) != 0x80)])
+    short = np.flatnonzero(before[ends] - before[begins] <= CHARACTERS)
     text = data.tobytes()
     # Those that tie with the last one are sorted too.
-    enough = np.sort(saved)[-most] if len(saved) > most else 0
-    chosen = [(-int(saved[i]), text[begins[i] : ends[i]]) for i in np.flatnonzero(saved >= enough)]
+    enough = np.sort(saved[short])[-most] if len(short) > most else 0
+    chosen = [(-saved[i], text[begins[i] : ends[i]]) for i in short[saved[short] >= enough]]
     return [sequence for _, sequence in sorted(chosen)[:most]]
 
 
-def _words(phrases: WordCounts) -> tuple[UInt8Array, Int64Array, Int64Array]:
+def _sums(which: Int64Array, weights: Int64Array, number: int) -> Int64Array:
+    sums = np.zeros(number, dtype=np.int64)
+    np.add.at(sums, which, weights)
+    return sums
+
+
+def _scores(
+    sequence: Int64Array, group: Int64Array, weights: Int64Array, elsewhere: Float64Array
+) -> Float64Array:
+    """What each sequence counts, as `frequent_sequences` says; (S,).
+
+    Occurrence i is of sequence[i], 0 to S - 1, weights[i] times in group[i]. elsewhere (G,): the
+    share of the bytes that are not in each group.
+    """
+    pairs, which = np.unique(sequence * len(elsewhere) + group, return_inverse=True)
+    within = _sums(which, weights, len(pairs))
+    number, where = np.divmod(pairs, len(elsewhere))
+    counts = _sums(number, within, int(number[-1]) + 1)
+    total = counts[number]
+    scores = total * (total - within + 1) / (total * elsewhere[where] + 1)
+    first = np.flatnonzero(np.diff(number, prepend=-1))
+    return np.minimum(counts, np.minimum.reduceat(scores, first))
+
+
+def _words(phrases: Sequence[bytes]) -> tuple[UInt8Array, Int64Array, Int64Array]:
     """The words of all phrases: bytes with padding, starts and stops.
 
     Between two phrases, and after the last one, is a word that ends with the separator: phrases
     that are numbers are one word with those around them.
     """
-    text = _SEPARATOR.join([*phrases.words(), b""])
+    text = _SEPARATOR.join([*phrases, b""])
     data = np.frombuffer(text + bytes(PADDING), dtype=np.uint8)
     ends = split(data, BPE.splitter)
     return data, np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]]), ends
@@ -100,8 +148,8 @@ class Sample:
     of all documents so far and to come, and so on. One document is always kept.
 
     >>> sample = Sample(limit=5)
-    >>> sample.add(join([b"ab", b"cd", b"ef", b"gh"]))
-    >>> sample.documents
+    >>> sample.add([Document(text, None, 1) for text in (b"ab", b"cd", b"ef", b"gh")])
+    >>> [document.text for document in sample.documents]
     [b'ab', b'ef']
     """
 
@@ -110,35 +158,38 @@ class Sample:
         self._stride = 1
         self._seen = 0
         self._size = 0
-        self._kept: list[bytes] = []
+        self.documents: list[Document] = []
 
-    def add(self, spans: Spans) -> None:
+    def add(self, documents: Iterable[Document]) -> None:
         """Go on to the next documents, and keep those that belong to the sample."""
-        for start, stop in zip(spans.starts.tolist(), spans.stops.tolist(), strict=True):
+        for document in documents:
             if self._seen % self._stride == 0:
-                self._kept.append(spans.data[start:stop].tobytes())
-                self._size += stop - start
+                self.documents.append(document)
+                self._size += len(document.text)
             self._seen += 1
-            while self._size > self._limit and len(self._kept) > 1:
+            while self._size > self._limit and len(self.documents) > 1:
                 self._stride *= 2
-                self._kept = self._kept[::2]
-                self._size = sum(map(len, self._kept))
+                self.documents = self.documents[::2]
+                self._size = sum(len(document.text) for document in self.documents)
 
-    @property
-    def documents(self) -> list[bytes]:
-        """The documents of the sample, in order."""
-        return list(self._kept)
+    def groups(self) -> list[list[bytes]]:
+        """The documents by source, or one by one if there are none, in at most `GROUPS` groups."""
+        sources = {document.source for document in self.documents if document.source is not None}
+        place: dict[str | None, int] = {each: i for i, each in enumerate(sorted(sources))}
+        groups: list[list[bytes]] = [[] for _ in range(GROUPS)]
+        for number, document in enumerate(self.documents):
+            groups[place.get(document.source, number) % GROUPS].append(document.text)
+        return [group for group in groups if group]
 
 
 def sample_documents(
     files: Sequence[Path | str], limit: int, *, reading: Reading = Reading()
-) -> list[bytes]:
-    """Up to `limit` bytes of documents of text files, evenly spread over all of them.
+) -> list[list[bytes]]:
+    """Up to `limit` bytes of documents of text files, evenly spread over all of them, in groups.
 
     Warns of nothing: the files are read to count their words as well.
     """
     sample = Sample(limit)
     for file in files:
-        for spans in read_spans(file, reading, may_be_empty=True):
-            sample.add(spans)
-    return sample.documents
+        sample.add(read_documents(file, replace(reading, sources=True), may_be_empty=True))
+    return sample.groups()

@@ -29,17 +29,24 @@ LONGEST = 1 << 28
 """Bytes of the longest document that is read: a gigabyte without a line end may be kilobytes of
 compressed file, and would be held in memory several times."""
 
+SOURCES = ("source", "url")
+"""Fields with the source of a document; the first is used."""
+
 # After so many documents without the field, the field is taken for a wrong one.
 _ENOUGH = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text (valid UTF-8), its stated language, and its line or row number (from 1)."""
+    """A text (valid UTF-8), its stated language, and its line or row number (from 1).
+
+    `source`: where it comes from, if `Reading.sources` and the file says it.
+    """
 
     text: bytes
     language: str | None
     line: int
+    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +159,13 @@ class TextReader(ABC):
                 remedy="fix or drop it",
             )
         return canonical(value)
+
+    def source_of(self, record: Mapping[str, Any]) -> str | None:
+        """The source that a document states, if sources are read; of a URL its host."""
+        for name in SOURCES if self.reading.sources else ():
+            if isinstance(value := record.get(name), str):
+                return value.split("/", 3)[2] if value.count("/") > 1 else value
+        return None
 
     def is_wanted(self, language: str | None, line: int) -> bool:
         """Whether a document of this language is read; counts it if it has none."""

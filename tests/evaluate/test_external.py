@@ -420,12 +420,10 @@ def test_suites_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
     theirs = Suite("riddles", "{question}", 0, "none", order=15)
     monkeypatch.setattr(EntryPoint, "load", lambda entry: [theirs])
-    entries = [EntryPoint("theirs", "their:SUITES", "modtok.suites")]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
-    plugins._entry_points.cache_clear()
+    entry = EntryPoint("theirs", "their:SUITES", "modtok.suites")
+    monkeypatch.setattr(plugins, "_entry_points", lambda group: {entry.name: entry})
     suites.cache_clear()
     try:
         assert list(suites())[:3] == ["arc_easy", "riddles", "arc_challenge"]
     finally:
-        plugins._entry_points.cache_clear()
         suites.cache_clear()

@@ -12,7 +12,7 @@ from modtok_cli.core.binding import BLOCK, PADDING, Splitter
 from modtok_cli.core.text import split
 from modtok_cli.learn.fewest_tokens import file_scores
 from modtok_cli.learn.merges import byte_order
-from modtok_cli.modular.segmenters.chunks import Chunks, has_several_words, may_span_words
+from modtok_cli.modular.segmenters.chunks import has_several_words, may_span_words, splitter_of
 from modtok_cli.modular.segmenters.fewest_tokens import FewestTokens
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.reference import splitting, superwords
@@ -69,7 +69,7 @@ def test_ids_are_those_of_the_definition_and_of_the_library(
 @example([b" of the", "é ".encode()], "one of the é  two 3 of the")
 def test_chunks_end_where_no_token_matches_across(tokens: list[bytes], text: str) -> None:
     data = np.frombuffer(text.encode() + bytes(PADDING), dtype=np.uint8)
-    ends = set(split(data, Chunks(tokens).splitter).tolist())
+    ends = set(split(data, splitter_of(tokens)).tolist())
     at = 0
     for phrase in split_words(text.encode(), PHRASES):
         expected = {0}
@@ -85,13 +85,12 @@ def test_chunks_do_not_depend_on_where_a_block_ends() -> None:
     rng = np.random.default_rng(0)
     words = [" of", " the", "th", "se", ",", " a", "!\u0301", " 漢", "é", ".", "\n", " 12", "  "]
     tokens = [b" of the", b"th se", b", a", " \u6f22é".encode(), b"f the a", b"se, of"]
-    chunks = Chunks(tokens)
-    whole = chunks.splitter
+    whole = splitter_of(tokens)
     by_words = Splitter(whole.word_end, None, 0, whole.filter, whole.shift)
     text = "".join(rng.choice(words, BLOCK)) + " of" * BLOCK
     data = np.frombuffer(text.encode() + bytes(PADDING), dtype=np.uint8)
     found = []
-    for splitter in (chunks.splitter, by_words):
+    for splitter in (whole, by_words):
         found.append(split(data, splitter).tolist())
     assert found[0] == found[1]
     assert found[0][-1] == len(text.encode())

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise, starmap
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -46,7 +46,6 @@ class Encoder:
         segmenter: splits words into tokens.
         splitter: splits documents into what is segmented and cached.
         alone: gives a segmenter with the same ids that is faster, but takes time to make.
-        keep: what must live as long as the encoder.
     """
 
     _rewrite: Callable[[bytes], bytes] | None = None
@@ -58,14 +57,12 @@ class Encoder:
         *,
         splitter: Splitter | None = None,
         alone: Callable[[], Segmenter] | None = None,
-        keep: Any = None,
     ) -> None:
         self._rewrite = pretokenizer.rewrite
         self._segmenter = segmenter
         self._native = NativeEncoder(splitter or pretokenizer.splitter, segmenter)
         self._alone = alone
         self._searched = 0
-        self._keep = keep
         self._scratch: list[Int32Array] = []
 
     def flat(self, data: UInt8Array, offsets: Int64Array) -> tuple[Int32Array, Int64Array]:

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
-from modtok_cli.core.binding import PADDING
+from modtok_cli.core.binding import PADDING, Splitter
 from modtok_cli.core.text import LETTER, MARK, NUMBER, OTHER, SPACE, chunk_splitter, classes, split
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import BPE
@@ -33,16 +33,9 @@ _RUNS = {
 }
 
 
-class Chunks:
-    """The splitter of a vocabulary with superwords.
-
-    Args:
-        tokens: all tokens that may be used.
-    """
-
-    def __init__(self, tokens: Sequence[bytes]) -> None:
-        self._filter, shift = filter_of(tokens)  # the splitter refers to it
-        self.splitter = chunk_splitter(self._filter, shift)
+def splitter_of(tokens: Sequence[bytes]) -> Splitter:
+    """The splitter of a vocabulary with superwords, of all tokens that may be used."""
+    return chunk_splitter(*filter_of(tokens))
 
 
 def filter_of(tokens: Iterable[bytes]) -> tuple[UInt8Array, int]:

@@ -50,8 +50,8 @@ from modtok_cli.modular.vocabulary import Vocabulary, broken, byte_piece
 from modtok_cli.text.pretokenizer import PHRASES
 
 if TYPE_CHECKING:
+    from modtok_cli.core.binding import Splitter
     from modtok_cli.modular.directory import Stored
-    from modtok_cli.modular.segmenters.chunks import Chunks
 
 
 class FewestTokens(Scored):
@@ -65,12 +65,12 @@ class FewestTokens(Scored):
         likelihood[: len(self.selection.whole.specials)] = 0.0
         return Search(likelihood, each=1)
 
-    def _chunks(self) -> Chunks | None:
+    def _splitter(self) -> Splitter | None:
         if self.pretokenizer is not PHRASES:
             return None
-        from modtok_cli.modular.segmenters.chunks import Chunks
+        from modtok_cli.modular.segmenters.chunks import splitter_of
 
-        return Chunks(self.vocabulary.tokens()[len(self.selection.whole.specials) :])
+        return splitter_of(self.vocabulary.tokens()[len(self.selection.whole.specials) :])
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
         return self._json(provenance, self.pretokenizer.to_json(byte_level=True), BYTE_LEVEL)

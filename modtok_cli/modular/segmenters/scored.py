@@ -17,8 +17,8 @@ from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
+    from modtok_cli.core.binding import Splitter
     from modtok_cli.modular.encoding.encoder import Encoder
-    from modtok_cli.modular.segmenters.chunks import Chunks
 
 
 class Search(NamedTuple):
@@ -53,7 +53,6 @@ class Scored(Segmenter):
     def _encoder(self) -> Encoder:
         from modtok_cli.modular.encoding.encoder import Encoder
 
-        chunks = self._chunks()
         selection = self.selection
         whole, mask = selection.whole, selection.mask
         active = np.ones(len(whole), dtype=np.uint8) if mask is None else mask.astype(np.uint8)
@@ -67,9 +66,8 @@ class Scored(Segmenter):
         return Encoder(
             self.pretokenizer,
             segmenter,
-            splitter=None if chunks is None else chunks.splitter,
+            splitter=self._splitter(),
             alone=None if mask is None else self._alone,
-            keep=chunks,
         )
 
     def _alone(self) -> Segmentation:
@@ -103,7 +101,7 @@ class Scored(Segmenter):
             }
             return library_json(self.vocabulary.specials, before, decoder, model)
 
-    def _chunks(self) -> Chunks | None:
+    def _splitter(self) -> Splitter | None:
         """What splits text into parts that are segmented independently, if not the words."""
         return None
 

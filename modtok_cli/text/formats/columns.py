@@ -22,6 +22,7 @@ from modtok_cli.text.streams import CHUNK, is_pipe
 from modtok_cli.text.text_format import (
     LONGEST,
     PADDING,
+    SOURCES,
     Document,
     Spans,
     TextFormat,
@@ -47,6 +48,7 @@ class _Batch:
     starts: Int64Array
     stops: Int64Array
     languages: Sequence[str | None] | None
+    sources: Sequence[str | None]
 
 
 class Columns(TextReader):
@@ -84,10 +86,9 @@ class Columns(TextReader):
             raise ModtokError(
                 f"field '{self.reading.field}' is {kind}, not a string", where=f"{self.name}:1"
             )
-        name = self.reading.language_field
-        if name is None or find_type(schema, name) is None:
-            return [self.reading.field]
-        return [self.reading.field, name]
+        others = [self.reading.language_field, *(SOURCES if self.reading.sources else ())]
+        there = [name for name in others if name is not None and find_type(schema, name)]
+        return list(dict.fromkeys([self.reading.field, *there]))
 
     def _batch(self, batch: Any, row: int) -> _Batch:
         import pyarrow as pa
@@ -119,13 +120,17 @@ class Columns(TextReader):
                 where=f"{self.name}:{row}",
                 remedy="break it into several",
             )
-        name = self.reading.language_field
-        languages = None
-        if name is not None and find_type(batch.schema, name) is not None:
-            column = _column(batch, name)
+        values = {}
+        for other in self.columns_in(batch.schema)[1:]:
+            column = _column(batch, other)
             column.validate(full=True)
-            languages = column.to_pylist()
-        return _Batch(row, indices, data, places[:-1], places[1:], languages)
+            values[other] = column.to_pylist()
+        languages = values.get(self.reading.language_field or "")
+        sources = [
+            self.source_of({name: column[row] for name, column in values.items()})
+            for row in range(len(indices) if self.reading.sources else 0)
+        ]
+        return _Batch(row, indices, data, places[:-1], places[1:], languages, sources)
 
     def documents(self, block: _Batch) -> list[Document]:
         known: dict[int, bytes] = {}
@@ -135,7 +140,8 @@ class Columns(TextReader):
                 known[place] = block.data[block.starts[place] : block.stops[place]].tobytes()
             text = self.checked(known[place], line)
             if text is not None:
-                documents.append(Document(text, language, line))
+                source = block.sources[line - block.first] if block.sources else None
+                documents.append(Document(text, language, line, source))
         return documents
 
     def _rows(self, block: _Batch) -> Iterator[tuple[int, str | None, int]]:

@@ -93,7 +93,7 @@ class JsonLines(TextReader):
         language = self.language(stated, line)
         if not self.is_wanted(language, line):
             return None
-        return Document(text.encode(), language, line)
+        return Document(text.encode(), language, line, self.source_of(record))
 
     def _decode_again(self, raw: bytes, error: orjson.JSONDecodeError, line: int) -> Any:
         """The record of `raw` if only its characters are invalid, by `errors`; None to skip it.
