@@ -7,7 +7,7 @@ scripts with a character per syllable or word, 0.6 is an assumption. Other kinds
 a quarter less, so `excess` is an estimate.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -15,6 +15,7 @@ from typing import Annotated, Any, get_args
 import numpy as np
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import AnyTokenizers, Lang, Texts, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
@@ -30,6 +31,7 @@ from modtok_cli.measure.candidates import (
     with_each,
 )
 from modtok_cli.measure.references import Reference, identify_whole, references_or_none
+from modtok_cli.measure.robustness import Changed
 from modtok_cli.measure.scripts import scripts_of, word_total
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import RoundTrip, fitting, ratio, round_trip, usage
@@ -92,6 +94,10 @@ def check(
     tokenizers: AnyTokenizers,
     texts: JudgedTexts,
     *,
+    robust: Annotated[
+        bool,
+        Option("Also measure the texts with errors, in upper case, and mixed with English."),
+    ] = False,
     language: Lang = None,
     reading: Reading = Reading(),
     progress: Progress = SILENT,
@@ -124,6 +130,9 @@ def check(
         - `byte_tokens`: share of tokens that are bytes of a character instead of whole characters;
         - `unknown_tokens`: share of tokens that stand for text without a token, which is lost;
         - `tested_lines`, `lossy_lines`: lines encoded and decoded, and how many of them changed;
+        - with `robust`: `errors_5`, `errors_10`, `upper_case`, `no_diacritics`: tokens of the
+          changed text relative to `tokens`; `mixed_with_english`: relative to the mixture's share
+          of the text and of the English one, None without a parallel English text;
         - `verdict` ("good", "fair", "poor" or "bad"), `reason` and `hint`, and a signature.
 
     Examples:
@@ -143,7 +152,7 @@ def check(
         language=language,
         references=None,
         unknown=UNKNOWN,
-        keep_documents=wants_documents(opened, texts),
+        keep_documents=robust or wants_documents(opened, texts),
         reading=reading,
         progress=progress,
         pretokenizers=pretokenizers_of(opened, tokenizers),
@@ -153,6 +162,9 @@ def check(
     opened = with_each(opened, tokenizers, present, progress)
     measured = [_measure(each, text) for text, each in fitting(loaded, opened, progress)]
     rows = [_row(each, _english(each, measured)) for each in measured]
+    if robust:
+        for row, fields in zip(rows, _changed(measured, progress), strict=True):
+            row.update(fields)
     worst: dict[str, float] = {}
     for row in rows:
         worst[row["language"]] = max(worst.get(row["language"], 0.0), row["excess"] or 0.0)
@@ -246,6 +258,21 @@ def _parallel(one: Text, two: Text) -> bool:
     if one.documents is None or two.documents is None:
         return False
     return seem_parallel(lengths(one.documents), lengths(two.documents))
+
+
+def _changed(measured: Sequence[_Measured], progress: Progress) -> Iterator[dict[str, Any]]:
+    """Fields about changed text, which is made once for all tokenizers."""
+    text = other = None
+    with progress.task("measuring changed text", total=len(measured), unit="texts") as task:
+        for mine in measured:
+            found = _english(mine, measured)
+            english = found if found and _parallel(mine.text, found.text) else None
+            if mine.text is not text or (english and english.text) is not other:
+                text, other = mine.text, english.text if english else None
+                changed = Changed.of(text, other)
+            tokens = english.tokens if english else None
+            yield changed.relative(mine.candidate.tokenizer, mine.tokens, tokens)
+            task.advance(1)
 
 
 def _row(mine: _Measured, english: _Measured | None) -> dict[str, Any]:

@@ -4,6 +4,8 @@ The language of a document is, in this order: the one that the caller passes, it
 one in its file name, or else the workspace language whose reference needs the fewest bits for it.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
 from modtok_cli.measure.references import References, identify
 from modtok_cli.text.corpus import count_corpus
-from modtok_cli.text.counts import WordCounter, WordCounts, merge_counts
+from modtok_cli.text.counts import WordCounter, WordCounts, count_documents, merge_counts
 from modtok_cli.text.languages import canonical, label_of_path, normalize, shortened, the_one
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.readers import read_documents
@@ -41,6 +43,17 @@ class Text:
         if pretokenizer is self.counts.pretokenizer:
             return self.counts
         return self.other_counts.get(pretokenizer) if pretokenizer else None
+
+    def like(self, documents: list[bytes]) -> Text:
+        """Other documents of the same name and language, with counts of the same kinds."""
+        counts, *others = (count_documents([documents], each) for each in (BPE, *self.other_counts))
+        return Text(
+            self.name,
+            self.language,
+            counts,
+            documents,
+            dict(zip(self.other_counts, others, strict=True)),
+        )
 
 
 def check_texts(sources: Sequence[Path | str]) -> None:
@@ -194,7 +207,7 @@ class _Reader:
     def _table(self, path: Path | str, name: str | None) -> None:
         if self.keep:
             raise ModtokError(
-                "is a table of word counts; a tokenizer with another pre-tokenizer needs the text",
+                "is a table of word counts; this needs the text",
                 where=path,
             )
         if name is None:

@@ -95,6 +95,17 @@ def test_check_takes_tokenizers_and_texts_in_any_order(at, learned: Path) -> Non
     assert "nowhere.json: no such file or directory" in err
 
 
+def test_check_of_changed_text_is_a_table_of_80_columns(at, learned: Path) -> None:
+    line = ("check", "tokenizer@each", "parallel", "--robust")
+    status, out, err = at(*line)
+    assert status == 0, err
+    assert all(row["errors_10"] > row["errors_5"] > 1 for row in rows(out))
+    status, out, err = at(*line, "--table")
+    table = out[out.index("Tokens relative to those of the unchanged text") :]
+    assert "+English" in table
+    assert max(map(len, table.rstrip().splitlines())) <= 80
+
+
 def test_explore_takes_tokenizers_as_arguments_and_options(at, learned: Path) -> None:
     status, _, err = at("explore", "tokenizer", "-t", "tokenizer@en", "-o", "two.html")
     assert status == 0, err

@@ -38,6 +38,8 @@ Arguments = Annotated[
     head -n 100 fi.txt | modtok check gemma.json - --lang fi
     # the tokenizer in tokenizer/, and each language's subset of it
     modtok check tokenizer tokenizer@each texts/
+    # also with errors in the text, in upper case, without diacritics, mixed with English
+    modtok check tokenizer@each llama3.tiktoken texts/ --robust
     """,
 )
 def show(call: Call, arguments: Arguments, plot: Plot = None, json: Json = False) -> None:
@@ -63,24 +65,32 @@ def show(call: Call, arguments: Arguments, plot: Plot = None, json: Json = False
         )
     rows = call(tokenizers=specs, texts=texts)
     verdicts = [{**row, "text": f"{row['verdict']}: {row['reason']}"} for row in rows]
-    emit_tables(
-        rows,
-        [
-            ("Tokens per word, character and byte", rows, columns(rows)),
-            ("Verdicts", verdicts, VERDICTS),
-        ],
-        json=json,
-    )
+    tables = [
+        ("Tokens per word, character and byte", rows, columns(rows)),
+        ("Verdicts", verdicts, VERDICTS),
+    ]
+    if call.values.get("robust"):
+        tables.append(("Tokens relative to those of the unchanged text", rows, CHANGED))
+    emit_tables(rows, tables, json=json)
     for text in filter(None, map(hint, grouped(rows, "tokenizer").values())):
         call.say(text)
     emit_plot(call, plot, rows, "check")
 
 
-VERDICTS = (
+VERDICTS = [
     Column("name", "language"),
     Column("tokenizer", "tokenizer"),
     Column("text", "verdict"),
-)
+]
+CHANGED = [
+    Column("name", "language"),
+    Column("tokenizer", "tokenizer"),
+    Column("errors_5", "5% errors", "ratio"),
+    Column("errors_10", "10% errors", "ratio"),
+    Column("upper_case", "upper", "ratio"),
+    Column("no_diacritics", "no marks", "ratio"),
+    Column("mixed_with_english", "+English", "ratio"),
+]
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
