@@ -38,7 +38,7 @@ Arguments = Annotated[
     head -n 100 fi.txt | modtok check gemma.json - --lang fi
     # the tokenizer in tokenizer/, and each language's subset of it
     modtok check tokenizer tokenizer@each texts/
-    # also with errors in the text, in upper case, without diacritics, mixed with English
+    # also with errors, in upper case, without diacritics, mixed with English
     modtok check tokenizer@each llama3.tiktoken texts/ --robust
     """,
 )
