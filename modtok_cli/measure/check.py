@@ -31,7 +31,7 @@ from modtok_cli.measure.candidates import (
     with_each,
 )
 from modtok_cli.measure.references import Reference, identify_whole, references_or_none
-from modtok_cli.measure.robustness import Changed
+from modtok_cli.measure.robustness import SEED, Changed
 from modtok_cli.measure.scripts import scripts_of, word_total
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import RoundTrip, fitting, ratio, round_trip, usage
@@ -161,7 +161,7 @@ def check(
     present = sorted({text.language for text in loaded})
     opened = with_each(opened, tokenizers, present, progress)
     measured = [_measure(each, text) for text, each in fitting(loaded, opened, progress)]
-    rows = [_row(each, _english(each, measured)) for each in measured]
+    rows = [_row(each, _english(each, measured), robust) for each in measured]
     if robust:
         for row, fields in zip(rows, _changed(measured, progress), strict=True):
             row.update(fields)
@@ -275,7 +275,7 @@ def _changed(measured: Sequence[_Measured], progress: Progress) -> Iterator[dict
             task.advance(1)
 
 
-def _row(mine: _Measured, english: _Measured | None) -> dict[str, Any]:
+def _row(mine: _Measured, english: _Measured | None, robust: bool) -> dict[str, Any]:
     text, tokens, size = mine.text, mine.tokens, mine.text.counts.size
     scripts = scripts_of(text.counts)
     words = word_total(text.counts) if scripts.has_words else None
@@ -316,6 +316,7 @@ def _row(mine: _Measured, english: _Measured | None) -> dict[str, Any]:
         lang=text.language,
         text=text.counts.fingerprint(),
         **({"en": english.text.counts.fingerprint()} if english else {}),
+        **({"seed": SEED} if robust else {}),
     )
     return row
 

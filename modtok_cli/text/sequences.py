@@ -3,6 +3,7 @@
 A phrase is a word of the pre-tokenizer `phrases`; its words are those of `bpe`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -173,9 +174,15 @@ class Sample:
                 self._size = sum(len(document.text) for document in self.documents)
 
     def groups(self) -> list[list[bytes]]:
-        """The documents by source, or one by one if there are none, in at most `GROUPS` groups."""
-        sources = {document.source for document in self.documents if document.source is not None}
-        place: dict[str | None, int] = {each: i for i, each in enumerate(sorted(sources))}
+        """The documents by source in at most `GROUPS` groups, one by one those without a source.
+
+        So are those of a source with over three quarters of the text: the rest cannot judge it.
+        """
+        sizes: Counter[str] = Counter()
+        for document in self.documents:
+            sizes[document.source or ""] += len(document.text)
+        sources = sorted(name for name in sizes if name and 4 * sizes[name] <= 3 * sizes.total())
+        place: dict[str | None, int] = {name: number for number, name in enumerate(sources)}
         groups: list[list[bytes]] = [[] for _ in range(GROUPS)]
         for number, document in enumerate(self.documents):
             groups[place.get(document.source, number) % GROUPS].append(document.text)

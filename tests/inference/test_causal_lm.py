@@ -82,7 +82,7 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         CausalLM(path).nats(["a"])
     (path / "config.json").write_bytes(orjson.dumps(config))
     opened = CausalLM(path)
-    _ = opened.library
+    _ = opened.hf_tokenizer
     monkeypatch.setattr("modtok_cli.base.memory.available", lambda: 1000)
     with pytest.raises(ModtokError, match=r"measuring with .* needs about .* use a machine"):
         opened.nats(["a"])

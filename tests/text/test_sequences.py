@@ -79,6 +79,13 @@ def test_a_sample_is_grouped_by_source(tmp_path: Path) -> None:
     ]
 
 
+def test_a_source_with_most_of_the_text_is_divided(tmp_path: Path) -> None:
+    lines = [{"text": text, "source": text[0]} for text in ("a one", "a two", "b", "a three")]
+    (tmp_path / "en.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    groups = sample_documents([tmp_path / "en.jsonl"], 100)
+    assert groups == [[b"a one", b"b"], [b"a two"], [b"a three"]]
+
+
 def test_boilerplate_of_one_source_counts_little() -> None:
     texts = ["see this manual\n" * 40, *["one of the\n" * 4] * 5]
     groups = [count_documents([[text.encode()]], PHRASES) for text in texts]

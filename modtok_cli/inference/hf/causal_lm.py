@@ -63,7 +63,7 @@ class CausalLM:
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
     @cached_property
-    def library(self) -> LibraryTokenizer:
+    def hf_tokenizer(self) -> LibraryTokenizer:
         """Its tokenizer."""
         file = self.path / TOKENIZER
         return LibraryTokenizer(str(self.path), read_file(file), str(file))
@@ -74,8 +74,8 @@ class CausalLM:
 
         The one that the tokenizer puts before it; else bos, else eos of the configuration.
         """
-        plain = self.library.inner.encode("a", add_special_tokens=False).ids
-        whole = self.library.inner.encode("a", add_special_tokens=True).ids
+        plain = self.hf_tokenizer.inner.encode("a", add_special_tokens=False).ids
+        whole = self.hf_tokenizer.inner.encode("a", add_special_tokens=True).ids
         index = whole[0] if whole[:1] != plain[:1] else None
         if index is None:
             index = self.directory.token_id("bos_token_id", "eos_token_id")
@@ -156,7 +156,7 @@ class CausalLM:
         for start in range(0, len(documents), block := 64 * batch_size):
             part = documents[start : start + block]
             windows = []
-            for owner, ids in enumerate(self.library.encode_batch(part), start):
+            for owner, ids in enumerate(self.hf_tokenizer.encode_batch(part), start):
                 tokens[owner] = len(ids)
                 windows += [(owner, *window) for window in self._windows(ids.tolist())]
             windows.sort(key=lambda window: len(window[1]))

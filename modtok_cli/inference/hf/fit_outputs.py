@@ -120,7 +120,7 @@ def hidden_states(model: CausalLM, documents: Iterable[str]) -> torch.Tensor:
     hook = model.model.get_output_embeddings().register_forward_pre_hook(keep)
     try:
         for document in documents:
-            ids = [model.first, *model.library.encode(document).tolist()][:_WINDOW]
+            ids = [model.first, *model.hf_tokenizer.encode(document).tolist()][:_WINDOW]
             with torch.inference_mode():
                 model.model(torch.tensor([ids], device=model.device), use_cache=False)
             missing -= len(states[-1])
