@@ -22,8 +22,8 @@ _GROUPS = (
 )
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
-_OWN_PAGES = 1 << 20
-_KEPT = 1 << 21
+_OWN_PAGES = 1 << 22
+_KEPT = 1 << 22
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
@@ -99,7 +99,7 @@ def no_collection() -> Iterator[None]:
 
 
 def return_large_blocks() -> bool:
-    """Give blocks of 1 MiB and more pages of their own, for the whole process.
+    """Give blocks of 4 MiB and more pages of their own, for the whole process.
 
     glibc raises the size from which a block gets pages of its own to that of any such block
     that was freed (up to 32 MiB). Arrays of a build then come from the heaps of threads, which
