@@ -153,6 +153,20 @@ References = Annotated[
 Threads = Annotated[
     int | None, Option("Number of threads; all cores by default.", metavar="N", low=1)
 ]
+Memory = Annotated[
+    str | int | None,
+    Option(
+        "Memory limit of counting and learning, such as 8GB. Words are counted on disk; where not "
+        "all fit, a sample of the rarest is learned from.",
+        kind=str,
+        metavar="SIZE",
+        accepts=(lambda value: isinstance(value, str | int), "a size such as 8GB"),
+    ),
+]
+MinCount = Annotated[
+    int | None,
+    Option("Leave out words that occur less than N times in a language.", metavar="N", low=2),
+]
 Specials = Annotated[
     Sequence[str],
     Option(

@@ -20,13 +20,13 @@ from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.outputs import check_absent, check_files
 from modtok_cli.construct.pipeline import construct
-from modtok_cli.construct.references import reference_json
+from modtok_cli.construct.references import plain_json
 from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.work import Work
-from modtok_cli.learn.sequential import learn_bpe
+from modtok_cli.learn.sequential import learn_plain, of_all
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.counts import WordCounts, merge_counts
+from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import PretokenizerName
 from modtok_cli.text.reading import Reading
 
@@ -59,13 +59,12 @@ class Joint(Learner):
     def learn(self, work: Work) -> None:
         """Merge the word counts of all languages, and learn from them."""
         work.start_counting()
-        tables = results_of(work.all_counts())
-        languages = tuple(sorted(tables))
-        counts = merge_counts([tables[language] for language in languages])
-        self.learn_all(languages, counts, work.progress)
+        languages = tuple(sorted(work.languages))
+        with work.learning(*languages) as counts:
+            self.learn_all(languages, counts, work)
 
     @abstractmethod
-    def learn_all(self, languages: tuple[str, ...], counts: WordCounts, progress: Progress) -> None:
+    def learn_all(self, languages: tuple[str, ...], counts: WordCounts, work: Work) -> None:
         """Learn from the text of all languages."""
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
@@ -89,8 +88,12 @@ class SeparateBpe(Separate):
         self._made = results_of(learning)
 
     def _learn_language(self, language: str, work: Work) -> bytes:
-        counts = work.take_counts(language)
-        return reference_json(language, counts, self.k, self.specials, progress=work.progress)
+        with work.learning(language) as counts:
+            grown = learn_plain(
+                counts, self.k, self.specials, label=f"{language} alone", progress=work.progress
+            )
+            work.certify(language, grown.merges)
+            return plain_json(language, counts, self.k, grown)
 
     def result(self, work: Work) -> PlainFiles:
         """The files `<lang>.json`."""
@@ -108,11 +111,11 @@ class JointBpe(Joint):
 
     algorithm = "bpe"
 
-    def learn_all(self, languages: tuple[str, ...], counts: WordCounts, progress: Progress) -> None:
+    def learn_all(self, languages: tuple[str, ...], counts: WordCounts, work: Work) -> None:
         """Plain BPE."""
-        self._learned = learn_bpe(
-            counts, self.k, self.specials, languages=languages, progress=progress
-        )
+        grown = learn_plain(counts, self.k, self.specials, progress=work.progress)
+        self._learned = of_all(grown.merges, languages)
+        work.certify(",".join(languages), grown.merges)
 
     def result(self, work: Work) -> ModularTokenizer:
         """A tokenizer directory in which every token belongs to every language."""
@@ -132,6 +135,7 @@ def bpe(
     *,
     k: parameters.Budget = None,
     joint: parameters.Joint = False,
+    min_count: parameters.MinCount = None,
     pretokenizer: PretokenizerName = None,
     specials: parameters.Specials = (),
     default_specials: parameters.DefaultSpecials = True,
@@ -139,6 +143,7 @@ def bpe(
     output: parameters.Output = None,
     reading: Reading = Reading(),
     threads: parameters.Threads = None,
+    memory: parameters.Memory = None,
     force: parameters.Force = False,
     progress: Progress = SILENT,
 ) -> BuildReport:

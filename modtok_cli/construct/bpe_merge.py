@@ -132,16 +132,18 @@ class UnitedBpe(Learner):
 
     def learn_language(self, language: str, work: Work) -> LearnedLanguage:
         """Count a language, learn more tokens than k by BPE, keep the k best of them."""
-        counts = work.count(language)
-        phrases = None
-        if self.settings.superwords:
-            groups = work.sample(language, SAMPLE)
-            phrases = [count_documents([group], PHRASES) for group in groups]
-        began = time.perf_counter()
-        progress = HiddenProgress(work.progress)
-        tokens, wide = self._choose(language, counts, phrases, self.k, progress)
-        if work.request.references:
-            work.add_reference(language, reference_of(language, counts, self.k, wide))
+        with work.learning(language) as counts:
+            phrases = None
+            if self.settings.superwords:
+                groups = work.sample(language, SAMPLE)
+                phrases = [count_documents([group], PHRASES) for group in groups]
+            began = time.perf_counter()
+            progress = HiddenProgress(work.progress)
+            tokens, wide = self._choose(language, counts, phrases, self.k, progress)
+            if work.request.references:
+                reference = reference_of(language, counts, self.k, wide)
+                work.add_reference(language, reference)
+            work.certify(language, wide)
         return LearnedLanguage(tokens, round(time.perf_counter() - began, 3))
 
     def _choose(
@@ -273,6 +275,7 @@ def bpe_merge(
             low=0,
         ),
     ] = None,
+    min_count: parameters.MinCount = None,
     pretokenizer: PretokenizerName = None,
     append: Annotated[
         parameters.Languages | None,
@@ -299,6 +302,7 @@ def bpe_merge(
     output: parameters.ModularOutput = None,
     reading: Reading = Reading(),
     threads: parameters.Threads = None,
+    memory: parameters.Memory = None,
     force: parameters.Force = False,
     progress: Progress = SILENT,
     journal_seconds: parameters.JournalSeconds = None,

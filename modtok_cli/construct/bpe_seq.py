@@ -117,10 +117,11 @@ class SequentialBpe(Learner):
         by_size = self.settings.order == "size" and not self._is_extension
         work.start_counting(None if by_size else _AHEAD)
         if by_size:
-            languages.sort(key=lambda name: (-work.counts(name).size.bytes, name))
+            languages.sort(key=lambda name: (-work.text_bytes(name), name))
         with work.progress.task("languages", total=len(languages), unit="languages") as task:
             for language in languages:
-                self._add(language, work.take_counts(language), work)
+                with work.learning(language) as counts:
+                    self._add(language, counts, work)
                 task.advance(1)
                 if language != languages[-1]:
                     work.keep()
@@ -142,11 +143,11 @@ class SequentialBpe(Learner):
         if is_first:
             # The first language is learned without others: T is its own reference.
             work.reference(language, reference_of, language, counts, self.k, self._learner.merges)
+            work.certify(language, self._learner.merges)
         if self.segmentation == FEWEST_TOKENS:
             member = np.flatnonzero(self._learner.token_members[-1])
-            self._token_counts.append(
-                work.submit(_token_counts, counts, self._learner.merges, member)
-            )
+            row = work.submit(_token_counts, counts, self._learner.merges, member)
+            self._token_counts.append(row.result() if work.is_bounded else row)
         self._rows.append(
             {
                 "language": language,
@@ -218,6 +219,7 @@ def bpe_seq(
         Literal["merges", "fewest-tokens"] | None,
         Option("Segment words by merges, or into the fewest tokens.", default="merges"),
     ] = None,
+    min_count: parameters.MinCount = None,
     pretokenizer: PretokenizerName = None,
     append: Annotated[
         parameters.Languages | None,
@@ -236,6 +238,7 @@ def bpe_seq(
     output: parameters.ModularOutput = None,
     reading: Reading = Reading(),
     threads: parameters.Threads = None,
+    memory: parameters.Memory = None,
     force: parameters.Force = False,
     progress: Progress = SILENT,
     journal_seconds: parameters.JournalSeconds = None,

@@ -1,7 +1,6 @@
 """Word counts of the languages of a workspace."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,10 +45,7 @@ def without_long_words(counts: WordCounts) -> tuple[WordCounts, int]:
     dropped = len(short) - int(short.sum())
     if not dropped:
         return counts, 0
-    offsets = np.zeros(int(short.sum()) + 1, dtype=np.int64)
-    np.cumsum(lengths[short], out=offsets[1:])
-    data = counts.data[np.repeat(short, lengths)]
-    return replace(counts, data=data, offsets=offsets, counts=counts.counts[short]), dropped
+    return counts.where(short), dropped
 
 
 def count_language(
@@ -66,12 +62,17 @@ def count_language(
     """
     counts = count_corpus(paths, pretokenizer=pretokenizer, reading=reading, progress=progress)
     if not len(counts):
-        raise ModtokError(
-            f"the text of language '{language}' is empty",
-            where=", ".join(str(path) for path in paths),
-            remedy="add text, or omit the language from --langs",
-        )
+        raise no_text(language, paths)
     return to_learn_from(language, counts, progress)
+
+
+def no_text(language: str, paths: Sequence[Path]) -> ModtokError:
+    """The error for files without text."""
+    return ModtokError(
+        f"the text of language '{language}' is empty",
+        where=", ".join(map(str, paths)),
+        remedy="add text, or omit the language from --langs",
+    )
 
 
 def to_learn_from(language: str, counts: WordCounts, progress: Progress) -> WordCounts:

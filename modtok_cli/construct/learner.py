@@ -49,12 +49,14 @@ class Learner(ABC):
             if there is one.
         settings: values of the options of the construction that `Request` does not have.
         first_specials: special tokens that come before those of the user.
+        optional: settings that are recorded only where they were chosen.
         journal_seconds: least time between two writes of the journal.
     """
 
     algorithm: ClassVar[str]
     pretokenizer: PreTokenizer = BPE
     first_specials: ClassVar[tuple[str, ...]] = ()
+    optional: ClassVar = frozenset({"min_count"})
     journal_seconds: ClassVar[float] = INTERVAL_SECONDS
 
     def __init__(self, k: int, specials: Sequence[str], settings: Mapping[str, Any]) -> None:
@@ -76,7 +78,13 @@ class Learner(ABC):
     def recorded(self) -> dict[str, Any]:
         """Settings as the manifest records them."""
         settings = vars(self.settings)
-        return {name: settings[name] for name in settings if name not in _UNRECORDED}
+        absent = {name for name in self.optional if settings.get(name) is None}
+        return {name: settings[name] for name in settings if name not in _UNRECORDED | absent}
+
+    @property
+    def min_count(self) -> int:
+        """Occurrences that a word needs to be learned from."""
+        return getattr(self.settings, "min_count", None) or 1
 
     @property
     def segmentation(self) -> str:

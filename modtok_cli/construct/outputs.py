@@ -51,6 +51,7 @@ def check_modular(
         raise UsageError("exists but is not a tokenizer directory", where=output, remedy=_REPLACE)
     existing = ModularTokenizer.load(output)
     settings = learner.recorded()
+    names = settings.keys() | learner.optional
     same = (
         existing.algorithm == learner.algorithm
         and existing.segmentation == learner.segmentation
@@ -58,7 +59,7 @@ def check_modular(
         and sorted(existing.languages) == sorted(languages)
         and (not ordered or list(existing.languages) == list(languages))
         and existing.k == learner.k
-        and {name: existing.settings.get(name) for name in settings} == settings
+        and all(existing.settings.get(name) == settings.get(name) for name in names)
         and existing.vocabulary.specials == learner.specials
     )
     if not same:
@@ -124,7 +125,7 @@ def refuse_disagreement(directory: Path, options: Mapping[str, tuple[object, obj
     """
     for name, (wanted, existing) in options.items():
         if wanted is not None and wanted != existing:
-            if isinstance(existing, bool):
+            if existing is None or isinstance(existing, bool):
                 built = "with it" if existing else "without it"
             else:
                 built = f"with {_shown(existing)}, not with {_shown(wanted)}"

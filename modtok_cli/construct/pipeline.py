@@ -112,6 +112,7 @@ def _construct(
         "languages": languages,
         "append": base.signature if base else None,
         "references": request.references,
+        "memory": request.memory,
         "reading": request.reading.as_json(),
         "files": file_stamps(files),
     }
@@ -121,12 +122,14 @@ def _construct(
     journal = JournalDir(request.output, learner.journal_key(key), seconds, request.force)
     with Work(request, learner, files, languages, journal, base) as work:
         work.resume()
+        work.prepare()
         learner.learn(work)
         output = learner.result(work)
         # The files of T are written while the last references are still being learned.
         _save(output, request, base, work.references, existed=existed)
     journal.remove()
-    report = BuildReport(request.output, output.signature, learner.rows(output))
+    lines = [row | work.left_out(row["language"]) for row in learner.rows(output)]
+    report = BuildReport(request.output, output.signature, lines)
     warn_of_small(report.lines, learner.k, request.progress)
     return report
 

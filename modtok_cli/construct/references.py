@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.learn.merges import GlobalMerges
+from modtok_cli.learn.merges import GlobalMerges, Grown
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.vocabulary import Vocabulary
@@ -27,6 +27,11 @@ def reference_json(
     which `measure.references` identifies the language of a line.
     """
     grown = learn_plain(counts, k, specials, label=f"{language} alone", progress=progress)
+    return plain_json(language, counts, k, grown)
+
+
+def plain_json(language: str, counts: WordCounts, k: int, grown: Grown) -> bytes:
+    """The `tokenizer.json` of a plain BPE of the words, as it was learned."""
     return _reference(language, counts, k, grown.merges, np.asarray(grown.frequency))
 
 

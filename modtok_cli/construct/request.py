@@ -40,6 +40,7 @@ class Request:
     references: bool = False
     reading: Reading = Reading()
     threads: int | None = None
+    memory: str | int | None = None
     force: bool = False
     progress: Progress = SILENT
     journal_seconds: float | None = None

@@ -112,10 +112,10 @@ class JointUnigram(Joint, UnigramLearner):
 
     algorithm = "unigram"
 
-    def learn_all(self, languages: tuple[str, ...], counts: WordCounts, progress: Progress) -> None:
+    def learn_all(self, languages: tuple[str, ...], counts: WordCounts, work: Work) -> None:
         """One model."""
         name = ",".join(languages)
-        model = learn_unigram(name, counts, self.k, self.specials, progress=progress)
+        model = learn_unigram(name, counts, self.k, self.specials, progress=work.progress)
         every = np.ones((model.size, len(languages)), dtype=np.bool_)
         self._learned = replace(model, languages=languages, token_membership=every)
 

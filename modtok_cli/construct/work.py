@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -14,14 +15,20 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.construct.cancellable import CancellableProgress
-from modtok_cli.construct.corpora import corpus_of, count_language
+from modtok_cli.base.files import scratch_beside
+from modtok_cli.base.records import from_json
+from modtok_cli.construct.bounded import BoundedCounts
+from modtok_cli.construct.cancellable import CancellableProgress, results_of
+from modtok_cli.construct.corpora import corpus_of, count_language, to_learn_from
 from modtok_cli.construct.journal import JournalDir
 from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.request import Request
+from modtok_cli.learn.certain import certain_merges
+from modtok_cli.learn.merges import GlobalMerges
 from modtok_cli.modular.manifest import Corpus
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.counts import WordCounts, merge_counts
+from modtok_cli.text.frequent import Frequent, frequent_words
 from modtok_cli.text.sequences import sample_documents
 from modtok_cli.text.table_files import is_table
 
@@ -68,6 +75,10 @@ class Work:
         self._references: dict[str, bytes] = {}
         self._pending: dict[str, tuple[Future[bytes], Callable[[], bytes]]] = {}
         self._lock = threading.Lock()
+        self._bounded: BoundedCounts | None = None
+        self._partial: dict[str, Frequent] = {}
+        self._certain: dict[str, int] = {}
+        self._opened = ExitStack()
         self._threads = learner.workers(request.threads or os.cpu_count() or 1)
         self._pool = ThreadPoolExecutor(self._threads)
 
@@ -83,6 +94,23 @@ class Work:
         if error is not None:
             self.progress.stop()
         self._pool.shutdown(wait=True, cancel_futures=error is not None)
+        self._opened.close()
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there is a limit of memory: then nothing is done beside learning a language."""
+        return self._bounded is not None
+
+    def prepare(self) -> None:
+        """Count all languages to disk, if memory is bounded."""
+        if self.request.memory is not None:
+            self._bounded = BoundedCounts(
+                self.request,
+                {language: self._files[language] for language in self.languages},
+                self._learner.pretokenizer,
+                self._opened.enter_context(scratch_beside(self.request.output)),
+                self.progress,
+            )
 
     def submit(
         self, function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs
@@ -96,6 +124,8 @@ class Work:
         `ahead`: languages to count before one is taken; each `take_counts` then starts another.
         Word counts of all languages are most of the memory of a build. Default: all at once.
         """
+        if self._bounded:
+            return
         self._waiting = deque(self.languages)
         for _ in range(len(self._waiting) if ahead is None else ahead):
             self._count_next()
@@ -142,6 +172,84 @@ class Work:
         self._count_next()
         return _result(future, partial(self.count, language))
 
+    @contextmanager
+    def learning(self, *languages: str) -> Iterator[WordCounts]:
+        """The words to learn from, of a language or of several together, during the block.
+
+        Raises:
+            ModtokError: none is left.
+        """
+        name = ",".join(languages)
+        with self._frequent(languages) as found:
+            if not len(found.counts):
+                raise ModtokError(
+                    f"no word of {name} occurs {found.left_out.min_count} times",
+                    where="--min-count",
+                    remedy="choose a lower one",
+                )
+            if found.left_out.words:
+                for language in languages:
+                    corpus = self.corpora[language]
+                    self.corpora[language] = replace(corpus, left_out=found.left_out)
+                self._tell(name, found)
+                self._partial[name] = found
+            try:
+                yield found.counts
+            finally:
+                self._partial.pop(name, None)
+
+    @contextmanager
+    def _frequent(self, languages: Sequence[str]) -> Iterator[Frequent]:
+        least = self._learner.min_count
+        if self._bounded:
+            with self._bounded.words(languages, least) as found:
+                self.corpora |= {name: self._bounded.corpus(name) for name in languages}
+                kept = to_learn_from(",".join(languages), found.counts, self.progress)
+                yield replace(found, counts=kept)
+            return
+        if len(languages) > 1:
+            tables = results_of({name: self._counted.pop(name) for name in languages})
+            counts = merge_counts([tables.pop(name) for name in languages])
+        else:
+            (language,) = languages
+            is_counted = language in self._counted
+            counts = self.take_counts(language) if is_counted else self.count(language)
+        yield frequent_words(counts, least)
+
+    def _tell(self, name: str, found: Frequent) -> None:
+        left_out, share = found.left_out, found.left_out.bytes / found.counts.size.bytes
+        text = f"{name}: left out {left_out.words:,} words, {share:.1%} of the text"
+        if left_out.sample_weight > 1:
+            text += (
+                f"; of words that occur less than {left_out.sample_weight} times a sample "
+                "stands for all (more --memory, fewer left out)"
+            )
+            self.progress.warn(text)
+        else:
+            self.progress.note(text)
+
+    def certify(self, name: str, merges: GlobalMerges) -> None:
+        """Note how many merges of plain BPE of `learning` are certain, if words were left out."""
+        if name in self._partial:
+            self._certain[name] = certain_merges(self._partial[name], merges)
+
+    def left_out(self, name: str) -> dict[str, int]:
+        """What a report says of words that were left out; `name`: languages with commas."""
+        corpus = self.corpora.get(name.partition(",")[0])
+        if corpus is None or corpus.left_out is None:
+            return {}
+        row = {
+            key if key in ("min_count", "sample_weight") else f"left_out_{key}": value
+            for key, value in asdict(corpus.left_out).items()
+        }
+        return row | ({"certain_merges": self._certain[name]} if name in self._certain else {})
+
+    def text_bytes(self, language: str) -> int:
+        """Bytes of the text of a language, once `start_counting` or `prepare` has counted it."""
+        if self._bounded:
+            return self._bounded.corpus(language).bytes
+        return self.counts(language).size.bytes
+
     def all_counts(self) -> dict[str, Future[WordCounts]]:
         """Word counts of all languages, in progress."""
         return dict(self._counted)
@@ -159,7 +267,7 @@ class Work:
         call = partial(make, *args, **kwargs)
         for finished in [name for name, (future, _) in self._pending.items() if future.done()]:
             self._references[finished] = self._pending.pop(finished)[0].result()
-        if len(self._pending) > self._threads:
+        if self._bounded or len(self._pending) > self._threads:
             self._references[language] = call()
         else:
             self._pending[language] = self._pool.submit(call), call
@@ -199,7 +307,10 @@ class Work:
         if saved is None:
             return
         try:
-            corpora = {name: Corpus(**corpus) for name, corpus in saved.notes["corpora"].items()}
+            corpora = {
+                name: from_json(Corpus, corpus, "journal")
+                for name, corpus in saved.notes["corpora"].items()
+            }
             done = self._learner.restore(replace(saved, notes=saved.notes["learner"]))
             self.corpora |= {name: corpora[name] for name in done}
         except (ModtokError, ValueError, LookupError, TypeError, AttributeError):

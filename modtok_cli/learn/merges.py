@@ -67,9 +67,10 @@ class LearnedMerges:
         return self.token_data[start:stop].tobytes()
 
 
-# Per byte of the unique words: 9 for its cell, 4 for the symbol, 4 for the number of its pair at
-# the start, 5 to 12 for positions.
-_BYTES_PER_BYTE = 28
+_PER_BYTE, _PER_WORD = 28, 48
+"""Bytes of memory for each byte of the unique words: 1 for itself, 8 for its cell, 4 for the
+symbol, 4 for the number of its pair at the start, 5 to 12 for positions. For each word: offsets and
+count, a cell at its end, and rows of pairs."""
 
 LARGEST_BUDGET = 1 << 26
 """Tokens per language: ids have 32 bits, tries 27, and a union of languages must fit too."""
@@ -197,6 +198,16 @@ def least_count(counts: Int64Array, k: int) -> int:
     return int(np.partition(counts, place)[place])
 
 
+def learning_memory(words: int, size: int) -> int:
+    """Bytes of memory that learning from so many unique words, of `size` bytes, takes at most."""
+    return _PER_BYTE * size + _PER_WORD * words
+
+
+def can_learn(words: int, size: int, memory: int) -> bool:
+    """Whether the core can learn from so many unique words, of `size` bytes, in `memory` bytes."""
+    return words + size <= _MOST_POSITIONS and learning_memory(words, size) <= memory
+
+
 def grow(
     merges: GlobalMerges,
     symbols: Int32Array,
@@ -222,12 +233,12 @@ def grow(
     if positions > _MOST_POSITIONS:
         raise UsageError(
             f"{positions:,} bytes of unique words; at most {_MOST_POSITIONS:,} are possible",
-            remedy="use less text of this language",
+            remedy="leave out rare words with --min-count or --memory",
         )
     check_memory(
-        _BYTES_PER_BYTE * len(counts.data),
+        learning_memory(len(counts), len(counts.data)),
         f"learning {label}",
-        "use less text or fewer --threads, or a larger machine",
+        "bound it with --memory, leave out rare words with --min-count, or use fewer --threads",
     )
     if member is None:
         member = np.zeros(merges.tokens, dtype=np.bool_)

@@ -214,10 +214,14 @@ def learn_bpe(
     >>> [learn_bpe(table, 258).token(i) for i in (256, 257)]
     [b'ab', b'aab']
     """
-    grown = learn_plain(counts, k, specials, progress=progress)
+    return of_all(learn_plain(counts, k, specials, progress=progress).merges, languages)
+
+
+def of_all(merges: GlobalMerges, languages: Sequence[str]) -> LearnedMerges:
+    """A vocabulary of which all belongs to all of `languages`."""
     columns = len(languages)
-    return grown.merges.with_members(
+    return merges.with_members(
         languages,
-        np.ones((grown.merges.tokens, columns), dtype=np.bool_),
-        np.ones((len(grown.merges.merges), columns), dtype=np.bool_),
+        np.ones((merges.tokens, columns), dtype=np.bool_),
+        np.ones((len(merges.merges), columns), dtype=np.bool_),
     )

@@ -21,6 +21,7 @@ from modtok_cli.base.records import from_json
 from modtok_cli.base.signature import digest
 from modtok_cli.modular.segmenters import SEGMENTATIONS
 from modtok_cli.modular.segmenters.json_frame import REBUILD
+from modtok_cli.text.frequent import LeftOut
 from modtok_cli.text.pretokenizer import pretokenizers, restore_pretokenizer
 
 if TYPE_CHECKING:
@@ -41,12 +42,13 @@ MISSING = "no tokenizer in {}/: learn one with modtok bpe-seq, or pass -t"
 
 @dataclass(frozen=True)
 class Corpus:
-    """Text of a language: hash of its word counts, and its size."""
+    """Text of a language: hash of the words learned from, its size, and what was left out."""
 
     fingerprint: str
     documents: int
     characters: int
     bytes: int
+    left_out: LeftOut | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,9 @@ def write_manifest(tokenizer: ModularTokenizer, files: Mapping[str, bytes]) -> b
         checksum="",
     )
     content = asdict(manifest)
+    for row in content["languages"]:
+        if row["corpus"] and row["corpus"]["left_out"] is None:
+            del row["corpus"]["left_out"]  # as before there was such a field
     content["checksum"] = _checksum(content)
     return orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n"
 

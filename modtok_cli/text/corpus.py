@@ -250,16 +250,16 @@ _COPIES = 4
 """Times its own size that a table takes at most while it is sorted and written."""
 
 
-def checked_memory(value: str | int | None) -> int | None:
-    """Bytes of a bound such as "4GB"; None if there is none."""
+def checked_memory(value: str | int | None, least: int = LEAST_MEMORY) -> int | None:
+    """Bytes of a bound such as "4GB", which is at least `least`; None if there is none."""
     if value is None:
         return None
     try:
         memory = parse_bytes(value)
     except ValueError as error:
         raise UsageError(str(error), where="--memory") from error
-    if memory < LEAST_MEMORY:
-        raise UsageError(f"expected 100MB or more, got {value}", where="--memory")
+    if memory < least:
+        raise UsageError(f"expected {least // 10**6}MB or more, got {value}", where="--memory")
     return memory
 
 
@@ -275,6 +275,7 @@ def count_into(
     memory: int | None = None,
     recorded: Reading | None = None,
     may_be_empty: bool | None = None,
+    pretokenizer: PreTokenizer = BPE,
 ) -> Header | None:
     """Write the table of texts and tables at `output`; None, and no file, if they have no words.
 
@@ -289,7 +290,7 @@ def count_into(
         parts = [] if memory is None else [file for file in files if file.suffix == SUFFIX]
         texts = [file for file in files if file not in parts]
         for path in parts:
-            check_pattern(path, read_header(path).pretokenizer, BPE)
+            check_pattern(path, read_header(path).pretokenizer, pretokenizer)
             if advance:
                 advance(path.stat().st_size)
 
@@ -301,7 +302,7 @@ def count_into(
         if texts:
             table = count_files(
                 texts,
-                BPE,
+                pretokenizer,
                 reading,
                 progress,
                 advance,

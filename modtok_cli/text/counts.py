@@ -7,13 +7,13 @@ kept as flat arrays, words in ascending byte order, so that equal corpora give e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int64Array, UInt8Array, flatten, unflatten
+from modtok_cli.base.arrays import BoolArray, Int64Array, UInt8Array, flatten, unflatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.core.binding import PADDING, Splitter
@@ -97,6 +97,24 @@ class WordCounts:
         """(word, count), words ascending."""
         return zip(self.words(), self.counts.tolist(), strict=True)
 
+    def where(self, mask: BoolArray) -> WordCounts:
+        """The words of `mask` (W,) bool; the size remains that of the whole text."""
+        lengths = np.diff(self.offsets)
+        offsets = np.zeros(int(mask.sum()) + 1, dtype=np.int64)
+        np.cumsum(lengths[mask], out=offsets[1:])
+        data = self.data[np.repeat(mask, lengths)]
+        return replace(self, data=data, offsets=offsets, counts=self.counts[mask])
+
+    def part(self, start: int, stop: int) -> WordCounts:
+        """A copy of words start … stop - 1, without a size."""
+        first, end = int(self.offsets[start]), int(self.offsets[stop])
+        return WordCounts(
+            self.data[first:end].copy(),
+            self.offsets[start : stop + 1] - first,
+            self.counts[start:stop].copy(),
+            self.pretokenizer,
+        )
+
     @property
     def occurrences(self) -> int:
         """Number of words of the text, repeated ones included."""
@@ -135,6 +153,19 @@ def size_of(
     return CorpusSize(documents, int(characters @ counts), int(lengths @ counts))
 
 
+def concatenate(parts: Sequence[WordCounts], size: CorpusSize) -> WordCounts:
+    """One table of at least one part whose words ascend from each to the next."""
+    ends = np.cumsum([0, *(len(part.data) for part in parts)])
+    starts = [part.offsets[:-1] + end for part, end in zip(parts, ends, strict=False)]
+    return WordCounts(
+        np.concatenate([part.data for part in parts]),
+        np.concatenate([*starts, ends[-1:]]),
+        np.concatenate([part.counts for part in parts]),
+        parts[0].pretokenizer,
+        size,
+    )
+
+
 def merge_counts(tables: Sequence[WordCounts]) -> WordCounts:
     """The table of all the texts together: count(a + b) = count(a) + count(b), exactly.
 
@@ -165,8 +196,8 @@ class WordCounter:
     One per thread: adding releases the interpreter lock while it counts.
 
     With `spill`, a table that would grow beyond `most` bytes is given to it, sorted, and counting
-    goes on with an empty one: the tables add up. Documents are in the last one, `result()`. Not for
-    pre-tokenizers that change the text, whose sizes are not those of the words.
+    goes on with an empty one: the tables add up. Documents are in the last one, `result()`, as is
+    what a pre-tokenizer that changes the text adds to its size.
 
     >>> counter = WordCounter()
     >>> counter.add_documents([b"a b", b"a"])
@@ -182,7 +213,7 @@ class WordCounter:
     ) -> None:
         self.pretokenizer = pretokenizer
         self._most = most
-        self._spill = None if pretokenizer.rewrite else spill
+        self._spill = spill
         self.documents = 0
         self._grown = CorpusSize()
         self._counter = Counter()
@@ -234,7 +265,7 @@ class WordCounter:
         most = self._most if self._spill else 0
         while not self._counter.add(splitter, data, starts, stops, weights, most):
             assert self._spill is not None
-            self._spill(self._listed(0))
+            self._spill(self._listed(0, CorpusSize()))
             self._counter.clear()
 
     def _rewritten(
@@ -262,16 +293,16 @@ class WordCounter:
 
     def result(self) -> WordCounts:
         """The counts so far, words in ascending byte order; without what was spilled."""
-        return self._listed(self.documents)
+        return self._listed(self.documents, self._grown)
 
-    def _listed(self, documents: int) -> WordCounts:
+    def _listed(self, documents: int, grown: CorpusSize) -> WordCounts:
         data, offsets, counts = self._counter.table()
         changed = size_of(data, offsets, counts, documents)
         # The size is that of the text, the words are those of the changed one.
         size = CorpusSize(
             changed.documents,
-            changed.characters - self._grown.characters,
-            changed.bytes - self._grown.bytes,
+            changed.characters - grown.characters,
+            changed.bytes - grown.bytes,
         )
         return WordCounts(data, offsets, counts, self.pretokenizer, size)
 

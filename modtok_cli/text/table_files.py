@@ -299,8 +299,8 @@ class TableReader:
         while last is not None and start < stop:
             middle = (start + stop) // 2
             start, stop = (middle + 1, stop) if _word(window, middle) <= last else (start, middle)
-        self.window = _part(window, stop, len(window))
-        return _part(window, 0, stop)
+        self.window = window.part(stop, len(window))
+        return window.part(0, stop)
 
     def _read(self, start: int, stop: int) -> WordCounts:
         offsets = read_array(self._path, self._places["offsets"], start, stop + 1)
@@ -316,17 +316,6 @@ class TableReader:
 
 def _word(table: WordCounts, number: int) -> bytes:
     return table.data[table.offsets[number] : table.offsets[number + 1]].tobytes()
-
-
-def _part(table: WordCounts, start: int, stop: int) -> WordCounts:
-    first, end = int(table.offsets[start]), int(table.offsets[stop])
-    return WordCounts(
-        table.data[first:end].copy(),
-        table.offsets[start : stop + 1] - first,
-        table.counts[start:stop].copy(),
-        table.pretokenizer,
-        CorpusSize(),
-    )
 
 
 def open_table(path: Path) -> TableReader:

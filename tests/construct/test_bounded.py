@@ -1,0 +1,161 @@
+"""Learning in bounded memory: what is left out, recorded, reported, and the same everywhere."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from helpers.sample import SAMPLE
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.construct import bounded
+from modtok_cli.construct.bounded import Room
+from modtok_cli.construct.bpe import bpe
+from modtok_cli.construct.bpe_merge import bpe_merge
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.corpus import count_corpus, write_counts
+from modtok_cli.text.frequent import frequent_words
+
+K = 400
+LEARNERS = [bpe_seq, bpe_merge]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    place = tmp_path / "data"
+    place.mkdir()
+    for language in ("en", "fi"):
+        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", place)
+    return place
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if there were memory for 500 words."""
+    monkeypatch.setattr(bounded, "can_learn", lambda words, size, memory: words <= 500)
+
+
+def tokens(place: Path) -> list[str]:
+    return [(place / name).read_text() for name in ("tokenizer.json", "references/fi.json")]
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_all_that_fits_is_learned_from(learner: Any, data: Path, tmp_path: Path) -> None:
+    plain = learner(data=data, output=tmp_path / "plain", k=K)
+    report = learner(data=data, output=tmp_path / "limited", k=K, memory="1GB")
+    assert report.signature == plain.signature
+    assert [set(row) for row in report.lines] == [set(row) for row in plain.lines]
+    for path in (tmp_path / "plain").rglob("*"):
+        if path.is_file():
+            copy = tmp_path / "limited" / path.relative_to(tmp_path / "plain")
+            assert copy.read_bytes() == path.read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"data", "plain", "limited"}
+
+
+@pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_the_rarest_words_are_left_out(
+    learner: Any, data: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    report = learner(data=data, output=tmp_path / "a", k=K, memory="1GB", threads=1)
+    assert sum("left out" in str(each.message) for each in recwarn) == 2
+    manifest = orjson.loads((tmp_path / "a" / "manifest.json").read_bytes())
+    for row, entry in zip(report.lines, manifest["languages"], strict=True):
+        left_out = entry["corpus"]["left_out"]
+        counts = count_corpus([data / f"{row['language']}.jsonl"])
+        expected = frequent_words(counts, left_out["min_count"], left_out["sample_weight"])
+        assert left_out == vars(expected.left_out)
+        assert left_out["words"] > 300
+        assert 350 < len(expected.counts) < 550
+        assert entry["corpus"]["bytes"] == counts.size.bytes
+        for name, value in left_out.items():
+            assert (
+                row[name if name in ("min_count", "sample_weight") else f"left_out_{name}"] == value
+            )
+    has_certain = ["certain_merges" in row for row in report.lines]
+    assert has_certain == [True, learner is bpe_merge]
+    assert ModularTokenizer.load(tmp_path / "a").corpora["fi"].left_out is not None
+    # Not of the number of threads, nor of what was counted before.
+    write_counts(data=data, output=tmp_path / "counts")
+    again = learner(data=tmp_path / "counts", output=tmp_path / "b", k=K, memory="1GB", threads=4)
+    assert again.signature == report.signature
+    assert tokens(tmp_path / "a") == tokens(tmp_path / "b")
+
+
+@pytest.mark.usefixtures("narrow")
+def test_joint_and_plain(data: Path, tmp_path: Path) -> None:
+    joint = bpe(data=data, output=tmp_path / "joint", joint=True, k=K, memory="1GB")
+    both = count_corpus([data / "en.jsonl", data / "fi.jsonl"])
+    row = joint.lines[0]
+    expected = frequent_words(both, row["min_count"], row["sample_weight"]).left_out
+    assert row["left_out_words"] == expected.words
+    assert "certain_merges" in row
+    lines = bpe(data=data, output=tmp_path / "plain", k=K, memory="1GB").lines
+    assert [row["left_out_words"] > 0 for row in lines] == [True, True]
+    with_references = bpe_merge(data=data, output=tmp_path / "merge", k=K, memory="1GB")
+    assert with_references.lines[1]["left_out_words"] == lines[1]["left_out_words"]
+    merged = orjson.loads((tmp_path / "merge" / "references" / "fi.json").read_bytes())
+    alone = orjson.loads((tmp_path / "plain" / "fi.json").read_bytes())
+    assert merged["model"]["merges"] == alone["model"]["merges"]
+
+
+def test_min_count(data: Path, tmp_path: Path) -> None:
+    report = bpe_seq(data=data, output=tmp_path / "tok", k=K, min_count=3)
+    counts = count_corpus([data / "fi.jsonl"])
+    assert report.lines[1]["left_out_words"] == int((counts.counts < 3).sum())
+    assert ModularTokenizer.load(tmp_path / "tok").settings["min_count"] == 3
+    by_memory = bpe_seq(data=data, output=tmp_path / "both", k=K, min_count=3, memory="1GB")
+    assert by_memory.signature == report.signature
+    assert bpe_seq(data=data, output=tmp_path / "tok", k=K, min_count=3).lines[0]["tokens"] == K
+    for other in (None, 2):
+        with pytest.raises(UsageError, match="other settings"):
+            bpe_seq(data=data, output=tmp_path / "tok", k=K, min_count=other)
+    bpe_seq(data=data, output=tmp_path / "every", languages="en", k=K)
+    with pytest.raises(UsageError, match="without it"):
+        bpe_seq(data=data, output=tmp_path / "every", append="fi", k=K, min_count=3)
+    with pytest.raises(ModtokError, match="no word of en occurs 100000000 times"):
+        bpe_seq(data=data, output=tmp_path / "none", k=K, min_count=10**8)
+
+
+@pytest.mark.usefixtures("narrow")
+def test_an_appended_language_keeps_what_is_said_of_the_others(data: Path, tmp_path: Path) -> None:
+    bpe_seq(data=data, output=tmp_path / "tok", languages="en", k=K, memory="1GB")
+    before = ModularTokenizer.load(tmp_path / "tok").corpora["en"]
+    bpe_seq(data=data, output=tmp_path / "tok", append="fi", k=K)
+    after = ModularTokenizer.load(tmp_path / "tok").corpora
+    assert after["en"] == before
+    assert after["en"].left_out is not None
+    assert after["fi"].left_out is None
+
+
+def test_wrong_sizes(data: Path, tmp_path: Path) -> None:
+    for value, what in (("100MB", "expected 500MB or more"), ("much", "expected a size")):
+        with pytest.raises(UsageError, match=what):
+            bpe_seq(data=data, output=tmp_path / "tok", memory=value)
+    assert not (tmp_path / "tok").exists()
+
+
+def test_threads_wait_for_room() -> None:
+    import threading
+
+    room, inside, most = Room(10), [0], [0]
+
+    def work(size: int) -> None:
+        for _ in range(20):
+            with room.take(size):
+                inside[0] += min(size, 10)
+                most[0] = max(most[0], inside[0])
+                inside[0] -= min(size, 10)
+
+    threads = [threading.Thread(target=work, args=(size,)) for size in (3, 4, 6, 99)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert most[0] <= 10
+    with room.take(10):
+        assert not any(thread.is_alive() for thread in threads)
