@@ -2,7 +2,7 @@
 
     python -m benchmarks left_out languages CORPUS HELD_OUT [-k 24000] [--langs fi,en]
     python -m benchmarks left_out invented CORPUS/fi.jsonl.zst WORK --words 150e6
-    python -m benchmarks left_out bounded WORK HELD_OUT/fi.txt [--memory 4GB] [--megabytes 300]
+    python -m benchmarks left_out bounded WORK HELD_OUT/fi.txt... [--memory 4GB] [--megabytes 300]
 
 `languages`: BPE of each language (CORPUS/<lang>.jsonl.zst) without words that occur less than
 `min_count` times, or with a sample of those that occur less than `sample_weight` times
@@ -14,8 +14,8 @@ relative to BPE of all words (`nsl`).
 `invented` writes WORK/data/fi/invented.txt: words of the beginning of one word and the end of
 another, drawn by the square roots of their frequencies, so that most occur once; the text itself
 beside it. `bounded` learns from both with each limit, without one ("none"), or without rare words
-("min2": --min-count 2): processor time, peak memory, what was left out, and tokens of the held-out
-text. --megabytes: of the invented text only so much.
+("min2": --min-count 2): processor time, peak memory, what was left out, and tokens of the
+held-out texts. --megabytes: of the invented text only so much.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def invented(args: argparse.Namespace) -> None:
             roots.append(count**0.5)
     shares = np.array(roots) / sum(roots)
     first, last = np.array(heads, dtype=object), np.array(tails, dtype=object)
-    random = np.random.default_rng(2)
+    random = np.random.default_rng(args.seed)
     place = args.work / "data" / "fi"
     place.mkdir(parents=True, exist_ok=True)
     shutil.copy(args.text, place)
@@ -112,7 +112,7 @@ def invented(args: argparse.Namespace) -> None:
 
 
 def bounded(args: argparse.Namespace) -> None:
-    held = count_corpus([args.held_out])
+    held = {path.stem: count_corpus([path]) for path in args.held_out}
     with tempfile.TemporaryDirectory(dir=args.work) as scratch:
         data = args.work / "data"
         if args.megabytes:
@@ -144,7 +144,10 @@ def bounded(args: argparse.Namespace) -> None:
                         "cpu_seconds": round(run.cpu, 1),
                         "peak_mb": round(run.peak * 2**20 / 1e6),
                         **corpus.get("left_out", {}),
-                        "tokens": int(tokenizer.token_lengths(held) @ held.counts),
+                        "tokens": {
+                            name: int(tokenizer.token_lengths(text) @ text.counts)
+                            for name, text in held.items()
+                        },
                     }
                 )
 
@@ -160,9 +163,10 @@ def main() -> None:
     two.add_argument("text", type=Path)
     two.add_argument("work", type=Path)
     two.add_argument("--words", type=float, default=150e6)
+    two.add_argument("--seed", type=int, default=2)
     three = parts.add_parser("bounded")
     three.add_argument("work", type=Path)
-    three.add_argument("held_out", type=Path)
+    three.add_argument("held_out", type=Path, nargs="+")
     three.add_argument("--memory", default="4GB")
     three.add_argument("--megabytes", type=float)
     three.add_argument("--commands", default="bpe-seq,bpe-merge")

@@ -19,6 +19,8 @@ _HIGHEST = 1 << 16
 """The highest weight that is tried: in no text do more words than fit occur so often."""
 _WINDOW = 4 << 20
 """Bytes of a table that are read at a time."""
+_PART = 1 << 16
+"""Words whose bytes are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -94,13 +96,17 @@ def frequent_words(counts: WordCounts, min_count: int, sample_weight: int = 1) -
 
 
 def _byte_pairs(counts: WordCounts) -> Int64Array:
-    followed = np.ones(len(counts.data), dtype=np.bool_)
-    followed[counts.offsets[1:] - 1] = False
-    first = np.flatnonzero(followed)
-    keys = counts.data[first].astype(np.int64) << 8 | counts.data[first + 1]
-    weights = np.repeat(counts.counts, np.diff(counts.offsets))[first]
-    # Sums in float64 are exact below 2^53; no text has as many bytes.
-    return np.bincount(keys, weights, 1 << 16).astype(np.int64)
+    pairs = np.zeros(1 << 16, dtype=np.int64)
+    for start in range(0, len(counts), _PART):
+        part = counts.part(start, min(start + _PART, len(counts)))
+        followed = np.ones(len(part.data), dtype=np.bool_)
+        followed[part.offsets[1:] - 1] = False
+        first = np.flatnonzero(followed)
+        keys = part.data[first].astype(np.int64) << 8 | part.data[first + 1]
+        weights = np.repeat(part.counts, np.diff(part.offsets))[first]
+        # Sums in float64 are exact below 2^53; no text has as many bytes.
+        pairs += np.bincount(keys, weights, 1 << 16).astype(np.int64)
+    return pairs
 
 
 class StoredCounts:

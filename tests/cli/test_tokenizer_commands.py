@@ -403,6 +403,18 @@ def test_corpus_count_and_learning_from_counts(at, learned: Path) -> None:
     assert rows(at("inspect", "by-counts", "by-text")[1])[0]["relation"] == "equal"
 
 
+def test_learning_with_limits(at, learned: Path) -> None:
+    learn = ["bpe-seq", "--langs", "fr", "-k", "400"]
+    plain = rows(at(*learn, "-o", "plain")[1])[0]
+    within = rows(at(*learn, "-o", "within", "--memory", "1GB")[1])[0]
+    assert within["signature"] == plain["signature"]
+    status, out, err = at(*learn, "-o", "frequent", "--min-count", "2")
+    assert status == 0
+    assert rows(out)[0]["min_count"] == 2
+    assert "fr: left out" in err
+    assert at(*learn, "-o", "little", "--memory", "1MB")[0] == 2
+
+
 def test_bpe_alone_and_joint(at, learned: Path) -> None:
     status, out, _ = at("bpe", "--langs", "en,fr", "-k", "400")
     assert status == 0
