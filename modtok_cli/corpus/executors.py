@@ -127,9 +127,15 @@ def run_stages(
 @contextmanager
 def one_caller(output: Path, kind: str) -> Iterator[None]:
     """Create and lock the output; callers of Slurm do so for a moment and wait for each other."""
+    is_new = not output.exists()
     output.mkdir(parents=True, exist_ok=True)
     with locked(output, seconds=_LOCK_SECONDS if kind == "slurm" else 0):
-        yield
+        try:
+            yield
+        finally:
+            if is_new:  # nothing is left of a call that was refused
+                with suppress(OSError):
+                    output.rmdir()
 
 
 def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:

@@ -146,8 +146,9 @@ class Jobs:
         self._settle()
         living, ranks = self._look()
         left = sum(map(len, ranks.values()))
-        self._cancel([each for each in living.values() if each.dead])
-        living = {name: each for name, each in living.items() if not each.dead}
+        dead = {name: each for name, each in living.items() if each.dead}
+        self._cancel(list(dead.values()))
+        living = {name: each for name, each in living.items() if name not in dead}
         if not left and not living:
             return
         state = self._state(living, ranks)
@@ -161,6 +162,8 @@ class Jobs:
         sound, new = True, 0
         for stage in self._stages:
             here = living.get(stage.name)
+            if stage.name in dead and after and not new:  # a task of the array before has failed
+                sound = False
             if here and new:  # it waits for a failed array that was just replaced
                 self._cancel([here])
                 here = None

@@ -43,7 +43,7 @@ DROPPED = (
     # on a cluster
     modtok corpus build crawl/ --executor slurm --executor-option partition=cpu \\
         --executor-option time=10:00:00
-    # how it is; waits for it
+    # wait for it
     modtok corpus build crawl/ --executor slurm --executor-option partition=cpu \\
         --executor-option time=10:00:00 --wait
     """,
