@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.core.text import PADDING, split
+from modtok_cli.core.binding import PADDING
+from modtok_cli.core.text import split
 from modtok_cli.modular.comparison import text_of
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
