@@ -136,8 +136,7 @@ class Jobs:
     def advance(self, before: int | None) -> None:
         """Submit tasks that are neither done nor alive; return if all are done.
 
-        A stage follows only stages of which nothing has failed. Later stages that wait for a
-        failed array are cancelled and submitted anew.
+        Later stages that wait for a failed array are cancelled, and submitted anew with it.
 
         Raises:
             Unfinished: jobs live.
@@ -146,9 +145,8 @@ class Jobs:
         self._settle()
         living, ranks = self._look()
         left = sum(map(len, ranks.values()))
-        dead = {name: each for name, each in living.items() if each.dead}
-        self._cancel(list(dead.values()))
-        living = {name: each for name, each in living.items() if name not in dead}
+        self._cancel([each for each in living.values() if each.dead])
+        living = {name: each for name, each in living.items() if not each.dead}
         if not left and not living:
             return
         state = self._state(living, ranks)
@@ -159,20 +157,19 @@ class Jobs:
                 remedy="repeat the call to run them again",
             )
         after: list[str] = []
-        sound, new = True, 0
+        new = 0
         for stage in self._stages:
             here = living.get(stage.name)
-            if stage.name in dead and after and not new:  # a task of the array before has failed
-                sound = False
             if here and new:  # it waits for a failed array that was just replaced
                 self._cancel([here])
                 here = None
             if here:
                 after = here.ids
-                sound = sound and len(ranks[stage.name]) <= self._tasks(here)
             elif not ranks[stage.name]:
                 after = []
-            elif sound:
+            elif after and not new and stage.name in self._record["ids"]:
+                break  # it was cancelled: a task of the array before has failed
+            else:
                 after = self._submit(stage, after)
                 new += len(ranks[stage.name])
         raise Submitted(state + (f", {new} submitted" if new else ""), self, left)
@@ -233,7 +230,12 @@ class Jobs:
                 where=self._logs / stage.name,
                 remedy="check --executor-option, then repeat the call",
             ) from error
-        self._save(submitting=None, ids=self._record["ids"] | {stage.name: ids.found})
+        # Later stages have no array yet that waits for this one.
+        known = {each.name: self._record["ids"].get(each.name, []) for each in self._stages}
+        earlier = list(known)[: list(known).index(stage.name)]
+        self._save(
+            submitting=None, ids={name: known[name] for name in earlier} | {stage.name: ids.found}
+        )
         return ids.found
 
     def _cancel(self, living: Sequence[Living]) -> None:

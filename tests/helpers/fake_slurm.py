@@ -131,7 +131,8 @@ def run(place: Path, words: list[str]) -> None:
                     command, env=env, start_new_session=True, stdout=log, stderr=log
                 )
                 (job / f"pid-{number}").write_text(str(running[number].pid))
-                _set(job, number, "R")
+                if states(job)[number] == "PD":
+                    _set(job, number, "R")
             number += 1
             continue
         for each, process in list(running.items()):
