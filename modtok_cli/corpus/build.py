@@ -16,6 +16,7 @@ from modtok_cli.base.public import public
 from modtok_cli.corpus.executors import (
     Executor,
     ExecutorOptions,
+    RayAddress,
     Stage,
     Wait,
     Workers,
@@ -133,6 +134,7 @@ def corpus_build(
     ] = "languages",
     executor: Annotated[Executor, Option("Run tasks locally, on Slurm or on Ray.")] = "local",
     executor_options: ExecutorOptions = None,
+    ray_address: RayAddress = None,
     workers: Workers = None,
     wait: Wait = False,
     force: Force = False,
@@ -166,7 +168,7 @@ def corpus_build(
         Unfinished: jobs on Slurm are unfinished; says how they are. The same call continues.
     """
     inputs, output = text_paths(inputs), Path(output)
-    options = check_executor(executor, executor_options or {})
+    options = check_executor(executor, executor_options or {}, ray_address)
     needs = ("pyarrow",) if layout == FINEWEB else ()
     require("modtok corpus build", corpus=PACKAGES, data=needs)
     _check_quality(quality_model, quality_threshold, quality_top)
@@ -187,6 +189,8 @@ def corpus_build(
         raise UsageError("not a directory", where=output, remedy="choose another -o")
     plan = make_plan(find_files(inputs, output), settings, output, force, shard_bytes)
 
+    how = (executor, workers, options, ray_address)
+
     def advance(before: int | None) -> CorpusReport:
         with one_caller(output, executor):
             # What this call has built before is not built again.
@@ -195,7 +199,7 @@ def corpus_build(
             if finished is None:
                 logs, bar = plan.work / "logs", _progress(current, progress)
                 with bar if executor != "slurm" else nullcontext():
-                    run_stages(stages_of(current), logs, executor, workers, options, before)
+                    run_stages(stages_of(current), logs, *how, before)
                 finished = load_report(output)
         return finished
 

@@ -26,6 +26,7 @@ from modtok_cli.base.public import public
 from modtok_cli.corpus.executors import (
     Executor,
     ExecutorOptions,
+    RayAddress,
     Stage,
     Wait,
     Workers,
@@ -60,6 +61,7 @@ def corpus_count(
         Option("Count in tasks that share the files: locally, on Slurm or on Ray."),
     ] = None,
     executor_options: ExecutorOptions = None,
+    ray_address: RayAddress = None,
     tasks: Annotated[
         int | None,
         Option(
@@ -117,14 +119,16 @@ def corpus_count(
         "progress": progress,
     }
     if executor is None:
-        if executor_options or tasks or workers:
-            raise UsageError("--count-tasks, --workers and --executor-option require --executor")
+        if executor_options or tasks or workers or ray_address or wait:
+            flags = "--count-tasks, --workers, --wait, --ray-address and --executor-option"
+            raise UsageError(f"{flags} require --executor")
         return write_counts(**shared, threads=threads)
     require("modtok corpus count --executor", corpus=("datatrove",))
     return count_shards(
         **shared,
         executor=executor,
         executor_options=executor_options,
+        ray_address=ray_address,
         tasks=tasks,
         workers=workers,
         wait=wait,
@@ -202,6 +206,7 @@ def count_shards(
     reading: Reading = Reading(),
     executor: str = "local",
     executor_options: Mapping[str, str] | None = None,
+    ray_address: str | None = None,
     tasks: int | None = None,
     workers: int | None = None,
     memory: int | None = None,
@@ -219,7 +224,7 @@ def count_shards(
     """
     from modtok_cli.corpus.blocks import CountOrMerge
 
-    options = check_executor(executor, executor_options or {})
+    options = check_executor(executor, executor_options or {}, ray_address)
     files = {
         language: [path.absolute() for path in paths]
         for language, paths in language_files(data, languages, reading, progress=progress).items()
@@ -248,6 +253,8 @@ def count_shards(
         for number, shares in enumerate(stages)
     ]
 
+    how = (executor, workers, options, ray_address)
+
     def advance(before: int | None) -> list[dict[str, object]]:
         with one_caller(output, executor):
             same = (work / PLAN).is_file() and read_json(work / PLAN) == plan
@@ -265,7 +272,7 @@ def count_shards(
                 if same and executor != "slurm":
                     progress.note(f"resuming the count in {output}")
                 with progress.task("counting words", None, "files"):
-                    run_stages(pipelines, work / "logs", executor, workers, options, before)
+                    run_stages(pipelines, work / "logs", *how, before)
                 same = True
             shutil.rmtree(work, ignore_errors=True)
             return [row_of(read_header(place), place, not same) for place in places.values()]

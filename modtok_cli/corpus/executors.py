@@ -22,6 +22,8 @@ from modtok_cli.base.files import is_alive
 from modtok_cli.base.locks import locked
 from modtok_cli.base.option import Option
 from modtok_cli.corpus.plan import JOBS
+from modtok_cli.corpus.ray_tasks import OPTIONS as RAY_OPTIONS
+from modtok_cli.corpus.ray_tasks import run_on_ray
 from modtok_cli.corpus.slurm import Jobs, check_no_jobs
 from modtok_cli.text.parallel import cores
 
@@ -74,15 +76,34 @@ ExecutorOptions = Annotated[
 Workers = Annotated[
     int | None, Option("Number of parallel tasks; one per core by default.", metavar="N", low=1)
 ]
+RayAddress = Annotated[
+    str | None,
+    Option(
+        "Address of a Ray cluster, auto for that of this machine; by default $RAY_ADDRESS, or a "
+        "cluster started for this call.",
+        metavar="ADDRESS",
+    ),
+]
 Wait = Annotated[bool, Option("Wait until the jobs on Slurm are done.")]
 
 
-def check_executor(kind: str, options: Mapping[str, str]) -> dict[str, Any]:
+def check_executor(
+    kind: str, options: Mapping[str, str], address: str | None = None
+) -> dict[str, Any]:
     """Options of an executor, with numbers converted.
 
     Raises:
-        UsageError: options for the local one, or missing options of Slurm.
+        UsageError: options for the local one, unknown ones of Ray, or missing ones of Slurm.
     """
+    if address and kind != "ray":
+        raise UsageError("--ray-address requires --executor ray", remedy="add it")
+    unknown = [name for name in options if kind == "ray" and name not in RAY_OPTIONS]
+    if unknown:
+        raise UsageError(
+            f"unknown option of Ray: {', '.join(unknown)}",
+            where="--executor-option",
+            remedy=f"use {', '.join(RAY_OPTIONS)}; --ray-address names a cluster",
+        )
     if kind == "local" and options:
         raise UsageError("--executor-option requires slurm or ray", remedy="remove it")
     missing = [name for name in ("partition", "time") if kind == "slurm" and name not in options]
@@ -100,10 +121,12 @@ def run_stages(
     kind: str = "local",
     workers: int | None = None,
     options: Mapping[str, Any] | None = None,
+    address: str | None = None,
     before: int | None = None,
 ) -> None:
     """Run the stages. Finished tasks are not repeated.
 
+    `address`: of a Ray cluster; a local one by default.
     `before`: with Slurm, how many tasks were left when this call looked the last time.
 
     Raises:
@@ -118,7 +141,7 @@ def run_stages(
     else:
         check_no_jobs(logs)
         if kind == "ray":
-            _run_on_ray(stages, logs, workers, dict(options or {}))
+            run_on_ray(stages, logs, workers, options or {}, address)
         else:
             _run_here(stages, logs, workers or cores())
     (logs / JOBS).unlink(missing_ok=True)
@@ -231,30 +254,3 @@ def _begin_worker(parent: int, log: str) -> None:
                 os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _run_on_ray(
-    stages: Sequence[Stage], logs: Path, workers: int | None, options: dict[str, Any]
-) -> None:
-    try:
-        import ray
-        from datatrove.executor.ray import RayPipelineExecutor
-    except ImportError as error:
-        raise UsageError(
-            "--executor ray requires the package ray", remedy="pip install 'datatrove[ray]'"
-        ) from error
-    if not ray.is_initialized():
-        ray.init(address=options.pop("address", None), log_to_driver=False)
-    for stage in stages:
-        executor = RayPipelineExecutor(
-            pipeline=list(stage.blocks),
-            tasks=stage.tasks,
-            logging_dir=str(logs / stage.name),
-            workers=workers or -1,
-            **options,
-        )
-        executor.run()
-        if executor.get_incomplete_ranks():
-            raise ModtokError(
-                f"tasks of {stage.name} failed", where=logs / stage.name, remedy="see the logs"
-            )

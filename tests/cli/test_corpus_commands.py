@@ -84,8 +84,8 @@ def test_corpus_train_quality(here, stand_in) -> None:
 def test_corpus_count_by_an_executor(here, stand_in) -> None:
     where = ("modtok_cli.corpus.count", "count_shards")
     called = stand_in(*where, [{"language": "fi"}])
-    line = "--langs fi --executor ray --executor-option address=auto --workers 2 --errors skip"
-    line += " --count-tasks 7 --memory 1GiB"
+    line = "--langs fi --executor ray --ray-address auto --executor-option cpus_per_task=2"
+    line += " --workers 2 --errors skip --count-tasks 7 --memory 1GiB"
     status, out, _ = here("corpus", "count", *line.split())
     assert (status, json.loads(out)) == (0, {"language": "fi"})
     assert rest(called) == {
@@ -94,7 +94,8 @@ def test_corpus_count_by_an_executor(here, stand_in) -> None:
         "output": Path("counts"),
         "reading": Reading(errors="skip"),
         "executor": "ray",
-        "executor_options": {"address": "auto"},
+        "executor_options": {"cpus_per_task": "2"},
+        "ray_address": "auto",
         "tasks": 7,
         "workers": 2,
         "memory": 1 << 30,

@@ -32,9 +32,7 @@ def test_missing_slurm_or_ray_is_an_error(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(UsageError, match="sbatch not found"):
         corpus_build([DATA / "fi.jsonl"], output=tmp_path / "data", **options)
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(
-        UsageError, match=r"requires the package ray; pip install 'datatrove\[ray\]'"
-    ):
+    with pytest.raises(UsageError, match=r"requires the package ray; pip install ray"):
         corpus_build([DATA / "fi.jsonl"], output=tmp_path / "other", executor="ray")
     with pytest.raises(UsageError, match="expected local, slurm or ray, got 'dask'"):
         corpus_build([DATA / "fi.jsonl"], output=tmp_path / "none", executor="dask")
@@ -58,7 +56,7 @@ def test_tree_merged_counts_equal_one_process(tmp_path: Path, data: Path) -> Non
     assert again == [row | {"unchanged": True} for row in rows]
     assert "already counted" in said.warnings[0]
     (data / "fi" / "03.jsonl").write_text('{"text": "uusi teksti"}\n')
-    with pytest.raises(UsageError, match="tasks, workers and executor_options require executor"):
+    with pytest.raises(UsageError, match="wait, ray_address and executor_options require"):
         corpus_count(data=data, output=tmp_path / "many", workers=1)
     options = {"executor": "local", "tasks": 2, "workers": 1, "memory": "200MB"}
     changed = corpus_count(data=data, output=tmp_path / "many", **options)
