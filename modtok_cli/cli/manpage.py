@@ -18,6 +18,7 @@ _EXIT = (
     ("0", "Success. Also if the reader of standard output closes the pipe early."),
     ("1", "Failure: unreadable text, a damaged tokenizer, a full disk."),
     ("2", "Usage error: an unknown option, language or modtok.toml key."),
+    ("75", "Jobs on a cluster are unfinished; repeat the command."),
     ("130", "Interrupted by Ctrl-C."),
 )
 _FILES = (

@@ -2,7 +2,8 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,10 +16,13 @@ from modtok_cli.base.public import public
 from modtok_cli.corpus.executors import (
     Executor,
     ExecutorOptions,
+    RayAddress,
     Stage,
+    Wait,
     Workers,
     check_executor,
     clear_sockets,
+    one_caller,
     run_stages,
 )
 from modtok_cli.corpus.heuristics import MIN_CHARACTERS
@@ -41,6 +45,7 @@ from modtok_cli.corpus.plan import (
 )
 from modtok_cli.corpus.report import REPORT, CorpusReport, load_report
 from modtok_cli.corpus.sandbox import SECONDS
+from modtok_cli.corpus.slurm import check_no_jobs, until_done
 from modtok_cli.corpus.sources import find_files
 from modtok_cli.text.languages import is_language, normalize, optional_languages
 
@@ -129,14 +134,16 @@ def corpus_build(
     ] = "languages",
     executor: Annotated[Executor, Option("Run tasks locally, on Slurm or on Ray.")] = "local",
     executor_options: ExecutorOptions = None,
+    ray_address: RayAddress = None,
     workers: Workers = None,
+    wait: Wait = False,
     force: Force = False,
     shard_bytes: Annotated[
         int,
         Option("Smaller files are grouped into tasks of this size.", python_only=True, low=1),
     ] = SHARD_BYTES,
     progress: Progress = SILENT,
-) -> CorpusReport | None:
+) -> CorpusReport:
     """Build one corpus per language from crawled pages.
 
     Extracts the text of the pages, identifies the language, filters boilerplate, optionally
@@ -148,8 +155,7 @@ def corpus_build(
     Requires the extra [corpus]: pip install 'modtok[corpus]'.
 
     Returns:
-        Pages kept and dropped, with reasons; None if the tasks were submitted to a cluster and
-        still run. The same call gets the report later.
+        Pages kept and dropped, with reasons.
 
     Examples:
         >>> report = modtok.corpus_build("data/en.jsonl", "en", output="pages", workers=1)
@@ -159,9 +165,10 @@ def corpus_build(
     Raises:
         UsageError: settings are invalid, the output already exists, or the extra is missing.
         ModtokError: an input or model cannot be read, a task failed, or no page was kept.
+        Unfinished: jobs on Slurm are unfinished; says how they are. The same call continues.
     """
     inputs, output = text_paths(inputs), Path(output)
-    options = check_executor(executor, executor_options or {})
+    options = check_executor(executor, executor_options or {}, ray_address)
     needs = ("pyarrow",) if layout == FINEWEB else ()
     require("modtok corpus build", corpus=PACKAGES, data=needs)
     _check_quality(quality_model, quality_threshold, quality_top)
@@ -181,23 +188,40 @@ def corpus_build(
     if output.exists() and not output.is_dir():
         raise UsageError("not a directory", where=output, remedy="choose another -o")
     plan = make_plan(find_files(inputs, output), settings, output, force, shard_bytes)
+
+    how = (executor, workers, options, ray_address)
+
+    def advance(before: int | None) -> CorpusReport:
+        with one_caller(output, executor):
+            # What this call has built before is not built again.
+            wanted = plan if before is None else replace(plan, force=False)
+            current, finished = _begun(wanted, executor, progress)
+            if finished is None:
+                logs, bar = plan.work / "logs", _progress(current, progress)
+                with bar if executor != "slurm" else nullcontext():
+                    run_stages(stages_of(current), logs, *how, before)
+                finished = load_report(output)
+        return finished
+
+    return _checked(until_done(advance, wait, progress), settings, progress)
+
+
+def _begun(plan: Plan, executor: str, progress: Progress) -> tuple[Plan, CorpusReport | None]:
+    """The plan, saved; or the report of a finished build."""
+    output, settings = Path(plan.output), plan.settings
     if is_unfinished(plan):
-        progress.note(f"resuming the build in {output}")
-        plan = resume(plan)
+        if executor != "slurm":
+            progress.note(f"resuming the build in {output}")
+        return resume(plan), None
+    finished = _existing_report(plan, progress)
+    if finished:
+        clear_sockets(plan.work / "logs")
     else:
-        finished = _existing_report(plan, progress)
-        if finished:
-            clear_sockets(plan.work / "logs")
-            return _checked(finished, settings, progress)
         _check_models(settings)
-        _require_places(output, settings.languages or (), layout, force)
+        _require_places(output, settings.languages or (), settings.layout, plan.force)
+        check_no_jobs(plan.work / "logs")
         begin(plan)
-    with _progress(plan, progress):
-        done = run_stages(stages_of(plan), plan.work / "logs", executor, workers, options)
-    if not done:
-        progress.note("submitted; repeat the call to get the report once the jobs are done")
-        return None
-    return _checked(load_report(output), settings, progress)
+    return plan, finished
 
 
 def _checked(report: CorpusReport, settings: BuildSettings, progress: Progress) -> CorpusReport:

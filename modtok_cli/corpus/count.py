@@ -26,13 +26,17 @@ from modtok_cli.base.public import public
 from modtok_cli.corpus.executors import (
     Executor,
     ExecutorOptions,
+    RayAddress,
     Stage,
+    Wait,
     Workers,
     check_executor,
     clear_sockets,
+    one_caller,
     run_stages,
 )
-from modtok_cli.corpus.plan import PLAN, Job, check_name, read_json
+from modtok_cli.corpus.plan import JOBS, PLAN, Job, check_name, read_json
+from modtok_cli.corpus.slurm import check_no_jobs, until_done
 from modtok_cli.text.corpus import checked_memory, finished, row_of, tables_of, write_counts
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
@@ -57,6 +61,7 @@ def corpus_count(
         Option("Count in tasks that share the files: locally, on Slurm or on Ray."),
     ] = None,
     executor_options: ExecutorOptions = None,
+    ray_address: RayAddress = None,
     tasks: Annotated[
         int | None,
         Option(
@@ -77,9 +82,10 @@ def corpus_count(
             accepts=(lambda value: isinstance(value, str | int), "a size such as 4GB"),
         ),
     ] = None,
+    wait: Wait = False,
     force: Force = False,
     progress: Progress = SILENT,
-) -> list[dict[str, Any]] | None:
+) -> list[dict[str, Any]]:
     """Count the words of each language.
 
     Learning and most measurements need only word counts. Commands accept count tables in
@@ -90,8 +96,7 @@ def corpus_count(
     tables are identical.
 
     Returns:
-        One row per language; None if the tasks were submitted to a cluster and still run. The
-        same call gets the rows later.
+        One row per language.
 
     Examples:
         >>> rows = modtok.corpus_count("en,fi", output="counts")
@@ -102,6 +107,7 @@ def corpus_count(
     Raises:
         ModtokError, UsageError: the text or the output are not usable, options of tasks are there
             without an executor, or the extra `[corpus]` is missing for one.
+        Unfinished: jobs on Slurm are unfinished; says how they are. The same call continues.
     """
     shared: dict[str, Any] = {
         "languages": optional_languages(languages),
@@ -113,16 +119,19 @@ def corpus_count(
         "progress": progress,
     }
     if executor is None:
-        if executor_options or tasks or workers:
-            raise UsageError("--count-tasks, --workers and --executor-option require --executor")
+        if executor_options or tasks or workers or ray_address or wait:
+            flags = "--count-tasks, --workers, --wait, --ray-address and --executor-option"
+            raise UsageError(f"{flags} require --executor")
         return write_counts(**shared, threads=threads)
     require("modtok corpus count --executor", corpus=("datatrove",))
     return count_shards(
         **shared,
         executor=executor,
         executor_options=executor_options,
+        ray_address=ray_address,
         tasks=tasks,
         workers=workers,
+        wait=wait,
     )
 
 
@@ -197,21 +206,25 @@ def count_shards(
     reading: Reading = Reading(),
     executor: str = "local",
     executor_options: Mapping[str, str] | None = None,
+    ray_address: str | None = None,
     tasks: int | None = None,
     workers: int | None = None,
     memory: int | None = None,
+    wait: bool = False,
     force: bool = False,
     progress: Progress = SILENT,
-) -> list[dict[str, object]] | None:
+) -> list[dict[str, object]]:
     """`text.corpus.write_counts` on an executor, in `tasks`; the tables are the same.
 
     `tasks` share the files out by size; by default one per file, at most `MAX_TASKS`. `memory`:
-    bytes of the tables of words of each task. The same call resumes after an interruption. Returns
-    None if the tasks were submitted to a cluster and are still running.
+    bytes of the tables of words of each task. The same call resumes after an interruption.
+
+    Raises:
+        Unfinished: jobs on Slurm are unfinished.
     """
     from modtok_cli.corpus.blocks import CountOrMerge
 
-    options = check_executor(executor, executor_options or {})
+    options = check_executor(executor, executor_options or {}, ray_address)
     files = {
         language: [path.absolute() for path in paths]
         for language, paths in language_files(data, languages, reading, progress=progress).items()
@@ -231,25 +244,6 @@ def count_shards(
         "stages": [[[asdict(job) for job in task] for task in stage] for stage in stages],
     }
     plan = orjson.loads(orjson.dumps(content))
-    same = (work / PLAN).is_file() and read_json(work / PLAN) == plan
-    current = all(finished(places[name], paths, reading) for name, paths in files.items())
-    if current and (same or not force):
-        clear_sockets(work / "logs")
-        shutil.rmtree(work, ignore_errors=True)
-        if not same:  # otherwise a cluster has just finished it
-            progress.warn(f"{output.name}: already counted from these files; --force counts again")
-        return [row_of(read_header(place), place, not same) for place in places.values()]
-    if same:
-        progress.note(f"resuming the count in {output}")
-    elif work.exists():
-        if not force:
-            raise UsageError(
-                "contains an unfinished count of other files",
-                where=work,
-                remedy="repeat the earlier call to resume it, or pass --force to restart",
-            )
-        shutil.rmtree(work)
-    write_bytes(work / PLAN, orjson.dumps(plan))
     pipelines = [
         Stage(
             f"{number}-{'merge' if number else 'count'}",
@@ -258,9 +252,49 @@ def count_shards(
         )
         for number, shares in enumerate(stages)
     ]
-    with progress.task("counting words", None, "files"):
-        if not run_stages(pipelines, work / "logs", executor, workers, options):
-            progress.note("submitted; repeat the call to get the result once the jobs are done")
-            return None
-    shutil.rmtree(work)
-    return [row_of(read_header(place), place, False) for place in places.values()]
+
+    how = (executor, workers, options, ray_address)
+
+    def advance(before: int | None) -> list[dict[str, object]]:
+        with one_caller(output, executor):
+            same = (work / PLAN).is_file() and read_json(work / PLAN) == plan
+            current = all(finished(places[name], paths, reading) for name, paths in files.items())
+            reported = not (same and (work / "logs" / JOBS).exists())
+            again = force and before is None  # otherwise this call has counted already
+            if current and reported and (same or not again):
+                clear_sockets(work / "logs")
+                if not same:
+                    progress.warn(
+                        f"{output.name}: already counted from these files; --force counts again"
+                    )
+            else:
+                _begin(work, plan, same, again)
+                if same and executor != "slurm":
+                    progress.note(f"resuming the count in {output}")
+                with progress.task("counting words", None, "files"):
+                    run_stages(pipelines, work / "logs", *how, before)
+                same = True
+            shutil.rmtree(work, ignore_errors=True)
+            return [row_of(read_header(place), place, not same) for place in places.values()]
+
+    return until_done(advance, wait, progress)
+
+
+def _begin(work: Path, plan: Any, same: bool, force: bool) -> None:
+    """Save the plan of a count that is not there yet.
+
+    Raises:
+        UsageError: another count is unfinished, or jobs on Slurm write to it.
+    """
+    if same:
+        return
+    if work.exists():
+        if not force:
+            raise UsageError(
+                "contains an unfinished count of other files",
+                where=work,
+                remedy="repeat the earlier call to resume it, or pass --force to restart",
+            )
+        check_no_jobs(work / "logs")
+        shutil.rmtree(work)
+    write_bytes(work / PLAN, orjson.dumps(plan))

@@ -5,10 +5,10 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.util import get_temp_dir
@@ -19,11 +19,17 @@ from typing import Annotated, Any, Literal
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import is_alive
+from modtok_cli.base.locks import locked
 from modtok_cli.base.option import Option
+from modtok_cli.corpus.plan import JOBS
+from modtok_cli.corpus.ray_tasks import OPTIONS as RAY_OPTIONS
+from modtok_cli.corpus.ray_tasks import run_on_ray
+from modtok_cli.corpus.slurm import Jobs, check_no_jobs
 from modtok_cli.text.parallel import cores
 
 _SOCKETS = "sockets"
 _LOOK_SECONDS = 2.0
+_LOCK_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -70,14 +76,34 @@ ExecutorOptions = Annotated[
 Workers = Annotated[
     int | None, Option("Number of parallel tasks; one per core by default.", metavar="N", low=1)
 ]
+RayAddress = Annotated[
+    str | None,
+    Option(
+        "Address of a Ray cluster, auto for that of this machine; by default $RAY_ADDRESS, or a "
+        "cluster started for this call.",
+        metavar="ADDRESS",
+    ),
+]
+Wait = Annotated[bool, Option("Wait until the jobs on Slurm are done.")]
 
 
-def check_executor(kind: str, options: Mapping[str, str]) -> dict[str, Any]:
+def check_executor(
+    kind: str, options: Mapping[str, str], address: str | None = None
+) -> dict[str, Any]:
     """Options of an executor, with numbers converted.
 
     Raises:
-        UsageError: options for the local one, or missing options of Slurm.
+        UsageError: options for the local one, unknown ones of Ray, or missing ones of Slurm.
     """
+    if address and kind != "ray":
+        raise UsageError("--ray-address requires --executor ray", remedy="add it")
+    unknown = [name for name in options if kind == "ray" and name not in RAY_OPTIONS]
+    if unknown:
+        raise UsageError(
+            f"unknown option of Ray: {', '.join(unknown)}",
+            where="--executor-option",
+            remedy=f"use {', '.join(RAY_OPTIONS)}; --ray-address names a cluster",
+        )
     if kind == "local" and options:
         raise UsageError("--executor-option requires slurm or ray", remedy="remove it")
     missing = [name for name in ("partition", "time") if kind == "slurm" and name not in options]
@@ -95,25 +121,44 @@ def run_stages(
     kind: str = "local",
     workers: int | None = None,
     options: Mapping[str, Any] | None = None,
-) -> bool:
-    """Run the stages. True: all are done; False: they were submitted to a cluster.
+    address: str | None = None,
+    before: int | None = None,
+) -> None:
+    """Run the stages. Finished tasks are not repeated.
 
-    Finished tasks are not repeated.
+    `address`: of a Ray cluster; a local one by default.
+    `before`: with Slurm, how many tasks were left when this call looked the last time.
 
     Raises:
         ModtokError: a task failed or was killed.
+        Unfinished: jobs on Slurm are unfinished.
     """
     from loguru import logger
 
     logger.disable("datatrove")  # in this process; logs of the tasks are files under `logs`
     if kind == "slurm":
-        _submit(stages, logs, workers, dict(options or {}))
-        return False
-    if kind == "ray":
-        _run_on_ray(stages, logs, workers, dict(options or {}))
-        return True
-    _run_here(stages, logs, workers or cores())
-    return True
+        Jobs(stages, logs, workers, options or {}).advance(before)
+    else:
+        check_no_jobs(logs)
+        if kind == "ray":
+            run_on_ray(stages, logs, workers, options or {}, address)
+        else:
+            _run_here(stages, logs, workers or cores())
+    (logs / JOBS).unlink(missing_ok=True)
+
+
+@contextmanager
+def one_caller(output: Path, kind: str) -> Iterator[None]:
+    """Create and lock the output; callers of Slurm do so for a moment and wait for each other."""
+    is_new = not output.exists()
+    output.mkdir(parents=True, exist_ok=True)
+    with locked(output, seconds=_LOCK_SECONDS if kind == "slurm" else 0):
+        try:
+            yield
+        finally:
+            if is_new:  # nothing is left of a call that was refused
+                with suppress(OSError):
+                    output.rmdir()
 
 
 def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
@@ -209,55 +254,3 @@ def _begin_worker(parent: int, log: str) -> None:
                 os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _submit(
-    stages: Sequence[Stage], logs: Path, workers: int | None, options: dict[str, Any]
-) -> None:
-    """Submit all stages to Slurm, each depending on the one before."""
-    from shutil import which
-
-    from datatrove.executor.slurm import SlurmPipelineExecutor
-
-    if which("sbatch") is None:
-        raise UsageError("sbatch not found", remedy="run it on a machine of the cluster")
-    before = None
-    for stage in stages:
-        before = SlurmPipelineExecutor(
-            pipeline=list(stage.blocks),
-            tasks=stage.tasks,
-            logging_dir=str(logs / stage.name),
-            job_name=f"modtok-{stage.name}",
-            workers=workers or -1,
-            depends=before,
-            **options,
-        )
-    if before is not None:
-        before.run()
-
-
-def _run_on_ray(
-    stages: Sequence[Stage], logs: Path, workers: int | None, options: dict[str, Any]
-) -> None:
-    try:
-        import ray
-        from datatrove.executor.ray import RayPipelineExecutor
-    except ImportError as error:
-        raise UsageError(
-            "--executor ray requires the package ray", remedy="pip install 'datatrove[ray]'"
-        ) from error
-    if not ray.is_initialized():
-        ray.init(address=options.pop("address", None), log_to_driver=False)
-    for stage in stages:
-        executor = RayPipelineExecutor(
-            pipeline=list(stage.blocks),
-            tasks=stage.tasks,
-            logging_dir=str(logs / stage.name),
-            workers=workers or -1,
-            **options,
-        )
-        executor.run()
-        if executor.get_incomplete_ranks():
-            raise ModtokError(
-                f"tasks of {stage.name} failed", where=logs / stage.name, remedy="see the logs"
-            )

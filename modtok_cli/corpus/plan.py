@@ -39,6 +39,8 @@ SHARD_BYTES = 32 << 20
 """Smaller files are grouped into shards of about this size; a larger file is a shard."""
 PLAN = "plan.json"
 """Name of the file in the work directory."""
+JOBS = "jobs.json"
+"""Name of the record of jobs on Slurm, in the directory of logs."""
 RANGES = 16
 """Number of ranges of hash values in deduplication, one task each."""
 
@@ -178,12 +180,14 @@ def check_name(path: Path) -> None:
 
 
 def is_unfinished(plan: Plan) -> bool:
-    """Whether the same build was started and not finished.
+    """Whether the same build was started and not finished, or jobs on Slurm finished it unseen.
 
     Raises:
         UsageError: another build was, and `force` is not set.
     """
-    if not (plan.work / PLAN).is_file() or is_done(plan.work):
+    if not (plan.work / PLAN).is_file():
+        return False
+    if is_done(plan.work) and not (plan.work / "logs" / JOBS).exists():
         return False
     try:
         saved = load_plan(str(plan.work))

@@ -35,6 +35,7 @@ def test_corpus_build(here, stand_in) -> None:
     line += " --near-duplicates all --near-ngram 4 --near-buckets 9 --near-hashes 7"
     line += " --layout fineweb-2"
     line += " --executor slurm --executor-option partition=cpu --executor-option time=1:00:00"
+    line += " --wait"
     assert here("corpus", "build", "a.warc.gz", *line.split(), "--json")[0] == 0
     assert rest(called) == {
         "inputs": ["a.warc.gz"],
@@ -54,13 +55,9 @@ def test_corpus_build(here, stand_in) -> None:
         "executor": "slurm",
         "executor_options": {"partition": "cpu", "time": "1:00:00"},
         "workers": 3,
+        "wait": True,
         "force": True,
     }
-
-
-def test_submitted_tasks_have_no_report_yet(here, stand_in) -> None:
-    stand_in("modtok_cli.corpus.build", "corpus_build", None)
-    assert here("corpus", "build", "a") == (0, "", "")
 
 
 def test_corpus_train_quality(here, stand_in) -> None:
@@ -87,8 +84,8 @@ def test_corpus_train_quality(here, stand_in) -> None:
 def test_corpus_count_by_an_executor(here, stand_in) -> None:
     where = ("modtok_cli.corpus.count", "count_shards")
     called = stand_in(*where, [{"language": "fi"}])
-    line = "--langs fi --executor ray --executor-option address=auto --workers 2 --errors skip"
-    line += " --count-tasks 7 --memory 1GiB"
+    line = "--langs fi --executor ray --ray-address auto --executor-option cpus_per_task=2"
+    line += " --workers 2 --errors skip --count-tasks 7 --memory 1GiB"
     status, out, _ = here("corpus", "count", *line.split())
     assert (status, json.loads(out)) == (0, {"language": "fi"})
     assert rest(called) == {
@@ -97,10 +94,12 @@ def test_corpus_count_by_an_executor(here, stand_in) -> None:
         "output": Path("counts"),
         "reading": Reading(errors="skip"),
         "executor": "ray",
-        "executor_options": {"address": "auto"},
+        "executor_options": {"cpus_per_task": "2"},
+        "ray_address": "auto",
         "tasks": 7,
         "workers": 2,
         "memory": 1 << 30,
+        "wait": False,
         "force": False,
     }
     fits(called, *where)

@@ -297,6 +297,16 @@ def test_inspect_find(at) -> None:
     assert rows(at("inspect", "tokenizer@en", "--find", "^ the$")[1]) == found
 
 
+def test_inspect_merges(at) -> None:
+    found = rows(at("inspect", "tokenizer@en", "--merges", " the")[1])
+    assert found[0]["pieces"] == [" ", "t", "h", "e"]
+    assert found[-1]["pieces"] == [" the"]
+    table = at("inspect", "tokenizer@en", "--merges", " the", "--table")[1]
+    assert "▁the" in table.splitlines()[-2]
+    status, _, error = at("inspect", "--merges", "the", "--check")
+    assert (status, "mutually exclusive" in error) == (2, True)
+
+
 def test_inspect_difference(at) -> None:
     (same,) = rows(at("inspect", "tokenizer", "tokenizer")[1])
     assert (same["difference"], same["relation"]) == ("verdict", "equal")

@@ -169,11 +169,10 @@ def test_text_that_changes_during_counting_is_counted_again(
     data.mkdir()
     (data / "fi.txt").write_text(PAGES, "utf-8")
 
-    def stages(pipelines: Sequence[Stage], *_: object) -> bool:
+    def stages(pipelines: Sequence[Stage], *_: object) -> None:
         (data / "fi.txt").write_text(PAGES * 2, "utf-8")
         for stage in pipelines:
             list(stage.blocks[0].run(rank=0, world_size=1))
-        return True
 
     with monkeypatch.context() as patched:
         patched.setattr(count, "run_stages", stages)

@@ -1,7 +1,5 @@
-"""The same tasks by Slurm (a stand-in for its commands), and counting as tasks."""
+"""Executors, and counting as tasks; for Slurm see `test_slurm`."""
 
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.robustness.engine.crawl import DATA, records_of
+from benchmarks.robustness.engine.crawl import DATA
 from helpers.killed_stages import Deadly
-from helpers.python_processes import write_command
+from helpers.split_text import split_text
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
@@ -23,61 +21,9 @@ from modtok_cli.corpus import count
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.count import corpus_count, count_shards, tasks_of
 from modtok_cli.corpus.executors import Stage
-from modtok_cli.corpus.report import load_report
 from modtok_cli.text.corpus import write_counts
 
-SBATCH = """#!/bin/sh
-# Runs an array job at once and here, as sbatch would later and elsewhere.
-for word in "$@"; do script="$word"; done
-echo "$@" >> "$SLURM_LOG"
-last=$(sed -n 's/^#SBATCH --array=0-\\([0-9]*\\).*/\\1/p' "$script")
-grep -q merge_stats "$script" && { echo "Submitted batch job 9"; exit 0; }
-for task in $(seq 0 "$last"); do
-    SLURM_ARRAY_TASK_ID=$task SLURM_NODELIST=here bash "$script" >> "$SLURM_LOG" 2>&1 || exit 1
-done
-echo "Submitted batch job 7"
-"""
-SRUN = """#!/bin/sh
-while [ "${1#-}" != "$1" ]; do [ "$1" = -n ] && shift; shift; done
-exec "$@"
-"""
-
-
-@pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with sbatch, srun and scontrol first on the path."""
-    place = tmp_path / "bin"
-    place.mkdir()
-    for name, text in (("sbatch", SBATCH), ("srun", SRUN), ("scontrol", "#!/bin/sh\necho here\n")):
-        (place / name).write_text(text)
-        (place / name).chmod(0o755)
-    write_command(place / "launch_pickled_pipeline", "-m datatrove.tools.launch_pickled_pipeline")
-    path = f"{place}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    monkeypatch.setenv("PATH", path)
-    monkeypatch.setenv("SLURM_LOG", str(tmp_path / "slurm.log"))
-    return tmp_path
-
-
 OPTIONS = {"partition": "cpu", "time": "1:00:00", "cpus_per_task": "2"}
-
-
-def test_slurm_equals_the_local_executor(slurm: Path) -> None:
-    inputs = [DATA / "fi.jsonl", DATA / "en.jsonl"]
-    near = {"near_duplicates": "language", "near_buckets": 1, "near_hashes": 1}
-    corpus_build(inputs, output=slurm / "local", shard_bytes=1, **near)
-    options = {"executor": "slurm", "executor_options": OPTIONS, **near}
-    submitted = corpus_build(inputs, output=slurm / "data", shard_bytes=1, **options)
-    assert submitted is None
-    report = corpus_build(inputs, output=slurm / "data", shard_bytes=1, **options)
-    assert report is not None
-    assert report.languages == load_report(slurm / "local").languages
-    for language in ("fi", "en"):
-        assert records_of(slurm / "data" / language) == records_of(slurm / "local" / language)
-    log = (slurm / "slurm.log").read_text()
-    assert "--dependency=afterok:7" in log
-    script = (slurm / "data/.corpus-build/logs/7-corpus/launch_script.slurm").read_text()
-    assert "#SBATCH --partition=cpu" in script
-    assert "#SBATCH --cpus-per-task=2" in script
 
 
 def test_missing_slurm_or_ray_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,9 +32,7 @@ def test_missing_slurm_or_ray_is_an_error(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(UsageError, match="sbatch not found"):
         corpus_build([DATA / "fi.jsonl"], output=tmp_path / "data", **options)
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(
-        UsageError, match=r"requires the package ray; pip install 'datatrove\[ray\]'"
-    ):
+    with pytest.raises(UsageError, match=r"requires the package ray; pip install ray"):
         corpus_build([DATA / "fi.jsonl"], output=tmp_path / "other", executor="ray")
     with pytest.raises(UsageError, match="expected local, slurm or ray, got 'dask'"):
         corpus_build([DATA / "fi.jsonl"], output=tmp_path / "none", executor="dask")
@@ -96,14 +40,7 @@ def test_missing_slurm_or_ray_is_an_error(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Finnish in eleven files, English in one."""
-    place = tmp_path / "data"
-    (place / "fi").mkdir(parents=True)
-    lines = (DATA / "fi.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    for n in range(11):
-        (place / "fi" / f"{n:02d}.jsonl").write_text(lines[n], encoding="utf-8")
-    shutil.copy(DATA / "en.jsonl", place)
-    return place
+    return split_text(tmp_path / "data", 11)
 
 
 def test_tree_merged_counts_equal_one_process(tmp_path: Path, data: Path) -> None:
@@ -119,7 +56,7 @@ def test_tree_merged_counts_equal_one_process(tmp_path: Path, data: Path) -> Non
     assert again == [row | {"unchanged": True} for row in rows]
     assert "already counted" in said.warnings[0]
     (data / "fi" / "03.jsonl").write_text('{"text": "uusi teksti"}\n')
-    with pytest.raises(UsageError, match="tasks, workers and executor_options require executor"):
+    with pytest.raises(UsageError, match="wait, ray_address and executor_options require"):
         corpus_count(data=data, output=tmp_path / "many", workers=1)
     options = {"executor": "local", "tasks": 2, "workers": 1, "memory": "200MB"}
     changed = corpus_count(data=data, output=tmp_path / "many", **options)
@@ -141,17 +78,6 @@ def test_failed_count_resumes(tmp_path: Path, data: Path) -> None:
     count_shards(data=data, output=tmp_path / "counts", workers=2, force=True)
     write_counts(data=data, output=tmp_path / "one")
     assert (tmp_path / "one/fi.counts").read_bytes() == (tmp_path / "counts/fi.counts").read_bytes()
-
-
-def test_slurm_counts_too(slurm: Path, data: Path) -> None:
-    for path in sorted((data / "fi").iterdir())[2:]:
-        path.unlink()
-    options = {"executor": "slurm", "executor_options": OPTIONS}
-    assert count_shards(data=data, output=slurm / "counts", **options) is None
-    rows = count_shards(data=data, output=slurm / "counts", **options)
-    assert rows is not None
-    assert [row["language"] for row in rows] == ["en", "fi"]
-    assert sorted(path.name for path in (slurm / "counts").iterdir()) == ["en.counts", "fi.counts"]
 
 
 def test_count_tree(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,12 +134,11 @@ def test_any_number_of_tasks_counts_and_learns_the_same(
             ).read_bytes()
 
 
-def here(stages: Sequence[Stage], *_: object) -> bool:
+def here(stages: Sequence[Stage], *_: object) -> None:
     """The tasks in this process, one after the other."""
     for stage in stages:
         for rank in range(stage.tasks):
             list(stage.blocks[0].run(rank=rank, world_size=stage.tasks))
-    return True
 
 
 def test_killed_count_resumes_without_counting_twice(
@@ -239,10 +164,9 @@ def test_killed_count_resumes_without_counting_twice(
     assert written
     after: dict[Path, int] = {}
 
-    def resumed(stages: Sequence[Stage], *_: object) -> bool:
+    def resumed(stages: Sequence[Stage], *_: object) -> None:
         here(stages)
         after.update({path: path.stat().st_mtime_ns for path in written})
-        return True
 
     monkeypatch.setattr(count, "run_stages", resumed)
     count_shards(["fi"], data=data, output=tmp_path / "many", tasks=3)

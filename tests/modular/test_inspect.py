@@ -5,7 +5,7 @@ import pytest
 
 from helpers.toy_tokenizers import LANGUAGES, slow_word, toy
 from modtok_cli.base.errors import UsageError
-from modtok_cli.modular.comparison import Difference, diff
+from modtok_cli.modular.comparison import Difference, diff, text_of
 from modtok_cli.modular.inspect import (
     check_single,
     check_subsets,
@@ -15,6 +15,7 @@ from modtok_cli.modular.inspect import (
 from modtok_cli.modular.segmenters.merges import Merges, ModularMerges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.trace import trace
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import BPE as PRETOKENIZER
 
@@ -171,3 +172,34 @@ def test_diff_of_equals_and_of_subsets() -> None:
     assert diff(shorter, longer).parts_at == 1
     some = diff(one, two)
     assert any(line.endswith("…") for line in some.lines(limit=2))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_trace_ends_in_the_tokens_of_the_encoder(seed: int) -> None:
+    """The pieces of each step are those before it with its merge applied once."""
+    tokenizer = toy(seed).subset(LANGUAGES[:2])
+    text = "abba cab  baab\nüä bcc"
+    last: dict[int, list[str]] = {}
+    before: list[str] = []
+    for row in trace(tokenizer, text):
+        after = row["pieces"]
+        if "rank" in row:
+            assert row["rank"] in tokenizer.merge_ranks
+            places = [
+                place
+                for place in range(len(after))
+                if before == [*after[:place], row["left"], row["right"], *after[place + 1 :]]
+            ]
+            assert places
+        before = last[row["word"]] = after
+    tokens = list(tokenizer.vocabulary.tokens())
+    expected = [text_of(tokens[index]) for index in tokenizer.encode(text)]
+    assert [piece for word in sorted(last) for piece in last[word]] == expected
+
+
+def test_the_trace_of_the_paper_shows_who_learned_a_merge() -> None:
+    learned = built([(b"i", b"n"), (b"m", b"in")], ["ef", "f"])
+    rows = list(trace(learned.subset(["fi"]), "min"))
+    assert [row.get("rank") for row in rows] == [None, 0, 1]
+    assert [row["pieces"] for row in rows] == [["m", "i", "n"], ["m", "in"], ["min"]]
+    assert [row["pieces"] for row in trace(learned.subset(["en"]), "min")][-1] == ["m", "in"]

@@ -43,12 +43,13 @@ DROPPED = (
     # on a cluster
     modtok corpus build crawl/ --executor slurm --executor-option partition=cpu \\
         --executor-option time=10:00:00
+    # wait for it
+    modtok corpus build crawl/ --executor slurm --executor-option partition=cpu \\
+        --executor-option time=10:00:00 --wait
     """,
 )
 def show(call: Call, json: Json = False) -> None:
     report = call()
-    if report is None:
-        return
     if wants_json(json):
         emit_rows(report.rows(), KEPT, title="Corpus", json=True)
     else:

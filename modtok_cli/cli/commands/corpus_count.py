@@ -32,6 +32,4 @@ COLUMNS = (
     """,
 )
 def show(call: Call, json: Json = False) -> None:
-    rows = call()
-    if rows is not None:
-        emit_rows(rows, COLUMNS, title="Word counts", json=json)
+    emit_rows(call(), COLUMNS, title="Word counts", json=json)

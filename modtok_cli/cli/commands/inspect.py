@@ -5,10 +5,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import Column, emit_each, emit_lines, emit_rows
+from modtok_cli.cli.output import Column, emit_each, emit_lines, emit_rows, emit_tables
 from modtok_cli.modular.comparison import compare, open_comparable, text_of
 from modtok_cli.modular.directory import is_modular, read_references
 from modtok_cli.modular.inspect import check_single, contents, inspect, open_whole, token_owners
@@ -16,6 +18,7 @@ from modtok_cli.modular.inspect import check_subsets as check_all
 from modtok_cli.modular.open import split_spec, subset_spec
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.trace import trace
 from modtok_cli.text.languages import optional_languages
 
 LANGUAGES = (
@@ -50,6 +53,16 @@ CHECKS = (
     Column("unused", "unused", "count"),
 )
 TOKENS = (Column("id", "id", "int"), Column("token", "token"), Column("languages", "languages"))
+MERGES = [
+    Column("word", "word", "int"),
+    Column("rank", "rank", "int"),
+    Column("merge", "merge"),
+    Column("learned_by", "learned by"),
+    Column("adopted_by", "adopted by"),
+    Column("pieces", "pieces"),
+]
+PLAIN_MERGES = [column for column in MERGES if not column.key.endswith("_by")]
+MOST_NAMED = 5  # languages that adopted a merge, in a table
 RANDOM_SUBSETS = 10  # in addition to T, every single language, and --langs
 
 Named = Annotated[
@@ -72,6 +85,13 @@ Find = Annotated[
     str | None,
     Option("List tokens that match a regular expression, with their languages.", metavar="PATTERN"),
 ]
+Merges = Annotated[
+    str | None,
+    Option(
+        "Show how the words of a text are built: each merge, and the language that learned it.",
+        metavar="TEXT",
+    ),
+]
 
 
 @command(
@@ -89,6 +109,9 @@ Find = Annotated[
     # tokens that start with " über"; superwords
     modtok inspect --find '^ über'
     modtok inspect --find '[^ ] [^ ]'
+    # the merges that build a word in T and in the subset of Finnish
+    modtok inspect --merges ' aikaisemmin'
+    modtok inspect tokenizer@fi --merges ' aikaisemmin'
     # differences of two tokenizers, and whether runs of one can use the other
     modtok inspect tokenizer other-tokenizer
     """,
@@ -98,6 +121,7 @@ def show(
     named: Named = None,
     check: Check = False,
     find: Find = None,
+    merges: Merges = None,
     json: Json = False,
 ) -> None:
     """The exit status of --check is 1 if a check fails.
@@ -110,9 +134,9 @@ def show(
     is_explicit = "tokenizer" in call.explicit
     tokenizer = str(call.value("tokenizer"))
     tokenizer, other = _chosen(tokenizer if is_explicit else None, named, tokenizer)
-    if sum([check, find is not None, other is not None]) > 1:
+    if sum([check, find is not None, merges is not None, other is not None]) > 1:
         raise UsageError(
-            "--check, --find and a second tokenizer are mutually exclusive",
+            "--check, --find, --merges and a second tokenizer are mutually exclusive",
             remedy="give one of them",
         )
     if other is not None:
@@ -131,6 +155,8 @@ def show(
         show_check(tokenizer, optional_languages(langs), json=json)
     elif find is not None:
         show_tokens(spec, find, json=json)
+    elif merges is not None:
+        show_merges(spec, merges, json=json)
     else:
         show_contents(spec, json=json)
 
@@ -212,3 +238,29 @@ def show_tokens(spec: str, pattern: str, *, json: bool) -> None:
         if wanted.intersection(owner.languages)
     ]
     emit_rows(rows, TOKENS, title=f"Tokens matching {pattern}", json=json)
+
+
+def show_merges(spec: str, text: str, *, json: bool) -> None:
+    """One row per step of each word; of a modular tokenizer with the languages of each merge.
+
+    A language that adopts a merge has it from one that was learned before.
+    """
+    whole, named = open_whole(spec)
+    modular = whole if isinstance(whole, ModularTokenizer) else None
+    tokenizer = modular.subset(named or modular.languages, spec) if modular else whole
+    if not isinstance(tokenizer, Subtokenizer):
+        raise UsageError("--merges requires a tokenizer of modtok", where=spec)
+    rows, shown = [], []
+    for row in trace(tokenizer, text):
+        if modular and "rank" in row:
+            owners = np.flatnonzero(modular.merge_membership[row["rank"]])
+            first, *others = (modular.languages[owner] for owner in owners)
+            row |= {"learned_by": first, "adopted_by": others}
+        rows.append(row)
+        pieces = [piece.replace(" ", "▁") for piece in row["pieces"]]
+        merge = f"{row['left']}+{row['right']}".replace(" ", "▁") if "rank" in row else None
+        adopted = row.get("adopted_by", [])
+        if len(adopted) > MOST_NAMED:
+            adopted = f"{len(adopted)} languages"
+        shown.append(row | {"merge": merge, "pieces": " ".join(pieces), "adopted_by": adopted})
+    emit_tables(rows, [("Merges", shown, MERGES if modular else PLAIN_MERGES)], json=json)

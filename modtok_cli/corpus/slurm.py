@@ -1,0 +1,326 @@
+"""Jobs of a build or count on Slurm: submitted once, asked how they are, repeated where they fail.
+
+Every stage is an array of jobs that depends on the stage before. Names of jobs are random, unique
+to the output, and saved in `logs/jobs.json` before anything is submitted, so the jobs of a killed
+caller are found. What is done is known by datatrove's completion marks, what lives by `squeue`;
+accounting (`sacct`), which many clusters lack, is not needed.
+
+A task of an array reads its rank from a list in a file that the next submission overwrites.
+Therefore a stage is submitted again only when no job of it lives.
+"""
+
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+from shutil import which
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+
+from modtok_cli.base.errors import ModtokError, Unfinished, UsageError
+from modtok_cli.base.files import write_bytes
+from modtok_cli.base.progress import Progress
+from modtok_cli.corpus.plan import JOBS, read_json
+
+if TYPE_CHECKING:
+    from modtok_cli.corpus.executors import Stage
+
+_DEAD = "DependencyNeverSatisfied"
+_ORPHAN_SECONDS = 10.0
+"""How long a job may take to appear whose submission was interrupted."""
+_POLL_SECONDS = 1.0
+"""First pause between looks; later ones are up to 15 times as long."""
+_PATIENCE_SECONDS = 600.0
+"""How long `squeue` may fail while jobs are watched, for a restart of the controller."""
+
+T = TypeVar("T")
+
+
+@dataclass
+class Living:
+    """Jobs of a stage that Slurm still has: ids of arrays, and tasks by state."""
+
+    ids: list[str] = field(default_factory=list)
+    running: int = 0
+    waiting: int = 0
+    dead: bool = False
+    """They wait for an array that failed."""
+
+
+class Submitted(Unfinished):
+    """How the jobs are. `left`: tasks that are not done."""
+
+    def __init__(self, what: str, jobs: "Jobs", left: int) -> None:
+        remedy = "repeat the call, or pass --wait"
+        super().__init__(what, where=jobs.output, remedy=remedy)
+        self.jobs, self.left = jobs, left
+
+
+def until_done(call: Callable[[int | None], T], wait: bool, progress: Progress) -> T:
+    """Result of `call`, which raises `Submitted` until the jobs are done; with `wait`, of the last.
+
+    The argument is the number of tasks that were left the last time, None at first: failed tasks
+    are submitted again as long as others finish.
+    """
+    left = None
+    while True:
+        try:
+            return call(left)
+        except Submitted as state:
+            if not wait:
+                raise
+            left = state.left
+            state.jobs.watch(progress)
+
+
+def check_no_jobs(logs: Path) -> None:
+    """Check that no job of an earlier call lives.
+
+    Raises:
+        UsageError: one does.
+    """
+    if not (logs / JOBS).exists():
+        return
+    record = read_json(logs / JOBS)
+    stages = {*record["ids"], record["submitting"]} - {None}
+    living = _living(record["name"], sorted(stages)) if stages else {}
+    if ids := [each for stage in living.values() for each in stage.ids]:
+        raise UsageError(
+            "jobs on Slurm still write to it",
+            where=logs.parents[1],
+            remedy="repeat the call with --executor slurm and without --force, or cancel them "
+            f"first: scancel {' '.join(ids)}",
+        )
+
+
+class Jobs:
+    """Jobs of the stages of one output."""
+
+    def __init__(
+        self, stages: Sequence["Stage"], logs: Path, workers: int | None, options: Mapping[str, Any]
+    ) -> None:
+        if which("sbatch") is None:
+            raise UsageError("sbatch not found", remedy="run it on a machine of the cluster")
+        self.output = logs.parents[1]
+        self._stages, self._logs = stages, logs
+        self._workers, self._options = workers or -1, dict(options)
+        is_activated = which("launch_pickled_pipeline") is not None
+        if not is_activated and not {"env_command", "condaenv", "venv_path"} & set(options):
+            programs = shlex.quote(str(Path(sys.executable).parent))
+            self._options["env_command"] = f"export PATH={programs}:$PATH"
+        self._total = sum(stage.tasks for stage in stages)
+        self._record: dict[str, Any] = {
+            "name": f"modtok-{token_hex(4)}", "ids": {}, "submitting": None
+        }  # fmt: skip
+        if (logs / JOBS).exists():
+            self._record = read_json(logs / JOBS)
+        else:
+            self._save()
+
+    def _save(self, **changes: Any) -> None:
+        self._record |= changes
+        self._logs.mkdir(parents=True, exist_ok=True)
+        write_bytes(self._logs / JOBS, orjson.dumps(self._record))
+
+    def _look(self) -> tuple[dict[str, Living], dict[str, list[int]]]:
+        """Living jobs and missing ranks by stage."""
+        # In this order: a task that ends in between is done, not failed.
+        living = _living(self._record["name"], [stage.name for stage in self._stages])
+        return living, {stage.name: missing(stage, self._logs) for stage in self._stages}
+
+    def advance(self, before: int | None) -> None:
+        """Submit tasks that are neither done nor alive; return if all are done.
+
+        Later stages that wait for a failed array are cancelled, and submitted anew with it.
+
+        Raises:
+            Unfinished: jobs live.
+            ModtokError: no task was finished since `before` were left, or Slurm failed.
+        """
+        self._settle()
+        living, ranks = self._look()
+        left = sum(map(len, ranks.values()))
+        self._cancel([each for each in living.values() if each.dead])
+        living = {name: each for name, each in living.items() if not each.dead}
+        if not left and not living:
+            return
+        state = self._state(living, ranks)
+        if before is not None and left >= before and not living:
+            raise ModtokError(
+                f"no task succeeded any more: {state}",
+                where=self.output,
+                remedy="repeat the call to run them again",
+            )
+        after: list[str] = []
+        new = 0
+        for stage in self._stages:
+            here = living.get(stage.name)
+            if here and new:  # it waits for a failed array that was just replaced
+                self._cancel([here])
+                here = None
+            if here:
+                after = here.ids
+            elif not ranks[stage.name]:
+                after = []
+            elif after and not new and stage.name in self._record["ids"]:
+                break  # it was cancelled: a task of the array before has failed
+            else:
+                after = self._submit(stage, after)
+                new += len(ranks[stage.name])
+        raise Submitted(state + (f", {new} submitted" if new else ""), self, left)
+
+    def _settle(self) -> None:
+        """Wait until the job of a caller that was killed while it submitted has appeared."""
+        stage = self._record["submitting"]
+        if stage is None:
+            return
+        until = time.monotonic() + _ORPHAN_SECONDS
+        while not (found := _living(self._record["name"], [stage])) and time.monotonic() < until:
+            time.sleep(0.5)
+        ids = {name: living.ids for name, living in found.items()}
+        self._save(submitting=None, ids=self._record["ids"] | ids)
+
+    def _tasks(self, living: Living) -> int:
+        return (living.running + living.waiting) * int(self._options.get("tasks_per_job", 1))
+
+    def _state(self, living: Mapping[str, Living], ranks: Mapping[str, Sequence[int]]) -> str:
+        done = self._total - sum(map(len, ranks.values()))
+        text = f"{done} of {self._total} tasks done"
+        if running := sum(each.running for each in living.values()):
+            text += f", {running} running"
+        # Only of the first unfinished stage; the others wait for it.
+        first = next((stage.name for stage in self._stages if ranks[stage.name]), "")
+        if first in self._record["ids"]:
+            failed = len(ranks[first]) - self._tasks(living.get(first, Living()))
+            if failed > 0:
+                text += f", {failed} failed (see {self._logs / first})"
+        return text
+
+    def _submit(self, stage: "Stage", after: Sequence[str]) -> list[str]:
+        from datatrove.executor.slurm import SlurmPipelineExecutor
+
+        ids = _Ids(int(self._options.get("job_id_position", -1)))
+        try:
+            executor = SlurmPipelineExecutor(
+                pipeline=list(stage.blocks),
+                tasks=stage.tasks,
+                logging_dir=str(self._logs / stage.name),
+                job_name=f"{self._record['name']}-{stage.name}",
+                workers=self._workers,
+                depends_job_id=":".join(after) or None,
+                job_id_retriever=ids,
+                **self._options,
+            )
+        except TypeError as error:  # of unknown options
+            raise UsageError(str(error), where="--executor-option") from error
+        # A job that waits for ever once a task has failed.
+        executor.launch_merge_stats = _nothing
+        self._save(submitting=stage.name)
+        try:
+            executor.launch_job()
+        except (OSError, IndexError, subprocess.CalledProcessError) as error:
+            self._save(submitting=None)
+            raise ModtokError(
+                "sbatch failed; its message is above",
+                where=self._logs / stage.name,
+                remedy="check --executor-option, then repeat the call",
+            ) from error
+        # Later stages have no array yet that waits for this one.
+        known = {each.name: self._record["ids"].get(each.name, []) for each in self._stages}
+        earlier = list(known)[: list(known).index(stage.name)]
+        self._save(
+            submitting=None, ids={name: known[name] for name in earlier} | {stage.name: ids.found}
+        )
+        return ids.found
+
+    def _cancel(self, living: Sequence[Living]) -> None:
+        if ids := [each for stage in living for each in stage.ids]:
+            _slurm("scancel", *ids)
+
+    def watch(self, progress: Progress) -> None:
+        """Wait until no job lives that can still run."""
+        shown, pause, failing = 0, _POLL_SECONDS, None
+        with progress.task("tasks on Slurm", self._total, "tasks") as task:
+            while True:
+                try:
+                    living, ranks = self._look()
+                except ModtokError:
+                    failing = failing or time.monotonic()
+                    if time.monotonic() > failing + _PATIENCE_SECONDS:
+                        raise
+                else:
+                    failing = None
+                    done = self._total - sum(map(len, ranks.values()))
+                    task.advance(done - shown)
+                    shown = done
+                    if all(each.dead for each in living.values()):
+                        return
+                time.sleep(pause)
+                pause = min(1.5 * pause, 15 * _POLL_SECONDS)
+
+
+class _Ids:
+    """Takes the ids of jobs from the output of sbatch; datatrove calls it and saves it in tasks."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.found: list[str] = []
+
+    def __call__(self, output: str) -> str:
+        self.found.append(output.split()[self.position])
+        return self.found[-1]
+
+
+def _nothing() -> None:
+    pass
+
+
+def missing(stage: "Stage", logs: Path) -> list[int]:
+    """Ranks of a stage without a completion mark."""
+    try:
+        done = {path.name for path in (logs / stage.name / "completions").iterdir()}
+    except FileNotFoundError:
+        done = set()
+    return [rank for rank in range(stage.tasks) if f"{rank:05d}" not in done]
+
+
+def _living(name: str, stages: Sequence[str]) -> dict[str, Living]:
+    """Jobs that Slurm has, by stage."""
+    names = {f"{name}-{stage}": stage for stage in stages}
+    found: dict[str, Living] = {}
+    lines = _slurm(
+        "squeue", "--noheader", "--array", f"--name={','.join(names)}", "--format=%j|%F|%t|%r"
+    )
+    for line in lines.splitlines():
+        job, number, state, reason = line.split("|", 3)
+        living = found.setdefault(names[job], Living())
+        if number not in living.ids:
+            living.ids.append(number)
+        living.running += state != "PD"
+        living.waiting += state == "PD"
+        living.dead = living.dead or reason.strip("()") == _DEAD
+    return found
+
+
+def _slurm(*command: str) -> str:
+    """Standard output of a command of Slurm.
+
+    Raises:
+        UsageError: it is not there.
+        ModtokError: it failed.
+    """
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise UsageError(
+            f"{command[0]} not found", remedy="run it on a machine of the cluster"
+        ) from error
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        raise ModtokError(f"{command[0]} failed ({said})", remedy="repeat the call")
+    return done.stdout

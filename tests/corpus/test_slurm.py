@@ -1,0 +1,302 @@
+"""Jobs on Slurm: a stand-in for its commands, and the real one where the machine has it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.robustness.engine.crawl import DATA, records_of
+from helpers import fake_slurm
+from helpers.fake_slurm import jobs_of, set_states, states
+from helpers.python_processes import Python, write_command
+from helpers.split_text import split_text
+from modtok_cli.base.errors import ModtokError, Unfinished, UsageError
+from modtok_cli.corpus import executors, slurm
+from modtok_cli.corpus.build import corpus_build
+from modtok_cli.corpus.count import corpus_count
+from modtok_cli.corpus.executors import Stage, run_stages
+from modtok_cli.corpus.report import load_report
+from modtok_cli.text.corpus import write_counts
+
+OPTIONS = {"partition": "cpu", "time": "1:00:00", "cpus_per_task": "2"}
+SLURM = {"executor": "slurm", "executor_options": OPTIONS}
+SECONDS = 120
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The directory of a small Slurm, first on the path."""
+    place = tmp_path / "slurm"
+    commands = fake_slurm.install(place)
+    write_command(
+        commands / "launch_pickled_pipeline", "-m datatrove.tools.launch_pickled_pipeline"
+    )
+    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+    monkeypatch.setattr(slurm, "_POLL_SECONDS", 0.05)
+    yield place
+    fake_slurm.stop(place)
+
+
+@pytest.fixture
+def held(place: Path) -> Path:
+    """Jobs stay as they are."""
+    (place / "held").touch()
+    return place
+
+
+def names(place: Path) -> Counter[str]:
+    """How often each stage was submitted."""
+    found = [(job / "name").read_text() for job in jobs_of(place)]
+    assert len({name.split("-")[1] for name in found}) <= 1
+    return Counter(name.split("-", 2)[2] for name in found)
+
+
+STAGES = [Stage("0-count", [], 3), Stage("1-merge", [], 1)]
+
+
+def ask(logs: Path) -> str:
+    """State of the stages; those that are missing are submitted."""
+    with pytest.raises(Unfinished) as caught:
+        run_stages(STAGES, logs, "slurm", options=OPTIONS)
+    assert caught.value.exit_code == 75
+    assert caught.value.where == str(logs.parents[1])
+    return caught.value.what
+
+
+def finish(logs: Path, stage: str, *ranks: int) -> None:
+    """Mark tasks as datatrove does."""
+    marks = logs / stage / "completions"
+    marks.mkdir(exist_ok=True)
+    for rank in ranks:
+        (marks / f"{rank:05d}").touch()
+
+
+def test_states_are_told_and_only_failed_tasks_repeated(held: Path, tmp_path: Path) -> None:
+    logs = tmp_path / "out" / "work" / "logs"
+    assert ask(logs) == "0 of 4 tasks done, 4 submitted"
+    first, second = jobs_of(held)
+    assert (second / "after").read_text() == "1"
+    assert "#SBATCH --cpus-per-task=2" in (first / "script").read_text()
+    set_states(first, "R", "R")
+    before = (logs / "0-count/ranks_to_run.json").read_bytes()
+    for _ in range(2):
+        assert ask(logs) == "0 of 4 tasks done, 2 running"
+    finish(logs, "0-count", 0)
+    set_states(first, "done", "failed", "R")
+    # One task still reads the list of tasks; what waits for the array never runs.
+    assert ask(logs) == f"1 of 4 tasks done, 1 running, 1 failed (see {logs / '0-count'})"
+    assert (logs / "0-count/ranks_to_run.json").read_bytes() == before
+    assert states(second) == ["cancelled"]
+    finish(logs, "0-count", 2)
+    set_states(first, "done", "failed", "done")
+    again = f"2 of 4 tasks done, 1 failed (see {logs / '0-count'}), 2 submitted"
+    assert ask(logs) == again
+    assert json.loads((logs / "0-count/ranks_to_run.json").read_text()) == [1]
+    third, fourth = jobs_of(held)[2:]
+    assert (states(third), (fourth / "after").read_text()) == (["PD"], "3")
+    finish(logs, "0-count", 1)
+    set_states(third, "done")
+    set_states(fourth, "R")
+    assert ask(logs) == "3 of 4 tasks done, 1 running"
+    finish(logs, "1-merge", 0)
+    assert ask(logs) == "4 of 4 tasks done, 1 running"
+    set_states(fourth, "done")
+    run_stages(STAGES, logs, "slurm", options=OPTIONS)
+    assert names(held) == {"0-count": 2, "1-merge": 2}
+    assert not (logs / "jobs.json").exists()
+
+
+def test_cancelled_chain_is_submitted_again(held: Path, tmp_path: Path) -> None:
+    logs = tmp_path / "out" / "work" / "logs"
+    ask(logs)
+    fake_slurm.scancel(held, ["2"])
+    assert ask(logs) == "0 of 4 tasks done"  # it may have been cancelled for a failure before it
+    fake_slurm.scancel(held, ["1"])
+    assert ask(logs) == f"0 of 4 tasks done, 3 failed (see {logs / '0-count'}), 4 submitted"
+    assert (jobs_of(held)[3] / "after").read_text() == "3"
+    set_states(jobs_of(held)[2], "done", "done", "done")
+    finish(logs, "0-count", 0, 1, 2)
+    fake_slurm.scancel(held, ["4"])
+    assert ask(logs) == f"3 of 4 tasks done, 1 failed (see {logs / '1-merge'}), 1 submitted"
+    assert (jobs_of(held)[4] / "after").read_text() == ""
+
+
+CALL = """
+import sys
+from pathlib import Path
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.corpus import slurm
+from modtok_cli.corpus.count import corpus_count
+slurm._ORPHAN_SECONDS = 1
+options = {"partition": "cpu", "time": "1:00:00"}
+try:
+    corpus_count(data=sys.argv[1], output=sys.argv[2], executor="slurm", executor_options=options)
+except ModtokError as error:
+    print(error)
+    sys.exit(error.exit_code)
+"""
+
+
+def call(data: Path, output: Path) -> Python:
+    return Python(["-c", CALL, data, output], stdout=subprocess.PIPE, text=True)
+
+
+def test_two_callers_submit_once(held: Path, tmp_path: Path) -> None:
+    data = split_text(tmp_path / "data", 2)
+    callers = [call(data, tmp_path / "counts") for _ in range(3)]
+    said = sorted(caller.communicate()[0].partition("; ")[0] for caller in callers)
+    assert [caller.returncode for caller in callers] == [75] * 3
+    assert names(held) == {"0-count": 1, "1-merge": 1}
+    place = tmp_path / "counts"
+    assert said == [f"{place}: 0 of 4 tasks done"] * 2 + [
+        f"{place}: 0 of 4 tasks done, 4 submitted"
+    ]
+
+
+@pytest.mark.parametrize("is_submitted", [False, True])
+def test_killed_caller_submits_nothing_twice(
+    held: Path, tmp_path: Path, *, is_submitted: bool
+) -> None:
+    data = split_text(tmp_path / "data", 2)
+    real, sbatch = held / "bin" / "sbatch", held / "bin" / "real-sbatch"
+    real.rename(sbatch)
+    kill = "kill -9 $PPID"
+    submit = f'{sbatch} "$@"'
+    real.write_text(f"#!/bin/sh\n{f'{submit}; {kill}' if is_submitted else kill}\n")
+    real.chmod(0o755)
+    killed = call(data, tmp_path / "counts")
+    killed.communicate()
+    assert killed.returncode == -signal.SIGKILL
+    shutil.move(sbatch, real)
+    after = call(data, tmp_path / "counts")
+    said, _ = after.communicate()
+    assert f"0 of 4 tasks done, {1 if is_submitted else 4} submitted" in said
+    assert names(held) == {"0-count": 1, "1-merge": 1}
+
+
+def test_a_count_is_asked_killed_and_equal(place: Path, tmp_path: Path) -> None:
+    data = split_text(tmp_path / "data", 2)
+    write_counts(data=data, output=tmp_path / "one")
+    out, until = tmp_path / "counts", time.monotonic() + SECONDS
+    with pytest.raises(Unfinished):
+        corpus_count(data=data, output=out, **SLURM)
+    first = jobs_of(place)[0]
+    while "R" not in states(first) and time.monotonic() < until:
+        time.sleep(0.01)
+    os.killpg(int((first / "pid-0").read_text()), signal.SIGKILL)
+    while time.monotonic() < until:
+        try:
+            rows = corpus_count(data=data, output=out, **SLURM)
+            break
+        except Unfinished:
+            time.sleep(0.2)
+    assert [row["language"] for row in rows] == ["en", "fi"]
+    for name in ("en.counts", "fi.counts"):
+        assert (tmp_path / "one" / name).read_bytes() == (out / name).read_bytes()
+    assert sorted(path.name for path in out.iterdir()) == ["en.counts", "fi.counts"]
+    assert names(place) == {"0-count": 2, "1-merge": 2}
+
+
+def test_waiting_ends_with_the_result_or_a_failure(place: Path, tmp_path: Path) -> None:
+    data = split_text(tmp_path / "data", 2)
+    bad = tmp_path / "data" / "sv.jsonl"
+    bad.write_bytes(b"\xff\xfe no JSON\n")
+    out = tmp_path / "counts"
+    with pytest.raises(ModtokError, match="no task succeeded any more: 3 of 5 tasks done, 1 fail"):
+        corpus_count(data=data, output=out, wait=True, **SLURM)
+    assert [len(states(job)) for job in jobs_of(place)] == [4, 1, 1, 1]
+    log = (out / ".corpus-count/logs/0-count/logs/task_00003.log").read_text()
+    assert "sv.jsonl:1: not JSON" in log
+    bad.unlink()
+    rows = corpus_count(data=data, output=out, wait=True, force=True, **SLURM)
+    assert [row["language"] for row in rows] == ["en", "fi"]
+
+
+def test_slurm_equals_the_local_executor(place: Path, tmp_path: Path) -> None:
+    inputs = [DATA / "fi.jsonl", DATA / "en.jsonl"]
+    corpus_build(inputs, output=tmp_path / "local", shard_bytes=1)
+    options = {"shard_bytes": 1, "wait": True, "force": True, **SLURM}
+    report = corpus_build(inputs, output=tmp_path / "data", **options)
+    assert report.languages == load_report(tmp_path / "local").languages
+    for language in ("fi", "en"):
+        assert records_of(tmp_path / "data" / language) == records_of(tmp_path / "local" / language)
+    assert set(names(place).values()) == {1}
+
+
+def test_jobs_are_not_overrun(held: Path, tmp_path: Path) -> None:
+    """--force or another executor while they live; Slurm fails or is not there."""
+    page = tmp_path / "fi.jsonl"
+    shutil.copy(DATA / "fi.jsonl", page)
+    out = tmp_path / "out"
+    with pytest.raises(Unfinished):
+        corpus_build([page], output=out, **SLURM)
+    refused = r"out: jobs on Slurm still write to it; .* scancel 1 2 3 4 5$"
+    with pytest.raises(UsageError, match=refused):
+        corpus_build([page], output=out)
+    with pytest.raises(UsageError, match=refused):
+        corpus_build([page], "fi", output=out, force=True, **SLURM)
+    with pytest.raises(UsageError, match="unfinished build with other inputs"):
+        corpus_build([page], "fi", output=out, **SLURM)
+    fake_slurm.scancel(held, ["1", "2", "3", "4", "5"])
+    with pytest.raises(Unfinished, match="out: 0 of 5 tasks done, 5 submitted"):
+        corpus_build([page], "fi", output=out, force=True, **SLURM)
+    odd = {"executor": "slurm", "executor_options": OPTIONS | {"colour": "red"}}
+    with pytest.raises(UsageError, match=r"executor_options: .*'colour'"):
+        corpus_build([page], output=tmp_path / "odd", **odd)
+    (held / "bin" / "sbatch").write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(ModtokError, match="1-pages: sbatch failed; its message is above; check"):
+        corpus_build([page], output=tmp_path / "other", **SLURM)
+    (held / "bin" / "squeue").write_text("#!/bin/sh\necho down >&2; exit 1\n")
+    with pytest.raises(ModtokError, match=r"^squeue failed \(down\); repeat the call"):
+        corpus_build([page], "fi", output=out, **SLURM)
+
+
+def test_a_second_caller_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "_LOCK_SECONDS", 0.3)
+    with executors.one_caller(tmp_path, "local"):
+        for kind in ("local", "slurm"):
+            with (
+                pytest.raises(ModtokError, match="is being written by another process"),
+                executors.one_caller(tmp_path, kind),
+            ):
+                pass
+
+
+def partition() -> str:
+    """A partition of a real Slurm with a node that is up, "" without."""
+    if shutil.which("sinfo") is None:
+        return ""
+    try:
+        command = ["sinfo", "--noheader", "--states=idle,mixed", "--format=%R"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except subprocess.TimeoutExpired:
+        return ""
+    return (done.stdout.split() or [""])[0]
+
+
+def test_real_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not (name := partition()):
+        pytest.skip("no Slurm with a free node")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    data = split_text(tmp_path / "data", 2)
+    write_counts(data=data, output=tmp_path / "one")
+    given = {"partition": name, "time": "0:10:00", "mem_per_cpu_gb": "1"}
+    options = {"executor": "slurm", "executor_options": given, "workers": 1}
+    out = tmp_path / "counts"
+    with pytest.raises(Unfinished, match="0 of 4 tasks done, 4 submitted"):
+        corpus_count(data=data, output=out, **options)
+    jobs = json.loads((out / ".corpus-count/logs/jobs.json").read_text())
+    subprocess.run(["scancel", f"{jobs['ids']['0-count'][0]}_2"], check=True)
+    with pytest.raises(Unfinished, match=r"of 4 tasks done, .*1 failed"):
+        corpus_count(data=data, output=out, **options)
+    corpus_count(data=data, output=out, wait=True, **options)
+    for language in ("en.counts", "fi.counts"):
+        assert (tmp_path / "one" / language).read_bytes() == (out / language).read_bytes()

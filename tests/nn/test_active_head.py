@@ -1,0 +1,251 @@
+"""The active vocabulary in models of transformers, against the whole model with masked logits."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+transformers = pytest.importorskip("transformers")
+
+from modtok_cli.base.errors import ModtokError, UsageError  # noqa: E402
+from modtok_cli.nn import ActiveHead  # noqa: E402
+
+SIZE, IDS = 97, [0, 3, 5, 8, 13, 21, 34, 55, 60, 61, 89, 96]
+SMALL = {
+    "vocab_size": SIZE,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 8,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+}
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "tied": ("Llama", {"tie_word_embeddings": True}),
+    "untied": ("Llama", {"tie_word_embeddings": False}),
+    "bias": ("Phi", {"tie_word_embeddings": False, "num_key_value_heads": 2}),
+    "scaled input": ("Gemma3Text", {"tie_word_embeddings": True}),
+    "scaled logits": ("Cohere", {"tie_word_embeddings": True, "logit_scale": 0.25}),
+    "divided logits": ("Granite", {"tie_word_embeddings": True, "logits_scaling": 4.0}),
+}
+
+
+def build(kind: str) -> Any:
+    name, settings = KINDS[kind]
+    config = getattr(transformers, f"{name}Config")(**SMALL | settings)
+    torch.manual_seed(1)
+    model = getattr(transformers, f"{name.removesuffix('Text')}ForCausalLM")(config)
+    with torch.no_grad():
+        for parameter in model.parameters():  # biases too
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return model.train()
+
+
+def batch(active: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inputs with some tokens that are not active, and labels with ignored ones."""
+    torch.manual_seed(2)
+    inputs = torch.tensor(IDS)[torch.randint(len(IDS), (3, 10))]
+    labels = inputs.clone()
+    labels[0, :6] = labels[2, 4] = -100
+    if not active:
+        inputs[1, 2:5] = torch.tensor([1, 2, 95])
+        labels[1, 2:5] = -100
+    return inputs, labels
+
+
+def masked_loss(model: Any, inputs: torch.Tensor, labels: torch.Tensor, smoothing: float) -> Any:
+    """The definition: all logits, those of other tokens left out of the softmax."""
+    logits = model(input_ids=inputs).logits[:, :-1, IDS].flatten(0, 1).float()
+    columns = torch.searchsorted(torch.tensor(IDS), labels[:, 1:].clamp(min=0)).flatten()
+    columns = torch.where(labels[:, 1:].flatten() == -100, -100, columns)
+    return F.cross_entropy(logits, columns, label_smoothing=smoothing)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("smoothing", "active"), [(0.0, True), (0.1, False)])
+def test_loss_and_gradients_are_those_of_the_masked_softmax(
+    kind: str, smoothing: float, active: bool
+) -> None:
+    model, inputs_labels = build(kind), batch(active)
+    whole = build(kind)
+    expected = masked_loss(whole, *inputs_labels, smoothing)
+    expected.backward()
+    head = ActiveHead.attach(model, IDS, label_smoothing=smoothing, chunk=4)
+    output = model(input_ids=inputs_labels[0], labels=inputs_labels[1])
+    assert output.logits is None
+    output.loss.backward()
+    torch.testing.assert_close(output.loss, expected, rtol=1e-5, atol=1e-6)
+    found = dict(model.named_parameters(remove_duplicate=False))
+    rows = torch.tensor(IDS)
+    for name, parameter in whole.named_parameters(remove_duplicate=False):
+        own = found[name].grad
+        there = parameter.grad
+        if len(parameter) == SIZE:
+            there = there[rows]
+        assert own is not None, name
+        torch.testing.assert_close(own, there, rtol=1e-4, atol=1e-6, msg=name)
+    whole_input = model.get_input_embeddings().whole_weight
+    assert head.weight.shape == (len(IDS), 16)
+    assert whole_input.grad is None
+
+
+@pytest.mark.parametrize("kind", ["tied", "untied", "bias"])
+def test_training_changes_active_rows_only_and_files_hold_the_whole(
+    kind: str, tmp_path: Path
+) -> None:
+    model, (inputs, labels) = build(kind), batch()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    head = ActiveHead.attach(model, IDS)
+    optimizer = torch.optim.AdamW(
+        [each for each in model.parameters() if each.requires_grad], lr=0.01, weight_decay=0.1
+    )
+    for _ in range(2):
+        model(input_ids=inputs, labels=labels).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.save_pretrained(tmp_path)
+    attached = model.state_dict()
+    assert set(attached) == set(before)
+    again = type(model).from_pretrained(tmp_path)
+    loaded = build(kind)
+    second = ActiveHead.attach(loaded, IDS)
+    loaded.load_state_dict(attached)
+    torch.testing.assert_close(second.weight, head.weight, rtol=0, atol=0)
+    head.detach()
+    others = torch.ones(SIZE, dtype=torch.bool)
+    others[IDS] = False
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(value, attached[name], rtol=0, atol=0)
+        torch.testing.assert_close(value, again.state_dict()[name], rtol=0, atol=0)
+        if len(value) == SIZE:
+            assert torch.equal(value[others], before[name][others])
+            assert not torch.equal(value[IDS], before[name][IDS])
+    assert all(each.requires_grad for each in model.parameters())
+    assert [*dict(model.named_parameters())] == [*dict(build(kind).named_parameters())]
+
+
+def test_generation_samples_active_tokens_only() -> None:
+    model, (inputs, _) = build("tied"), batch()
+    whole = build("tied").eval()
+    ActiveHead.attach(model, IDS)
+    model.eval()
+    logits = model(input_ids=inputs).logits
+    expected = whole(input_ids=inputs).logits
+    torch.testing.assert_close(logits[..., IDS], expected[..., IDS])
+    assert torch.isinf(logits).sum() == (SIZE - len(IDS)) * inputs.numel()
+    out = model.generate(inputs, max_new_tokens=5, do_sample=True, pad_token_id=0)
+    assert set(out[:, inputs.shape[1] :].flatten().tolist()) <= set(IDS)
+
+
+def test_labels_outside_are_an_error_or_ignored() -> None:
+    model, (inputs, labels) = build("tied"), batch()
+    head = ActiveHead.attach(model, IDS)
+    labels[1, 3] = 7
+    with pytest.raises(UsageError, match="1 labels are not active, the first is token 7"):
+        model(input_ids=inputs, labels=labels)
+    head.detach()
+    ActiveHead.attach(model, IDS, ignore_outside=True)
+    loss = model(input_ids=inputs, labels=labels).loss
+    labels[1, 3] = -100
+    torch.testing.assert_close(loss, model(input_ids=inputs, labels=labels).loss)
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"), [([], "between 0 and 96"), ([5, 97], "between 0 and 96"), ("x@y", "x")]
+)
+def test_wrong_ids_are_one_line(ids: Any, message: str) -> None:
+    with pytest.raises(ModtokError, match=message):
+        ActiveHead.attach(build("tied"), ids)
+
+
+def test_models_that_change_logits_are_refused() -> None:
+    config = transformers.Gemma2Config(**SMALL, final_logit_softcapping=30.0)
+    with pytest.raises(UsageError, match="final_logit_softcapping"):
+        ActiveHead.attach(transformers.Gemma2ForCausalLM(config), IDS)
+    model = build("tied")
+    original = model.forward
+    model.forward = lambda **inputs: _doubled(original(**inputs))
+    with pytest.raises(ModtokError, match="changes its logits"):
+        ActiveHead.attach(model, IDS)
+    assert len(model.lm_head.weight) == SIZE
+
+
+def _doubled(output: Any) -> Any:
+    if output.logits is not None:
+        output.logits = output.logits * 2
+    return output
+
+
+def test_trainer_saves_and_resumes(tmp_path: Path) -> None:
+    """Eight steps equal four, a kill and four more, to the bit."""
+    inputs, labels = batch()
+    data = [{"input_ids": a, "labels": b} for a, b in zip(inputs, labels, strict=True)]
+
+    def train(steps: int, place: Path, resume: bool = False) -> Any:
+        model = build("tied")
+        head = ActiveHead.attach(model, IDS)
+        settings = transformers.TrainingArguments(
+            str(place), max_steps=steps, save_steps=4, per_device_train_batch_size=2, seed=1,
+            report_to=[], use_cpu=True, disable_tqdm=True, lr_scheduler_type="constant",
+            learning_rate=0.01, logging_strategy="no",
+        )  # fmt: skip
+        trainer = transformers.Trainer(model, settings, train_dataset=data)
+        trainer.train(resume_from_checkpoint=resume)
+        head.detach()
+        return model
+
+    whole = train(8, tmp_path / "whole")
+    train(4, tmp_path / "parts")
+    parts = train(8, tmp_path / "parts", resume=True)
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, parts.state_dict()[name]), name
+    saved = type(whole).from_pretrained(tmp_path / "parts" / "checkpoint-8")
+    assert torch.equal(saved.lm_head.weight, whole.lm_head.weight)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("trl") is None, reason="trl is not installed")
+def test_trl(tmp_path: Path) -> None:
+    """The head of TRL multiplies by the active rows: the loss is that of the masked softmax."""
+    import datasets
+    import trl
+
+    inputs, labels = batch()
+    rows = {"input_ids": inputs.tolist(), "labels": labels.tolist()}
+    settings = trl.SFTConfig(
+        str(tmp_path), max_steps=2, per_device_train_batch_size=3, report_to=[], use_cpu=True,
+        disable_tqdm=True, logging_steps=1, bf16=False, dataset_kwargs={"skip_prepare_dataset": True},
+        learning_rate=0.01, gradient_checkpointing=False,
+    )  # fmt: skip
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=_words(), eos_token="3", pad_token="0"
+    )
+    trainer = trl.SFTTrainer(
+        build("tied"), settings, train_dataset=datasets.Dataset.from_dict(rows),
+        processing_class=tokenizer,
+    )  # fmt: skip
+    head = ActiveHead.attach(trainer.model, IDS)
+    others = torch.ones(SIZE, dtype=torch.bool)
+    others[IDS] = False
+    before = head.whole_weight.clone()
+    trainer.train()
+    first = trainer.state.log_history[0]["loss"]
+    expected = masked_loss(build("tied"), inputs, labels, 0.0)
+    assert first == pytest.approx(float(expected), rel=1e-3)
+    head.detach()
+    after = trainer.model.lm_head.weight
+    assert torch.equal(after[others], before[others])
+    assert not torch.equal(after[IDS], before[IDS])
+
+
+def _words() -> Any:
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+
+    return Tokenizer(WordLevel({str(number): number for number in range(SIZE)}, unk_token="0"))
