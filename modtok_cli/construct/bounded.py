@@ -112,13 +112,16 @@ class BoundedCounts:
         return Corpus(header.fingerprint, **vars(header.size))
 
     @contextmanager
-    def words(self, languages: Sequence[str], min_count: int) -> Iterator[Frequent]:
-        """The words of the languages together that are learned from, while there is room."""
+    def words(self, languages: Sequence[str], k: int, min_count: int) -> Iterator[Frequent]:
+        """The words of the languages together that k tokens are learned from, while there is room.
+
+        Those that occur less than `min_count` times are left out.
+        """
         path = self._paths[languages[0]]
         if len(languages) > 1:
             path = self._scratch / f"{len(languages)} languages{SUFFIX}"
             merge_files([self._paths[each] for each in languages], path, "", self._scratch)
-        fits = partial(can_learn, memory=self._room.size)
+        fits = partial(can_learn, k=k, memory=self._room.size)
         stored = StoredCounts(path, fits, min_count)
-        with self._room.take(learning_memory(stored.words, stored.bytes)):
+        with self._room.take(learning_memory(stored.words, stored.bytes, k)):
             yield stored.read()

@@ -68,6 +68,11 @@ class UnitedBpe(Learner):
             settings["pretokenizer"] = BPE.name
         return settings
 
+    @property
+    def most_tokens(self) -> int:
+        """Before they are pruned to k."""
+        return int(self.k * self.settings.overtrain)
+
     def check(self) -> None:
         """Check also that superwords leave room for words, and what they exclude."""
         super().check()
@@ -157,7 +162,7 @@ class UnitedBpe(Learner):
         """The k tokens of a language, and the BPE with more tokens that they come from."""
         wide = learn_plain(
             counts,
-            int(k * self.settings.overtrain),
+            self.most_tokens,
             self.specials,
             label=language,
             progress=progress,

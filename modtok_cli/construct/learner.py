@@ -82,6 +82,11 @@ class Learner(ABC):
         return {name: settings[name] for name in settings if name not in _UNRECORDED | absent}
 
     @property
+    def most_tokens(self) -> int:
+        """Tokens that are learned from the words of a language, with those that are pruned."""
+        return self.k
+
+    @property
     def min_count(self) -> int:
         """Occurrences that a word needs to be learned from."""
         return getattr(self.settings, "min_count", None) or 1

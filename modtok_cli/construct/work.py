@@ -202,7 +202,7 @@ class Work:
     def _frequent(self, languages: Sequence[str]) -> Iterator[Frequent]:
         least = self._learner.min_count
         if self._bounded:
-            with self._bounded.words(languages, least) as found:
+            with self._bounded.words(languages, self._learner.most_tokens, least) as found:
                 self.corpora |= {name: self._bounded.corpus(name) for name in languages}
                 kept = to_learn_from(",".join(languages), found.counts, self.progress)
                 yield replace(found, counts=kept)

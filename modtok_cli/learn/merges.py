@@ -70,7 +70,10 @@ class LearnedMerges:
 _PER_BYTE, _PER_WORD = 28, 48
 """Bytes of memory for each byte of the unique words: 1 for itself, 8 for its cell, 4 for the
 symbol, 4 for the number of its pair at the start, 5 to 12 for positions. For each word: offsets and
-count, a cell at its end, and rows of pairs."""
+count, and a cell at its end."""
+_PER_TOKEN, _ROWS_PER_WORD = 4096, 200
+"""Bytes of rows of pairs: of some 20 pairs for each token to learn, which are the frequent ones, but
+of no more than the words have."""
 
 LARGEST_BUDGET = 1 << 26
 """Tokens per language: ids have 32 bits, tries 27, and a union of languages must fit too."""
@@ -198,14 +201,15 @@ def least_count(counts: Int64Array, k: int) -> int:
     return int(np.partition(counts, place)[place])
 
 
-def learning_memory(words: int, size: int) -> int:
-    """Bytes of memory that learning from so many unique words, of `size` bytes, takes at most."""
-    return _PER_BYTE * size + _PER_WORD * words
+def learning_memory(words: int, size: int, k: int) -> int:
+    """Bytes of memory that learning k tokens takes at most; `size`: bytes of the unique words."""
+    rows = min(_PER_TOKEN * k, _ROWS_PER_WORD * words)
+    return _PER_BYTE * size + _PER_WORD * words + rows
 
 
-def can_learn(words: int, size: int, memory: int) -> bool:
-    """Whether the core can learn from so many unique words, of `size` bytes, in `memory` bytes."""
-    return words + size <= _MOST_POSITIONS and learning_memory(words, size) <= memory
+def can_learn(words: int, size: int, k: int, memory: int) -> bool:
+    """Whether the core can learn k tokens from so many unique words in `memory` bytes."""
+    return words + size <= _MOST_POSITIONS and learning_memory(words, size, k) <= memory
 
 
 def grow(
@@ -236,7 +240,7 @@ def grow(
             remedy="leave out rare words with --min-count or --memory",
         )
     check_memory(
-        learning_memory(len(counts), len(counts.data)),
+        learning_memory(len(counts), len(counts.data), k),
         f"learning {label}",
         "bound it with --memory, leave out rare words with --min-count, or use fewer --threads",
     )

@@ -36,7 +36,7 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if there were memory for 500 words."""
-    monkeypatch.setattr(bounded, "can_learn", lambda words, size, memory: words <= 500)
+    monkeypatch.setattr(bounded, "can_learn", lambda words, size, k, memory: words <= 500)
 
 
 def tokens(place: Path) -> list[str]:

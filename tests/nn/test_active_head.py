@@ -220,8 +220,8 @@ def test_trl(tmp_path: Path) -> None:
     rows = {"input_ids": inputs.tolist(), "labels": labels.tolist()}
     settings = trl.SFTConfig(
         str(tmp_path), max_steps=2, per_device_train_batch_size=3, report_to=[], use_cpu=True,
-        disable_tqdm=True, logging_steps=1, bf16=False, dataset_kwargs={"skip_prepare_dataset": True},
-        learning_rate=0.01, gradient_checkpointing=False,
+        disable_tqdm=True, logging_steps=1, bf16=False, learning_rate=0.01,
+        gradient_checkpointing=False, dataset_kwargs={"skip_prepare_dataset": True},
     )  # fmt: skip
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=_words(), eos_token="3", pad_token="0"
