@@ -72,8 +72,8 @@ _PER_BYTE, _PER_WORD = 28, 48
 symbol, 4 for the number of its pair at the start, 5 to 12 for positions. For each word: offsets and
 count, and a cell at its end."""
 _PER_TOKEN, _ROWS_PER_WORD = 4096, 200
-"""Bytes of rows of pairs: of some 20 pairs for each token to learn, which are the frequent ones, but
-of no more than the words have."""
+"""Bytes of rows of pairs: of some 20 pairs for each token to learn, which are the frequent ones,
+but of no more than the words have."""
 
 LARGEST_BUDGET = 1 << 26
 """Tokens per language: ids have 32 bits, tries 27, and a union of languages must fit too."""
