@@ -89,7 +89,7 @@ Merges = Annotated[
     str | None,
     Option(
         "Show how the words of a text are built: each merge, and the language that learned it.",
-        metavar="TEXT",
+        metavar="WORDS",
     ),
 ]
 
