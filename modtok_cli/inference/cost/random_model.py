@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.inference.cost import CONTEXT
-from modtok_cli.inference.run.backbone import backbone_config, empty_backbone
+from modtok_cli.inference.run.backbone import backbone_config, cache_name, empty_backbone
 from modtok_cli.inference.run.model import check_device_memory
 
 _DECODE_PROMPT = 64
@@ -50,8 +50,8 @@ class RandomModel:
         """
         states = self.backbone(
             inputs_embeds=F.embedding(ids, self.table),
-            past_key_values=cache,
             use_cache=cache is not None,
+            **{cache_name(self.backbone): cache},
         ).last_hidden_state.flatten(0, 1)
         head = self.table[:size]
         for part in states.split(max(1, _LOGITS // size)):

@@ -14,6 +14,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.reading import read_file
 from modtok_cli.base.signature import digest
 from modtok_cli.inference.hf.token_tensors import open_config
+from modtok_cli.inference.run.backbone import cache_name
 from modtok_cli.inference.run.model import check_device_memory
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 
@@ -193,13 +194,13 @@ class CausalLM:
         wanted = wanted.to(self.device)
         sums = torch.zeros(len(batch), dtype=torch.float64, device=self.device)
         step = max(1, _LOGITS // (self.rows * len(batch)))
-        cache = None
+        name, cache = cache_name(self.model), None
         for start in range(0, width, step):
             stop = min(start + step, width)
             output = self.model(
-                inputs[:, start:stop], past_key_values=cache, use_cache=stop < width or start > 0
+                inputs[:, start:stop], use_cache=stop < width or start > 0, **{name: cache}
             )
-            cache = output.past_key_values if stop < width else None
+            cache = getattr(output, name) if stop < width else None
             logits = output.logits.float()
             own = logits.gather(2, targets[:, start:stop, None])[..., 0]
             lost = logits.logsumexp(-1).double() - own.double()

@@ -8,7 +8,6 @@ and a cache with padding.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from inspect import signature
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +16,7 @@ import torch
 from modtok_cli.inference.hf.causal_lm import CausalLM
 from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.hf.token_tensors import quiet
+from modtok_cli.inference.run.backbone import cache_name, forward_parameters
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.vocabularies import Side
 
@@ -36,7 +36,7 @@ class HfModel(SlicedModel):
         self.row_of_out = torch.arange(self.vocabularies.tokenizer_out.size, device=self.device)
         rows = min(len(self.row_of_out), model.get_input_embeddings().weight.shape[0])
         self.head = torch.empty(rows, 0, device="meta")  # its size is used
-        self._takes_positions = "position_ids" in _parameters(model)
+        self._takes_positions = "position_ids" in forward_parameters(model)
         self._split = self._cached = True
         self._probe()
 
@@ -101,11 +101,12 @@ class HfModel(SlicedModel):
     def _run(
         self, rows: torch.Tensor, mask: Any = None, positions: Any = None, cache: Any = None
     ) -> torch.Tensor:
-        arguments = {"attention_mask": mask, "past_key_values": cache}
+        name_of_cache = cache_name(self.backbone)
+        arguments = {"attention_mask": mask, name_of_cache: cache}
         if self._takes_positions:
             arguments["position_ids"] = positions
         arguments = {name: value for name, value in arguments.items() if value is not None}
-        if "past_key_values" in _parameters(self.backbone):
+        if name_of_cache in forward_parameters(self.backbone):
             arguments["use_cache"] = cache is not None
         if self._split:
             states: torch.Tensor = self.backbone.base_model(rows, **arguments)[0]
@@ -205,7 +206,3 @@ def _returning(module: Any, states: torch.Tensor) -> Iterator[None]:
         yield
     finally:
         del module.forward
-
-
-def _parameters(model: Any) -> set[str]:
-    return set(signature(type(model).forward).parameters)

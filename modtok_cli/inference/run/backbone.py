@@ -1,6 +1,7 @@
 """The backbone of a shape in transformers: configuration, model fed with embeddings, dtypes."""
 
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any
 
 import torch
@@ -66,6 +67,19 @@ def build_backbone(
     model.embed_tokens = torch.nn.Embedding(1, config.hidden_size)
     model.rotary_emb = rotary
     return model.eval().requires_grad_(False)
+
+
+def forward_parameters(model: Any) -> set[str]:
+    """Names of the parameters of a model's `forward`."""
+    return set(signature(type(model).forward).parameters)
+
+
+def cache_name(model: Any) -> str:
+    """The parameter and the output of a transformers model that hold the cache of attention.
+
+    transformers 5.24 renamed it.
+    """
+    return "cache" if "cache" in forward_parameters(model) else "past_key_values"
 
 
 def check_range(tensors: Mapping[str, torch.Tensor], dtype: str) -> None:

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import check_memory
+from modtok_cli.inference.run.backbone import cache_name
 from modtok_cli.inference.vocabularies import Side, Vocabularies
 from modtok_cli.modular.segmenters.chunks import may_span_words
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -153,8 +154,8 @@ class SlicedModel:
             inputs_embeds=F.embedding(rows, self.embedding),
             attention_mask=attention_mask,
             position_ids=position_ids,
-            past_key_values=cache,
             use_cache=cache is not None,
+            **{cache_name(self.backbone): cache},
         ).last_hidden_state
         return states
 
