@@ -13,7 +13,7 @@ def require(what: str = "this command", /, **extras: Sequence[str]) -> None:
         UsageError: some are not installed; names all, and all extras to install.
     """
     missing = {
-        extra: [name for name in modules if not _is_installed(name)]
+        extra: [name for name in modules if not is_installed(name)]
         for extra, modules in extras.items()
     }
     if any(missing.values()):
@@ -22,7 +22,8 @@ def require(what: str = "this command", /, **extras: Sequence[str]) -> None:
         raise UsageError(f"{what} requires {names}", remedy=f"pip install 'modtok[{needed}]'")
 
 
-def _is_installed(name: str) -> bool:
+def is_installed(name: str) -> bool:
+    """Whether a module can be imported, as far as can be known without importing it."""
     try:
         return importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):  # hidden or partly installed

@@ -77,6 +77,7 @@ ORDER = (  # order in the help
     "report",
     "pretrain",
     "generate",
+    "serve",
     "slice",
     "tokens",
     "transplant",

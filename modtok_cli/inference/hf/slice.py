@@ -95,7 +95,7 @@ class Selection:
         self, model: ModelDirectory, reading: Reading, progress: Progress
     ) -> Int32Array:
         if self.tokenizer is not None:
-            adopted = self._adopted(self.tokenizer, model)
+            adopted = self.adopted(self.tokenizer, model)
         else:
             counted = count_languages(
                 language_files(self.data, self.languages, reading, progress=progress),
@@ -109,7 +109,12 @@ class Selection:
         return adopted.subset(self.languages).global_ids
 
     @staticmethod
-    def _adopted(path: Path, model: ModelDirectory) -> ModularTokenizer:
+    def adopted(path: Path, model: ModelDirectory) -> ModularTokenizer:
+        """The tokenizer in a directory of `modtok adopt`, which must be the model's.
+
+        Raises:
+            UsageError: it is another.
+        """
         if not is_modular(path):
             raise UsageError(
                 "is not a modular directory",

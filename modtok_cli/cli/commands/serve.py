@@ -1,0 +1,32 @@
+"""`modtok serve`: a server for all languages of a model."""
+
+import shlex
+
+from modtok_cli.cli.command import Call, command
+from modtok_cli.cli.inference_options import require_models
+from modtok_cli.cli.output import emit_text
+from modtok_cli.inference.serve.serve import RUNNER, serve
+
+
+@command(
+    "serve",
+    serve,
+    tables=False,
+    examples="""
+    # the last run; each request names its languages
+    modtok serve
+    # French and English where a request names none, and an option of vLLM
+    modtok serve runs/it --langs fr,en --port 8080 -- --max-model-len 512
+    # a Hugging Face model, with its tokenizer of modtok adopt
+    modtok serve model/ -t adopted -o served/
+    # the command of vLLM, for another machine
+    modtok serve runs/it -o served/ --prepare
+    """,
+)
+def show(call: Call) -> None:
+    require_models()
+    if str(call.values.get("model", "")).startswith("-"):  # `modtok serve -- --seed 1`
+        call.values["arguments"] = [str(call.values.pop("model")), *call.values["arguments"]]
+    words = call()
+    settings = [f"{name}={value}" for name, value in RUNNER.items()]
+    emit_text([f"{shlex.join([*settings, *words])}\n".encode()])

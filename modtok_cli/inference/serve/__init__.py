@@ -1,0 +1,1 @@
+"""Serve all languages of a model by vLLM, which runs in processes of its own."""

