@@ -35,7 +35,9 @@ MAX_BYTES = 1 << 20  # far more than any real file
 LISTED = 100  # most names that an error lists; [default] has the options of all commands
 # Parameters that a settings file cannot set. `force` overwrites files. The others can run code:
 # lm-eval tasks, and job scripts of executors.
-COMMAND_LINE_ONLY = frozenset({"force", "include", "allow_code", "executor_option", "arguments"})
+COMMAND_LINE_ONLY = frozenset(
+    {"force", "include", "allow_code", "executor_option", "vllm_arguments"}
+)
 # Parameters that name what a command writes: a settings file can only name places in the workspace.
 OUTPUTS = frozenset({"output", "plot", "examples", "runs", "offload_file", "hf"})
 PREFIX = "MODTOK_"

@@ -61,7 +61,9 @@ def describe(param: Any, ctx: Any) -> Line:
         value=value,
         help=param.help or "",
         note=_note(param, ctx, option),
-        has_environment=getattr(param, "allow_from_autoenv", True) and not param.is_eager,
+        has_environment=getattr(param, "allow_from_autoenv", True)
+        and (option is None or option.environment)
+        and not param.is_eager,
         panel=getattr(param, "rich_help_panel", None) or "",
     )
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-
-import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.inference.serve.languages import KEY, OF_REQUEST, current, texts_of
@@ -53,7 +52,7 @@ class LanguagesOfRequests:
             body[_EXTRA] = {**extra, KEY: languages}
         elif KEY in extra:
             body[_EXTRA] = {name: value for name, value in extra.items() if name != KEY}
-        data = orjson.dumps(body)
+        data = json.dumps(body).encode()
         length = (b"content-length", str(len(data)).encode())
         headers = [pair for pair in scope["headers"] if pair[0].lower() != length[0]]
         said = (HEADER, (languages or "full").encode())
@@ -97,8 +96,9 @@ def _again(data: bytes, receive: Receive, ended: bool) -> Receive:
 
 def _object(data: bytes) -> dict[str, Any] | None:
     try:
-        body = orjson.loads(data)
-    except ValueError:
+        # As vLLM reads it: what only one of two parsers accepts would be served in all languages.
+        body = json.loads(data)
+    except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None
 
@@ -106,7 +106,7 @@ def _object(data: bytes) -> dict[str, Any] | None:
 async def _refuse(send: Send, what: str) -> None:
     """An error as OpenAI's servers give it."""
     error = {"message": what, "type": "BadRequestError", "param": KEY, "code": 400}
-    data = orjson.dumps({"error": error})
+    data = json.dumps({"error": error}).encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(data)).encode()),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from vllm.exceptions import VLLMValidationError
 from vllm.renderers.hf import HfRenderer
 
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.inference.serve.languages import (
     AUTO,
     CURRENT,
@@ -32,7 +34,10 @@ class LanguageRenderer(HfRenderer):
         return False
 
     def _tokenize_prompt(self, prompt: Any, params: Any) -> Any:
-        ids = self.served.encode(prompt["prompt"], OF_REQUEST.get()).tolist()
+        try:
+            ids = self.served.encode(prompt["prompt"], OF_REQUEST.get()).tolist()
+        except ModtokError as error:
+            raise VLLMValidationError(str(error), parameter="prompt") from error
         first = self._first if params.add_special_tokens else []
         return self._build_tokens_prompt([*first, *ids], prompt)
 

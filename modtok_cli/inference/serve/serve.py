@@ -51,6 +51,7 @@ def serve(
         Sequence[str],
         Option(
             "Arguments of vllm serve, after --.",
+            key="vllm_arguments",
             argument=True,
             kind=list[str],
             metavar="ARGUMENT",
