@@ -33,6 +33,8 @@ FLAGS = {path: {f for line in node.lines for f in line.flags} for path, node in 
 LANGUAGES = ("en", "fi", "fr")
 CLUSTER = re.compile(r"--executor slurm|study world|--gpus 8(?!.*--dry-run)|eval fetch")
 SMALL = (
+    ("modtok serve", "modtok serve --host localhost --prepare"),
+    ("--port 8080", "--port 0"),
     (r"-k \d+", "-k 600"),
     (r"--top-k \d+", "--top-k 300"),
     (r"--budgets [\d,]+", "--budgets 400,600"),
@@ -299,6 +301,7 @@ SETUP = {
     ("bpe-merge",): swedish,
     ("study", "sampling"): tasks_named,
     ("generate",): trained,
+    ("serve",): published_and_trained,
     ("slice",): published_and_trained,
     ("transplant",): published,
     ("export",): published_and_trained,

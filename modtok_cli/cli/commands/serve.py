@@ -16,11 +16,11 @@ from modtok_cli.inference.serve.serve import RUNNER, serve
     # the last run; each request names its languages
     modtok serve
     # French and English where a request names none, and an option of vLLM
-    modtok serve runs/it --langs fr,en --port 8080 -- --max-model-len 512
+    modtok serve runs/latest --langs fr,en --port 8080 -- --max-model-len 512
     # a Hugging Face model, with its tokenizer of modtok adopt
     modtok serve model/ -t adopted -o served/
     # the command of vLLM, for another machine
-    modtok serve runs/it -o served/ --prepare
+    modtok serve runs/latest -o served/ --prepare
     """,
 )
 def show(call: Call) -> None:
