@@ -88,8 +88,8 @@ def serve(
 
     Examples:
         >>> command = modtok.serve("runs/latest", prepare=True)
-        >>> command[3:5]
-        ['--model', 'runs/it/serve']
+        >>> command[1:4]
+        ['-m', 'vllm.entrypoints.openai.api_server', '--model']
 
     Raises:
         UsageError: vLLM is not installed, an unknown language, or neither a run nor a model.
