@@ -7,6 +7,7 @@ BASE := $(VENV)/.base-installed
 LM := $(VENV)/.lm-installed
 DEV := $(VENV)/.dev-installed
 DOCS := $(VENV)/.docs-installed
+RELEASE := $(VENV)/.release-installed
 CORE := modtok_cli/core/libmodtok.so
 WASM := modtok_cli/core/modtok.wasm
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -18,7 +19,7 @@ LANGS := bg,cs,da,de,el,en,es,et,fi,fr,hu,it,lt,lv,nl,pl,pt,ro,sk,sl,sv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint check man docs bench models-check sanitize fuzz gpu-check gpu-bundle gpu-rehearsal install-check wheels clean
+.PHONY: help demo test coverage lint check man docs bench models-check sanitize fuzz gpu-check gpu-bundle gpu-rehearsal install-check sdist wheels release publish image clean
 
 help: ## Show this list
 	@echo "modtok: modular multilingual tokenizers"
@@ -87,17 +88,39 @@ REHEARSAL := build/gpu-rehearsal
 gpu-rehearsal: $(REHEARSAL)/.installed $(CORE) ## Pretrain as on GPUs with a stub of the driver (5 GB, an hour)
 	@$(REHEARSAL)/venv/bin/python -m benchmarks gpu_rehearsal
 
-install-check: $(BIN)/python ## Build the wheel and test it in empty environments, with each extra
-	@$(BIN)/python .ci/install_check.py
+EXTRAS := ,tiktoken,plot,corpus,lm,eval
+install-check: $(BIN)/python ## Build the wheel and test it in empty environments, with each of EXTRAS
+	@$(BIN)/python .ci/install_check.py --extras '$(EXTRAS)'
 
-wheels: $(BIN)/python ## Build wheels of the last commit for Linux and macOS in dist/
+URL :=
+sdist: $(RELEASE) ## Build dist/ with the sources of the last commit, links to URL=https://...
+	@rm -rf build/sdist dist && mkdir -p build/sdist
+	@$(BIN)/python .ci/release.py stage build/sdist --url '$(URL)'
+	@$(BIN)/python -m build --sdist --outdir dist build/sdist >build/sdist.log || \
+		{ cat build/sdist.log; exit 1; }
+	@rm -rf build/sdist
+
+wheels: sdist ## Build dist/ with the sources and with wheels for Linux and macOS
 	@for target in $$($(BIN)/python modtok_cli/core/backend.py --targets); do \
-		rm -rf build/wheel && mkdir -p build/wheel dist && \
-		git archive --format=tar HEAD | tar xf - -C build/wheel && \
-		MODTOK_TARGET=$$target $(PIP_WHEEL) dist ./build/wheel || exit 1; \
+		MODTOK_TARGET=$$target $(PIP_WHEEL) dist dist/modtok-*.tar.gz || exit 1; \
 	done
-	@rm -rf build/wheel
-	@ls -l dist/*.whl
+	@ls -l dist
+
+TAG :=
+release: wheels ## Build dist/, check metadata, contents and installation, write SHA256SUMS
+	@$(BIN)/python -m twine check --strict dist/*.whl dist/*.tar.gz
+	@$(BIN)/python .ci/install_check.py --dist dist --extras ''
+	@$(BIN)/python .ci/release.py check dist --tag '$(TAG)'
+
+publish: ## Upload what `make release` checked in dist/ to the package index
+	@test -f dist/SHA256SUMS || { echo "make: no dist/SHA256SUMS; first: make release" >&2; exit 1; }
+	@cd dist && sha256sum --check --quiet SHA256SUMS
+	@$(BIN)/python -m twine upload dist/*.whl dist/*.tar.gz
+
+DEVICE := cpu
+BUILDER := docker build
+image: ## Build the image modtok:DEVICE, cpu or gpu, by BUILDER
+	@$(BUILDER) --build-arg DEVICE=$(DEVICE) -t modtok:$(DEVICE) .
 
 clean: ## Remove everything that other targets created, the environment too
 	rm -rf $(VENV) demo build dist .coverage .coverage.* *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -134,6 +157,12 @@ $(REHEARSAL)/.installed: pyproject.toml
 	@echo "installing the CUDA build of torch into $(REHEARSAL)/venv"
 	@$(REHEARSAL)/venv/bin/python -m pip install --quiet --disable-pip-version-check \
 		'torch==2.13.0,!=2.13.0+cpu' --editable '.[lm]' pytest hypothesis
+	@touch $@
+
+# Builds and checks only: modtok itself is not installed.
+$(RELEASE): $(BIN)/python pyproject.toml
+	@echo "installing what releases need into $(VENV)"
+	@$(PIP) 'build>=1.2' 'twine>=6.1' # 6.1: metadata 2.4, and publishing without a stored password
 	@touch $@
 
 $(DOCS): $(BASE) pyproject.toml

@@ -3,9 +3,13 @@
 Builds the wheel from a copy of the checkout in a directory with spaces in its name, installs
 it into empty environments, bare and with each extra alone, for every Python from 3.11 on that
 is found, and runs the commands that should work there; a command of an extra that is not
-there must say so in one line. Needs the package index; takes minutes; prints a table.
+there must say so in one line. An installation without extras has at most 150 MB, and nothing of
+modtok is left after `pip uninstall`. Needs the package index; takes minutes; prints a table.
 
-    python .ci/install_check.py [--extras lm,eval] [--pythons 3.11,3.13]
+    python .ci/install_check.py [--extras lm,eval] [--pythons 3.11,3.13] [--dist dist]
+
+With `--dist`, the files of a release are installed instead: pip chooses the wheel, and the sdist is
+installed too.
 """
 
 from __future__ import annotations
@@ -18,13 +22,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-EXTRAS = ("", "tiktoken", "plot", "corpus", "lm", "eval")
 CONSTRAINT = "torch==2.13.0\n"  # a range would take the newest build, with its CUDA packages
 SAMPLE = ROOT / "examples" / "sample"
+MAX_MB = 150  # of an installation without extras, with the bytecode that pip compiles
 
 # What must work without any extra, in a workspace with the sample text.
 BASE = (
@@ -68,6 +73,14 @@ def run(command: str, cwd: Path, path: Path) -> subprocess.CompletedProcess[str]
     )
 
 
+def installed_mb(venv: Path) -> int:
+    """Size of all packages but pip, in 10^6 bytes."""
+    (packages,) = venv.glob("lib/python*/site-packages")
+    files = [path for path in packages.rglob("*") if path.is_file()]
+    others = [path for path in files if not path.relative_to(packages).parts[0].startswith("pip")]
+    return round(sum(path.stat().st_size for path in others) / 1e6)
+
+
 def check(python: str, extra: str, wheel: Path, place: Path) -> dict[str, object]:
     """One environment: made, filled, tried, removed. The row of the table."""
     venv, work = place / "environment of a user", place / "work space"
@@ -79,23 +92,22 @@ def check(python: str, extra: str, wheel: Path, place: Path) -> dict[str, object
     began = time.monotonic()
     subprocess.run([python, "-m", "venv", str(venv)], check=True)
     target = f"{wheel}[{extra}]" if extra else str(wheel)
-    pip = [
-        str(venv / "bin" / "python"),
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "-c",
-        str(constraint),
-        target,
-    ]
-    installed = subprocess.run(pip, capture_output=True, text=True, check=False)
-    row: dict[str, object] = {"python": python, "extra": extra or "(none)"}
+    pip = [str(venv / "bin" / "python"), "-m", "pip"]
+    installed = subprocess.run(
+        [*pip, "install", "-q", "-c", str(constraint), target],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    row: dict[str, object] = {"python": python, "extra": extra or "(none)", "file": wheel.name}
     row["install_seconds"] = round(time.monotonic() - began)
     failures = []
     if installed.returncode:
         failures.append(f"pip: {installed.stderr.strip().splitlines()[-1]}")
     else:
+        row["installed_mb"] = megabytes = installed_mb(venv)
+        if not extra and megabytes > MAX_MB:
+            failures.append(f"{megabytes} MB are installed, more than {MAX_MB}")
         for command in (*BASE, *WITH.get(extra, ())):
             done = run(command, work, venv)
             if done.returncode:
@@ -107,33 +119,52 @@ def check(python: str, extra: str, wheel: Path, place: Path) -> dict[str, object
                 said = bool(lines) and f"[{missing}]" in lines[-1]
                 if done.returncode not in (1, 2) or not said or "Traceback" in done.stderr:
                     failures.append(f"{command}: {done.returncode} {lines[-3:]}")
+        subprocess.run([*pip, "uninstall", "-q", "-y", "modtok"], check=True)
+        failures += [f"left after pip uninstall: {path}" for path in venv.rglob("*modtok*")]
     row["failures"] = failures
     shutil.rmtree(venv, ignore_errors=True)
     return row
 
 
+def built(place: Path) -> Path:
+    """The wheel of the tracked files, made as on a machine without a C compiler."""
+    copy = place / "a checkout"
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in filter(None, tracked.stdout.split("\0")):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, copy / name, follow_symlinks=False)
+    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(place), str(copy)]
+    # The package ziglang compiles the core.
+    bare = {**os.environ, "PATH": str(Path(sys.executable).parent)}
+    bare.pop("CC", None)
+    subprocess.run(pip, check=True, env=bare)
+    (wheel,) = place.glob("modtok-*.whl")
+    return wheel
+
+
+def of_release(dist: Path, place: Path) -> tuple[Path, Path]:
+    """The wheel that pip chooses on this machine, and the sdist."""
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-index"]
+    find = ["--find-links", str(dist), "-d", str(place), "--only-binary", ":all:", "modtok"]
+    subprocess.run([*pip, *find], check=True)
+    (wheel,) = place.glob("modtok-*.whl")
+    (sdist,) = dist.glob("modtok-*.tar.gz")
+    return wheel, sdist.resolve()
+
+
 def main() -> int:
     """Every Python by every extra; 0 when nothing failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--extras", default=",".join(EXTRAS))
+    parser.add_argument("--extras", default="", help="lists begin with a comma: none, then each")
     parser.add_argument("--pythons", default=",".join(PYTHONS))
+    parser.add_argument("--dist", type=Path)
     options = parser.parse_args()
     failed = False
     with tempfile.TemporaryDirectory(prefix="install check ") as directory:
         place = Path(directory)
-        copy = place / "a checkout"
-        tracked = subprocess.run(
-            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-        )
-        for name in filter(None, tracked.stdout.split("\0")):
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, copy / name, follow_symlinks=False)
-        pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(place), str(copy)]
-        # As on a machine without a C compiler: the wheel is built by the package ziglang.
-        bare = {**os.environ, "PATH": str(Path(sys.executable).parent)}
-        bare.pop("CC", None)
-        subprocess.run(pip, check=True, env=bare)
-        (wheel,) = place.glob("modtok-*.whl")
+        files = of_release(options.dist, place) if options.dist else (built(place),)
         for version in options.pythons.split(","):
             python = shutil.which(f"python{version}")
             works = (
@@ -145,8 +176,8 @@ def main() -> int:
             if not python or not works:
                 print(json.dumps({"python": version, "skipped": "not on this machine"}), flush=True)
                 continue
-            for extra in options.extras.split(","):
-                row = check(python, extra, wheel, place)
+            for extra, file in product(options.extras.split(","), files):
+                row = check(python, extra, file, place)
                 row["python"] = version
                 failed = failed or bool(row["failures"])
                 print(json.dumps(row, ensure_ascii=False), flush=True)

@@ -19,6 +19,7 @@ PAGES = {  # in the repository → on the site
     "README.md": "overview.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
     "examples/sample/README.md": "examples/sample.md",
     "examples/open-weight/README.md": "examples/open-weight.md",
 }

@@ -1,9 +1,9 @@
 """Build backend: compiles the native core, and leaves the rest to setuptools.
 
-    python modtok_cli/core/backend.py [TARGET | --targets]
+    python modtok_cli/core/backend.py [TARGET | --targets | --tags]
 
 compiles it in place, for this machine or for a target of `zig cc` such as `aarch64-linux-gnu.2.28`;
-`--targets` lists those of `make wheels`.
+`--targets` lists those of `make wheels`, `--tags` the platforms of these wheels.
 As a PEP 517 backend (pyproject.toml) the same happens before a wheel is made; the environment
 variable MODTOK_TARGET names another target. The compiler is $CC, else `cc`, else the package
 `ziglang`, a C compiler from the package index.
@@ -71,7 +71,9 @@ WASM_FLAGS = (
 
 
 def _zig() -> list[str] | None:
-    return [sys.executable, "-m", "ziglang", "cc"] if importlib.util.find_spec("ziglang") else None
+    if importlib.util.find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang", "cc"]
+    return ["zig", "cc"] if shutil.which("zig") else None
 
 
 def _cc() -> list[str] | None:
@@ -200,5 +202,7 @@ def build_sdist(directory: str, settings: Any = None) -> str:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--targets"]:
         print(*TAGS)
+    elif sys.argv[1:] == ["--tags"]:
+        print(*TAGS.values())
     else:
         compile_core(sys.argv[1] if len(sys.argv) > 1 else None)
