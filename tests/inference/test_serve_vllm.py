@@ -69,9 +69,10 @@ class Server:
                 time.sleep(1)
         raise AssertionError(f"vLLM did not start, exit {self.process.poll()}")
 
-    def stop(self, number: int = signal.SIGKILL) -> None:
-        os.killpg(self.process.pid, number)
-        self.process.wait()
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
     def complete(self, **body: Any) -> tuple[int, Any]:
         return post(f"{self.url}/v1/completions", {"model": "served", "temperature": 0, **body})
