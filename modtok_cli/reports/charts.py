@@ -1,6 +1,6 @@
 """Charts as data, independent of how they are drawn.
 
-Four kinds cover all figures: values per language, distributions per language, curves, and a matrix.
+Values per language, distributions per language, curves, small charts of curves, and a matrix.
 Languages are rows, so that any number of long names stays legible.
 """
 
@@ -63,6 +63,31 @@ class Curves:
 
 
 @dataclass(frozen=True)
+class Panels:
+    """Small charts of curves with common axes; all have the same series.
+
+    `panels`: name → series → points. `shown`: panel → series in color, by default all; the others
+    are grey.
+    """
+
+    title: str
+    x_axis: str
+    y_axis: str
+    panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
+    shown: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    from_zero: bool = False
+    note: str = ""
+    styles: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def series(self) -> Mapping[str, Sequence[tuple[float, float]]]:
+        """The series that are in color somewhere; the points of one panel."""
+        curves = {name: points for all in self.panels.values() for name, points in all.items()}
+        colored = dict.fromkeys(name for names in self.shown.values() for name in names)
+        return {name: curves[name] for name in colored or curves}
+
+
+@dataclass(frozen=True)
 class Heat:
     """A matrix of non-negative values, darker for larger ones; missing cells are left empty.
 
@@ -80,10 +105,10 @@ class Heat:
     short: Mapping[str, str] = field(default_factory=dict)
 
 
-Chart = Dots | Spread | Curves | Heat
+Chart = Dots | Spread | Curves | Panels | Heat
 
 
-def styles_of(chart: Dots | Spread | Curves) -> dict[str, int]:
+def styles_of(chart: Dots | Spread | Curves | Panels) -> dict[str, int]:
     """Series → index of its color and marker, in the order of the legend."""
     return {name: chart.styles.get(name, index) for index, name in enumerate(chart.series)}
 

@@ -22,10 +22,10 @@ FOLDERS = ("", "results", "studies")
 
 @dataclass(frozen=True)
 class Result:
-    """Saved rows of one kind (a key of `kinds()`), and the command that produced them."""
+    """Saved rows of one kind (a key of `kinds()`), their files, and the commands behind them."""
 
     kind: str
-    path: Path
+    paths: Sequence[Path]
     rows: Sequence[Row]
     command: str
 
@@ -59,7 +59,7 @@ def collect(workspace: Path, progress: Progress) -> Contents:
         if not path.name.startswith(".")
     ]
     results = [result for path in files if (result := read_result(path, progress))]
-    results.sort(key=lambda result: (list(kinds()).index(result.kind), str(result.path)))
+    results = _together(results)
     runs = collect_runs(workspace / "runs", progress)
     if not tokenizers and not results and not runs:
         raise ModtokError(
@@ -68,6 +68,27 @@ def collect(workspace: Path, progress: Progress) -> Contents:
             remedy="measure or run a study in it: modtok nsl fr.txt keeps its rows in results/",
         )
     return Contents(tokenizers, runs, results)
+
+
+def _together(results: Sequence[Result]) -> list[Result]:
+    """Results in the order of the report; where a kind has a key, all its files are one result.
+
+    Of rows about the same, those of the newest file count.
+    """
+    found: list[Result] = []
+    for name, kind in kinds().items():
+        those = [result for result in results if result.kind == name]
+        if not kind.key or len(those) < 2:
+            found += those
+            continue
+        those.sort(key=lambda result: (result.paths[0].stat().st_mtime_ns, str(result.paths[0])))
+        rows: dict[tuple[str, ...], Row] = {}
+        for result in those:
+            rows |= {tuple(str(row.get(key)) for key in kind.key): row for row in result.rows}
+        paths = sorted(path for result in those for path in result.paths)
+        commands = dict.fromkeys(result.command for result in those)
+        found.append(Result(name, paths, list(rows.values()), "\n".join(commands)))
+    return found
 
 
 def read_result(path: Path, progress: Progress) -> Result | None:
@@ -99,7 +120,7 @@ def read_result(path: Path, progress: Progress) -> Result | None:
     assert kind is not None
     if "study" in rows[0]:
         head, *rows = rows
-        return Result(kind, path, rows, str(head.get("command", ""))) if rows else None
+        return Result(kind, [path], rows, str(head.get("command", ""))) if rows else None
     if not all(kinds()[kind].is_complete(row) for row in rows):
         progress.warn(f"{path}: rows of {kind} lack fields; the file is skipped")
         return None
@@ -112,7 +133,7 @@ def read_result(path: Path, progress: Progress) -> Result | None:
             f"{path}: not in the format that modtok writes ({error}); the file is skipped"
         )
         return None
-    return Result(kind, path, rows, command)
+    return Result(kind, [path], rows, command)
 
 
 def _kind(first: Row) -> str | None:

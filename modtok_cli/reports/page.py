@@ -9,9 +9,9 @@ from modtok_cli import __version__
 from modtok_cli.reports.charts import Chart
 from modtok_cli.reports.plot.layout import scene_of
 from modtok_cli.reports.plot.svg import to_svg
-from modtok_cli.reports.tables import Table
+from modtok_cli.reports.tables import Best, Table, Worst
 
-WIDE, NARROW = 760.0, 344.0
+WIDE, NARROW = 1000.0, 344.0
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --shade: #f3f3f3; --dim: #5a5a5a;
@@ -22,13 +22,14 @@ _STYLE = """
   figure svg { filter: invert(.91) hue-rotate(180deg); }
 }
 body { font: 16px/1.5 'DejaVu Sans', Verdana, 'Noto Sans', Arial, sans-serif; color: var(--ink);
-  background: var(--paper); margin: 0 auto; max-width: 820px; padding: 0 16px 64px; }
+  background: var(--paper); margin: 0 auto; max-width: 1000px; padding: 0 16px 64px; }
 h1 { font-size: 1.6rem; margin: 1.6rem 0 .4rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.25rem; margin: 2.6rem 0 .4rem; padding-top: .9rem;
   border-top: 2px solid var(--ink); overflow-wrap: anywhere; }
 p { margin: .5rem 0; overflow-wrap: anywhere; }
 ul.summary, nav ul { margin: .4rem 0; padding-left: 1.2rem; }
-nav ul { columns: 18rem; }
+nav ul { list-style: none; padding: 0; font-size: .9rem; }
+nav li { display: inline-block; margin-right: 1.2rem; }
 a { color: var(--link); }
 pre { background: var(--shade); padding: .6rem .8rem; margin: .6rem 0; font-size: .8rem;
   white-space: pre-wrap; overflow-wrap: anywhere; }
@@ -53,6 +54,9 @@ details { margin: .6rem 0; font-size: .8rem; }
 summary { cursor: pointer; }
 details ul { padding-left: 1.2rem; overflow-wrap: anywhere; }
 footer { margin-top: 3rem; color: var(--dim); font-size: .8rem; }
+td.best { font-weight: bold; }
+td.worst { text-decoration: underline; }
+p.note { color: var(--dim); font-size: .8rem; }
 @media (max-width: 800px) {
   svg.wide { display: none; }
   svg.narrow { display: block; }
@@ -91,7 +95,10 @@ footer { margin-top: 3rem; color: var(--dim); font-size: .8rem; }
 
 @dataclass(frozen=True)
 class Section:
-    """Section of the report: text, plots, tables, and the command and signatures behind them."""
+    """Section of the report: text, plots, tables, and the command and signatures behind them.
+
+    `open_tables`: how many tables are shown; the others open below the plots.
+    """
 
     anchor: str
     title: str
@@ -100,6 +107,7 @@ class Section:
     tables: Sequence[Table] = ()
     command: str = ""
     signatures: Sequence[str] = field(default=())
+    open_tables: int = 0
 
 
 # A page may be shown by a terminal: names that it has read from files must not control it.
@@ -150,9 +158,15 @@ def _section(part: Section) -> str:
     lines += [f"<p>{escape(text)}</p>" for text in part.text]
     lines += map(_figure, part.charts)
     # The numbers of a chart are one click away; without a chart they are shown.
-    lines += map(_collapsed if part.charts else _table, part.tables)
+    shown = part.open_tables if part.charts else len(part.tables)
+    lines += map(_table, part.tables[:shown])
+    lines += (_collapsed(f"Table: {each.caption}", _table(each)) for each in part.tables[shown:])
     if part.command:
-        lines.append(f"<pre><code>{escape(part.command)}</code></pre>")
+        code = f"<pre><code>{escape(part.command)}</code></pre>"
+        commands = part.command.count("\n") + 1
+        lines.append(
+            code if commands <= MOST_COMMANDS else _collapsed(f"{commands} commands", code)
+        )
     if part.signatures:
         items = "".join(f"<li><code>{escape(name)}</code></li>" for name in part.signatures)
         many = "signature" if len(part.signatures) == 1 else f"{len(part.signatures)} signatures"
@@ -169,11 +183,13 @@ def _figure(chart: Chart) -> str:
     return f"<figure>\n{wide}{narrow}</figure>"
 
 
-def _collapsed(table: Table) -> str:
-    name = escape(table.caption)
-    return f"<details><summary>Table: {name}</summary>\n{_table(table)}\n</details>"
+def _collapsed(name: str, content: str) -> str:
+    return f"<details><summary>{escape(name)}</summary>\n{content}\n</details>"
 
 
+MOST_COMMANDS = 4
+"""Commands that are shown."""
+MARK: dict[type, str] = {Best: "best", Worst: "worst"}
 MOST_COLUMNS = 3
 """Columns that a phone has room for."""
 
@@ -184,7 +200,8 @@ def _table(table: Table) -> str:
     def cells(tag: str, row: Sequence[str]) -> str:
         out = []
         for index, cell in enumerate(row):
-            name = ' class="name"' if index < table.left else ""
+            mark = "name" if index < table.left else MARK.get(type(cell))
+            name = f' class="{mark}"' if mark else ""
             scope = ' scope="col"' if tag == "th" else ""
             # A heading can be a file name: allow line breaks at punctuation.
             pieces = re.split(r"(?<=[-./@#_,])", cell) if scope else [cell]
@@ -202,4 +219,5 @@ def _table(table: Table) -> str:
         f"<table{kind}><caption>{escape(table.caption)}</caption>"
         f"<thead><tr>{cells('th', table.headings)}</tr></thead>\n"
         f"<tbody>\n{body}\n</tbody></table></div>"
+        + (f'<p class="note">{escape(table.note)}</p>' if table.note else "")
     )

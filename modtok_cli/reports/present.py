@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, quantiles
 
-from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Spread
+from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Panels, Spread
 from modtok_cli.reports.tables import Table
 from modtok_cli.text.languages import language_name, split_pair
 
@@ -42,6 +42,11 @@ def presented(chart: Chart, styles: Mapping[str, int] | None = None) -> Chart:
             values={(names[a], names[b]): value for (a, b), value in chart.values.items()},
             short={name: code for code, name in names.items() if name != code},
         )
+    if isinstance(chart, Panels):
+        panels = {display_name(code): curves for code, curves in chart.panels.items()}
+        shown = {display_name(code): names for code, names in chart.shown.items()}
+        styles = _styles(chart.series, styles)
+        return replace(chart, panels=panels, shown=shown, styles=styles)
     if isinstance(chart, Curves):
         named = {display_name(code): curve for code, curve in chart.series.items()}
         return replace(chart, series=named, styles=_styles(named, styles))

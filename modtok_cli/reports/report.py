@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from modtok_cli.reports.collect import Contents, Result, collect
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.page import Section, page
 from modtok_cli.reports.present import named, presented
-from modtok_cli.reports.runs import INVALID, TrainingRun, run_charts, run_finding, run_table
+from modtok_cli.reports.runs import INVALID, TrainingRun, comparison, runs_finding, runs_tables
 from modtok_cli.reports.tables import Column, Table, cell, short_names, table_of
 
 
@@ -61,6 +62,13 @@ def report(
     contents = collect(workspace, progress)
     styles = _styles(contents.results)
     sections = []
+    if contents.runs:
+        sections.append(runs_section(contents.runs))
+    present = [result.kind for result in contents.results]
+    for index, result in enumerate(contents.results):
+        several = present.count(result.kind) > 1
+        make = partial(result_section, index, result, workspace, styles, several)
+        sections += _if_valid(make, result.paths[0], progress)
     if contents.tokenizers:
         table = all_tokenizers_table(contents.tokenizers)
         sections.append(Section("tokenizers", "Tokenizers", [], [], [table]))
@@ -68,28 +76,19 @@ def report(
         # In a joint vocabulary every language has every token: there is nothing to compare.
         if len(tokenizer.languages) > 1 and not tokenizer.token_membership.all():
             sections.append(tokenizer_section(name, tokenizer))
-    for run in contents.runs:
-        sections += _if_valid(partial(run_section, run), workspace / "runs" / run.name, progress)
-    present = [result.kind for result in contents.results]
-    for index, result in enumerate(contents.results):
-        several = present.count(result.kind) > 1
-        make = partial(result_section, index, result, workspace, styles, several)
-        sections += _if_valid(make, result.path, progress)
     missing = [kind for name, kind in kinds().items() if name not in present]
     if missing:
+        offers = [[kind.title, kind.example] for kind in missing]
+        table = Table("Commands, to be run in the workspace", ["section", "command"], offers, 2)
         sections.append(
-            Section(
-                "missing",
-                "Not measured yet",
-                ["Commands that add the missing sections, to be run in the workspace:"],
-                command="\n".join(dict.fromkeys(kind.example for kind in missing)),
-            )
+            Section("missing", "Not measured yet", [], [], [replace(table, prose=True)])
         )
     name = workspace.resolve().name
     intro = [_contents(contents, workspace)]
-    findings = [run_finding(run) for run in contents.runs]
-    findings += filter(None, map(_finding, contents.results))
-    write_bytes(output, page(f"Report on {name}", intro, sections, findings).encode())
+    findings = [runs_finding(contents.runs)] if contents.runs else []
+    findings += map(_finding, contents.results)
+    said = list(filter(None, findings))
+    write_bytes(output, page(f"Report on {name}", intro, sections, said).encode())
     return [
         {
             "section": part.title,
@@ -106,13 +105,13 @@ def _contents(contents: Contents, workspace: Path) -> str:
     counts = {
         "tokenizer": len(contents.tokenizers),
         "training run": len(contents.runs),
-        "measurement": len(contents.results),
+        "measurement": sum(len(result.paths) for result in contents.results),
     }
     parts = [f"{count} {what}{'s' * (count != 1)}" for what, count in counts.items() if count]
     files = [
         *(workspace / name / MANIFEST for name in contents.tokenizers),
         *(workspace / "runs" / run.name / "metrics.jsonl" for run in contents.runs),
-        *(result.path for result in contents.results),
+        *(path for result in contents.results for path in result.paths),
     ]
     newest = datetime.fromtimestamp(max(path.stat().st_mtime for path in files), tz=UTC)
     listed = ", ".join(parts[:-1]) + (" and " if parts[:-1] else "") + parts[-1]
@@ -152,25 +151,17 @@ def _if_valid(make: Callable[[], Section], where: Path, progress: Progress) -> l
     return [section]
 
 
-def run_section(run: TrainingRun) -> Section:
-    """Training curve of a run by language."""
-    config = run.config["config"]
-    text = (
-        f"Sampling {config['sampling']}, model {config['model']}, step "
-        f"{run.evaluations[-1]['step']:,} of {config['steps']:,}, {config['batch_size']} sequences "
-        f"of {config['seq_length']:,} tokens per step."
-    )
+def runs_section(runs: Sequence[TrainingRun]) -> Section:
+    """Training curves and the last figures of all runs."""
     return Section(
-        f"run-{run.name}",
-        f"Run {run.name}",
-        [
-            text,
-            "Bits per byte do not depend on the vocabulary and compare across languages and runs.",
-        ],
-        [presented(chart) for chart in run_charts(run)],
-        [named(run_table(run))],
-        run.command,
-        [run.signature],
+        "runs",
+        f"Run {runs[0].name}" if len(runs) == 1 else f"{len(runs)} training runs",
+        ["Bits per byte do not depend on the vocabulary and compare across languages and runs."],
+        [presented(chart) for chart in comparison(runs)],
+        [named(table) for table in runs_tables(runs)],
+        "\n".join(run.command for run in runs),
+        list(dict.fromkeys(run.signature for run in runs)),
+        open_tables=1,
     )
 
 
@@ -190,8 +181,11 @@ def result_section(
     signatures = dict.fromkeys(str(row.get("signature", "")) for row in result.rows)
     return Section(
         f"{result.kind}-{index}",
-        kind.title + (f" ({result.path.stem})" if several else ""),
-        [kind.about, f"Rows: {result.path.relative_to(workspace)}"],
+        kind.title + (f" ({result.paths[0].stem})" if several else ""),
+        [
+            kind.about,
+            f"Rows: {', '.join(str(path.relative_to(workspace)) for path in result.paths)}",
+        ],
         charts,
         [named(table) for table in kind.tables(result.rows)],
         result.command,

@@ -4,6 +4,7 @@
 the packages that train are not needed to read them.
 """
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +16,10 @@ import orjson
 
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_bounded
-from modtok_cli.reports.charts import Chart, Curves
+from modtok_cli.reports.charts import Chart, Curves, Panels
+from modtok_cli.reports.plot.layout import MOST_TOGETHER
 from modtok_cli.reports.present import display_name
-from modtok_cli.reports.tables import Row, Table, cell
+from modtok_cli.reports.tables import MARKS, Row, Table, cell, marked
 
 Points = list[tuple[float, float]]
 # Exceptions that invalid or missing values in rows lead to.
@@ -55,7 +57,7 @@ class TrainingRun:
 def collect_runs(runs: Path, progress: Progress) -> list[TrainingRun]:
     """All runs below `runs` with an evaluation, by name; warns about damaged ones."""
     complete = []
-    for config in sorted(runs.glob("*/config.json")):
+    for config in sorted(runs.glob("*/config.json"), key=lambda path: _natural(path.parent.name)):
         place = config.parent
         if place.is_symlink():  # runs/latest
             continue
@@ -69,6 +71,11 @@ def collect_runs(runs: Path, progress: Progress) -> list[TrainingRun]:
     return complete
 
 
+def _natural(name: str) -> list[tuple[str, int]]:
+    """A key that sorts run10 after run9."""
+    return [(text, int(part or 0)) for text, part in re.findall(r"(\D*)(\d*)", name)]
+
+
 def _read(place: Path) -> TrainingRun:
     config = orjson.loads(read_bounded(place / "config.json"))
     lines = read_bounded(place / "metrics.jsonl").split(b"\n")
@@ -78,11 +85,11 @@ def _read(place: Path) -> TrainingRun:
     steps, tasks = ([row for row in rows if field in row] for field in ("loss", "tasks"))
     run = TrainingRun(place.name, config, steps, evaluations, tasks)
     if evaluations:  # checks all fields
-        _ = run.command, run.signature, run_charts(run), run_table(run), run_finding(run)
+        _ = run.command, run.signature, comparison([run]), runs_tables([run]), runs_finding([run])
     return run
 
 
-def run_charts(run: TrainingRun) -> list[Chart]:
+def run_charts(run: TrainingRun) -> list[Curves]:
     """Bits per byte of every text, and accuracy of every task, over steps by language."""
     bits: dict[str, dict[str, Points]] = {}
     tasks: dict[str, dict[str, Points]] = {}
@@ -105,47 +112,99 @@ def run_charts(run: TrainingRun) -> list[Chart]:
     ]
 
 
-def run_finding(run: TrainingRun) -> str:
-    """A sentence with the first and the last mean of the held-out text, and the worst language."""
-    first, last = (
-        {language: float(values["bits_per_byte"]) for language, values in row["held_out"].items()}
-        for row in (run.evaluations[0], run.evaluations[-1])
+def comparison(runs: Sequence[TrainingRun]) -> Sequence[Chart]:
+    """The charts of a run, or of several with a panel for each language.
+
+    Of many runs only the best and the worst have a color, by the mean of the last values.
+    """
+    if len(runs) == 1:
+        return run_charts(runs[0])
+    panels: dict[str, dict[str, dict[str, Sequence[tuple[float, float]]]]] = {}
+    axes: dict[str, str] = {}
+    for run in runs:
+        for chart in run_charts(run):
+            axes[chart.title] = chart.y_axis
+            for language, curve in chart.series.items():
+                panels.setdefault(chart.title, {}).setdefault(language, {})[run.name] = curve
+    charts = []
+    for title, languages in panels.items():
+        last: dict[str, list[float]] = {}
+        for curves in languages.values():
+            for name, curve in curves.items():
+                last.setdefault(name, []).append(curve[-1][1])
+        order = sorted(last, key=lambda name: fmean(last[name]))
+        ends = [order[0], order[-1]] if len(order) > MOST_TOGETHER else order
+        charts.append(Panels(title, "step", axes[title], languages, dict.fromkeys(languages, ends)))
+    return charts
+
+
+def runs_finding(runs: Sequence[TrainingRun]) -> str | None:
+    """A sentence about a run, or about the best and the worst of several.
+
+    Runs are compared by their means over the languages that all have; None if there is none.
+    """
+    last = {run.name: _bits(run.evaluations[-1]["held_out"]) for run in runs}
+    common = set.intersection(*map(set, last.values()))
+    if not common:
+        return None
+    means = {name: fmean(values[each] for each in common) for name, values in last.items()}
+    best, highest = (f(means, key=means.__getitem__) for f in (min, max))
+    worst = max(common, key=last[best].__getitem__)
+    over = (
+        f"over {len(common)} language{'s' * (len(common) != 1)}; its worst is "
+        f"{display_name(worst)} with {last[best][worst]:.3f}."
     )
-    before, after = (fmean(figures.values()) for figures in (first, last))
-    worst = max(last, key=last.__getitem__)
-    move = f"from {before:.3f} to {after:.3f}" if len(run.evaluations) > 1 else f"{after:.3f}"
-    many = f"{len(last)} language{'s' * (len(last) != 1)}"
+    if len(runs) == 1:
+        first = fmean(_bits(runs[0].evaluations[0]["held_out"]).values())
+        move = f"{first:.3f} to {means[best]:.3f}"
+        return f"Run {best}: mean bits per byte of held-out text from {move} {over}"
     return (
-        f"Run {run.name}: mean bits per byte of held-out text {move} over {many}; the worst is "
-        f"{display_name(worst)} with {last[worst]:.3f}."
+        f"Training runs: {best} has the lowest mean bits per byte of held-out text, "
+        f"{means[best]:.3f} {over} The highest is that of {highest}, {means[highest]:.3f}."
     )
+
+
+def _bits(figures: Row) -> dict[str, float]:
+    return {language: float(values["bits_per_byte"]) for language, values in figures.items()}
+
+
+def runs_tables(runs: Sequence[TrainingRun]) -> list[Table]:
+    """Runs side by side: settings and means, then bits per byte of every text by language."""
+    last = [_texts(run.evaluations[-1]) for run in runs]
+    texts = list(dict.fromkeys(text for figures in last for text in figures))
+    means = [fmean(_bits(run.evaluations[-1]["held_out"]).values()) for run in runs]
+    body = [
+        [
+            run.name,
+            str(run.config["config"]["sampling"]),
+            str(run.config["config"]["model"]),
+            f"{run.evaluations[-1]['step']:,} of {run.config['config']['steps']:,}",
+            cell(
+                sum(int(each["bytes"]) for row in run.steps for each in row["languages"].values()),
+                "int",
+            ),
+            mean,
+        ]
+        for run, mean in zip(runs, marked(means, "ratio"), strict=True)
+    ]
+    headings = ["run", "sampling", "model", "steps", "training bytes", "bits per byte"]
+    note = MARKS.replace("row", "column") if len(runs) > 1 else ""
+    tables = [Table("Training runs", headings, body, left=3, note=note)]
+    for text in texts:
+        bits = [_bits(figures.get(text, {})) for figures in last]
+        languages = sorted({language for values in bits for language in values})
+        rows = [
+            [language, *marked([values.get(language) for values in bits], "ratio")]
+            for language in languages
+        ]
+        names = [run.name for run in runs]
+        caption = f"Bits per byte of {text}"
+        tables.append(
+            Table(caption, ["language", *names], rows, note=MARKS if len(runs) > 1 else "")
+        )
+    return tables
 
 
 def _texts(row: Row) -> dict[str, Any]:
     """Figures by language of every text of an evaluation."""
     return {"held-out text": row["held_out"], **row.get("valid", {})}
-
-
-def run_table(run: TrainingRun) -> Table:
-    """First and last evaluation by text and language, and the amount of training text."""
-    first, last = _texts(run.evaluations[0]), _texts(run.evaluations[-1])
-    several = len(last) > 1
-    trained: dict[str, int] = {}
-    for row in run.steps:
-        for language, figures in row["languages"].items():
-            trained[language] = trained.get(language, 0) + int(figures["bytes"])
-    body = [
-        [
-            *([text] if several else []),
-            language,
-            cell(first.get(text, {}).get(language, {}).get("bits_per_byte"), "ratio"),
-            cell(values["bits_per_byte"], "ratio"),
-            cell(trained.get(language, 0), "int"),
-        ]
-        for text, figures in last.items()
-        for language, values in figures.items()
-    ]
-    steps = [f"step {row['step']}" for row in (run.evaluations[0], run.evaluations[-1])]
-    headings = [*(["text"] if several else []), "language", *steps, "training bytes"]
-    title = "Bits per byte" if several else "Bits per byte of held-out text"
-    return Table(title, headings, body)

@@ -46,6 +46,34 @@ class Table:
     prose: bool = False
 
 
+class Best(str):
+    """A cell with the best value of those it stands beside."""
+
+
+class Worst(str):
+    """A cell with the worst value of those it stands beside."""
+
+
+MARKS = "Bold: the best of a row; underlined: the worst."
+
+
+def marked(values: Sequence[float | None], form: Form, *, least: bool = True) -> list[str]:
+    """Cells with the best and the worst marked; `least`: the least value is the best.
+
+    >>> [type(each).__name__ for each in marked([1.2, 0.9, None], "ratio")]
+    ['Worst', 'Best', 'str']
+    """
+    cells = [cell(value, form) for value in values]
+    known = [value for value in values if value is not None]
+    if len(known) < 2 or cell(min(known), form) == cell(max(known), form):
+        return cells
+    ends = [cell(min(known), form), cell(max(known), form)]
+    best, worst = ends if least else reversed(ends)
+    return [
+        Best(text) if text == best else Worst(text) if text == worst else text for text in cells
+    ]
+
+
 Summary = tuple[str, Sequence[Row], Sequence[Column]]
 """Title, rows and columns of a table, as commands print it and the report shows it."""
 
@@ -171,28 +199,31 @@ def by_text(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     return [(f", on {names[text]}", group) for (text,), group in grouped(rows, "text").items()]
 
 
-def language_table(rows: Sequence[Row], key: str, caption: str, mean: bool = True) -> Table:
+def language_table(
+    rows: Sequence[Row], key: str, caption: str, mean: bool = True, least: bool = True
+) -> Table:
     """Languages as rows, tokenizers as columns, the field `key` as cells.
 
-    The last row is the mean over the languages that every tokenizer has, and names their number
-    if that is not all.
+    The best and the worst of each row are marked; `least`: the least value is the best. The last
+    row is the mean over the languages that every tokenizer has, and names their number if that is
+    not all.
     """
     names = short_names([row["tokenizer"] for row in rows])
     values = {(row["language"], row["tokenizer"]): row[key] for row in rows}
     languages = languages_of(rows)
     body = [
-        [language, *(cell(values.get((language, name)), "ratio") for name in names)]
+        [language, *marked([values.get((language, name)) for name in names], "ratio", least=least)]
         for language in languages
     ]
     if mean:
         common = common_languages(rows, key)
         label = "mean" if len(common) == len(languages) else f"mean of {len(common)} languages"
-        means = (
+        means = [
             sum(values[language, name] for language in common) / len(common) if common else None
             for name in names
-        )
-        body.append([label, *(cell(value, "ratio") for value in means)])
-    return Table(caption, ["language", *names.values()], body)
+        ]
+        body.append([label, *marked(means, "ratio", least=least)])
+    return Table(caption, ["language", *names.values()], body, note=MARKS if len(names) > 1 else "")
 
 
 def common_languages(rows: Sequence[Row], key: str) -> list[str]:

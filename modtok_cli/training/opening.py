@@ -119,7 +119,9 @@ def _find(directory: RunDirectory, places: Mapping[str, str], what: str, remedy:
     """What is relative to the run, else where it was."""
     for path in (directory.path / places["relative"], Path(places["absolute"])):
         if path.exists():
-            return path
+            # As a person types it: not "runs/x/../../data". ".." may lead behind a link.
+            short = Path(os.path.normpath(path))
+            return short if short.exists() and short.samefile(path) else path
     raise ModtokError(
         f"{what} not exist in {places['absolute']}", where=directory.path, remedy=remedy
     )

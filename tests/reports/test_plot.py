@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Mark, Spread, is_empty
+from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Mark, Panels, Spread, is_empty
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.kinds.tokenizers import nsl_charts
 from modtok_cli.reports.plot.layout import cell_text, density, draw, scene_of, shade, write_plot
@@ -54,6 +54,13 @@ CHART_KINDS: dict[str, Chart] = {
         reference=1.0,
     ),
     "curves": Curves("Size", "languages", "tokens", {"a": [(1, 24000), (27, 430000)]}, True),
+    "panels": Panels(
+        "Runs",
+        "step",
+        "bits per byte",
+        {name: {f"run {i}": [(4, 2.0 + i), (12, 1.5 + i)] for i in range(3)} for name in LANGUAGES},
+        {name: ["run 0", "run 2"] for name in LANGUAGES},
+    ),
     "heat": Heat(
         "Whose",
         "% of the tokens of the source that belong to the added language alone and to no other",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -123,12 +124,13 @@ def test_structure(page: Path) -> None:
     found = read(page)
     assert found.count["h1"] == 1
     headings = found.text["h2"]
-    assert headings[:2] == ["Tokenizers", "Shared tokens of tokenizer"]  # the joint one shares all
+    assert headings[0] == kinds()["nsl"].title
+    last = ["Tokenizers", "Shared tokens of tokenizer", "Not measured yet"]
+    assert headings[-3:] == last  # the joint one shares all
     titles = {name: kind.title for name, kind in kinds().items()}
     models = ("sampling", "evaluation", "generation", "bpb", "grid-means", "grid-tests")
     later = {titles[name] for name in models}
     assert set(titles.values()) - later <= set(headings)
-    assert headings[-1] == "Not measured yet"
     assert len(found.ids) == len(set(found.ids)) == found.count["section"]
     inner = [link[1:] for link in found.links if link.startswith("#")]
     assert inner == found.ids
@@ -242,13 +244,35 @@ def test_table_headings() -> None:
 
 def test_sections_of_one_kind_have_distinct_titles(workspace: Path, tmp_path: Path) -> None:
     for name, text in (("first", "en"), ("second", "fi")):
-        rows = nsl([f"{workspace}/tokenizer"], [PARALLEL / f"{text}.txt"])
+        rows = fairness([f"{workspace}/tokenizer"], [PARALLEL / f"{text}.txt"], pivot=text)
         save(tmp_path / "results" / f"{name}.jsonl", rows)
     report(tmp_path, tmp_path / "r.html")
     assert read(tmp_path / "r.html").text["h2"][:2] == [
-        "Tokens relative to monolingual tokenizers (first)",
-        "Tokens relative to monolingual tokenizers (second)",
+        "Fairness across languages (first)",
+        "Fairness across languages (second)",
     ]
+
+
+def test_files_that_measure_tokenizers_are_one_section(workspace: Path, tmp_path: Path) -> None:
+    """All tokenizers in one chart; of two rows about the same, that of the newer file."""
+    specs = [f"{workspace}/tokenizer", f"{workspace}/bpe-joint"]
+    references = workspace / "tokenizer" / "references"
+    for age, (name, each) in enumerate([("b", specs[0]), ("a", specs[1])]):
+        rows = nsl([each], [PARALLEL / "fi.txt"], references=references)
+        save(tmp_path / "results" / f"{name}.jsonl", rows)
+        os.utime(tmp_path / "results" / f"{name}.jsonl", (age, age))
+    old = [{**row, "nsl": 9.875} for row in nsl([specs[0]], [PARALLEL / "fi.txt"])]
+    save(tmp_path / "results" / "old.jsonl", old)
+    os.utime(tmp_path / "results" / "old.jsonl", (0, -1))
+    report(tmp_path, tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text("utf-8")
+    found = read(tmp_path / "r.html")
+    assert found.text["h2"] == ["Tokens relative to monolingual tokenizers", "Not measured yet"]
+    assert "Finnish, tokenizer:" in text
+    assert "Finnish, bpe-joint:" in text
+    assert "9.875" not in text
+    assert "Rows: results/a.jsonl, results/b.jsonl, results/old.jsonl" in text
+    assert text.count('class="best"') == text.count('class="worst"') > 0
 
 
 _PROBE = """
@@ -327,14 +351,14 @@ RUN_CONFIG = {
 }  # fmt: skip
 
 
-def write_run(place: Path) -> None:
-    """A run as pretrain leaves it, half a line at the end."""
+def write_run(place: Path, less: float = 0.0) -> None:
+    """A run as pretrain leaves it, half a line at the end; `less`: bits per byte."""
     place.mkdir(parents=True)
     command = f"{RUN_CONFIG['command']} --name {shlex.quote(place.name)}"
     (place / "config.json").write_bytes(orjson.dumps({**RUN_CONFIG, "command": command}))
     lines: list[dict[str, Any]] = []
     for step in (10, 20):
-        figures = {"bits_per_byte": 4 - step / 10, "bytes": 1000}
+        figures = {"bits_per_byte": 4 - step / 10 - less, "bytes": 1000}
         lines.append({"step": step, "loss": 5.0, "languages": {"fi": figures}})
         news = {"news": {"sw": {"bits_per_byte": 8 - step / 10, "bytes": 10}}}
         lines.append({"step": step, "held_out": {"fi": figures}, "valid": news})
@@ -381,10 +405,11 @@ def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
     page = (tmp_path / "r.html").read_text("utf-8")
     assert "Bits per byte of news" in page
     assert "Accuracy of arc_easy" in page
+    assert "from 3.000 to 2.000 over 1 language; its worst is Finnish" in page
     cells = found.text["td"]
     assert {
-        "3.000",
         "2.000",
+        "20 of 20",
         "2,000",
         "41.2 (10.0–60.0)",
         "37.5 (10.0–60.0)",
@@ -396,6 +421,30 @@ def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
     assert "modtok eval mcq --tasks arc,hellaswag --langs fi,fr --infer full" in codes
     assert "modtok study sampling --regimes none,sub:2" in codes
     assert "pretrain|tok:ab12|torch:2" in codes
+
+
+@pytest.mark.parametrize("many", [3, 12])
+def test_runs_are_compared_in_one_section(tmp_path: Path, many: int) -> None:
+    for number in range(1, many + 1):
+        write_run(tmp_path / "runs" / f"run{number}", number / 100)
+    report(tmp_path, tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text("utf-8")
+    found = read(tmp_path / "r.html")
+    assert found.text["h2"] == [f"{many} training runs", "Not measured yet"]
+    assert found.count["figure"] == 3  # two texts and a task
+    best, worst = 2 - many / 100, 2 - 1 / 100
+    assert (
+        f"run{many} has the lowest mean bits per byte of held-out text, {best:.3f} over 1 "
+        f"language; its worst is Finnish with {best:.3f}. The highest is that of run1, "
+        f"{worst:.3f}." in text
+    )
+    assert f'<td class="best" data-of="bits per byte">{best:.3f}</td>' in text
+    # runs in the order of their numbers, the best and the worst in color
+    names = [cell for cell in found.text["td"] if cell.startswith("run")]
+    assert names[:many] == [f"run{number}" for number in range(1, many + 1)]
+    colored = {name for name in names if f"Finnish, {name}: " in text}
+    assert colored == (set(names) if many < 8 else {"run1", f"run{many}"})
+    assert all(f"--name run{number}" in text for number in range(1, many + 1))
 
 
 def test_commands_name_translation_pairs() -> None:

@@ -90,6 +90,8 @@ def test_a_run_moved_with_its_data_needs_nothing_else(
     pretrain(RunSettings(name="it"), resume=True)
     assert numbers(elsewhere / "runs" / "it") == expected
     assert stored(elsewhere / "runs" / "it")["recompute"] is True
+    command = orjson.loads(Path("runs/it/config.json").read_bytes())["command"]
+    assert ".." not in command, command
     (elsewhere / "data").rename(tmp_path / "third")
     with pytest.raises(ModtokError, match=r"does not exist in .*give its directory with --data"):
         pretrain(RunSettings(name="it", steps=8), resume=True)

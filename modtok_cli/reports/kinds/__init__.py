@@ -41,6 +41,7 @@ class Kind:
         command: command line that produces given rows; None where the header of a study has it.
         measure: field whose mean over languages ranks tokenizers, the lowest best, and its name;
             `ranked` selects the rows of tokenizers that take part.
+        key: fields that say what a row is about; the rows of several files are shown together.
         sentence: what to say of rows that `measure` does not fit.
     """
 
@@ -57,6 +58,7 @@ class Kind:
     command: Callable[[Sequence[Row]], str] | None = None
     measure: tuple[str, str] | None = None
     ranked: Callable[[Sequence[Row]], Sequence[Row]] = lambda rows: rows
+    key: tuple[str, ...] = ()
     sentence: Callable[[Sequence[Row]], str | None] | None = None
 
     def tables(self, rows: Sequence[Row]) -> list[Table]:
@@ -91,13 +93,17 @@ class Kind:
         best = min(means, key=means.__getitem__)
         its = (row for row in those if row["tokenizer"] == best and row["language"] in common)
         worst = max(its, key=lambda row: row[key])
+        names = short_names(list(means))
         of = "the lowest " if len(means) > 1 else ""
-        return (
-            f"{self.title}: {short_names(list(means))[best]} has {of}mean {name}, "
-            f"{means[best]:.3f} over {len(common)} "
-            f"language{'s' if len(common) > 1 else ''}; its worst is "
+        sentence = (
+            f"{self.title}: {names[best]} has {of}mean {name}, {means[best]:.3f} over "
+            f"{len(common)} language{'s' if len(common) > 1 else ''}; its worst is "
             f"{language_name(worst['language'])} with {worst[key]:.3f}."
         )
+        if len(means) > 1:
+            highest = max(means, key=means.__getitem__)
+            sentence += f" The highest is that of {names[highest]}, {means[highest]:.3f}."
+        return sentence
 
 
 def measuring_command(*words: str) -> Callable[[Sequence[Row]], str]:

@@ -183,6 +183,7 @@ EVALUATION = Kind(
     order=100,
     fields=("task", "language", "metric", "value", "infer", "n", "shots"),
     by_fields=True,
+    key=("task", "language", "metric", "infer", "shots", "signature"),
     command=evaluation_command,
     sentence=evaluation_finding,
 )
@@ -238,6 +239,7 @@ BPB = Kind(
     page_tables=_bpb_tables,
     order=95,
     fields=("text", "language", "infer", "bits_per_byte", "bits_per_character"),
+    key=("text", "language", "infer", "checkpoint", "signature"),
     command=_bpb_command,
 )
 

@@ -63,8 +63,9 @@ CHECK = Kind(
     example="modtok check tokenizer TEXT > results/check.jsonl",
     charts=_check_charts,
     page_tables=_check_tables,
-    order=5,
+    order=15,
     fields=("tokenizer", "language", "text", "excess", "verdict"),
+    key=("tokenizer", "language", "text"),
     command=measuring_command("check"),
     measure=("excess", "ratio"),
     ranked=_lossless,
@@ -108,7 +109,7 @@ def nsl_tables(rows: Sequence[Row]) -> list[Table]:
             language_table(group, "tokens_per_character", f"Tokens per character on {text}")
         )
         if any(row.get("morph_score") is not None for row in group):
-            tables.append(language_table(group, "morph_score", "MorphScore"))
+            tables.append(language_table(group, "morph_score", "MorphScore", least=False))
     return tables
 
 
@@ -122,6 +123,7 @@ NSL = Kind(
     page_tables=nsl_tables,
     order=10,
     fields=("tokenizer", "language", "text", "nsl", "tokens_per_character"),
+    key=("tokenizer", "language", "text"),
     command=measuring_command("nsl"),
     measure=("nsl", "NSL"),
 )

@@ -7,7 +7,17 @@ import numpy as np
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_bytes
-from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Mark, Spread, is_empty, styles_of
+from modtok_cli.reports.charts import (
+    Chart,
+    Curves,
+    Dots,
+    Heat,
+    Mark,
+    Panels,
+    Spread,
+    is_empty,
+    styles_of,
+)
 from modtok_cli.reports.plot.scene import (
     BAND,
     FAINT,
@@ -86,14 +96,24 @@ def finish(scene: Scene, y: float, note: str) -> Scene:
 
 
 class Axis:
-    """Scale from values to pixels with round tick values; `log` for positive values."""
+    """Scale from values to pixels with round tick values; `log` for positive values.
+
+    `whole`: ticks are whole numbers.
+    """
 
     def __init__(
-        self, low: float, high: float, start: float, stop: float, *, log: bool = False
+        self,
+        low: float,
+        high: float,
+        start: float,
+        stop: float,
+        *,
+        log: bool = False,
+        whole: bool = False,
     ) -> None:
         room = abs(stop - start)
         most = max(2, min(8, int(room / 58)))
-        self.ticks = log_ticks(low, high, most) if log else ticks(low, high, most)
+        self.ticks = log_ticks(low, high, most) if log else ticks(low, high, most, whole=whole)
         self.low, self.high = self.ticks[0], self.ticks[-1]
         self._start, self._stop = start, stop
         self._log = log
@@ -256,14 +276,18 @@ def _rows(
 MOST_TOGETHER = 7
 """Series whose colors differ; more are drawn in a panel each, with the others in grey."""
 
-_PANEL = 150.0
+_PANEL, _LARGE_PANEL = 150.0, 250.0
 
 
 def lay_curves(chart: Curves, width: float) -> Scene:
     """Curves with a marker at every point; of many series, a small panel for each."""
     styles = styles_of(chart)
     if len(styles) > MOST_TOGETHER:
-        return _panels(chart, width)
+        order = sorted(chart.series, key=lambda name: (-chart.series[name][-1][1], name))
+        panels = dict.fromkeys(order, chart.series)
+        shown = {name: [name] for name in order}
+        together = (chart.title, chart.x_axis, chart.y_axis, panels, shown, chart.from_zero)
+        return lay_panels(Panels(*together, chart.note, dict.fromkeys(order, 0)), width)
     scene, y = begin(chart.title, width, styles)
     points = [point for curve in chart.series.values() for point in curve]
     xs = [x for x, _ in points] + ([0.0] if chart.from_zero else [])
@@ -274,7 +298,7 @@ def lay_curves(chart: Curves, width: float) -> Scene:
     vertical = Axis(min(ys), max(ys), bottom, top)
     label = max(text_width(vertical.text(tick), SMALL) for tick in vertical.ticks)
     left = EDGE + label + 8
-    horizontal = Axis(min(xs), max(xs), left, width - EDGE - 16)
+    horizontal = Axis(min(xs), max(xs), left, width - EDGE - 16, whole=_are_whole(xs))
     scene.add(Label((EDGE, top - 10), chart.y_axis, TEXT))
     for tick in vertical.ticks:
         at = vertical(tick)
@@ -289,41 +313,55 @@ def lay_curves(chart: Curves, width: float) -> Scene:
     return finish(scene, end, chart.note)
 
 
-def _panels(chart: Curves, width: float) -> Scene:
-    """Small multiples with common axes; the panels with the largest last values come first."""
-    scene, y = begin(chart.title, width, {})
-    points = [point for curve in chart.series.values() for point in curve]
+def _are_whole(values: Sequence[float]) -> bool:
+    return all(float(value).is_integer() for value in values)
+
+
+def lay_panels(chart: Panels, width: float) -> Scene:
+    """Small charts with common axes. A legend only where a panel has several series in color."""
+    shown = {name: list(chart.shown.get(name, curves)) for name, curves in chart.panels.items()}
+    several = max(map(len, shown.values())) > 1
+    styles = styles_of(chart)
+    scene, y = begin(chart.title, width, styles if several else {})
+    points = [p for curves in chart.panels.values() for curve in curves.values() for p in curve]
     zero = [0.0] if chart.from_zero else []
     xs, ys = [*(x for x, _ in points), *zero], [*(y_ for _, y_ in points), *zero]
-    scene.add(Label((EDGE, y + 4), f"{chart.y_axis}, by {chart.x_axis}; grey: the others", TEXT))
+    grey = (
+        "; grey: the others" if any(shown[name] != [*chart.panels[name]] for name in shown) else ""
+    )
+    scene.add(Label((EDGE, y + 4), f"{chart.y_axis}, by {chart.x_axis}{grey}", TEXT))
     label = text_width("0.000", SMALL)
-    columns = max(1, int((width - 2 * EDGE) / _PANEL))
-    cell = (width - 2 * EDGE) / columns
-    height = 0.62 * cell
-    order = sorted(chart.series, key=lambda name: (-chart.series[name][-1][1], name))
+    room = width - 2 * EDGE
+    columns = max(1, min(len(shown), int(room / (_LARGE_PANEL if several else _PANEL))))
+    cell = room / columns
+    height = min(0.62 * cell, 220.0)
     row_height = height + TEXT + SMALL + 22
-    for place, name in enumerate(order):
+    for place, (name, curves) in enumerate(chart.panels.items()):
         left = EDGE + place % columns * cell + label
         top = y + 16 + place // columns * row_height + TEXT + 6
         right, bottom = left + cell - label - 10, top + height
-        across, down = Axis(min(xs), max(xs), left, right), Axis(min(ys), max(ys), bottom, top)
-        shown = shortened(name, right - left, TEXT)
-        scene.add(Label((left, top - 5), shown, TEXT, bold=True))
-        for axis_ends in (down.low, down.high):
-            at = down(axis_ends)
+        across = Axis(min(xs), max(xs), left, right, whole=_are_whole(xs))
+        down = Axis(min(ys), max(ys), bottom, top)
+        title = shortened(name, right - left, TEXT)
+        scene.add(Label((left, top - 5), title, TEXT, bold=True))
+        for tick in down.ticks if several else (down.low, down.high):
+            at = down(tick)
             scene.add(Line([(left, at), (right, at)], GRID))
-            scene.add(Label((left - 4, at + 4), down.text(axis_ends), SMALL, "end", FAINT))
+            scene.add(Label((left - 4, at + 4), down.text(tick), SMALL, "end", FAINT))
         last = Label((right, bottom + SMALL + 3), across.text(across.high), SMALL, "end", FAINT)
         scene.add(Label((left, bottom + SMALL + 3), across.text(across.low), SMALL, colour=FAINT))
         scene.add(last)
-        for other in order:
-            if other != name:
-                scene.add(Line([(across(a), down(b)) for a, b in chart.series[other]], GRID))
-        curve = [(across(a), down(b)) for a, b in chart.series[name]]
-        scene.add(Line(curve, colour_of(0), 2.0))
-        for spot, (a, b) in zip(curve, chart.series[name], strict=True):
-            scene.add(marker(0, spot, 2.4, f"{name}: {b:,.5g} at {a:,.5g}"))
-    rows = -(-len(order) // columns)
+        for other, curve in curves.items():
+            if other not in shown[name]:
+                scene.add(Line([(across(a), down(b)) for a, b in curve], FAINT, 0.6))
+        for own in shown[name]:
+            curve = curves.get(own, ())
+            pixels = [(across(a), down(b)) for a, b in curve]
+            scene.add(Line(pixels, colour_of(styles[own]), 2.0))
+            for spot, (a, b) in zip(pixels, curve, strict=True):
+                tip = f"{name}, {own}" if several else own
+                scene.add(marker(styles[own], spot, 2.4, f"{tip}: {b:,.5g} at {a:,.5g}"))
+    rows = -(-len(shown) // columns)
     return finish(scene, y + 16 + rows * row_height, chart.note)
 
 
@@ -372,7 +410,7 @@ def lay_heat(chart: Heat, width: float) -> Scene:
             scene.add(Label(at_foot, column, size, vertical=True))
         else:
             scene.add(Label((x, top - 5), column, size, "middle"))
-    largest = max(chart.values.values(), default=0.0) or 1.0
+    largest = ticks(0.0, max(chart.values.values(), default=0.0) or 1.0)[-1]
     for row_index, row in enumerate(chart.rows):
         at = top + row_index * cell
         place = (left - 5, at + cell / 2 + size * 0.35)
@@ -416,7 +454,7 @@ def _scale(scene: Scene, axis: str, left: float, y: float, largest: float) -> fl
         box = rectangle(left + i * room / steps, y, room / steps + 0.5, 10)
         scene.add(Area(box, shade((i + 0.5) / steps)))
     scene.add(Label((left, y + 10 + SMALL + 2), "0", SMALL, "start", FAINT))
-    scene.add(Label((left + room, y + 10 + SMALL + 2), f"{largest:.2f}", SMALL, "middle", FAINT))
+    scene.add(Label((left + room, y + 10 + SMALL + 2), f"{largest:g}", SMALL, "middle", FAINT))
     y += 2 * SMALL + 6
     for line in wrapped(axis, scene.width - left - EDGE, TEXT):
         y += TEXT + 2
@@ -441,6 +479,8 @@ def scene_of(chart: Chart, width: float = WIDTH) -> Scene:
         return lay_spread(chart, width)
     if isinstance(chart, Curves):
         return lay_curves(chart, width)
+    if isinstance(chart, Panels):
+        return lay_panels(chart, width)
     return lay_heat(chart, width)
 
 

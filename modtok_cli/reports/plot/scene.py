@@ -165,11 +165,13 @@ def colour_of(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
-def ticks(low: float, high: float, most: int = 6) -> list[float]:
+def ticks(low: float, high: float, most: int = 6, *, whole: bool = False) -> list[float]:
     """Round numbers from at or below `low` to at or above `high`, at most `most` + 2.
 
-    >>> ticks(0.93, 1.31), ticks(10, 30, 8)
-    ([0.9, 1.0, 1.1, 1.2, 1.3, 1.4], [10.0, 15.0, 20.0, 25.0, 30.0])
+    `whole`: only whole numbers, such as steps of a run.
+
+    >>> ticks(0.93, 1.31), ticks(10, 30, 8), ticks(12, 13, whole=True)
+    ([0.9, 1.0, 1.1, 1.2, 1.3, 1.4], [10.0, 15.0, 20.0, 25.0, 30.0], [12.0, 13.0])
     """
     if high <= low:
         high = low + (abs(low) or 1.0) * 0.1
@@ -178,6 +180,8 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     # Counts have no halves: 12.5 is not a step of a run.
     multiples = (1, 2, 5, 10) if scale == 1.0 else (1, 2, 2.5, 5, 10)
     step = next(m * scale for m in multiples if m * scale >= rough * 0.999)
+    if whole:
+        step = max(step, 1.0)
     first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
     return [round(i * step, 12) for i in range(first, last + 1)]
 

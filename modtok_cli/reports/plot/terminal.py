@@ -5,7 +5,7 @@ from textwrap import wrap
 
 import numpy as np
 
-from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Spread
+from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Panels, Spread
 from modtok_cli.reports.plot.scene import log_ticks, share_of, ticks
 
 _SIGNS = "●■▲◆▼✚▮○□△◇▽"
@@ -22,6 +22,10 @@ def to_text(chart: Chart, width: int = 80) -> list[str]:
         body = _spread(chart, width)
     elif isinstance(chart, Curves):
         body = _curves(chart, width)
+    elif isinstance(chart, Panels):
+        body = []
+        for name, curves in chart.panels.items():
+            body += [name, *_curves(Curves("", chart.x_axis, chart.y_axis, curves), width), ""]
     else:
         body = _heat(chart, width)
     return [*wrap(chart.title, width), "", *body, *wrap(chart.note or "", width)]
@@ -142,7 +146,7 @@ def _heat(chart: Heat, width: int) -> list[str]:
     wide = max(2, max(map(len, chart.columns))) + (
         1 if (max(map(len, chart.columns)) + 1) * len(chart.columns) + label + 2 <= width else 0
     )
-    largest = max(chart.values.values(), default=0.0) or 1.0
+    largest = ticks(0.0, max(chart.values.values(), default=0.0) or 1.0)[-1]
     lines = [
         f"rows: {chart.row_axis}; columns: {chart.column_axis}",
         " " * (label + 1) + "".join(f"{column:>{wide}}" for column in chart.columns),
