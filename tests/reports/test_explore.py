@@ -48,7 +48,7 @@ TEXTS = [
 ]
 
 
-def answers(page: Path, requests: list[Any]) -> list[list[int]]:
+def answers(page: Path, requests: list[Any]) -> list[Any]:
     """Ids that the program of a page gives, run by Node."""
     assert NODE is not None
     done = subprocess.run(
@@ -231,6 +231,73 @@ def test_program_leaves_out_bytes_without_a_token(tmp_path: Path) -> None:
     explore([lacking], tmp_path / "page.html")
     expected = [lacking.encode(text).tolist() for text in TEXTS]
     assert answers(tmp_path / "page.html", [[0, None, text] for text in TEXTS]) == expected
+
+
+@in_node
+@pytest.mark.parametrize("variant", ["modtok", "plain", "nfc", "whole", "lacking"])
+def test_a_dropped_file_gives_the_ids_of_the_library(tmp_path: Path, variant: str) -> None:
+    """Files of modtok and of others, with NFC, with `ignore_merges`, without some bytes."""
+    if variant == "modtok":
+        data = toy(5, merges_each=80).subset(["en", "fi"]).to_json()
+    else:
+        added = ("<think>", "</think>") if variant == "nfc" else ()
+        document = orjson.loads(published("byte-level", NFC if variant == "nfc" else None, *added))
+        model = document["model"]
+        model["ignore_merges"] = variant == "whole"
+        if variant == "lacking":
+            document["post_processor"], document["added_tokens"] = None, []
+            model["vocab"] = {name: i for i, name in enumerate(model["vocab"]) if "e" not in name}
+            made = ["".join(pair) for pair in model["merges"]]
+            pairs = zip(model["merges"], made, strict=True)
+            model["merges"] = [pair for pair, name in pairs if name in model["vocab"]]
+        if variant == "whole":  # a token that no merges make
+            model["vocab"]["kirjasto"] = max(model["vocab"].values()) + 1000
+        data = orjson.dumps(document)
+    explore([toy(6)], tmp_path / "page.html")
+    library = LibraryTokenizer("file", data, "file")
+    texts = [*TEXTS, *CHANGED, "kirjasto kirjastossa"]
+    requests = [{"drop": "tokenizer.json", "text": data.decode()}, *([1, None, t] for t in texts)]
+    number, *found = answers(tmp_path / "page.html", requests)
+    assert number == 1
+    assert found == [library.encode(text).tolist() for text in texts]
+
+
+@in_node
+def test_a_dropped_file_that_the_page_does_not_run(tmp_path: Path) -> None:
+    explore([toy(6)], tmp_path / "page.html")
+    lower = orjson.loads(published("byte-level", {"type": "Lowercase"}))
+    doubled = orjson.loads(published("byte-level", None))
+    doubled["model"]["merges"].append(doubled["model"]["merges"][0])
+    other = orjson.loads(published("byte-level", None))
+    other["pre_tokenizer"] = {"type": "Whitespace"}
+    cases = [
+        (published("unigram", None), "BPE of bytes"),
+        (published("characters", None), "BPE of bytes"),
+        (orjson.dumps(lower), "changes texts"),
+        (orjson.dumps(doubled), "merges are damaged"),
+        (orjson.dumps(other), "pre-tokenizer is not one of modtok's"),
+        (b"[]", "BPE of bytes"),
+        (b"{", "JSON"),
+    ]
+    requests = [{"drop": "a.json", "text": data.decode()} for data, _ in cases]
+    for said, (_, why) in zip(answers(tmp_path / "page.html", requests), cases, strict=True):
+        assert why in str(said)
+
+
+@in_node
+def test_a_card_counts_all_tokens_and_shows_the_first(tmp_path: Path) -> None:
+    modular = toy(5, merges_each=80)
+    explore([modular], tmp_path / "page.html")
+    text, columns = " ".join(TEXTS), [1, 3]
+    subset = modular.subset([LANGUAGES[column] for column in columns])
+    (card,) = answers(tmp_path / "page.html", [{"card": [0, columns, text, 7]}])
+    ids = subset.global_ids[subset.encode(text)]
+    assert (card["count"], card["size"]) == (len(ids), subset.size)
+    assert [each[0] for each in card["first"]] == ids[:7].tolist()
+    members = modular.token_membership[ids][:, columns]
+    sole = members.sum(axis=1) == 1
+    own = {column: int((members[sole][:, i]).sum()) for i, column in enumerate(columns)}
+    assert dict(card["own"]) == {column: count for column, count in own.items() if count}
 
 
 def test_files_that_the_page_does_not_run_are_refused(tmp_path: Path) -> None:

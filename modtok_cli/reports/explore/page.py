@@ -114,6 +114,7 @@ def explore(
             {"code": code, "name": language_name(code), "text": sentences[code]} for code in offered
         ],
         "tokenizers": packed,
+        "patterns": {each.name.decode(): each.pattern.decode() for each in native_pretokenizers()},
     }
     first = [code for code in chosen if code in sentences][:4] or offered[:1]
     resources = files("modtok_cli.reports.explore")
@@ -123,7 +124,9 @@ def explore(
         hidden="" if there else " hidden",
         # JSON that ends no script element and opens no comment.
         payload=orjson.dumps(payload).decode().replace("<", "\\u003c"),
-        segment=(resources / "segment.js").read_text("utf-8"),
+        segment="\n".join(
+            (resources / name).read_text("utf-8") for name in ("segment.js", "dropped.js")
+        ),
         page=(resources / "page.js").read_text("utf-8"),
     )
     data = text.encode()

@@ -317,6 +317,51 @@ class Tokenizer {
   }
 }
 
+// A token of whole characters is text; tokens that share a character show their bytes.
+const strict = new TextDecoder("utf-8", { fatal: true });
+function shown(bytes) {
+  try {
+    return [strict.decode(bytes), true];
+  } catch {
+    return [Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join(" "), false];
+  }
+}
+
+// What a card shows: the number of all tokens, the size of the vocabulary, [id, text, whether of
+// whole characters, columns of its languages] of the first tokens, and for each chosen column the
+// number of tokens that no other chosen language has.
+function answer(tokenizer, columns, text, limit) {
+  const tokens = tokenizer.select(columns).segment(text);
+  const owners = new Map();
+  const own = new Map();
+  for (const [id] of tokens) {
+    if (!owners.has(id)) owners.set(id, tokenizer.owners(id));
+    const mine = owners.get(id).filter((column) => columns === null || columns.includes(column));
+    if (mine.length === 1) own.set(mine[0], (own.get(mine[0]) || 0) + 1);
+  }
+  return {
+    count: tokens.length,
+    size: tokenizer.sizeOf(columns),
+    first: tokens.slice(0, limit).map(([id, bytes]) => [id, ...shown(bytes), owners.get(id)]),
+    own: [...own],
+  };
+}
+
+// The worker of the page: a message is [number, call, ...arguments]; so is its answer, with an error.
+let workers = [];
+const CALLS = {
+  load: async (payload) => void (workers = await loadTokenizers(payload)),
+  drop: (name, text, patterns) => workers.push(droppedTokenizer(name, text, patterns)) - 1,
+  answer: (tokenizer, ...rest) => answer(workers[tokenizer], ...rest),
+};
+async function serveCalls({ data: [number, call, ...rest] }) {
+  try {
+    postMessage([number, await CALLS[call](...rest), null]);
+  } catch (error) {
+    postMessage([number, null, error.message]);
+  }
+}
+
 async function loadTokenizers(payload) {
   core = (await WebAssembly.instantiate(await inflate(payload.core))).instance.exports;
   core._initialize();
