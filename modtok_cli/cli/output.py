@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.reports.tables import Best, Worst, cell, marked, short_names
 from modtok_cli.reports.tables import Column as Column
-from modtok_cli.reports.tables import cell, short_names
 
 # Whether --table was given: tables go to standard output, whatever that is.
 TABLES: ContextVar[bool] = ContextVar("TABLES", default=False)
@@ -81,7 +81,8 @@ def emit_tables(
 ) -> None:
     """Like `emit_rows`, with separate `tables` for the terminal: (title, rows, columns).
 
-    `caption` is printed below each table.
+    `caption` is printed below each table. Of rows that a kind of the report ranks, the best and
+    the worst are marked, and the last line says what they mean.
     """
     if keep := KEEP.get():
         rows = list(rows)
@@ -89,8 +90,25 @@ def emit_tables(
     if wants_json(json):
         emit_each(rows)
         return
+    rows = list(rows)
+    ranked, sentence = _judged(rows)
     for title, lines, columns in tables:
-        _print_table(list(lines), columns, title, caption)
+        _print_table(list(lines), columns, title, caption, ranked)
+    if sentence:
+        _console().print(sentence, markup=False)
+
+
+def _judged(rows: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
+    """The field by which a kind of the report ranks such rows, and its sentence about them."""
+    if len(rows) < 2:
+        return "", None
+    from modtok_cli.reports.kinds import kinds
+
+    kind = kinds().get(str(rows[0].get("signature", "")).partition("|")[0])
+    if kind is None or kind.measure is None:
+        return "", None
+    sentence = kind.finding(rows)
+    return kind.measure[0], sentence and escape_controls(sentence)
 
 
 def emit_each(rows: Iterable[Mapping[str, Any]]) -> None:
@@ -247,16 +265,26 @@ def _is_terminal(stream: Any) -> bool:
         return False
 
 
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(stderr=not TABLES.get(), highlight=False, soft_wrap=False)
+
+
 def _print_table(
-    rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str, caption: str | None
+    rows: list[Mapping[str, Any]],
+    columns: Sequence[Column],
+    title: str,
+    caption: str | None,
+    ranked: str = "",
 ) -> None:
     from rich.console import Console
     from rich.measure import Measurement
     from rich.text import Text
 
     to_stdout = TABLES.get()
-    console = Console(stderr=not to_stdout, highlight=False, soft_wrap=False)
-    table = _table(rows, columns, title)
+    console = _console()
+    table = _table(rows, columns, title, ranked)
     if to_stdout and not _is_terminal(sys.stdout):
         # A file or a pager has no width: every cell stays on its line.
         width = Measurement.get(console, console.options.update(width=_UNLIMITED), table).maximum
@@ -264,7 +292,7 @@ def _print_table(
     room = console.options.update(width=_UNLIMITED)
     if Measurement.get(console, room, table).maximum > console.width:
         rows = _without_directories(rows)
-        table = _table(rows, columns, title)
+        table = _table(rows, columns, title, ranked)
         if Measurement.get(console, room, table).minimum > console.width:
             table = _stacked(rows, columns, title)
     console.print(table)
@@ -318,9 +346,18 @@ def _stacked(rows: list[Mapping[str, Any]], columns: Sequence[Column], title: st
     return table
 
 
-def _table(rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str) -> Any:
+def _table(
+    rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str, ranked: str = ""
+) -> Any:
+    """`ranked`: the field whose least value is in bold and whose greatest is underlined."""
     from rich.text import Text
 
+    styles = {Best: "bold", Worst: "underline"}
+    marks = {
+        column.key: marked([row.get(column.key) for row in rows], column.form)
+        for column in columns
+        if column.key == ranked
+    }
     table = _empty_table(title)
     for column in columns:
         numeric = column.form != "text"
@@ -330,8 +367,11 @@ def _table(rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str)
             no_wrap=numeric,
             overflow="fold",  # truncated names would be ambiguous
         )
-    for row in rows:
-        cells = (cell(row.get(column.key), column.form) for column in columns)
+    for index, row in enumerate(rows):
+        cells = (
+            marks[key][index] if (key := column.key) in marks else cell(row.get(key), column.form)
+            for column in columns
+        )
         # Text does not interpret [brackets] as markup.
-        table.add_row(*(Text(escape_controls(text)) for text in cells))
+        table.add_row(*(Text(escape_controls(each), styles.get(type(each), "")) for each in cells))
     return table

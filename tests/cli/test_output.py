@@ -128,6 +128,20 @@ def test_on_a_terminal_rows_are_a_table_on_standard_error(terminal: Terminal) ->
     assert any(line.split() == ["ελ", "–", "–"] for line in lines)
 
 
+def test_the_best_and_the_worst_are_marked_and_said(terminal: Terminal) -> None:
+    _, err = terminal("ranked", out=True, err=True)
+    assert "\x1b[1m0.900" in err
+    assert "\x1b[4m1.200" in err
+    said = " ".join(plain(err).split())
+    assert said.endswith(
+        "a has the lowest mean NSL, 0.950 over 2 languages; its worst is English with 1.000. "
+        "The highest is that of b, 1.150."
+    )
+    out, err = terminal("ranked", "--json", out=True, err=True)
+    assert out.count("\n") == 4
+    assert err == ""
+
+
 def test_long_paths_leave_their_directories_out_where_the_table_is_too_wide(
     terminal: Terminal,
 ) -> None:

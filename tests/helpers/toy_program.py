@@ -33,6 +33,23 @@ def paths(call: Call, json: Json = False) -> None:
     emit_rows(rows, [*columns, *more], title="Toy", json=json)
 
 
+def ranked(call: Call, json: Json = False) -> None:
+    rows = [
+        {
+            "tokenizer": name,
+            "language": language,
+            "text": "t",
+            "nsl": value,
+            "tokens_per_character": 1.0,
+            "signature": "nsl|",
+        }
+        for name, values in (("a", (1.0, 0.9)), ("b", (1.1, 1.2)))
+        for language, value in zip(("en", "fi"), values, strict=True)
+    ]
+    columns = [Column("tokenizer", "tokenizer"), Column("nsl", "NSL", "ratio")]
+    emit_rows(rows, columns, title="Toy", json=json)
+
+
 ESCAPES = "\x1b]52;c;aGk=\x07 \x9b2J \u202e \x7f"
 
 
@@ -122,7 +139,7 @@ def threads(call: Call) -> None:
 
 
 COMMANDS = (
-    good, paths, hostile, endless, small, printed, work, usage, defect, missing, memory,
+    good, paths, ranked, hostile, endless, small, printed, work, usage, defect, missing, memory,
     interrupt, build, sleep, bars, threads,
 )  # fmt: skip
 

@@ -13,7 +13,8 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Mark, Panels, Spread, is_empty
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.kinds.tokenizers import nsl_charts
-from modtok_cli.reports.plot.layout import cell_text, density, draw, scene_of, shade, write_plot
+from modtok_cli.reports.plot.heat import cell_text, shade
+from modtok_cli.reports.plot.layout import density, draw, scene_of, write_plot
 from modtok_cli.reports.plot.scene import (
     COLOURS,
     Area,

@@ -94,9 +94,10 @@ class Kind:
         its = (row for row in those if row["tokenizer"] == best and row["language"] in common)
         worst = max(its, key=lambda row: row[key])
         names = short_names(list(means))
-        of = "the lowest " if len(means) > 1 else ""
+        least = f"{means[best]:.3f}"
+        what = f"the lowest mean {name}, {least}" if len(means) > 1 else f"a mean {name} of {least}"
         sentence = (
-            f"{self.title}: {names[best]} has {of}mean {name}, {means[best]:.3f} over "
+            f"{self.title}: {names[best]} has {what} over "
             f"{len(common)} language{'s' if len(common) > 1 else ''}; its worst is "
             f"{language_name(worst['language'])} with {worst[key]:.3f}."
         )

@@ -218,6 +218,10 @@ def _bpb_tables(rows: Sequence[Row]) -> list[Table]:
     return [Table("Bits per byte", headings, body, left=3)]
 
 
+def _by_system(rows: Sequence[Row]) -> list[Row]:
+    return [{**row, "tokenizer": row["system"]} for row in _with_systems(rows)]
+
+
 def _bpb_command(rows: Sequence[Row]) -> str:
     """`modtok eval bpb` lines, one for each inference mode."""
     words = ["modtok", "eval", "bpb", *map(str, unique(rows, "text"))]
@@ -240,6 +244,8 @@ BPB = Kind(
     order=95,
     fields=("text", "language", "infer", "bits_per_byte", "bits_per_character"),
     key=("text", "language", "infer", "checkpoint", "signature"),
+    measure=("bits_per_byte", "bits per byte"),
+    ranked=_by_system,
     command=_bpb_command,
 )
 
