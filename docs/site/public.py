@@ -28,8 +28,10 @@ class PublicFunctions(griffe.Extension):
             func.docstring.value = inspect.getdoc(public)
         function = inspect.unwrap(public)
         for name, parameter in inspect.signature(function).parameters.items():
+            hint = parameter.annotation
             try:
-                hint = eval(str(parameter.annotation), function.__globals__)
+                if isinstance(hint, str):
+                    hint = eval(hint, function.__globals__)
             except (NameError, TypeError):  # a type that only type checkers know
                 continue
             if get_origin(hint) is Annotated:
