@@ -64,8 +64,10 @@ def test_a_directory_is_kept_while_the_weights_are_these(run: Path, tmp_path: Pa
     place = tmp_path / "it"
     first = served_run(run, place, step=4).stat().st_ino
     assert served_run(run, place, step=4).stat().st_ino == first
-    assert served_run(run, place).stat().st_ino != first
-    assert served_run(run, place, dtype="bfloat16") == place
+    with pytest.raises(UsageError, match=r"already exists; .*--force"):
+        served_run(run, place)
+    assert served_run(run, place, force=True).stat().st_ino != first
+    assert served_run(run, place, dtype="bfloat16", force=True) == place
     assert dtype_of(place) == "bfloat16"
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()

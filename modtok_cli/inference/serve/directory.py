@@ -49,9 +49,12 @@ def served_run(
     tokenizer: Path | None = None,
     step: int | None = None,
     dtype: str | None = None,
+    force: bool = False,
     progress: Progress = SILENT,
 ) -> Path:
-    """Write the directory of a run, `run/serve` by default; one of these weights is kept.
+    """Write the directory of a run; one of these weights is kept.
+
+    By default it is the run's own `serve`, which is replaced when it has other weights.
 
     Raises:
         UsageError: not a run, or another output exists.
@@ -61,11 +64,12 @@ def served_run(
     from modtok_cli.inference.slice.write import Labels, sliced
 
     source = open_run(run, tokenizer=tokenizer, step=step, progress=progress)
-    output = source.path / "serve" if output is None else output
-    check_output(output, _MARK, force=True, kind="served directory")
+    own = source.path / "serve"
+    output = own if output is None else output
     wanted = dtype or str(source.dtype).removeprefix("torch.")
     if is_served(output) and _has(output, source, wanted):
         return output
+    check_output(output, _MARK, force=force or output == own, kind="served directory")
     progress.note(f"writing {output}")
     with atomic_directory(output) as beside:
         whole = beside / "whole"

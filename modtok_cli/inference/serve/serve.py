@@ -114,7 +114,9 @@ def serve(
         name = path.resolve().name
         served_model(path, where, place, force=force)
     else:
-        place = served_run(path, place, tokenizer=where, step=step, dtype=dtype, progress=progress)
+        place = served_run(
+            path, place, tokenizer=where, step=step, dtype=dtype, force=force, progress=progress
+        )
         name = path.resolve().name
     chosen = optional_languages(languages)
     command = _command(place, name, AUTO if chosen is None else ",".join(chosen), host, port)
