@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory, gettempdir
 from typing import BinaryIO
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.remote import refuse_remote
 
 _MARK = ".partial-"
 _STREAMS = (Path("/dev"), Path("/dev/fd"))
@@ -173,6 +174,7 @@ def fsync_directory(path: Path) -> None:
 
 
 def _prepare(final: Path) -> Path:
+    refuse_remote(final)
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

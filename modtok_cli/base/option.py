@@ -29,6 +29,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.remote import path_of, refuse_remote
 
 _KEY = "option"
 _WORDS = {
@@ -205,7 +206,9 @@ class Option:
         if is_flag or not isinstance(value, _TYPES.get(kind, kind)):
             raise ValueError(f"expected {_WORDS[kind]}, got {value!r}")
         if kind in (Path, float, int):
-            value = kind(value)
+            value = path_of(value) if kind is Path else kind(value)
+        if kind is Path and "--output" in self.flags:
+            refuse_remote(value)
         self._check_range(value)
         return value
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from modtok_cli.base.option import Option
+from modtok_cli.base.remote import path_of
 
 if TYPE_CHECKING:
     from modtok_cli.modular.open import Tokenizer
@@ -279,9 +280,9 @@ def text_paths(texts: FilePath | Sequence[FilePath]) -> list[Path | str]:
         raise ModtokError("expected at least one text, got none")
     if paths.count("-") > 1:
         raise UsageError("standard input (-) is given twice", remedy="give it once")
-    return ["-" if path == "-" else Path(path) for path in paths]
+    return ["-" if path == "-" else path_of(path) for path in paths]
 
 
 def optional_path(path: FilePath | None) -> Path | None:
     """`path` as a `Path`; None stays."""
-    return None if path is None else Path(path)
+    return None if path is None else path_of(path)

@@ -18,6 +18,7 @@ from datatrove.pipeline.base import PipelineStep
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_bytes
+from modtok_cli.base.remote import is_remote, path_of
 from modtok_cli.corpus.heuristics import MAX_LOST, faults
 from modtok_cli.corpus.language import LanguageModel
 from modtok_cli.corpus.parts import PartWriters
@@ -142,7 +143,8 @@ class ReadPages(Step):
         bad = BadRecords(self.plan, "read", rank)
         beat = _Heartbeat(self.plan, rank)
         for name in self.plan.shards[rank]:
-            records = read_pages(Path(self.plan.directory, name), beat.advance)
+            place = path_of(name) if is_remote(name) else Path(self.plan.directory, name)
+            records = read_pages(place, beat.advance)
             while True:
                 with self.track_time():
                     record = next(records, None)
@@ -325,7 +327,7 @@ class CountOrMerge(FileStep):
         # State at the start: a file that changes meanwhile will be counted again.
         sources = [Source(**source) for source in plan["stamps"][job.language] if job.last]
         reading = Reading(**plan["reading"])
-        inputs, output = [Path(path) for path in job.inputs], Path(job.output)
+        inputs, output = [path_of(path) for path in job.inputs], Path(job.output)
         if self.stage:
             scratch = Path(self.work) / "scratch" / job.language
             merge_files(inputs, output, job.language, scratch, sources, reading)

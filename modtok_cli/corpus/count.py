@@ -23,6 +23,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Data, Force, Langs, OutputFile, Threads
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.base.remote import path_of
 from modtok_cli.corpus.executors import (
     Executor,
     ExecutorOptions,
@@ -111,7 +112,7 @@ def corpus_count(
     """
     shared: dict[str, Any] = {
         "languages": optional_languages(languages),
-        "data": Path(data),
+        "data": path_of(data),
         "output": Path(output),
         "reading": reading,
         "memory": checked_memory(memory),

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import zstandard
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.remote import path_of
 from modtok_cli.text.streams import Broken
 
 _READ = 1 << 16
@@ -139,7 +140,7 @@ class Archive:
 
     def __iter__(self) -> Iterator[Member]:
         try:
-            with open(self._path, "rb", buffering=0) as handle:
+            with path_of(self._path).open("rb", buffering=0) as handle:
                 yield from self._members(handle)
         except OSError as error:
             raise ModtokError(

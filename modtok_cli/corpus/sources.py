@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.remote import path_of
 from modtok_cli.corpus.members import Advance
 from modtok_cli.corpus.parts import is_part
 from modtok_cli.corpus.warc import MAX_BYTES, Bad, Page, Record, read_warc
@@ -60,7 +61,7 @@ def find_files(inputs: Sequence[str | Path], output: Path | None = None) -> list
         raise UsageError("no input", remedy=f"pass files or directories of {_KNOWN}")
     files: set[Path] = set()
     for each in inputs:
-        path = Path(each)
+        path = path_of(each)
         if is_pipe(each):
             raise UsageError(
                 "a pipe cannot be read again after an interruption",

@@ -19,6 +19,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import AnyTokenizers, Lang, Texts, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.base.remote import path_of
 from modtok_cli.base.signature import signature
 from modtok_cli.measure.aligned import lengths, seem_parallel
 from modtok_cli.measure.candidates import (
@@ -80,7 +81,7 @@ def split_arguments(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def _is_text(argument: str) -> bool:
-    path = Path(argument)
+    path = path_of(argument)
     if path.is_dir():
         return not is_modular(path) and not (path / "tokenizer.json").is_file()
     return argument == "-" or is_text(path) or is_table(path)

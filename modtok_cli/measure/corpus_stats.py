@@ -13,6 +13,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.base.remote import path_of
 from modtok_cli.core.text import hash_spans
 from modtok_cli.measure.candidates import is_each, open_each, open_named
 from modtok_cli.modular.open import Tokenizer
@@ -85,7 +86,7 @@ def corpus_stats(
     files = (
         by_language([str(path) for path in parameters.text_paths(texts)], language)
         if texts is not None
-        else language_files(Path(data), names, reading, progress=progress)
+        else language_files(path_of(data), names, reading, progress=progress)
     )
     return stats_of(
         files,

@@ -14,6 +14,7 @@ from modtok_cli.base.files import write_bytes
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Budget, FilePath, Langs, Texts, text_paths
 from modtok_cli.base.progress import Progress
+from modtok_cli.base.remote import path_of
 from modtok_cli.construct.corpora import to_learn_from
 from modtok_cli.construct.references import reference_json
 from modtok_cli.construct.request import DEFAULT_SPECIALS
@@ -92,7 +93,7 @@ def load_counts(
     Raises:
         ModtokError: text is missing, empty or damaged.
     """
-    files = language_files(Path(data), optional_languages(languages), reading, progress=progress)
+    files = language_files(path_of(data), optional_languages(languages), reading, progress=progress)
     counts = count_languages(files, reading=reading, threads=threads, progress=progress)
     for language, table in counts.items():
         if not len(table):

@@ -12,6 +12,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import scratch_beside
 from modtok_cli.base.memory import parse_bytes
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.remote import path_of
 from modtok_cli.text.counts import WordCounter, WordCounts, merge_counts, size_of
 from modtok_cli.text.parallel import read_each
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
@@ -221,12 +222,12 @@ def count_files(
                 file, reading, progress=progress, advance=advance, may_be_empty=may_be_empty
             ):
                 counter.add_spans(spans.data, spans.starts, spans.stops)
-        elif Path(file).suffix == SUFFIX:
-            table = load_counts(Path(file))
+        elif (path := path_of(file)).suffix == SUFFIX:
+            table = load_counts(path)
             check_pattern(file, table.pretokenizer.name, pretokenizer)
             tables.append(table)
             if advance:
-                advance(Path(file).stat().st_size)
+                advance(path.stat().st_size)
         else:
             tables.append(read_tsv(file, pretokenizer, reading, progress, advance))
     if counter.documents or not tables:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from modtok_cli.base.progress import Progress, Task
+from modtok_cli.base.remote import path_of
 from modtok_cli.text.streams import Advance, is_pipe
 
 Item = TypeVar("Item")
@@ -78,8 +79,8 @@ def total_bytes(files: Iterable[Path | str]) -> int | None:
     for file in files:
         if is_pipe(file):
             return None
-        if Path(file).exists():
-            total += Path(file).stat().st_size
+        if (path := path_of(file)).exists():
+            total += path.stat().st_size
     return total
 
 

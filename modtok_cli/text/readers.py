@@ -11,6 +11,7 @@ from typing import Any
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.remote import path_of
 from modtok_cli.text.formats.text_lines import TextLines
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import SUFFIXES, Advance, display, is_pipe, read_chunks
@@ -51,7 +52,7 @@ def text_files(path: str | Path) -> list[str | Path]:
     """
     if is_pipe(path):
         return [path]
-    path = Path(path)
+    path = path_of(path)
     names = f"{', '.join(text_formats())} (text also {', '.join(SUFFIXES)})"
     if path.is_dir():
         files = sorted(

@@ -13,6 +13,7 @@ import zstandard
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import standard_input
+from modtok_cli.base.remote import is_remote, path_of
 
 STDIN = "-"
 CHUNK = 1 << 19
@@ -63,6 +64,8 @@ def is_pipe(path: str | Path) -> bool:
     """Whether `path` is "-" or a pipe or device, so the name does not give the format."""
     if str(path) == STDIN:
         return True
+    if is_remote(path):
+        return False
     path = Path(path)
     return path.exists() and not path.is_file() and not path.is_dir()
 
@@ -72,7 +75,7 @@ def _raw(path: str | Path, advance: Advance | None) -> Iterator[bytes]:
         yield from _pieces(standard_input(), advance)
         return
     try:
-        with open(path, "rb", buffering=0) as handle:
+        with path_of(path).open("rb", buffering=0) as handle:
             yield from _pieces(handle, advance)
     except OSError as error:
         what, remedy = _REASONS.get(

@@ -9,7 +9,6 @@ to the smallest of the last words of their windows, all is known.
 """
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
@@ -23,6 +22,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_file, write_bytes
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.records import from_json
+from modtok_cli.base.remote import is_remote, path_of
 from modtok_cli.base.signature import digest_chunks
 from modtok_cli.base.tensors import HEAD, INVALID, Place, header_length, parse_header, write_header
 from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
@@ -78,7 +78,7 @@ def is_table(path: str | Path) -> bool:
 
     A `.tsv` file with a header (a first line with tabs that does not end in a number) has text.
     """
-    path = Path(path)
+    path = path_of(path)
     stem = path.with_suffix("") if path.suffix in SUFFIXES else path
     return path.suffix == SUFFIX or (stem.suffix == ".tsv" and not _has_header(path))
 
@@ -133,7 +133,12 @@ def read_array(path: Path, place: Place, start: int = 0, stop: int | None = None
     """Entries [start, stop) of an array, as far as it has them."""
     length = place.shape[0]
     number = max(0, min(length if stop is None else stop, length) - start)
-    return np.fromfile(path, place.kind, number, offset=place.start + start * place.kind.itemsize)
+    at, width = place.start + start * place.kind.itemsize, place.kind.itemsize
+    if not is_remote(path):
+        return np.fromfile(path, place.kind, number, offset=at)
+    with path.open("rb") as file:
+        file.seek(at)
+        return np.frombuffer(file.read(number * width), place.kind)
 
 
 def read_header(path: Path) -> Header:
@@ -173,7 +178,7 @@ def open_counts(path: Path) -> tuple[Header, dict[str, Place]]:
         raise ModtokError("no such file", where=path, remedy="check the name")
     try:
         with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
+            size = path.stat().st_size
             length = header_length(file.read(HEAD), size)
             metadata, places = parse_header(file.read(length), size)
             text = metadata.get("modtok")

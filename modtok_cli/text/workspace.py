@@ -6,6 +6,7 @@ from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.remote import path_of
 from modtok_cli.text.languages import (
     canonical,
     code_of_name,
@@ -45,6 +46,7 @@ def language_files(
     every language; `reading.of(language)` reads its documents. Without `languages`, these files
     are read for the languages that they hold. `progress` is warned of text that is then left out.
     """
+    data = path_of(data)
     single = data.is_file()
     if single:
         files_in(data)  # an error for another format
@@ -217,7 +219,7 @@ def files_in(source: Path | str) -> list[Path | str]:
     """The texts and count tables of one argument: a file, all in a directory, or "-"."""
     if is_pipe(source):
         return [source]
-    path = Path(source)
+    path = path_of(source)
     if path.is_dir():
         files = _files_below(path)
         if files:
@@ -252,7 +254,7 @@ def by_language(paths: Iterable[Path | str], language: str | None = None) -> dic
                 where=path,
                 remedy="name the file after it (fr.txt) or pass --lang",
             )
-        labels.setdefault(name, []).append(Path(path))
+        labels.setdefault(name, []).append(path_of(path))
     groups: dict[str, list[Path]] = {}
     for label, short in shortened(labels).items():
         groups.setdefault(short, []).extend(labels[label])

@@ -16,6 +16,7 @@ from modtok_cli.base.parameters import Coverage, Data, FilePath, Langs, TokensPe
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file
+from modtok_cli.base.remote import path_of
 from modtok_cli.inference.hf.directory import NAME, ModelDirectory, VocabularySlice
 from modtok_cli.inference.hf.files import check_output
 from modtok_cli.modular.adopted.adopt import adopt_counts, used_tokens
@@ -217,7 +218,7 @@ def tokens(
             where=path,
             remedy="expected the output of modtok adopt, or config.json and tokenizer.json",
         )
-    selection = Selection(tuple(names), data=Path(data), k=k, coverage=coverage)
+    selection = Selection(tuple(names), data=path_of(data), k=k, coverage=coverage)
     return [*map(int, selection.ids(ModelDirectory(path), progress=progress))]
 
 

@@ -32,6 +32,7 @@ from modtok_cli.base.parameters import (
 )
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.base.remote import path_of
 from modtok_cli.inference.hf.slice import Selection, is_model_directory, slice_directory
 from modtok_cli.inference.vocabularies import sides
 from modtok_cli.text.languages import language_list, optional_languages
@@ -151,7 +152,7 @@ def slice(
         selection = Selection(
             languages=tuple(optional_languages(languages) or ()),
             tokenizer=optional_path(tokenizer),
-            data=Path(data),
+            data=path_of(data),
             texts=tuple(text_paths(texts)) if is_path(texts) or texts else (),
             keep=optional_path(token_ids),
             k=k,

@@ -21,6 +21,7 @@ from modtok_cli.base.parameters import (
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file, read_object
+from modtok_cli.base.remote import path_of
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.directory import check_place, is_modular
@@ -185,7 +186,7 @@ def adopt(
             remedy="name a special token, as tokenizer.json spells it",
         )
     end_of_text = end_of_text or find_end_of_text(source, file)
-    files = language_files(Path(data), optional_languages(languages), reading, progress=progress)
+    files = language_files(path_of(data), optional_languages(languages), reading, progress=progress)
     counted = count_languages(
         files, pretokenizer=file.pretokenizer, reading=reading, progress=progress, threads=threads
     )

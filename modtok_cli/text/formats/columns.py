@@ -17,6 +17,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import Int64Array, UInt8Array
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.remote import is_remote, path_of
 from modtok_cli.core.text import is_utf8
 from modtok_cli.text.streams import CHUNK, is_pipe
 from modtok_cli.text.text_format import (
@@ -59,7 +60,7 @@ class Columns(TextReader):
     def blocks(self) -> Iterator[_Batch]:
         if is_pipe(self.source.path):
             raise UsageError(f"{self.kind} cannot be read from a pipe", where=self.name)
-        path = Path(self.source.path)
+        path = path_of(self.source.path)
         row = 1
         size, reported = path.stat().st_size, 0
         with _one_line_errors(self.kind, lambda: f"{self.name}:{row}"):
@@ -173,7 +174,10 @@ class Parquet(Columns):
         """Batches of row groups, decoded page by page."""
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(path) as probe:
+        def source() -> Any:
+            return path.open("rb") if is_remote(path) else path
+
+        with pq.ParquetFile(source()) as probe:
             schema, metadata = probe.schema_arrow, probe.metadata
         columns = self.columns_in(schema)
         rows = metadata.num_rows
@@ -181,7 +185,7 @@ class Parquet(Columns):
 
         def read(dictionary: list[str]) -> Iterator[Any]:
             with pq.ParquetFile(
-                path, read_dictionary=dictionary, buffer_size=_BUFFER, pre_buffer=False
+                source(), read_dictionary=dictionary, buffer_size=_BUFFER, pre_buffer=False
             ) as file:
                 yield from file.iter_batches(most, columns=columns, use_threads=False)
 
@@ -208,7 +212,8 @@ class Arrow(Columns):
         import pyarrow as pa
 
         def opened() -> Any:
-            file = pa.memory_map(str(path))
+            is_far = is_remote(path)
+            file = pa.PythonFile(path.open("rb")) if is_far else pa.memory_map(str(path))
             # A file with an index is a stream between eight bytes and the index.
             file.seek(8 if file.read(8) == b"ARROW1\0\0" else 0)
             return file

@@ -1,0 +1,189 @@
+"""Text in object storage: the same results as from files, also when connections break."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from helpers.sample import SAMPLE
+from modtok_cli.base import remote
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import atomic_directory, write_bytes
+from modtok_cli.base.remote import RemotePath, path_of
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.corpus.count import corpus_count
+from modtok_cli.corpus.sources import find_files, read_pages
+from modtok_cli.measure.nsl import nsl
+from modtok_cli.text.readers import read_documents, text_files
+from modtok_cli.text.workspace import language_files
+
+DATA = SAMPLE / "data"
+
+
+class Store(MemoryFileSystem):
+    """A store in memory whose connections break: `breaks` of the next requests."""
+
+    protocol = "flaky"
+    store: dict[str, Any] = {}  # noqa: RUF012  (of this class alone)
+    pseudo_dirs = [""]  # noqa: RUF012
+    breaks = 0
+    requests = 0
+
+    def _request(self) -> None:
+        Store.requests += 1
+        if Store.breaks > 0:
+            Store.breaks -= 1
+            raise ConnectionResetError("the connection was reset")
+
+    def info(self, path: str, **options: Any) -> Any:
+        self._request()
+        return super().info(path, **options)
+
+    def cat_file(self, path: str, start: Any = None, end: Any = None, **options: Any) -> bytes:
+        self._request()
+        data: bytes = super().cat_file(path, start, end, **options)
+        if Store.breaks > 0:  # the answer ends early
+            Store.breaks -= 1
+            return data[: len(data) // 2]
+        return data
+
+
+fsspec.register_implementation("flaky", Store, clobber=True)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """The sample's text in flaky://bucket/data, without waiting between requests."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(remote, "_BLOCK", 1000)
+    Store.store.clear()
+    Store.breaks = 0
+    made = fsspec.filesystem("flaky")
+    for file in DATA.iterdir():
+        made.pipe(f"/bucket/data/{file.name}", file.read_bytes())
+    yield made
+    Store.store.clear()
+
+
+def test_a_path_is_a_url_and_stays_one() -> None:
+    path = path_of("s3://bucket/data//fi.jsonl.zst")
+    assert isinstance(path, RemotePath)
+    assert str(path) == "s3://bucket/data/fi.jsonl.zst" == str(pickle.loads(pickle.dumps(path)))
+    assert (path.name, path.suffix, str(path.parent)) == (
+        "fi.jsonl.zst", ".zst", "s3://bucket/data",
+    )  # fmt: skip
+    assert isinstance(path.parent / "en.txt", RemotePath)
+    assert path_of(path) is path
+    assert path.resolve() == path.absolute() == path
+    for plain in ("data/fi.txt", "/data/s3:/x", "C:/x", "-", "a:b"):
+        assert type(path_of(plain)) is type(Path(plain))
+
+
+def test_files_of_a_store(store: Store) -> None:
+    data = path_of("flaky://bucket/data")
+    assert data.is_dir()
+    assert not data.is_file()
+    assert not (data / "none").exists()
+    names = sorted(path.name for path in DATA.iterdir())
+    assert sorted(path.name for path in data.iterdir()) == names
+    assert [str(file) for file in text_files("flaky://bucket/data")] == [
+        f"flaky://bucket/data/{name}" for name in names
+    ]
+    found, there = language_files(data, ["fi"]), language_files(DATA, ["fi"])
+    assert [path.name for path in found["fi"]] == [path.name for path in there["fi"]]
+    assert found["fi"][0].stat().st_size == there["fi"][0].stat().st_size
+    with pytest.raises(FileNotFoundError):
+        (data / "none").stat()
+
+
+@pytest.mark.parametrize("breaks", [0, 1, 3, 5])
+def test_documents_are_those_of_the_file(store: Store, breaks: int) -> None:
+    expected = list(read_documents(DATA / "fi.jsonl"))
+    path = path_of("flaky://bucket/data/fi.jsonl")
+    Store.requests, Store.breaks = 0, breaks
+    found = list(read_documents(path))
+    assert [each.text for each in found] == [each.text for each in expected]
+    assert Store.breaks == 0
+    assert Store.requests > breaks + 2
+
+
+def test_a_store_that_cannot_be_reached_is_one_line(store: Store) -> None:
+    Store.breaks = 10**6
+    with pytest.raises(ModtokError, match=r"^flaky://bucket/data/fi.jsonl: cannot be reached: the"):
+        list(read_documents("flaky://bucket/data/fi.jsonl"))
+    Store.breaks = 0
+    with pytest.raises(ModtokError, match=r"none.txt: no such file"):
+        list(read_documents("flaky://bucket/none.txt"))
+    with pytest.raises(UsageError, match=r"nowhere:// cannot be read"):
+        text_files("nowhere://bucket/fi.txt")
+
+
+def test_learning_counting_and_measuring(store: Store, tmp_path: Path) -> None:
+    Store.breaks = 2
+    common: dict[str, Any] = {"k": 400, "references": False}
+    bpe_seq("en,fi", data="flaky://bucket/data", output=tmp_path / "far", **common)
+    bpe_seq("en,fi", data=DATA, output=tmp_path / "near", **common)
+    files = [tmp_path / name / "arrays.safetensors" for name in ("far", "near")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    corpus_count("fi", data="flaky://bucket/data", output=tmp_path / "counts")
+    corpus_count("fi", data=DATA, output=tmp_path / "expected")
+    store.pipe("/bucket/counts/fi.counts", (tmp_path / "counts" / "fi.counts").read_bytes())
+    bpe_seq("fi", data="flaky://bucket/counts", output=tmp_path / "counted", **common)
+    bpe_seq("fi", data=DATA, output=tmp_path / "plain", **common)
+    files = [tmp_path / name / "arrays.safetensors" for name in ("counted", "plain")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    for file in (tmp_path / "plain", tmp_path / "counted"):
+        shutil.rmtree(file)
+    bpe_seq("fi", data=DATA, output=tmp_path / "measured", k=400)
+    store.pipe("/bucket/parallel/fi.txt", (SAMPLE / "parallel" / "fi.txt").read_bytes())
+    texts = ("flaky://bucket/parallel/fi.txt", SAMPLE / "parallel" / "fi.txt")
+    far, near = (nsl(f"{tmp_path}/measured", [text])[0] for text in texts)
+    assert {**far, "text": ""} == {**near, "text": ""}
+
+
+def test_pages_and_columns(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("<p>Hei maailma</p>", encoding="utf-8")
+    store.pipe("/bucket/web/page.html", (tmp_path / "page.html").read_bytes())
+    (found,) = find_files(["flaky://bucket/web"])
+    assert [page.data for page in read_pages(found)] == [b"<p>Hei maailma</p>"]
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({"text": ["Hei", "maailma"]})
+    for name in ("fi.parquet", "fi.arrow"):
+        if name.endswith("parquet"):
+            parquet.write_table(table, tmp_path / name)
+        else:
+            with pyarrow.ipc.new_stream(str(tmp_path / name), table.schema) as stream:
+                stream.write_table(table)
+        store.pipe(f"/bucket/{name}", (tmp_path / name).read_bytes())
+        Store.breaks = 1
+        found_texts = [each.text for each in read_documents(f"flaky://bucket/{name}")]
+        assert found_texts == [b"Hei", b"maailma"]
+
+
+def test_outputs_are_local(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"object storage, which modtok only reads"):
+        write_bytes(Path("flaky://bucket/x"), b"")
+    with pytest.raises(UsageError, match=r"object storage"), atomic_directory(path_of("s3://b/x")):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stream_is_sought(store: Store) -> None:
+    content = (DATA / "fi.jsonl").read_bytes()
+    with path_of("flaky://bucket/data/fi.jsonl").open("rb") as file:
+        assert file.seek(-7, io.SEEK_END) == len(content) - 7
+        assert file.read() == content[-7:]
+        file.seek(1500)
+        assert file.read(2000) == content[1500:3500]
+        assert file.tell() == 3500
