@@ -523,6 +523,7 @@ static int64_t adopt_merge(mt_learner *l, int64_t merge, int64_t result, int64_t
     return after;
 }
 
+// Sets the length and the characters of a token that T has already.
 static void measure(pair_index *index, const mt_learner *l, int64_t token) {
     const uint8_t *bytes = l->token_data + l->token_offsets[token];
     int64_t size = l->token_offsets[token + 1] - l->token_offsets[token];
