@@ -142,6 +142,7 @@ def bounded(args: argparse.Namespace) -> None:
                         "memory": memory,
                         "megabytes": round(corpus["bytes"] / 1e6),
                         "cpu_seconds": round(run.cpu, 1),
+                        "wall_seconds": round(run.wall, 1),
                         "peak_mb": round(run.peak * 2**20 / 1e6),
                         **corpus.get("left_out", {}),
                         "tokens": {

@@ -168,6 +168,16 @@ MinCount = Annotated[
     int | None,
     Option("Leave out words that occur less than N times in a language.", metavar="N", low=2),
 ]
+MaxUnspaced = Annotated[
+    int | None,
+    Option(
+        "Learn no token with more than N characters of scripts without spaces between words "
+        "(Chinese, Japanese, Thai, ...); 0 for any number.",
+        metavar="N",
+        default=16,
+        low=0,
+    ),
+]
 Specials = Annotated[
     Sequence[str],
     Option(

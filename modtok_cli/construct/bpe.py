@@ -90,7 +90,12 @@ class SeparateBpe(Separate):
     def _learn_language(self, language: str, work: Work) -> bytes:
         with work.learning(language) as counts:
             grown = learn_plain(
-                counts, self.k, self.specials, label=f"{language} alone", progress=work.progress
+                counts,
+                self.k,
+                self.specials,
+                max_unspaced=self.max_unspaced,
+                label=f"{language} alone",
+                progress=work.progress,
             )
             work.certify(language, grown.merges)
             return plain_json(language, counts, self.k, grown)
@@ -113,7 +118,13 @@ class JointBpe(Joint):
 
     def learn_all(self, languages: tuple[str, ...], counts: WordCounts, work: Work) -> None:
         """Plain BPE."""
-        grown = learn_plain(counts, self.k, self.specials, progress=work.progress)
+        grown = learn_plain(
+            counts,
+            self.k,
+            self.specials,
+            max_unspaced=self.max_unspaced,
+            progress=work.progress,
+        )
         self._learned = of_all(grown.merges, languages)
         work.certify(",".join(languages), grown.merges)
 
@@ -136,6 +147,7 @@ def bpe(
     k: parameters.Budget = None,
     joint: parameters.Joint = False,
     min_count: parameters.MinCount = None,
+    max_unspaced: parameters.MaxUnspaced = None,
     pretokenizer: PretokenizerName = None,
     specials: parameters.Specials = (),
     default_specials: parameters.DefaultSpecials = True,

@@ -164,6 +164,7 @@ class UnitedBpe(Learner):
             counts,
             self.most_tokens,
             self.specials,
+            max_unspaced=self.max_unspaced,
             label=language,
             progress=progress,
         ).merges
@@ -176,6 +177,7 @@ class UnitedBpe(Learner):
                 len(self.specials),
                 k,
                 self.settings.superwords,
+                max_unspaced=self.max_unspaced,
                 label=language,
                 progress=progress,
             )
@@ -187,6 +189,7 @@ class UnitedBpe(Learner):
             len(self.specials),
             k,
             whole_characters=self.settings.whole_characters,
+            max_unspaced=self.max_unspaced,
             label=language,
             progress=progress,
         )
@@ -281,6 +284,7 @@ def bpe_merge(
         ),
     ] = None,
     min_count: parameters.MinCount = None,
+    max_unspaced: parameters.MaxUnspaced = None,
     pretokenizer: PretokenizerName = None,
     append: Annotated[
         parameters.Languages | None,

@@ -65,6 +65,7 @@ class SequentialBpe(Learner):
             self.specials,
             unit_counts=self.settings.unit_counts,
             passes=self.settings.passes,
+            max_unspaced=self.max_unspaced,
             start=learned,
         )
 
@@ -136,6 +137,7 @@ class SequentialBpe(Learner):
                 counts,
                 self.k,
                 self.specials,
+                max_unspaced=self.max_unspaced,
                 progress=HiddenProgress(work.progress),
             )
         began = time.perf_counter()
@@ -220,6 +222,7 @@ def bpe_seq(
         Option("Segment words by merges, or into the fewest tokens.", default="merges"),
     ] = None,
     min_count: parameters.MinCount = None,
+    max_unspaced: parameters.MaxUnspaced = None,
     pretokenizer: PretokenizerName = None,
     append: Annotated[
         parameters.Languages | None,

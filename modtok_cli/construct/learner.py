@@ -18,7 +18,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.journal import INTERVAL_SECONDS, JournalState
 from modtok_cli.construct.outputs import check_modular
 from modtok_cli.construct.request import BuildReport, Request, check_specials
-from modtok_cli.learn.merges import check_budget
+from modtok_cli.learn.merges import MAX_UNSPACED, check_budget
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer, find_pretokenizer
 
@@ -49,14 +49,14 @@ class Learner(ABC):
             if there is one.
         settings: values of the options of the construction that `Request` does not have.
         first_specials: special tokens that come before those of the user.
-        optional: settings that are recorded only where they were chosen.
+        optional: settings that are recorded only where they differ from this.
         journal_seconds: least time between two writes of the journal.
     """
 
     algorithm: ClassVar[str]
     pretokenizer: PreTokenizer = BPE
     first_specials: ClassVar[tuple[str, ...]] = ()
-    optional: ClassVar = frozenset({"min_count"})
+    optional: ClassVar = {"min_count": None, "max_unspaced": MAX_UNSPACED}
     journal_seconds: ClassVar[float] = INTERVAL_SECONDS
 
     def __init__(self, k: int, specials: Sequence[str], settings: Mapping[str, Any]) -> None:
@@ -73,12 +73,12 @@ class Learner(ABC):
         Segmentation and pre-tokenizer are recorded outside of its settings.
         """
         elsewhere = {"segmentation": base.segmentation, "pretokenizer": base.pretokenizer.name}
-        return {**base.settings, **elsewhere}
+        return {**cls.optional, **base.settings, **elsewhere}
 
     def recorded(self) -> dict[str, Any]:
         """Settings as the manifest records them."""
         settings = vars(self.settings)
-        absent = {name for name in self.optional if settings.get(name) is None}
+        absent = {name for name, value in self.optional.items() if settings.get(name) == value}
         return {name: settings[name] for name in settings if name not in _UNRECORDED | absent}
 
     @property
@@ -90,6 +90,11 @@ class Learner(ABC):
     def min_count(self) -> int:
         """Occurrences that a word needs to be learned from."""
         return getattr(self.settings, "min_count", None) or 1
+
+    @property
+    def max_unspaced(self) -> int:
+        """Characters of scripts without spaces in a learned token, at most; 0: any number."""
+        return int(getattr(self.settings, "max_unspaced", MAX_UNSPACED))
 
     @property
     def segmentation(self) -> str:

@@ -51,7 +51,7 @@ def check_modular(
         raise UsageError("exists but is not a tokenizer directory", where=output, remedy=_REPLACE)
     existing = ModularTokenizer.load(output)
     settings = learner.recorded()
-    names = settings.keys() | learner.optional
+    names = settings.keys() | learner.optional.keys()
     same = (
         existing.algorithm == learner.algorithm
         and existing.segmentation == learner.segmentation

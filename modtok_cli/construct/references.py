@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.learn.merges import GlobalMerges, Grown
+from modtok_cli.learn.merges import MAX_UNSPACED, GlobalMerges, Grown
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.vocabulary import Vocabulary
@@ -19,6 +19,7 @@ def reference_json(
     k: int,
     specials: Sequence[str],
     *,
+    max_unspaced: int = MAX_UNSPACED,
     progress: Progress = SILENT,
 ) -> bytes:
     """A plain BPE of one language as `tokenizer.json`.
@@ -26,7 +27,14 @@ def reference_json(
     Its provenance contains `counts`, how often each token occurs in the training text, from
     which `measure.references` identifies the language of a line.
     """
-    grown = learn_plain(counts, k, specials, label=f"{language} alone", progress=progress)
+    grown = learn_plain(
+        counts,
+        k,
+        specials,
+        max_unspaced=max_unspaced,
+        label=f"{language} alone",
+        progress=progress,
+    )
     return plain_json(language, counts, k, grown)
 
 

@@ -71,6 +71,7 @@ class Learner(Handle):
         *,
         whole_words_only: bool,
         floor: int,
+        most_unspaced: int,
         signal: Int64Array,
     ) -> None:
         """Run the loop of Algorithm 2 for one language.
@@ -81,6 +82,7 @@ class Learner(Handle):
             budget: |V_i| to reach.
             whole_words_only: count a token only where it is a whole word.
             floor: least count of a pair that is kept track of; affects time and memory only.
+            most_unspaced: characters of scripts without spaces in a new token, at most.
             signal: (2,) int64; [0] is set to |V_i| as it grows, a non-zero [1] stops the loop.
         """
         words = len(word_counts)
@@ -88,7 +90,7 @@ class Learner(Handle):
             native.mt_learn(
                 self.place, address(symbols, np.int32, int(word_offsets[-1])),
                 address(word_offsets, np.int64, words + 1), address(word_counts, np.int64), words,
-                budget, whole_words_only, floor, address(signal, np.int64, 2),
+                budget, whole_words_only, floor, most_unspaced, address(signal, np.int64, 2),
             )
         )  # fmt: skip
 

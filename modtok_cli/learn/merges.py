@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -65,6 +66,24 @@ class LearnedMerges:
         """Bytes of token `index` (for a special token: its text)."""
         start, stop = self.token_offsets[index], self.token_offsets[index + 1]
         return self.token_data[start:stop].tobytes()
+
+
+MAX_UNSPACED = 16
+"""Characters of scripts without spaces in a learned token, at most, by default (docs/scale.md)."""
+
+# As `begins_unspaced` of the core.
+_UNSPACED = re.compile(rb"\xe0[\xb8-\xbf]|\xe1[\x80\x81\x9e\x9f]|[\xe3-\xe9][\x80-\xbf]")
+
+
+def unspaced(token: bytes) -> int:
+    """Characters of scripts without spaces, whole ones or cut after their second byte.
+
+    These are Thai, Lao, Tibetan, Myanmar, Khmer, kana and Han.
+
+    >>> unspaced(" の index".encode())
+    1
+    """
+    return len(_UNSPACED.findall(token))
 
 
 _PER_BYTE, _PER_WORD = 28, 48
@@ -222,6 +241,7 @@ def grow(
     member: BoolArray | None = None,
     merge_member: BoolArray | None = None,
     whole_words_only: bool = False,
+    max_unspaced: int = MAX_UNSPACED,
     label: str = "merging",
     progress: Progress = SILENT,
 ) -> Grown:
@@ -229,7 +249,9 @@ def grow(
 
     T, `merges`, is not changed. `symbols` (N,) int32 and `word_offsets` (W + 1,) int64 are the
     unique words of `counts` as ids of T; k is |V_i| to reach; `member` (V,) and `merge_member` (M,)
-    is what is in V_i before the first step, by default the special tokens and the bytes.
+    is what is in V_i before the first step, by default the special tokens and the bytes. At most
+    `max_unspaced` characters of a new token are of scripts without spaces (`unspaced`); 0: any
+    number.
 
     The calling thread reports progress and handles Ctrl-C, which stops the loop.
     """
@@ -268,6 +290,7 @@ def grow(
             k,
             whole_words_only=whole_words_only,
             floor=floor,
+            most_unspaced=max_unspaced or _MOST_POSITIONS,
             signal=signal,
         ),
         signal,

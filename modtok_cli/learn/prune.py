@@ -17,6 +17,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.core.learn import removal_losses
 from modtok_cli.core.segment import build_trie
 from modtok_cli.learn.fewest_tokens import estimate_token_counts, fewest_tokens, likelihoods
+from modtok_cli.learn.merges import MAX_UNSPACED, unspaced
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.sequences import frequent_sequences
 
@@ -51,6 +52,7 @@ def choose_tokens(
     k: int,
     *,
     whole_characters: bool = False,
+    max_unspaced: int = MAX_UNSPACED,
     label: str = "pruning",
     progress: Progress = SILENT,
 ) -> LanguageTokens:
@@ -63,10 +65,11 @@ def choose_tokens(
         k: number of tokens to keep; fewer if there are fewer candidates.
         whole_characters: keep only tokens of whole characters, and with a token each of
             its characters, so that SentencePiece can express the vocabulary.
+        max_unspaced: characters of scripts without spaces in a token, at most; 0: any number.
     """
     tokens = unflatten(data, offsets)
     base = specials + 256
-    chooser = _Chooser(counts, tokens[:base], specials, k, whole_characters)
+    chooser = _Chooser(counts, tokens[:base], specials, k, whole_characters, max_unspaced)
     with progress.task(label, total=1 + JOINS, unit="rounds") as task:
         pool = chooser.prune(tokens[base:], FIRST_ROUNDS)
         task.advance(1)
@@ -112,7 +115,13 @@ def prune(
 
 class _Chooser:
     def __init__(
-        self, counts: WordCounts, base: list[bytes], specials: int, k: int, whole: bool
+        self,
+        counts: WordCounts,
+        base: list[bytes],
+        specials: int,
+        k: int,
+        whole: bool,
+        max_unspaced: int = MAX_UNSPACED,
     ) -> None:
         self.counts = counts
         self.weights = damped(counts.counts)
@@ -120,6 +129,7 @@ class _Chooser:
         self.specials = specials
         self.k = k
         self.whole = whole
+        self.max_unspaced = max_unspaced
 
     def prune(self, pool: list[bytes], rounds: int) -> list[bytes]:
         """Tokens of `pool` to keep besides special tokens and bytes, in the same order."""
@@ -178,7 +188,8 @@ class _Chooser:
             if len(joins) >= self.k // JOINED:
                 break
             token = tokens[pair >> 32] + tokens[pair & 0xFFFFFFFF]
-            if token not in there:
+            fits = not self.max_unspaced or unspaced(token) <= self.max_unspaced
+            if fits and token not in there:
                 there.add(token)
                 joins.append(token)
         return pool + joins
@@ -229,6 +240,7 @@ def choose_with_superwords(
     k: int,
     most: int,
     *,
+    max_unspaced: int = MAX_UNSPACED,
     label: str = "pruning",
     progress: Progress = SILENT,
 ) -> LanguageTokens:
@@ -241,6 +253,7 @@ def choose_with_superwords(
         specials: number of special tokens, which come first.
         k: number of tokens to keep; fewer if there are fewer candidates.
         most: greatest number of superwords.
+        max_unspaced: as in `choose_tokens`, of the other tokens.
     """
     tokens = unflatten(data, offsets)
     base = tokens[: specials + 256]
@@ -252,7 +265,14 @@ def choose_with_superwords(
         pruned = prune(merge_counts(held_out), base, [*pool, *sorted(known)], specials, k)
         number = min(number, sum(token in known for token in pruned))
     others = choose_tokens(
-        words, data, offsets, specials, k - number, label=label, progress=progress
+        words,
+        data,
+        offsets,
+        specials,
+        k - number,
+        max_unspaced=max_unspaced,
+        label=label,
+        progress=progress,
     ).tokens
     there = set(others)
     phrases = merge_counts(groups)

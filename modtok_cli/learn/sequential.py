@@ -15,6 +15,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.core.segment import Pairs, Segmenter, Symbols
 from modtok_cli.learn.merges import (
+    MAX_UNSPACED,
     GlobalMerges,
     Grown,
     LearnedMerges,
@@ -57,6 +58,7 @@ class SequentialLearner:
             occurrences as a whole word, as in the authors' release.
         passes: with 2, a language segments its words again with only its adopted merges, and
             learns its new merges from that.
+        max_unspaced: characters of scripts without spaces in a new token, at most (`grow`).
         start: an existing tokenizer to extend; all its ids and merges stay unchanged.
     """
 
@@ -67,6 +69,7 @@ class SequentialLearner:
         *,
         unit_counts: str = "all",
         passes: int = 1,
+        max_unspaced: int = MAX_UNSPACED,
         start: LearnedMerges | None = None,
     ) -> None:
         check_budget(k, specials)
@@ -77,6 +80,7 @@ class SequentialLearner:
         self.k = k
         self.whole_words_only = unit_counts == "word"
         self.passes = passes
+        self.max_unspaced = max_unspaced
         self.reports: list[LanguageReport] = []
         # Of each language: its tokens and merges among those that T had by then.
         self.token_members: list[BoolArray] = []
@@ -149,6 +153,7 @@ class SequentialLearner:
             member=member,
             merge_member=merge_member,
             whole_words_only=self.whole_words_only,
+            max_unspaced=self.max_unspaced,
             label=language,
             progress=progress,
         )
@@ -186,6 +191,7 @@ def learn_plain(
     k: int,
     specials: Sequence[str] = (),
     *,
+    max_unspaced: int = MAX_UNSPACED,
     label: str = "BPE",
     progress: Progress = SILENT,
 ) -> Grown:
@@ -193,7 +199,16 @@ def learn_plain(
     check_budget(k, specials)
     start: GlobalMerges = empty_merges(specials)
     symbols = start.byte_ids()[counts.data]
-    return grow(start, symbols, counts.offsets, counts, k, label=label, progress=progress)
+    return grow(
+        start,
+        symbols,
+        counts.offsets,
+        counts,
+        k,
+        max_unspaced=max_unspaced,
+        label=label,
+        progress=progress,
+    )
 
 
 def learn_bpe(

@@ -6,6 +6,7 @@ of the bytes, which decides ties, is that of GPT-2's alphabet.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -18,6 +19,12 @@ def byte_order() -> list[int]:
 
 
 Merge = tuple[bytes, bytes]
+
+
+def unspaced(token: bytes) -> int:
+    """Characters of Thai, Lao, Tibetan, Myanmar, Khmer, kana and Han, by their first two bytes."""
+    scripts = rb"\xe0[\xb8-\xbf]|\xe1[\x80\x81\x9e\x9f]|[\xe3-\xe9][\x80-\xbf]"
+    return len(re.findall(scripts, token))
 
 
 def apply_merge(word: tuple[bytes, ...], merge: Merge) -> tuple[bytes, ...]:
@@ -55,6 +62,7 @@ class SequentialBpe:
         unit_counts: "all" counts every occurrence of a token, "word" only whole words.
         passes: with 2, words are segmented again by the adopted merges alone, and the new merges
             learned from that.
+        max_unspaced: characters of scripts without spaces in a new token, at most; 0: any number.
         tokens, merges: T in order of creation.
         vocabularies, merge_sets: V_i and M_i by language.
     """
@@ -63,6 +71,7 @@ class SequentialBpe:
     specials: int = 0
     unit_counts: str = "all"
     passes: int = 1
+    max_unspaced: int = 16
     tokens: list[bytes] = field(default_factory=lambda: [bytes([b]) for b in byte_order()])
     merges: list[Merge] = field(default_factory=list)
     vocabularies: dict[str, set[bytes]] = field(default_factory=dict)
@@ -159,6 +168,7 @@ class SequentialBpe:
                     (-c, number[a], number[b], (a, b))
                     for (a, b), c in pairs.items()
                     if c > shelved.get((a, b), 0)
+                    and not (self.max_unspaced and unspaced(a + b) > self.max_unspaced)
                 ),
                 default=None,
             )

@@ -423,6 +423,9 @@ def test_learning_with_limits(at, learned: Path) -> None:
     assert rows(out)[0]["min_count"] == 2
     assert "fr: left out" in err
     assert at(*learn, "-o", "little", "--memory", "1MB")[0] == 2
+    # French has no characters of scripts without spaces.
+    free = rows(at(*learn, "-o", "free", "--max-unspaced", "0")[1])[0]
+    assert free["signature"] == plain["signature"]
 
 
 def test_bpe_alone_and_joint(at, learned: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from helpers.examples import examples
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn import merges as state
-from modtok_cli.learn.sequential import SequentialLearner, learn_bpe
+from modtok_cli.learn.sequential import SequentialLearner, learn_bpe, learn_plain
 from modtok_cli.reference.sequential_bpe import SequentialBpe
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
@@ -19,6 +21,12 @@ from modtok_cli.text.counts import WordCounts
 # Few letters make many overlaps, runs and equal counts: where mistakes would be.
 letters = st.text(alphabet="aaab c", min_size=1, max_size=9).map(str.encode)
 some_bytes = st.binary(min_size=1, max_size=6)
+# Parts of characters of scripts with and without spaces.
+unspaced_words = st.lists(
+    st.sampled_from([b"a", b" ", *(part.encode() for part in "のท日कᄀខ"), b"\xe0", b"\xb8\x81"]),
+    min_size=1,
+    max_size=8,
+).map(b"".join)
 corpus = st.dictionaries(st.one_of(letters, some_bytes), st.integers(1, 12), min_size=1, max_size=9)
 
 
@@ -26,10 +34,17 @@ def table(words: dict[bytes, int]) -> WordCounts:
     return WordCounts.from_pairs(words.items())
 
 
-def compare(corpora: list[dict[bytes, int]], extra: int, unit_counts: str, passes: int) -> None:
+def compare(
+    corpora: list[dict[bytes, int]],
+    extra: int,
+    unit_counts: str,
+    passes: int,
+    max_unspaced: int = 16,
+) -> None:
     k = 258 + extra
-    learner = SequentialLearner(k, ("<a>", "<b>"), unit_counts=unit_counts, passes=passes)
-    slow = SequentialBpe(k, specials=2, unit_counts=unit_counts, passes=passes)
+    settings = {"unit_counts": unit_counts, "passes": passes, "max_unspaced": max_unspaced}
+    learner = SequentialLearner(k, ("<a>", "<b>"), **settings)  # type: ignore[arg-type]
+    slow = SequentialBpe(k, specials=2, **settings)  # type: ignore[arg-type]
     for number, words in enumerate(corpora):
         learner.add(f"l{number}", table(words))
         slow.add(f"l{number}", words)
@@ -95,6 +110,40 @@ def test_real_text_with_any_least_count(monkeypatch: pytest.MonkeyPatch) -> None
     for floor in {1, 5, 300} - {used}:
         monkeypatch.setattr(state, "least_count", lambda counts, k, floor=floor: np.int64(floor))
         assert np.array_equal(learn_bpe(counts, 900).merges, expected)
+
+
+@settings(deadline=None, max_examples=examples(60))
+@given(
+    st.lists(
+        st.dictionaries(unspaced_words, st.integers(1, 12), min_size=1, max_size=9),
+        min_size=1,
+        max_size=3,
+    ),
+    st.integers(0, 20),
+    st.integers(1, 2),
+    st.integers(0, 4),
+    st.sampled_from([1, 9, 10**6]),
+)
+def test_most_characters_of_scripts_without_spaces(
+    corpora: list[dict[bytes, int]], extra: int, passes: int, most: int, floor: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state, "least_count", lambda counts, k: np.int64(floor))
+        compare(corpora, extra, "all", passes, most)
+
+
+def test_only_scripts_without_spaces_are_cut() -> None:
+    words = {"日" * 21: 9, "ท" * 21: 8, "क" * 21: 7, "x" * 21: 6, "日x" * 21: 5}
+    text = table({word.encode(): count for word, count in words.items()})
+    for most in (0, 3):
+        learned = learn_plain(text, 900, max_unspaced=most).merges
+        tokens = [
+            learned.token_data[start:end].tobytes().decode(errors="ignore")
+            for start, end in pairwise(learned.token_offsets)
+        ]
+        assert [max(token.count(each) for token in tokens) for each in "日ทकx"] == (
+            [most or 21, most or 21, 21, 21]
+        )
 
 
 def test_long_run_of_one_character() -> None:

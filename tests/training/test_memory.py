@@ -187,7 +187,7 @@ def test_every_recipe_that_is_shipped_fits_80_gb(command: str) -> None:
     values: dict[str, object] = {}
     words = re.sub(r"#.*|`.*", "", command).split()
     for at, word in enumerate(words):
-        if word.startswith("--") and word not in ("--dry-run", "--resume"):
+        if word.startswith("--") and word not in ("--dry-run", "--prepare", "--resume"):
             following = words[at + 1] if at + 1 < len(words) else "--"
             value: object = True if following.startswith("--") else following
             if isinstance(value, str) and value.isdigit():

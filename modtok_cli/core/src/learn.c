@@ -375,7 +375,9 @@ static bool add_rows(join *j, int side, bool *mixed) {
         if (!room_for_row(index)) return false;
         pair_row *row = find_row(index->rows, index->bits, new_key(j, side, symbol));
         bool is_new = row->key == -1;
-        bool has_row = total > 0 && !(is_new && total < index->floor);
+        bool has_row =
+            total > 0 && !(is_new && total < index->floor) &&
+            (side ? may_join(index, j->result, symbol) : may_join(index, symbol, j->result));
         if (has_row) {
             int64_t old = row->list >= 0 ? index->places[row->list] : 0;
             // Nothing moves once `sums` has places in the lists.
@@ -521,6 +523,17 @@ static int64_t adopt_merge(mt_learner *l, int64_t merge, int64_t result, int64_t
     return after;
 }
 
+// Sets the length and the characters of a token that T has already.
+static void measure(pair_index *index, const mt_learner *l, int64_t token) {
+    const uint8_t *bytes = l->token_data + l->token_offsets[token];
+    int64_t size = l->token_offsets[token + 1] - l->token_offsets[token];
+    unspaced found = {0, bytes[0], bytes[0]};
+    for (int64_t at = 1; at < size; at++)
+        found = join_unspaced(found, (unspaced){0, bytes[at], bytes[at]});
+    index->lengths[token] = (int32_t)size;
+    index->characters[token] = found;
+}
+
 static void adopt_tokens(mt_learner *l, const int64_t *family, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         int64_t token = family[i];
@@ -601,6 +614,8 @@ static int run(join *j, const int64_t *worth, heap_item *units, int64_t unit_tot
             result = l->tokens++;
             l->token_offsets[result + 1] = start + size;
             index->lengths[result] = (int32_t)size;
+            index->characters[result] =
+                join_unspaced(index->characters[left], index->characters[right]);
             *slot = (int32_t)result;
         }
         if (merge < 0) merge = append_merge(l, left, right, result);
@@ -620,7 +635,7 @@ static int run(join *j, const int64_t *worth, heap_item *units, int64_t unit_tot
 
 int mt_learn(mt_learner *l, const int32_t *symbols, const int64_t *word_offsets,
              const int64_t *word_counts, int64_t words, int64_t budget, bool whole_words_only,
-             int64_t floor, int64_t *signal) {
+             int64_t floor, int64_t most_unspaced, int64_t *signal) {
     int64_t members = 0, longest = 0, total = word_offsets[words];
     for (int64_t token = 0; token < l->tokens; token++) members += l->member[token];
     // Every merge removes a symbol, so a small text cannot need the whole budget.
@@ -639,8 +654,12 @@ int mt_learn(mt_learner *l, const int32_t *symbols, const int64_t *word_offsets,
                          : NULL;
     const int64_t *worth = whole_words_only ? whole : l->frequency;
     join j = {.l = l, .found_room = MT_SIZE(1024, 1)};
-    j.index = (pair_index){.word_counts = word_counts, .floor = floor, .work = l->work};
+    j.index = (pair_index){.word_counts = word_counts,
+                           .most_unspaced = most_unspaced,
+                           .floor = floor,
+                           .work = l->work};
     j.index.lengths = new_zeros(room, sizeof(int32_t));
+    j.index.characters = new_block(room, sizeof(unspaced));
     j.found = new_block(j.found_room, sizeof(joined_pair));
     for (int side = 0; side < 2; side++) {
         j.sums[side] = new_zeros(room, sizeof(neighbour));
@@ -649,11 +668,10 @@ int mt_learn(mt_learner *l, const int32_t *symbols, const int64_t *word_offsets,
     heap_item *units = new_block(first + 1, sizeof(heap_item));
     int64_t *family = NULL;
     int status = MT_NO_MEMORY;
-    if (!worth || !l->frequency || !j.index.lengths || !j.found || !units || !j.sums[0] ||
-        !j.sums[1] || !j.touched[0] || !j.touched[1])
+    if (!worth || !l->frequency || !j.index.lengths || !j.index.characters || !j.found || !units ||
+        !j.sums[0] || !j.sums[1] || !j.touched[0] || !j.touched[1])
         goto end;
-    for (int64_t token = 0; token < first; token++)
-        j.index.lengths[token] = (int32_t)(l->token_offsets[token + 1] - l->token_offsets[token]);
+    for (int64_t token = 0; token < first; token++) measure(&j.index, l, token);
     if (!lay_out(&j.index, symbols, word_offsets, words, &longest)) goto end;
     family = new_block(2 * longest + 2, sizeof(int64_t));
     if (!family) goto end;

@@ -32,6 +32,7 @@ bool lay_out(pair_index *index, const int32_t *symbols, const int64_t *word_offs
 void free_index(pair_index *index) {
     free_block(index->cells);
     free_block(index->lengths);
+    free_block(index->characters);
     free_block(index->rows);
     free_block(index->places);
     free_block(index->heap);
@@ -134,8 +135,8 @@ static void make_sketch(const pair_index *index, int64_t *sums) {
 }
 
 // Counts the pairs in rows; `numbers` receives the number of each pair, in order, -1 for one that
-// is too rare by the sketch. Gives how many there are, or MT_NO_MEMORY. For now a row's `list` is
-// its number, and `queued` the length of its list.
+// is too rare by the sketch, or that may not be joined. Gives how many there are, or MT_NO_MEMORY.
+// For now a row's `list` is its number, and `queued` the length of its list.
 static int64_t number_pairs(pair_index *index, const int64_t *sketch, int32_t *numbers) {
     const cell *cells = index->cells;
     int64_t seen = 0;
@@ -151,7 +152,8 @@ static int64_t number_pairs(pair_index *index, const int64_t *sketch, int32_t *n
         if (follower < 0) continue;
         int64_t key = row_key(symbol, follower);
         numbers[seen] = -1;
-        if (!sketch || sketch[row_home(key, SKETCH_BITS)] >= index->floor) {
+        if ((!sketch || sketch[row_home(key, SKETCH_BITS)] >= index->floor) &&
+            may_join(index, symbol, follower)) {
             pair_row *row = find_row(index->rows, index->bits, key);
             if (row->key == -1) {
                 row->key = key;

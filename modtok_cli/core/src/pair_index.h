@@ -39,6 +39,12 @@ typedef struct {
     int64_t count, key;
 } heap_item;
 
+// Characters of scripts without spaces in a symbol, and the bytes at its ends.
+typedef struct {
+    int32_t count;
+    uint8_t first, last;
+} unspaced;
+
 // What is spent, see mt_learner_contents.
 enum { SCANNED, VISITED, JOINED, ROWS, LOOKED };
 
@@ -47,6 +53,8 @@ typedef struct {
     int64_t total;  // cells
     const int64_t *word_counts;
     int32_t *lengths;  // bytes of each symbol
+    unspaced *characters;
+    int64_t most_unspaced;
     int64_t floor;
     // Rows: an open-addressing table of 1 << bits.
     pair_row *rows;
@@ -74,6 +82,25 @@ INLINE pair_row *find_row(const pair_row *rows, int bits, int64_t key) {
 }
 
 INLINE int64_t row_key(int64_t left, int64_t right) { return left << 32 | right; }
+
+// Whether a character of a script without spaces begins with these two bytes: Thai, Lao, Tibetan
+// (E0 B8 to E0 BF), Myanmar (E1 80, E1 81), Khmer (E1 9E, E1 9F), kana and Han (E3 to E9).
+INLINE bool begins_unspaced(uint8_t first, uint8_t second) {
+    if (first == 0xE0) return second >= 0xB8 && second <= 0xBF;
+    if (first == 0xE1) return second == 0x80 || second == 0x81 || second == 0x9E || second == 0x9F;
+    return first >= 0xE3 && first <= 0xE9 && second >= 0x80 && second <= 0xBF;
+}
+
+INLINE unspaced join_unspaced(unspaced left, unspaced right) {
+    int32_t across = begins_unspaced(left.last, right.first);
+    return (unspaced){left.count + right.count + across, left.first, right.last};
+}
+
+// Whether two symbols may be merged.
+INLINE bool may_join(const pair_index *index, int64_t left, int64_t right) {
+    const unspaced *characters = index->characters;
+    return join_unspaced(characters[left], characters[right]).count <= index->most_unspaced;
+}
 
 INLINE int64_t weight_of(const pair_index *index, const cell *at) {
     return at->weight >= 0 ? at->weight : index->word_counts[-1 - at->weight];

@@ -112,8 +112,19 @@ static void check_contents(const mt_learner_contents *c, int64_t budget, int64_t
     }
 }
 
+// Characters of scripts without spaces in two tokens together, each by the last two letters.
+static int64_t unspaced_in(const mt_learner_contents *c, int64_t left, int64_t right) {
+    int64_t tokens[2] = {left, right}, size, found = 0;
+    uint8_t last = 0;
+    for (int side = 0; side < 2; side++) {
+        const uint8_t *bytes = string_of(c, tokens[side], &size);
+        for (int64_t i = 0; i < size; last = bytes[i++]) found += last == 0xE3 && bytes[i] == 0x81;
+    }
+    return found;
+}
+
 // Plain BPE, everything recounted before each merge.
-static void check_plain(const mt_learner_contents *c, text *t, int64_t budget) {
+static void check_plain(const mt_learner_contents *c, text *t, int64_t budget, int64_t most) {
     static int64_t pairs[MOST][MOST];
     int64_t rank = 0;
     for (int64_t members = LETTERS; members < budget;) {
@@ -126,7 +137,8 @@ static void check_plain(const mt_learner_contents *c, text *t, int64_t budget) {
                 pairs[t->symbols[i]][t->symbols[i + 1]] += t->counts[w];
         for (int32_t a = 0; a < c->tokens; a++)
             for (int32_t b = 0; b < c->tokens; b++)
-                if (pairs[a][b] > best) best = pairs[a][b], left = a, right = b;
+                if (pairs[a][b] > best && unspaced_in(c, a, b) <= most)
+                    best = pairs[a][b], left = a, right = b;
         if (!best) break;
         // A pair that an earlier merge joins may come up again.
         int64_t known = rank_of(c->merges, c->merge_total, left, right);
@@ -157,7 +169,8 @@ static void check_same(const mt_learner_contents *a, const mt_learner_contents *
 
 // Learns a language that has `kept` of T's merges; NULL without memory.
 static mt_learner *learn(const global *t, const text *words, const uint8_t *kept, int64_t budget,
-                         bool whole, int64_t floor, const int32_t *slots, int64_t slot_count) {
+                         bool whole, int64_t floor, int64_t most, const int32_t *slots,
+                         int64_t slot_count) {
     uint8_t member[MOST] = {0}, merge_member[2 * MOST] = {0};
     int64_t signal[2] = {0, 0};
     memset(member, 1, LETTERS);
@@ -169,7 +182,7 @@ static mt_learner *learn(const global *t, const text *words, const uint8_t *kept
                                    member, merge_member, slots, slot_count);
     if (!l) return NULL;
     int status = mt_learn(l, words->symbols, words->offsets, words->counts, words->words, budget,
-                          whole, floor, signal);
+                          whole, floor, most, signal);
     mt_learner_contents c = mt_learner_view(l);
     if (status != MT_OK) {
         mt_learner_free(l);
@@ -190,8 +203,9 @@ int fuzz_learn(const uint8_t *data, size_t length) {
     global *t = room(&all, 1, sizeof(global));
     uint8_t form = take(&in);
     int64_t budget = LETTERS + take(&in) % 40, next_budget = LETTERS + take(&in) % 40;
-    int64_t floor = 1 + take(&in) % 32;
+    int64_t floor = 1 + take(&in) % 32, most = form & 4 ? form >> 4 : SYMBOLS;
     for (int i = 0; i < LETTERS; i++) t->data[i] = (uint8_t)('a' + i);
+    t->data[LETTERS - 2] = 0xE3, t->data[LETTERS - 1] = 0x81;
     for (int i = 0; i <= LETTERS; i++) t->offsets[i] = i;
     t->tokens = LETTERS;
     t->merge_total = 0;
@@ -201,14 +215,14 @@ int fuzz_learn(const uint8_t *data, size_t length) {
     in.data += in.size / 3, in.size -= in.size / 3;
     take_text(two, &in);
 
-    first = learn(t, one, NULL, budget, form & 1, 1, NULL, 0);
-    again = learn(t, one, NULL, budget, form & 1, floor, NULL, 0);
+    first = learn(t, one, NULL, budget, form & 1, 1, most, NULL, 0);
+    again = learn(t, one, NULL, budget, form & 1, floor, most, NULL, 0);
     TRY(first && again);
     mt_learner_contents c = mt_learner_view(first), d = mt_learner_view(again);
     check_contents(&c, budget, LETTERS);
     check_same(&c, &d);
     *copy = *one;
-    check_plain(&c, copy, budget);
+    check_plain(&c, copy, budget, most);
     check_frequency(&c, copy);
     check_frequency(&d, copy);
 
@@ -221,8 +235,8 @@ int fuzz_learn(const uint8_t *data, size_t length) {
     memcpy(t->merges, c.merges, (size_t)c.merge_total * 3 * sizeof(int32_t));
     *copy = *two;
     segment(copy, t->merges[0], NULL, t->merge_total);
-    second = learn(t, copy, NULL, next_budget, form & 2, 1, c.slots, c.slot_count);
-    other = learn(t, copy, NULL, next_budget, form & 2, floor, NULL, 0);
+    second = learn(t, copy, NULL, next_budget, form & 2, 1, most, c.slots, c.slot_count);
+    other = learn(t, copy, NULL, next_budget, form & 2, floor, most, NULL, 0);
     TRY(second && other);
     c = mt_learner_view(second), d = mt_learner_view(other);
     check_contents(&c, next_budget, LETTERS);
@@ -239,8 +253,8 @@ int fuzz_learn(const uint8_t *data, size_t length) {
     segment(two, t->merges[0], kept, t->merge_total);
     mt_learner_free(second);
     mt_learner_free(other);
-    second = learn(t, two, kept, next_budget, form & 2, 1, NULL, 0);
-    other = learn(t, two, kept, next_budget, form & 2, floor, NULL, 0);
+    second = learn(t, two, kept, next_budget, form & 2, 1, most, NULL, 0);
+    other = learn(t, two, kept, next_budget, form & 2, floor, most, NULL, 0);
     TRY(second && other);
     c = mt_learner_view(second), d = mt_learner_view(other);
     check_contents(&c, next_budget, before);
