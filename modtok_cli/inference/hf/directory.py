@@ -58,7 +58,7 @@ _STALE = {
     "sentencepiece.bpe.model", "tekken.json", "tiktoken.model",
 }  # fmt: skip
 # Weights in other formats, and caches.
-_LEFT_OUT = (".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".gguf", ".ot", ".tflite")
+LEFT_OUT = (".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".gguf", ".ot", ".tflite")
 # In the names of tensors with a row per token, if they have as many rows.
 _TABLE = re.compile(r"embed|wte\b|lm_head|output|vocab|^shared\b")
 
@@ -244,7 +244,7 @@ class ModelDirectory:
         left_out = []
         with atomic_directory(output) as beside:
             for file in sorted(self.path.iterdir()):
-                if file.name in _STALE or file.suffix in _LEFT_OUT or not file.is_file():
+                if file.name in _STALE or file.suffix in LEFT_OUT or not file.is_file():
                     left_out.append(file.name)
                 elif not self._is_written(file.name):
                     shutil.copyfile(file, beside / file.name)
@@ -252,7 +252,8 @@ class ModelDirectory:
             write_object(beside / TOKENIZER, document)
             self._write_configs(beside, new_of, layout, progress)
             self._write_added(beside, new_of)
-            write_object(beside / NAME, {"format": 1, "rows": self.vocab_size, "ids": ids.tolist()})
+            facts = {"format": 1, "rows": self.vocab_size, "weights": self.weights.fingerprint}
+            write_object(beside / NAME, {**facts, "ids": ids.tolist()})
             if verify and layout is not None:
                 self._verify(beside, layout, ids, needed, progress)
         tensors = self.weights.tensors
