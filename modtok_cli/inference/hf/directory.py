@@ -32,6 +32,7 @@ from modtok_cli.inference.hf.files import (
     with_ids,
     write_object,
 )
+from modtok_cli.inference.hf.peft_settings import PEFT, renumbered
 from modtok_cli.inference.hf.token_tensors import (
     TokenAxis,
     TokenTensors,
@@ -291,7 +292,7 @@ class ModelDirectory:
         """Whether `slice` writes a file of this name itself."""
         weights = {file.name for file in self.weights.files}
         return name in weights or name in {
-            *CONFIGS, TOKENIZER, TOKENIZER_CONFIG, _ADDED, INDEX, NAME,
+            *CONFIGS, TOKENIZER, TOKENIZER_CONFIG, _ADDED, INDEX, NAME, PEFT,
         }  # fmt: skip
 
     def _write_configs(
@@ -321,7 +322,7 @@ class ModelDirectory:
             write_object(beside / name, result)
 
     def _write_added(self, beside: Path, new_of: Mapping[int, int]) -> None:
-        """Files that list added tokens by id."""
+        """Files that list tokens by id: those added, and those to be trained."""
         config = self.path / TOKENIZER_CONFIG
         if config.is_file():
             fields = read_object(config, largest=LARGEST)
@@ -338,3 +339,6 @@ class ModelDirectory:
             ids = read_object(added, largest=LARGEST)
             left = {name: new_of[index] for name, index in ids.items() if index in new_of}
             write_object(beside / _ADDED, left)
+        settings = self.path / PEFT
+        if settings.is_file():
+            write_object(beside / PEFT, renumbered(read_object(settings, largest=LARGEST), new_of))
