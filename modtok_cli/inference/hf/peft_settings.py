@@ -36,7 +36,7 @@ def write_peft(directory: Path, tables: Sequence[str], rows: Sequence[int]) -> N
         "r": 16,
         "lora_alpha": 32,
         "target_modules": "all-linear",
-        _TOKENS: {module: rows for module in modules},
+        _TOKENS: dict.fromkeys(modules, rows),
     }
     write_object(directory / PEFT, settings)
 
@@ -51,6 +51,7 @@ def renumbered(settings: Mapping[str, Any], new_of: Mapping[int, int]) -> dict[s
     if not isinstance(tokens, Mapping):
         return dict(settings)
     kept = {
-        module: [new_of[index] for index in ids if index in new_of] for module, ids in tokens.items()
+        module: [new_of[index] for index in ids if index in new_of]
+        for module, ids in tokens.items()
     }
     return {**settings, _TOKENS: kept}
