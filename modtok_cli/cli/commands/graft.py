@@ -24,7 +24,7 @@ COLUMNS = (
     # what PEFT merged: the slice that it was trained from has the tokens
     modtok graft merged/ --slice fr-en/ --onto runs/latest -o runs/tuned
     # a Hugging Face model; bits per byte of a text, before and after
-    modtok graft merged/ --slice part/ --onto model/ -o new/ --report fi.txt
+    modtok graft tuned/ --slice part/ --onto model/ -o new/ --report fi.txt
     """,
 )
 def show(call: Call, report: Report = None, json: Json = False) -> None:
