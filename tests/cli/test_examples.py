@@ -17,6 +17,7 @@ import subprocess
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -396,7 +397,7 @@ def grown(place: Path) -> None:
         lines = (place / f"{name}.txt").read_text("utf-8").splitlines()
         talks = [
             {"messages": [{"role": "user", "content": a}, {"role": "assistant", "content": b}]}
-            for a, b in zip(lines, lines[1:], strict=False)
+            for a, b in pairwise(lines)
         ]
         (place / "chats" / f"{name}.jsonl").write_text("\n".join(map(json.dumps, talks)))
     must("pretrain", "-t", "other-tokenizer", "--langs", "en,fi", "--name", "old")
