@@ -185,6 +185,7 @@ def test_what_templates_and_conversations_may_not_do(subsets: SubtokenizerCache)
         ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
         ("{% for m in messages %}{{ loop.length }}{{ m.content }}{% endfor %}", "changes what is"),
         ("{% if %}", "TemplateSyntaxError"),
+        ("{# nothing #}", "writes nothing"),
     ):
         with pytest.raises(ModtokError, match=message) as caught:
             replace(chat, template=template)(talk("a", "b"), "fi.jsonl:3")

@@ -108,7 +108,10 @@ class ChatFormat:
                     remedy="remove it from the message, or leave out the conversation",
                 )
         text, spans = self._rendered(messages, where)
-        parts, at = [b"", text[: spans[0][0] if spans else None].encode()], 0
+        if not text:
+            raise ModtokError("the chat template writes nothing", where=where,
+                              remedy="correct it, or leave out the conversation")  # fmt: skip
+        parts = [b"", text[: spans[0][0] if spans else None].encode()]
         for number, (start, stop) in enumerate(spans):
             at = spans[number + 1][0] if number + 1 < len(spans) else len(text)
             parts += [text[start:stop].encode(), text[stop:at].encode()]
