@@ -2,9 +2,9 @@
 
     python -m benchmarks graft MODEL TEXT [--steps 4] [--threads 1]
 
-MODEL is a Hugging Face directory, as `python -m benchmarks published_models` converts SmolLM2. It is
-sliced to the tokens of TEXT (lines), trained on them by AdamW, saved by save_pretrained, grafted and
-sliced again. Exits with 1 if a check fails. A JSON line:
+MODEL is a Hugging Face directory, as `python -m benchmarks published_models` converts SmolLM2. It
+is sliced to the tokens of TEXT (lines), trained on them by AdamW, saved by save_pretrained, grafted
+and sliced again. Exits with 1 if a check fails. A JSON line:
 
     rows           rows of the model, and of the slice.
     changed        parameters that training changed, of all.

@@ -98,6 +98,7 @@ JOBS = (
         heavy=True),
     Job("export", "runs/tiny --langs en -t bpe --inexact -o cut.gguf", ("cut.gguf",),
         needs="lm", heavy=True),
+    Job("export", "runs/tiny -t bpe --each --inexact -o gguf", ("gguf",), needs="lm", heavy=True),
     Job("serve", "runs/tiny -t bpe -o served --prepare", ("served",), needs="lm", heavy=True),
     Job("eval mcq", "runs/tiny -t bpe --data tasks --langs en --tasks facts --limit 4 "
         "--examples mcq.jsonl --plot mcq.svg", ("mcq.jsonl", "mcq.svg"), needs="eval", heavy=True),
