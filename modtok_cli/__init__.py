@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from modtok_cli.inference.run.generate import generate as generate
     from modtok_cli.inference.run.generate import load_generator as load_generator
     from modtok_cli.inference.serve.serve import serve as serve
+    from modtok_cli.inference.slice.graft import graft as graft
     from modtok_cli.inference.slice.slice import slice as slice
     from modtok_cli.measure.check import check as check
     from modtok_cli.measure.corpus_stats import corpus_stats as corpus_stats
@@ -99,6 +100,7 @@ _NAMES = {
     "inference.hf.transplant": "transplant",
     "inference.run.generate": "generate load_generator",
     "inference.serve.serve": "serve",
+    "inference.slice.graft": "graft",
     "inference.slice.slice": "slice",
     "measure.check": "check",
     "measure.corpus_stats": "corpus_stats",

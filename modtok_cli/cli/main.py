@@ -79,6 +79,7 @@ ORDER = (  # order in the help
     "generate",
     "serve",
     "slice",
+    "graft",
     "tokens",
     "transplant",
     "export",

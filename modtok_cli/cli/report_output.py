@@ -1,4 +1,4 @@
-"""`--report` of `modtok slice` and `modtok transplant`."""
+"""`--report` of `modtok slice`, `graft` and `transplant`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 Report = Annotated[
     list[str] | None,
     Option(
-        "Hugging Face model: compare tokens and bits per byte on this text, before and after. "
-        "Repeatable.",
+        "Compare tokens and bits per byte on this text, before and after. Repeatable.",
         metavar="TEXT",
     ),
 ]

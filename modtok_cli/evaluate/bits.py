@@ -6,7 +6,7 @@ token after it is not counted. A document longer than the context is predicted i
 token once. The model reads a text as it predicts it, by `tokenizer_out`: without a prompt,
 `full-lang` equals `lang`.
 
-`compare_directories` is `--report` of slice and transplant: what a new vocabulary costs, on text.
+`compare_directories` is `--report` of slice, graft and transplant: what a change costs, on text.
 """
 
 from collections.abc import Sequence
@@ -23,6 +23,7 @@ from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.models import (
+    FULL,
     FULL_LANG,
     LANG,
     Infer,
@@ -30,6 +31,7 @@ from modtok_cli.evaluate.models import (
     dtype_of,
     languages_of,
     mode_name,
+    open_models,
     vocabulary_of,
 )
 from modtok_cli.evaluate.results import (
@@ -51,6 +53,7 @@ from modtok_cli.inference.slice.run import RunSource
 from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import Text, load_texts
 from modtok_cli.text.reading import Reading
+from modtok_cli.training.rundir import is_run
 
 Measured = tuple[Float64Array, Float64Array]
 """(negative log-likelihood in nats, number of tokens) of each document, (n,) each."""
@@ -324,6 +327,8 @@ def compare_directories(
 ) -> list[dict[str, Any]]:
     """Measure two directories on the same texts, one in memory at a time.
 
+    Of runs, a text is read by the subtokenizer of its language; by T if they do not have it.
+
     Returns:
         A row per text and language: rows, weight_bytes, tokens, tokens_per_byte and bits_per_byte
         of `after`, the same of `before` with the prefix full_; change, the difference of bits per
@@ -333,6 +338,9 @@ def compare_directories(
     settings = BitsSettings(batch_size=batch_size)
     sides: list[tuple[int, int, list[Measured]]] = []
     for path in (before, after):
+        if is_run(path):
+            sides.append(_measured_run(path, texts, batch_size, progress))
+            continue
         model = CausalLM(path, dtype=dtype)
         _, measured = measure_directory(model, texts, settings, progress)
         sides.append((model.rows, model.weight_bytes, measured))
@@ -350,6 +358,29 @@ def compare_directories(
         }
         for text, old, new in zip(texts, olds, news, strict=True)
     ]
+
+
+def _measured_run(
+    path: Path, texts: Sequence[Text], batch_size: int, progress: Progress
+) -> tuple[int, int, list[Measured]]:
+    """Rows and bytes of a run, and what each text takes."""
+    models = open_models(path, progress=progress)
+    source = models.source
+    assert isinstance(source, RunSource)
+    measured = []
+    for text in texts:
+        mode = LANG if text.language in source.languages else FULL
+        measured.append(
+            document_nats(
+                models.of(vocabulary_of(source, mode, [text.language])),
+                documents_of(text, None),
+                batch_size=batch_size,
+                label=f"{text.language} {text.name}",
+                progress=progress,
+            )
+        )
+    tables = source.tokenizer.size * source.shape.hidden_size * (1 if source.shape.tied else 2)
+    return source.tokenizer.size, 4 * (source.shape.parameters + tables), measured
 
 
 def _row(text: Text, old: Measured, new: Measured) -> dict[str, Any]:

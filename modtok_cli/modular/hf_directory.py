@@ -69,7 +69,7 @@ def write_hf_directory(
     document = orjson.loads(tokenizer_json)
     ends, template = None, None
     if chat_template is not None:
-        more, ends, template = _template(chat_template)
+        more, ends, template = template_of(chat_template)
         specials = [*specials, *more]
     added = _add(document, specials)
     names = {token["content"] for token in document["added_tokens"]}
@@ -92,7 +92,7 @@ def write_hf_directory(
     }
 
 
-def _template(name: str) -> tuple[tuple[str, ...], str | None, str]:
+def template_of(name: str) -> tuple[tuple[str, ...], str | None, str]:
     """Special tokens, end of a turn, and text of a template; a file has neither of the former."""
     if name in TEMPLATES:
         return TEMPLATES[name]

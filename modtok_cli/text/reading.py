@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.text.languages import canonical
 
 PANEL = "Reading text"  # title of these options in help
+
+
+class Renderer(Protocol):
+    """Makes the text of a document from a field that is no string."""
+
+    @property
+    def key(self) -> str:
+        """Digest of what changes a text."""
+
+    def __call__(self, value: Any, where: str) -> bytes:
+        """The text; `where` is the place of the document, for errors."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +36,7 @@ class Reading(Declared):
             workspace are those in file names only.
         language: with `lang_field`, leave out documents of other languages.
         sources: read where documents come from.
+        renderer: makes the text from the value of `field` in JSON lines.
     """
 
     errors: Literal["strict", "replace", "skip"] = option(
@@ -45,6 +57,7 @@ class Reading(Declared):
     )
     language: str | None = None
     sources: bool = False
+    renderer: Renderer | None = None
 
     def __post_init__(self) -> None:
         for option_name, each in options_of(Reading).items():
@@ -71,4 +84,5 @@ class Reading(Declared):
 
     def as_json(self) -> dict[str, str | None]:
         """What changes the documents of a file, for keys of stored results."""
-        return {"errors": self.errors, "field": self.field, "lang_field": self.lang_field}
+        fields = {"errors": self.errors, "field": self.field, "lang_field": self.lang_field}
+        return fields if self.renderer is None else {**fields, "renderer": self.renderer.key}

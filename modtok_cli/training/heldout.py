@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training.config import Config
+from modtok_cli.training.data.conversation import MARK
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.metrics import LanguageSums, mean_bits
@@ -112,7 +114,7 @@ def _bits(run: Run, model: Model, texts: Texts, most: int) -> dict[str, dict[str
             model.measure(None)
             continue
         language, (microbatch, counted, size) = parts[turn]
-        sums.add(language, model.measure(microbatch), counted, size)
+        sums.add(language, model.measure(microbatch), counted, size, counted)
     return sums.figures(sums.over_replicas(run.ranks).tolist())[1]
 
 
@@ -122,6 +124,8 @@ def first_texts(store: TextStore, documents: Sequence[int], most: int) -> list[b
     left = most
     for index in documents:
         text = store.document(index, 0, left)
+        if text.startswith(MARK):  # a conversation is measured as a whole
+            text = store.document(index)
         if len(text) < store.length(index):
             text = text.decode("utf-8", "ignore").encode()  # without a truncated character
         if text:
@@ -137,20 +141,28 @@ def microbatches(
 ) -> Iterator[tuple[MicroBatch, torch.Tensor, int]]:
     """Documents, split by a subtokenizer: (microbatch, which tokens count, bytes of text).
 
-    They are packed as in training, the last sequence is padded.
+    They are packed as in training, the last sequence is padded. Of conversations, answers count.
     """
     local, length = run.subtokenizers.end_in(subtokenizer), run.config.seq_length
     end = np.array([local], dtype=np.int32)
-    parts = [end]
-    for ids in subtokenizer.encode_utf8(texts, 1):
-        parts += [ids, end]
+    parts, marks = [end], [False]
+    documents = [run.subtokenizers.pieces_of(text) for text in texts]
+    encoded = iter(run.subtokenizers.encode(subtokenizer, list(chain.from_iterable(documents))))
+    for document in documents:
+        for piece in document:
+            parts.append(next(encoded))
+            marks += [piece.in_loss] * len(parts[-1])
+        parts.append(end)
+        marks.append(False)
     stream = np.concatenate(parts)
     count = len(stream) - 1
     padded = -(-count // length) * length
     inputs = np.full((padded // length, length), local, dtype=np.int32)
     targets = inputs.copy()
     inputs.ravel()[:count], targets.ravel()[:count] = stream[:-1], stream[1:]
-    size = sum(map(len, texts))
+    in_loss = np.zeros(inputs.shape, dtype=np.bool_)
+    in_loss.ravel()[:count] = marks[1:]
+    size = sum(len(piece.text) for document in documents for piece in document if piece.in_loss)
     for start in range(0, len(inputs), run.config.micro_batch):
         part = slice(start, start + run.config.micro_batch)
         ids = subtokenizer.global_ids
@@ -160,5 +172,5 @@ def microbatches(
             model.copies,
             run.subtokenizers.end_of_text,
         )
-        counted = microbatch.targets != run.subtokenizers.end_of_text
+        counted = torch.from_numpy(in_loss[part].ravel()).to(run.device)
         yield microbatch, counted, size if start == 0 else 0

@@ -40,7 +40,7 @@ from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows.growth import grow_rows
-from modtok_cli.training.rundir import CONFIG, METRICS, RunDirectory, find_tokenizer
+from modtok_cli.training.rundir import CONFIG, GRAFTED, METRICS, RunDirectory, find_tokenizer
 from modtok_cli.training.settings import RunSettings
 
 # Special tokens that start or end a text, by table: the model reads one and predicts the other.
@@ -128,8 +128,9 @@ class InitialRun:
 
     @property
     def languages(self) -> list[str]:
-        """Languages of its tokenizer."""
-        return [str(language) for language in self.facts["tokenizer"]["languages"]]
+        """Languages whose rows belong to its backbone: of its tokenizer, or those grafted."""
+        source = self.facts.get(GRAFTED) or self.facts["tokenizer"]
+        return [str(language) for language in source["languages"]]
 
     @cached_property
     def tokenizer(self) -> ModularTokenizer:
@@ -144,7 +145,7 @@ class InitialRun:
         return Origin(self.config.model, self.config.shape)
 
     def new_rows(self, new: ModularTokenizer) -> torch.Tensor:
-        """Which tokens none of its languages has; (V,) bool."""
+        """Which tokens none of `languages` has; (V,) bool."""
         return _new_rows(new, self.languages)
 
     def as_json(self, new: ModularTokenizer) -> dict[str, Any]:

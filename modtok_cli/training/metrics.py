@@ -51,15 +51,25 @@ class LanguageSums:
         self._sums = torch.zeros(len(languages), 3, dtype=torch.float64, device=device)
         self._loss = torch.zeros(2, dtype=torch.float64, device=device)
 
-    def add(self, language: str, nll: torch.Tensor, counted: torch.Tensor, size: int) -> None:
-        """Add tokens of a language; `counted` marks text tokens, which have `size` bytes."""
+    def add(
+        self,
+        language: str,
+        nll: torch.Tensor,
+        counted: torch.Tensor,
+        size: int,
+        trained: torch.Tensor,
+    ) -> None:
+        """Add tokens of a language; `counted` marks text tokens, which have `size` bytes.
+
+        `trained` marks those that are in the loss.
+        """
         nats = nll.double()
         row = self._sums[self.languages.index(language)]
         row[0] += nats.where(counted, 0).sum()
         row[1] += counted.sum()
         row[2] += size
-        self._loss[0] += nats.sum()
-        self._loss[1] += len(nats)
+        self._loss[0] += nats.where(trained, 0).sum()
+        self._loss[1] += trained.sum()
 
     def over_replicas(self, ranks: Ranks) -> torch.Tensor:
         """The sums over all ranks as a vector on the device, for `figures`.

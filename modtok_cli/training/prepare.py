@@ -1,7 +1,7 @@
 """Prepare a run: ranks, tokenizer, text, mixture, directory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +9,14 @@ import orjson
 import torch
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import write_bytes
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.parallel import cores
+from modtok_cli.text.reading import Reading
 from modtok_cli.training.checkpoint import Checkpointer
 from modtok_cli.training.config import Config, check_ranks, command_line
+from modtok_cli.training.data.conversation import FIELD, FILE, ChatFormat, chat_format
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, text_stores
@@ -70,6 +73,7 @@ class Run:
     initial: Initial | None = None
     only_rows: torch.Tensor | None = None
     valid: dict[str, dict[str, TextStore]] = field(default_factory=dict)
+    chat: ChatFormat | None = None
 
     def __post_init__(self) -> None:
         self.tasks = Tasks(self)
@@ -113,7 +117,8 @@ def prepare(
     for note in filter(None, notes):
         progress.note(note)
     check_step_memory(config)
-    stores, valid = _open_texts(config, subtokenizers, ranks, progress)
+    chat = _chat(config, subtokenizers, directory.path if resume else None)
+    stores, valid = _open_texts(config, chat, subtokenizers, ranks, progress)
     sizes = {language: store.text_bytes for language, store in stores.items()}
     mixture = Mixture.of(sizes, config.mix, config.mix_rest)
     config.regime.check(mixture.languages)
@@ -129,6 +134,7 @@ def prepare(
         config.tokenizer.resolve(),
         Checkpointer(directory.checkpoints, ranks, keep=config.keep, keep_every=config.keep_every),
         valid=valid,
+        chat=chat,
     )
     run.tasks.check()
     if config.init_from is not None:
@@ -148,10 +154,13 @@ def prepare_text(
     Ranks that start later find it. What is unpacked already is not read again.
     """
     gpu = pick_device().type == "cuda"
-    _, config, _ = choose_run(settings, resume=resume, gpu=gpu)
+    directory, config, _ = choose_run(settings, resume=resume, gpu=gpu)
     files = text_files(config, progress)
-    cache = config.runs / TEXTS
-    stores = text_stores(files, cache, reading=config.reading, progress=progress)
+    reading, cache = config.reading, config.runs / TEXTS
+    if config.chat_template is not None:
+        subsets = SubtokenizerCache.load(config.tokenizer)
+        reading = _reading(config, _chat(config, subsets, directory.path if resume else None))
+    stores = text_stores(files, cache, reading=reading, progress=progress)
     return [
         {
             "language": language,
@@ -163,8 +172,29 @@ def prepare_text(
     ]
 
 
+def _chat(config: Config, subtokenizers: SubtokenizerCache, run: Path | None) -> ChatFormat | None:
+    """How conversations become text; that of `run`, if it was started."""
+    if config.chat_template is None:
+        return None
+    names = {index: name for name, index in subtokenizers.specials.items()}
+    end, specials = names[subtokenizers.end_of_text], tuple(subtokenizers.specials)
+    return chat_format(config.chat_template, specials, end, model=config.init_from, run=run)
+
+
+def _reading(config: Config, chat: ChatFormat | None) -> Reading:
+    reading = config.reading
+    if chat is None:
+        return reading
+    return replace(reading, field=FIELD if reading.field == "text" else reading.field,
+                   renderer=chat)  # fmt: skip
+
+
 def _open_texts(
-    config: Config, subtokenizers: SubtokenizerCache, ranks: Ranks, progress: Progress
+    config: Config,
+    chat: ChatFormat | None,
+    subtokenizers: SubtokenizerCache,
+    ranks: Ranks,
+    progress: Progress,
 ) -> tuple[dict[str, TextStore], dict[str, dict[str, TextStore]]]:
     """The stores of the training text, and those of --valid by name."""
     files = text_files(config, progress)
@@ -179,7 +209,7 @@ def _open_texts(
     valid_files, notes = check_validation(config, languages)
     for note in notes:
         progress.note(note)
-    cache, reading = config.runs / TEXTS, config.reading
+    cache, reading = config.runs / TEXTS, _reading(config, chat)
     error: ModtokError | None = None
     stores: dict[str, TextStore] = {}
     valid: dict[str, dict[str, TextStore]] = {}
@@ -258,6 +288,8 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
             point_latest(directory.path)
         elif run.ranks.first:
             create(directory, _content(run), run.tokenizer, force=force)
+            if run.chat is not None:
+                write_bytes(directory.path / FILE, run.chat.to_json())
     except ModtokError as caught:
         directory.close()
         error = caught

@@ -28,6 +28,8 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
+GRAFTED = "grafted"
+"""Field of the config of a run that `modtok graft` wrote: the languages that were trained."""
 CHECKPOINTS = "checkpoints"
 LATEST = "latest"
 STEP = re.compile(r"step-\d{8,}")

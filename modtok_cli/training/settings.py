@@ -382,6 +382,11 @@ class RunSettings(ModelSettings):
         metavar="NAME",
         panel=PANEL,
     )
+    chat_template: str | None = _data(
+        "Train on conversations, field messages of JSON lines, with the loss on answers: chatml, "
+        "headers, a Jinja file, or model (the template of --init-from).",
+        metavar="TEMPLATE",
+    )
     lang_field: str | None = _data(
         "Field of each document's language, for files of several languages.",
         panel=PANEL,

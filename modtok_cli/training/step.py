@@ -42,8 +42,9 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
     gradients = mean_gradients(model, now.microbatches, upcoming.microbatches if upcoming else None)
     sums = LanguageSums(run.mixture.languages, run.device)
     for batch, microbatch, nll in zip(now.batches, now.microbatches, gradients.losses, strict=True):
-        counted = microbatch.targets != run.subtokenizers.end_of_text
-        sums.add(batch.draw.language, nll, counted, batch.bytes)
+        trained = microbatch.weights > 0
+        counted = trained & (microbatch.targets != run.subtokenizers.end_of_text)
+        sums.add(batch.draw.language, nll, counted, batch.bytes, trained)
     numbers = torch.cat([sums.over_replicas(ranks), gradients.norm.view(1)])
     following = feed.ahead(step + 1)  # copied, and planned, while the device computes
     if following is not None:

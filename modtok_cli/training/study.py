@@ -163,7 +163,7 @@ def measure_run(
             sums = LanguageSums([language], run.device)
             texts = _held_out(run, language, 1 << 16)
             for microbatch, counted, size in microbatches(run, model, texts, subtokenizer):
-                sums.add(language, model.measure(microbatch), counted, size)
+                sums.add(language, model.measure(microbatch), counted, size, counted)
             figures = sums.figures(sums.over_replicas(run.ranks).tolist())[1][language]
             share, count = _written_in(
                 run, model, language, subtokenizer, references, samples, tokens

@@ -17,6 +17,7 @@ import subprocess
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,7 @@ NEEDS = {
         [
             ("pretrain",), ("generate",), ("slice",), ("export",), ("latency",),
             ("memory",), ("eval", "mt"), ("eval", "sum"),
-            ("eval", "compare"), ("adopt",), ("tokens",), ("transplant",),
+            ("eval", "compare"), ("adopt",), ("graft",), ("tokens",), ("transplant",),
         ],
         "megatron",
     ),
@@ -283,6 +284,16 @@ def published(place: Path) -> None:
     build(place / "model")
 
 
+def merged(place: Path) -> None:
+    """A run and a published model, a slice of each, and what a trainer saves of a slice."""
+    published_and_trained(place)
+    must("slice", "model", "--langs", "fr", "-o", "part")
+    for slice, output in (("fr-en", "merged"), ("part", "tuned")):
+        (place / output).mkdir()
+        for name in ("config.json", "model.safetensors"):
+            shutil.copy(place / slice / name, place / output)
+
+
 def published_and_trained(place: Path) -> None:
     """A published model, its adopted tokenizer, and a run."""
     published(place)
@@ -303,6 +314,7 @@ SETUP = {
     ("generate",): trained,
     ("serve",): published_and_trained,
     ("slice",): published_and_trained,
+    ("graft",): merged,
     ("transplant",): published,
     ("export",): published_and_trained,
     ("memory",): trained,
@@ -369,10 +381,25 @@ def llama(place: Path) -> None:
 
 
 def grown(place: Path) -> None:
-    """A run whose tokenizer lacks French, and a published model."""
+    """A run whose tokenizer lacks French, and published models, one for conversations."""
     from helpers.external_models import build
 
     build(place / "SmolLM2-135M")
+    chat = build(place / "SmolLM2-135M-Instruct")
+    template = (
+        "{% for m in messages %}{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %}"
+        "{% if add_generation_prompt %}assistant: {% endif %}"
+    )
+    (chat / "chat_template.jinja").write_text(template)
+    must("adopt", "SmolLM2-135M-Instruct", "--langs", "en,fr", "-o", "adopted")
+    (place / "chats").mkdir()
+    for name in ("en", "fr"):
+        lines = (place / f"{name}.txt").read_text("utf-8").splitlines()
+        talks = [
+            {"messages": [{"role": "user", "content": a}, {"role": "assistant", "content": b}]}
+            for a, b in pairwise(lines)
+        ]
+        (place / "chats" / f"{name}.jsonl").write_text("\n".join(map(json.dumps, talks)))
     must("pretrain", "-t", "other-tokenizer", "--langs", "en,fi", "--name", "old")
 
 
@@ -394,7 +421,7 @@ PAGES: dict[str, Callable[[Path], None]] = {
     "docs/evaluation-generation.md": compared,
     "docs/fewest-tokens.md": lambda place: None,
     "docs/grids.md": grid_of_pages,
-    "docs/inference.md": trained,
+    "docs/inference.md": merged,
     "docs/measuring.md": lambda place: None,
     "docs/pretraining.md": grown,
     "docs/superwords.md": lambda place: None,

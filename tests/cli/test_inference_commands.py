@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import types
 from importlib import import_module
 from pathlib import Path
@@ -157,6 +158,7 @@ def test_export(here: Any, room: None, stand_in: Any, workspace: Path) -> None:
         lines=4,
         different=1,
         program="llama.cpp",
+        languages=("fr",),
     )
     call = stand_in("modtok_cli.inference.export.export", "export", report)
     (workspace / "fr.txt").write_text("un\ndeux\n")
@@ -167,6 +169,23 @@ def test_export(here: Any, room: None, stand_in: Any, workspace: Path) -> None:
     assert call.kwargs["model"] == Path("s")
     assert (call.kwargs["probe"], call.kwargs["inexact"]) == (["fr.txt"], True)
     assert call.kwargs["dtype"] == "float32"
+
+
+def test_export_of_several_sets_prints_their_sizes(here: Any, room: None, stand_in: Any) -> None:
+    facts = {"bytes": 10, "vocabulary": 600, "tokenizer": "gpt-2", "lines": 4, "different": 1}
+    reports = [
+        types.SimpleNamespace(
+            output=Path(f"gguf/{name}.gguf"), program="llama.cpp", languages=(name,), **facts
+        )
+        for name in ("fi", "fr")
+    ]
+    call = stand_in("modtok_cli.inference.export.export", "export", reports)
+    status, out, err = here("export", "s", "--each", "--set", "fr", "--set", "fi", "--table")
+    assert status == 0
+    for name in ("fi", "fr"):
+        assert re.search(rf"\b{name} +600 +10 B +gguf/{name}\.gguf", out), out
+        assert f"wrote gguf/{name}.gguf" in err
+    assert (call.kwargs["each"], call.kwargs["sets"]) == (True, ["fr", "fi"])
 
 
 def test_memory_is_the_papers_table(here: Any) -> None:

@@ -94,8 +94,11 @@ JOBS = (
     Job("pretrain", f"{RUN} --steps 6 --save-every 1 --name killed", ("runs/killed",),
         f"{RUN} --steps 6 --save-every 1 --name killed --resume", True, "lm", True),
     Job("slice", "runs/tiny --langs en -t bpe -o cut", ("cut",), needs="lm", heavy=True),
+    Job("graft", "part --onto runs/tiny -o runs/grafted", ("runs/grafted",), needs="lm",
+        heavy=True),
     Job("export", "runs/tiny --langs en -t bpe --inexact -o cut.gguf", ("cut.gguf",),
         needs="lm", heavy=True),
+    Job("export", "runs/tiny -t bpe --each --inexact -o gguf", ("gguf",), needs="lm", heavy=True),
     Job("serve", "runs/tiny -t bpe -o served --prepare", ("served",), needs="lm", heavy=True),
     Job("eval mcq", "runs/tiny -t bpe --data tasks --langs en --tasks facts --limit 4 "
         "--examples mcq.jsonl --plot mcq.svg", ("mcq.jsonl", "mcq.svg"), needs="eval", heavy=True),
@@ -146,6 +149,7 @@ def workspace(root: Path, *, corpus: bool = True, runs: bool = True) -> None:
     if runs:
         words = ["pretrain", *RUN.split(), "--steps", "2", "--save-every", "2", "--name", "tiny"]
         call(words, root, check=True)
+        call(["slice", "runs/tiny", "--langs", "en", "-t", "bpe", "-o", "part"], root, check=True)
         shutil.copytree(SAMPLE / "tasks", root / "tasks")
         (root / "grid.toml").write_text(GRID)
 

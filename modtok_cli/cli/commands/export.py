@@ -1,15 +1,21 @@
-"""`modtok export`: a run or slice as one GGUF file."""
+"""`modtok export`: a run or slice as GGUF, in one file or several."""
 
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.output import emit_each
+from modtok_cli.cli.output import Column, emit_each, emit_rows
 from modtok_cli.inference.export.export import export
+
+COLUMNS = (
+    Column("languages", "languages"),
+    Column("vocabulary", "tokens", "int"),
+    Column("bytes", "size", "bytes"),
+    Column("output", "file"),
+)
 
 
 @command(
     "export",
     export,
-    tables=False,
     examples="""
     # a slice for llama.cpp
     modtok export fr-en/ --format gguf -o fr-en.gguf
@@ -18,16 +24,31 @@ from modtok_cli.inference.export.export import export
     modtok export fr-model/ -o fr-model.gguf
     # a subset of the last run, with a probe of real text
     modtok export --langs fr,en --probe flores/fr.txt -o fr-en.gguf
+    # a file for each language, or for each of some sets
+    modtok export --each --inexact -o gguf/
+    modtok export --set fr,en --set fi --inexact -o gguf/
     """,
 )
 def show(call: Call, json: Json = False) -> None:
     require_models()
-    report = call()
-    if json:
-        facts = {**report.__dict__, "output": str(report.output)}
-        emit_each([{name: value for name, value in facts.items() if name != "program"}])
-    call.say(
-        f"wrote {report.output}: {report.bytes:,} bytes, {report.vocabulary:,} tokens, "
-        f"pre-tokenizer {report.tokenizer!r} of {report.program}; "
-        f"{report.lines - report.different:,} of {report.lines:,} probe lines have the same ids"
-    )
+    reports = call()
+    one = not isinstance(reports, list)
+    every = [reports] if one else reports
+    rows = [
+        {
+            **{name: value for name, value in each.__dict__.items() if name != "program"},
+            "output": str(each.output),
+            "languages": ",".join(each.languages),
+        }
+        for each in every
+    ]
+    if not one:
+        emit_rows(rows, COLUMNS, title="Files", json=json)
+    elif json:
+        emit_each(rows)
+    for each in every:
+        call.say(
+            f"wrote {each.output}: {each.bytes:,} bytes, {each.vocabulary:,} tokens, "
+            f"pre-tokenizer {each.tokenizer!r} of {each.program}; "
+            f"{each.lines - each.different:,} of {each.lines:,} probe lines have the same ids"
+        )

@@ -45,7 +45,9 @@ def show(call: Call, report: Report = None, json: Json = False) -> None:
             call.values.pop(name, None)
     if not whole:
         if report:
-            raise UsageError("--report is for Hugging Face models", where=path)
+            raise UsageError(
+                "--report is for Hugging Face models: a slice of a run has its logits", where=path
+            )
         require_models()
         run_slice = call()
         facts, output = run_slice.facts, run_slice.output

@@ -6,14 +6,15 @@ of the slice's own vocabulary, or text of the user. `formats` holds one module f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.files import atomic_file
+from modtok_cli.base.files import atomic_directory, atomic_file, refuse_others
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
     LATEST,
@@ -33,13 +34,15 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.inference.vocabularies import Ends
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.languages import optional_languages
+from modtok_cli.text.languages import canonical, language_list, optional_languages
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import files_in
 
 if TYPE_CHECKING:
     import torch
+
+    from modtok_cli.inference.load import Source
 
 _FORMATS = Plugins("modtok.export_formats", "modtok_cli.inference.export.formats", "FORMAT")
 _PROBE_WORDS = 16  # words in a line
@@ -104,6 +107,7 @@ class ExportReport:
     Attributes:
         tokenizer: name of the pre-tokenizer or segmentation that the program runs.
         lines, different: number of probe lines, and of those with different ids.
+        languages: those of the model; none of a published one.
     """
 
     output: Path
@@ -113,6 +117,11 @@ class ExportReport:
     lines: int
     different: int
     program: str
+    languages: tuple[str, ...] = ()
+
+
+def _are_sets(value: object) -> bool:
+    return isinstance(value, str | Iterable)
 
 
 @public
@@ -124,6 +133,19 @@ def export(
         str, Option(f"File format: {', '.join(_FORMATS.own())}.", metavar="NAME")
     ] = "gguf",
     languages: Langs = None,
+    each: Annotated[
+        bool, Option("A file for each language of the run, or of --langs, in the directory -o.")
+    ] = False,
+    sets: Annotated[
+        str | Sequence[str],
+        Option(
+            "Languages of one of several files, in the directory -o. Repeatable.",
+            flags="--set",
+            kind=list[str],
+            metavar="LANG,...",
+            accepts=(_are_sets, "languages, or a list of such sets"),
+        ),
+    ] = (),
     probe: Annotated[
         FilePath | Sequence[FilePath] | None,
         Option(
@@ -142,7 +164,7 @@ def export(
     tokenizer: RunTokenizer = None,
     force: Force = False,
     progress: Progress = SILENT,
-) -> ExportReport:
+) -> ExportReport | list[ExportReport]:
     """Export a model as a GGUF file for llama.cpp.
 
     The model is a run, a slice or a directory of a Hugging Face model. llama.cpp has a fixed
@@ -150,9 +172,12 @@ def export(
     probe text; a difference is an error unless `inexact` is given. Merges and Unigram
     tokenizers can be exported; fewest-tokens ones if learned with --whole-characters.
 
+    A file has one vocabulary. With `each` or `sets`, a run is exported several times, to files that
+    are named after their languages in a new directory.
+
     Returns:
-        `output` (by default the model's name with the format as suffix), `bytes`, `vocabulary`,
-        and how many `lines` of the probe have `different` ids.
+        Of each file: `output` (by default the model's name with the format as suffix), `bytes`,
+        `vocabulary`, and how many `lines` of the probe have `different` ids.
 
     Examples:
         >>> report = modtok.export("fr-en", "fr-en.gguf", inexact=True)
@@ -163,52 +188,103 @@ def export(
         UsageError: a tokenizer that llama.cpp cannot run, differing ids, or an existing output.
     """
     path, kind = Path(model), _format(format)
-    place = Path(output or f"{path.resolve().name}.{format}")
+    chosen = [sets] if isinstance(sets, str) else list(sets)
+    several = each or bool(chosen)
+    place = Path(output or f"{path.resolve().name}{'' if several else f'.{format}'}")
+    if chosen and (each or languages is not None):
+        raise UsageError("--set names the languages of a file", remedy="omit --langs and --each")
     if place.exists() and not force:
         raise UsageError("already exists", where=place, remedy="choose another -o, or use --force")
-    import torch
-
-    from modtok_cli.inference.hf.source import HfSource
+    if several:
+        refuse_others(place, lambda name: name.endswith(f".{format}"))
     from modtok_cli.inference.load import open_source
-    from modtok_cli.inference.run.backbone import check_range
 
     where = optional_path(tokenizer)
     source = open_source(path, tokenizer=where, step=step, progress=progress)
-    vocabularies = source.vocabularies(optional_languages(languages), None)
-    if not vocabularies.same:
-        raise UsageError(
-            f"input and output vocabularies differ, which {kind.name} cannot represent",
-            where=path,
-            remedy="slice the run with --langs and export that slice",
+    probed = None if probe is None else _documents(text_paths(probe), reading)
+    export = _Export(source, kind, probed, inexact, dtype)
+    names = optional_languages(languages)
+    if not several:
+        with atomic_file(place) as beside:
+            return replace(export.write(beside, names), output=place)
+    wanted = [language_list(one, "--set") for one in chosen]
+    if each:
+        wanted = [[name] for name in (names or source.languages)]
+    if not wanted:
+        raise UsageError("has no languages", where=path, remedy="give a run of modtok pretrain")
+    reports = []
+    with atomic_directory(place) as beside, progress.task("exporting", len(wanted), "") as task:
+        for one in wanted:
+            name = f"{'-'.join(sorted(map(canonical, one)))}.{format}"
+            if (beside / name).exists():
+                raise UsageError(f"two sets are {','.join(one)}", where="--set")
+            reports.append(replace(export.write(beside / name, one), output=place / name))
+            task.advance(1)
+    return reports
+
+
+@dataclass
+class _Export:
+    """What the files of a model share; the backbone is read once."""
+
+    source: Source
+    kind: ExportFormat
+    probe: list[str] | None
+    inexact: bool
+    dtype: str
+
+    @cached_property
+    def backbone(self) -> dict[str, torch.Tensor]:
+        """Parameters under their transformers names."""
+        import torch
+
+        from modtok_cli.inference.run.backbone import check_range
+
+        backbone = self.source.backbone(torch.float32, torch.device("cpu")).state_dict()
+        backbone.pop("embed_tokens.weight", None)
+        check_range(backbone, self.dtype)
+        return dict(backbone)
+
+    def write(self, file: Path, languages: Sequence[str] | None) -> ExportReport:
+        """Write the model of some languages, of all without any."""
+        from modtok_cli.inference.hf.source import HfSource
+        from modtok_cli.inference.run.backbone import check_range
+
+        source, kind, path = self.source, self.kind, self.source.path
+        vocabularies = source.vocabularies(languages, None)
+        if not vocabularies.same:
+            raise UsageError(
+                f"input and output vocabularies differ, which {kind.name} cannot represent",
+                where=path,
+                remedy="slice the run with --langs and export that slice",
+            )
+        template: str | None = None
+        if isinstance(source, HfSource):
+            own, ends, template = source.own_tokenizer, source.ends(), source.chat_template
+        else:
+            own, ends = vocabularies.tokenizer_in, Ends.of_run(source.end_of_text(vocabularies))
+        texts = _own_words(own) if self.probe is None else self.probe
+        candidates = kind.tokenizers(own, str(path))
+        counts = [disagreements(own, one, texts) for one in candidates]
+        different = min(counts)
+        chosen = candidates[counts.index(different)]
+        if different and not self.inexact:
+            raise UsageError(
+                f"{kind.program} assigns other ids to {different:,} of {len(texts):,} probe lines: "
+                f"{chosen.why}",
+                where=path,
+                remedy="--inexact writes the file anyway; transformers reads the slice exactly",
+            )
+        embedding, head = source.tables(vocabularies)
+        check_range({"input rows": embedding, "output rows": head}, self.dtype)
+        exported = ExportedModel(
+            source.shape, own, embedding, head, self.backbone, source.context, ends, template
         )
-    template: str | None = None
-    if isinstance(source, HfSource):
-        own, ends, template = source.own_tokenizer, source.ends(), source.chat_template
-    else:
-        own, ends = vocabularies.tokenizer_in, Ends.of_run(source.end_of_text(vocabularies))
-    texts = _own_words(own) if probe is None else _documents(text_paths(probe), reading)
-    candidates = kind.tokenizers(own, str(path))
-    counts = [disagreements(own, each, texts) for each in candidates]
-    different = min(counts)
-    chosen = candidates[counts.index(different)]
-    if different and not inexact:
-        raise UsageError(
-            f"{kind.program} assigns other ids to {different:,} of {len(texts):,} probe lines: "
-            f"{chosen.why}",
-            where=path,
-            remedy="--inexact writes the file anyway; transformers reads the slice exactly",
+        kind.write(file, exported, chosen, self.dtype)
+        size, spoken = file.stat().st_size, tuple(own.languages)
+        return ExportReport(
+            file, size, own.size, chosen.name, len(texts), different, kind.program, spoken
         )
-    embedding, head = source.tables(vocabularies)
-    backbone = source.backbone(torch.float32, torch.device("cpu")).state_dict()
-    backbone.pop("embed_tokens.weight", None)
-    check_range({"input rows": embedding, "output rows": head, **backbone}, dtype)
-    exported = ExportedModel(
-        source.shape, own, embedding, head, backbone, source.context, ends, template
-    )
-    with atomic_file(place) as beside:
-        kind.write(beside, exported, chosen, dtype)
-        size = beside.stat().st_size
-    return ExportReport(place, size, own.size, chosen.name, len(texts), different, kind.program)
 
 
 def _format(name: str) -> ExportFormat:

@@ -32,6 +32,7 @@ from modtok_cli.inference.hf.files import (
     with_ids,
     write_object,
 )
+from modtok_cli.inference.hf.peft_settings import PEFT, renumbered
 from modtok_cli.inference.hf.token_tensors import (
     TokenAxis,
     TokenTensors,
@@ -58,7 +59,7 @@ _STALE = {
     "sentencepiece.bpe.model", "tekken.json", "tiktoken.model",
 }  # fmt: skip
 # Weights in other formats, and caches.
-_LEFT_OUT = (".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".gguf", ".ot", ".tflite")
+LEFT_OUT = (".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".gguf", ".ot", ".tflite")
 # In the names of tensors with a row per token, if they have as many rows.
 _TABLE = re.compile(r"embed|wte\b|lm_head|output|vocab|^shared\b")
 
@@ -244,7 +245,7 @@ class ModelDirectory:
         left_out = []
         with atomic_directory(output) as beside:
             for file in sorted(self.path.iterdir()):
-                if file.name in _STALE or file.suffix in _LEFT_OUT or not file.is_file():
+                if file.name in _STALE or file.suffix in LEFT_OUT or not file.is_file():
                     left_out.append(file.name)
                 elif not self._is_written(file.name):
                     shutil.copyfile(file, beside / file.name)
@@ -252,7 +253,8 @@ class ModelDirectory:
             write_object(beside / TOKENIZER, document)
             self._write_configs(beside, new_of, layout, progress)
             self._write_added(beside, new_of)
-            write_object(beside / NAME, {"format": 1, "rows": self.vocab_size, "ids": ids.tolist()})
+            facts = {"format": 1, "rows": self.vocab_size, "weights": self.weights.fingerprint}
+            write_object(beside / NAME, {**facts, "ids": ids.tolist()})
             if verify and layout is not None:
                 self._verify(beside, layout, ids, needed, progress)
         tensors = self.weights.tensors
@@ -290,7 +292,7 @@ class ModelDirectory:
         """Whether `slice` writes a file of this name itself."""
         weights = {file.name for file in self.weights.files}
         return name in weights or name in {
-            *CONFIGS, TOKENIZER, TOKENIZER_CONFIG, _ADDED, INDEX, NAME,
+            *CONFIGS, TOKENIZER, TOKENIZER_CONFIG, _ADDED, INDEX, NAME, PEFT,
         }  # fmt: skip
 
     def _write_configs(
@@ -320,7 +322,7 @@ class ModelDirectory:
             write_object(beside / name, result)
 
     def _write_added(self, beside: Path, new_of: Mapping[int, int]) -> None:
-        """Files that list added tokens by id."""
+        """Files that list tokens by id: those added, and those to be trained."""
         config = self.path / TOKENIZER_CONFIG
         if config.is_file():
             fields = read_object(config, largest=LARGEST)
@@ -337,3 +339,6 @@ class ModelDirectory:
             ids = read_object(added, largest=LARGEST)
             left = {name: new_of[index] for name, index in ids.items() if index in new_of}
             write_object(beside / _ADDED, left)
+        settings = self.path / PEFT
+        if settings.is_file():
+            write_object(beside / PEFT, renumbered(read_object(settings, largest=LARGEST), new_of))

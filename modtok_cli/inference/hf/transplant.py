@@ -52,6 +52,8 @@ from modtok_cli.inference.hf.files import (
     with_ids,
     write_object,
 )
+from modtok_cli.inference.hf.peft_settings import PEFT, is_output, write_peft
+from modtok_cli.inference.hf.weight_files import WeightFiles
 from modtok_cli.modular.adopted.adopt import read_tokenizer_file
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.segmenters.json_frame import added_tokens
@@ -71,7 +73,8 @@ _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx", "
 _OLD = {
     INDEX, *CONFIGS, TOKENIZER, TOKENIZER_CONFIG, "README.md", "added_tokens.json",
     "special_tokens_map.json", "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model",
-    "spiece.model", "tekken.json", "modtok.json",
+    "spiece.model", "tekken.json", "modtok.json", "modtok-vocabulary.json",
+    PEFT,
 }  # fmt: skip
 
 
@@ -133,7 +136,8 @@ def transplant(
     rows of the tokens that spell it. With `fit`, the logit of each token is lowered by how much
     rarer it is in the text than the token of the model that it begins with. Special tokens that
     the model's files name are kept, with new ids. The result needs some training: see modtok
-    pretrain --init-from.
+    pretrain --init-from. `modtok-peft.json` beside it has the arguments of peft.LoraConfig that
+    train the new rows and adapters.
 
     Ids of the result are those of `tokenizer`; the special tokens follow them. If the model's
     tokenizer begins every text with a token, the new one does too. Files of weights are rewritten
@@ -254,6 +258,8 @@ class _Transplant:
             if fit is not None and counts is not None:
                 after, before = sizes["tables"]
                 sizes["tables"] = (after + self._fit(beside, fit, counts), before)
+            new = np.flatnonzero(self.spellings["input"].lengths != 1)
+            write_peft(beside, self._table_names(beside), new.tolist())
         lengths = self.spellings["input"].lengths[: len(self.new.vocabulary)]
         tokens = {
             "identical": int((lengths == 1).sum()),
@@ -262,6 +268,16 @@ class _Transplant:
             "none": int((lengths == 0).sum()),
         }
         return TransplantReport(output, self.new.signature, tokens, sizes)
+
+    def _table_names(self, directory: Path) -> list[str]:
+        """The tables of the result, with one that was untied."""
+        stored = self.source.weights.tensors
+        return [
+            name
+            for name, tensor in WeightFiles(directory).tensors.items()
+            if len(tensor.shape) == 2
+            and (name not in stored or self._is_table(name, stored[name].shape))
+        ]
 
     def _write_weights(self, beside: Path) -> dict[str, tuple[int, int]]:
         from safetensors.torch import save_file
@@ -306,9 +322,9 @@ class _Transplant:
         file, name = path / source.name, table
         tensors = dict(_tensors(file))
         rows = tensors[table].float()
-        if fit.untie or _is_output(table):
+        if fit.untie or is_output(table):
             # Outputs of their own may be nearer to the row of the first old token than inputs.
-            name = table if _is_output(table) else untied
+            name = table if is_output(table) else untied
             with safe_open(source, framework="pt") as opened:
                 old = opened.get_tensor(table)
             rows = torch.lerp(
@@ -326,7 +342,7 @@ class _Transplant:
             for name, tensor in self.source.weights.tensors.items()
             if len(tensor.shape) == 2 and self._is_table(name, tensor.shape)
         ]
-        return max(tables, key=lambda each: _is_output(each[1]))
+        return max(tables, key=lambda each: is_output(each[1]))
 
     def _is_table(self, name: str, shape: tuple[int, ...]) -> bool:
         axis = self.source.layout.axis_of(name, shape)
@@ -352,7 +368,7 @@ class _Transplant:
 
     def _table(self, name: str, old: torch.Tensor) -> torch.Tensor:
         """The new table; of a bias, its values."""
-        rows = self._rows(old, self.spellings["output" if _is_output(name) else "input"])
+        rows = self._rows(old, self.spellings["output" if is_output(name) else "input"])
         return rows.to(old.dtype).reshape(-1, *old.shape[1:])
 
     def _rows(self, old: torch.Tensor, spelling: Spelling) -> torch.Tensor:
@@ -419,8 +435,3 @@ def _tensors(file: Path) -> Iterator[tuple[str, torch.Tensor]]:
                 yield name, opened.get_tensor(name)
     except (OSError, SafetensorError) as error:
         raise ModtokError(f"cannot be read ({error})", where=file) from error
-
-
-def _is_output(name: str) -> bool:
-    """Whether a table is that of outputs alone."""
-    return re.search(r"(^|[._])(head|output|embed_out|lm_loss)\b", name) is not None

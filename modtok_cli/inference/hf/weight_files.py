@@ -17,6 +17,7 @@ import orjson
 
 from modtok_cli.architectures.hf_directory import INDEX, WEIGHTS, indexed_files
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.signature import digest
 
 Ids = npt.NDArray[np.integer[Any]]
 
@@ -27,6 +28,9 @@ _BITS = {
     "F64": 64, "I64": 64, "U64": 64, "F32": 32, "I32": 32, "U32": 32, "F16": 16, "BF16": 16,
     "I16": 16, "U16": 16, "F8_E4M3": 8, "F8_E5M2": 8, "I8": 8, "U8": 8, "BOOL": 8,
 }  # fmt: skip
+FLOATS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+"""Dtypes that can be converted → their names in torch."""
+_SAMPLE = 4096
 
 
 @dataclass(frozen=True)
@@ -83,8 +87,31 @@ class WeightFiles:
         """Bytes of all tensors."""
         return sum(tensor.stop - tensor.start for tensor in self.tensors.values())
 
-    def rewrite(self, output: Path, select: Mapping[str, Cut]) -> int:
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of the tensors' names, dtypes, shapes, first and last bytes; 12 digits.
+
+        It does not depend on how the tensors are divided into files.
+        """
+        parts: list[bytes] = []
+        for name, tensor in sorted(self.tensors.items()):
+            parts.append(f"{name} {tensor.dtype} {tensor.shape}".encode())
+            size = min(_SAMPLE, tensor.stop - tensor.start)
+            with open(tensor.file, "rb") as source:
+                for at in (tensor.start, tensor.stop - size):
+                    parts.append(_pread(source.fileno(), size, at, tensor.file))
+        return digest(*parts)
+
+    def rewrite(
+        self,
+        output: Path,
+        select: Mapping[str, Cut],
+        grafted: Mapping[str, StoredTensor] | None = None,
+    ) -> int:
         """Copy the files to `output`, of the tensors in `select` what is to keep only.
+
+        With `grafted` all is kept, and the tensors of that mapping replace those of their names: of
+        tensors in `select` the selected indices, of others all.
 
         Memory: one buffer, whatever the model's size. Returns bytes of all tensors written.
         """
@@ -96,7 +123,7 @@ class WeightFiles:
             for tensor in tensors:
                 shape = list(tensor.shape)
                 size = tensor.stop - tensor.start
-                if tensor.name in select:
+                if tensor.name in select and grafted is None:
                     axis, ids = select[tensor.name]
                     shape[axis] = len(ids)
                     size = len(ids) * tensor.bytes_along(axis)
@@ -112,7 +139,14 @@ class WeightFiles:
             with open(file, "rb") as source, open(output / file.name, "wb") as target:
                 target.write(len(head).to_bytes(8, "little") + head)
                 for tensor in tensors:
-                    for block in _blocks(source.fileno(), tensor, select.get(tensor.name)):
+                    cut, handle = select.get(tensor.name), source.fileno()
+                    if grafted is None:
+                        blocks = _blocks(handle, tensor, cut)
+                    elif tensor.name in grafted:
+                        blocks = _grafted(handle, tensor, cut, grafted[tensor.name])
+                    else:
+                        blocks = _blocks(handle, tensor, None)
+                    for block in blocks:
                         target.write(block)
             total += at
         if self.files[0].name != WEIGHTS:
@@ -130,25 +164,26 @@ class WeightFiles:
         return np.frombuffer(data, dtype=np.uint8).reshape(-1, max(1, tensor.bytes_along(0)))
 
 
+def _pread(source: int, size: int, at: int, file: Path) -> bytes:
+    block = os.pread(source, size, at)
+    if len(block) != size:
+        raise ModtokError("the file is truncated", where=file)
+    return block
+
+
 def _blocks(source: int, tensor: StoredTensor, cut: Cut | None) -> Iterator[bytes]:
     """The bytes of a tensor, or of some of its indices, in pieces."""
+    file = tensor.file
     if cut is None:
-        at = tensor.start
-        while at < tensor.stop:
-            block = os.pread(source, min(_CHUNK, tensor.stop - at), at)
-            if not block:
-                raise ModtokError("the file is truncated", where=tensor.file)
-            yield block
-            at += len(block)
+        for at in range(tensor.start, tensor.stop, _CHUNK):
+            yield _pread(source, min(_CHUNK, tensor.stop - at), at, file)
         return
     axis, rows = cut
     outer = prod(tensor.shape[:axis])
     if outer > 1:  # a piece for each index of the axes before
         width = (tensor.stop - tensor.start) // outer
         for at in range(tensor.start, tensor.stop, max(1, width)):
-            block = os.pread(source, width, at)
-            if len(block) != width:
-                raise ModtokError("the file is truncated", where=tensor.file)
+            block = _pread(source, width, at, file)
             table = np.frombuffer(block, dtype=np.uint8).reshape(tensor.shape[axis], -1)
             yield table[rows].tobytes()
         return
@@ -158,10 +193,54 @@ def _blocks(source: int, tensor: StoredTensor, cut: Cut | None) -> Iterator[byte
     for run in np.split(np.asarray(rows, dtype=np.int64), ends):
         for first in range(0, len(run), max(1, _CHUNK // max(1, width))):
             part = run[first : first + max(1, _CHUNK // max(1, width))]
-            block = os.pread(source, len(part) * width, tensor.start + int(part[0]) * width)
-            if len(block) != len(part) * width:
-                raise ModtokError("the file is truncated", where=tensor.file)
-            yield block
+            yield _pread(source, len(part) * width, tensor.start + int(part[0]) * width, file)
+
+
+def _grafted(
+    source: int, tensor: StoredTensor, cut: Cut | None, part: StoredTensor
+) -> Iterator[bytes]:
+    """The bytes of a tensor with those of `part` in place of some of its indices, or of all."""
+    with open(part.file, "rb") as handle:
+        other = handle.fileno()
+        if cut is None:
+            for block in _blocks(other, part, None):
+                yield _converted(block, part, tensor)
+            return
+        axis, ids = cut
+        count = tensor.shape[axis]
+        outer = prod(tensor.shape[:axis])  # indices of the axes before
+        width = tensor.bytes_along(axis) // outer
+        of_part = part.bytes_along(axis) // outer
+        for index in range(outer):
+            for first in range(0, count, max(1, _CHUNK // max(1, width))):
+                here = min(max(1, _CHUNK // max(1, width)), count - first)
+                at = tensor.start + (index * count + first) * width
+                block = _pread(source, here * width, at, tensor.file)
+                low, high = np.searchsorted(ids, [first, first + here]).tolist()
+                if low < high:
+                    at = part.start + (index * len(ids) + low) * of_part
+                    rows = _pread(other, (high - low) * of_part, at, part.file)
+                    table = np.frombuffer(bytearray(block), dtype=np.uint8).reshape(here, width)
+                    new = np.frombuffer(_converted(rows, part, tensor), dtype=np.uint8)
+                    table[ids[low:high] - first] = new.reshape(-1, width)
+                    block = table.tobytes()
+                yield block
+
+
+def _converted(data: bytes, part: StoredTensor, tensor: StoredTensor) -> bytes:
+    """Values of `part` in the dtype of `tensor`, which holds the result."""
+    if part.dtype == tensor.dtype or not data:
+        return data
+    import torch
+
+    values = torch.frombuffer(bytearray(data), dtype=getattr(torch, FLOATS[part.dtype]))
+    result = values.to(getattr(torch, FLOATS[tensor.dtype]))
+    if not torch.equal(values.isfinite(), result.isfinite()):
+        raise ModtokError(
+            f"'{part.name}' has values beyond what {FLOATS[tensor.dtype]} can represent",
+            where=part.file,
+        )
+    return result.view(torch.uint8).numpy().tobytes()
 
 
 def _header(file: Path) -> tuple[list[StoredTensor], dict[str, str]]:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.base.reading import read_bounded
+from modtok_cli.base.reading import read_bounded, read_object
 from modtok_cli.inference.run.backbone import build_backbone
 from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -26,6 +26,7 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import ShardFile
 from modtok_cli.training.config import DTYPES, stored_shape
+from modtok_cli.training.data.conversation import FILE as CHAT
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.rundir import CHECKPOINTS, CONFIG, STEP, find_tokenizer, is_run, run_of
 
@@ -102,6 +103,22 @@ class RunSource:
     def end_of_text(self, vocabularies: Vocabularies) -> int:
         """Row of the token between documents."""
         return int(np.searchsorted(vocabularies.ids, self._subsets.end_of_text))
+
+    def chat_files(self, vocabularies: Vocabularies) -> dict[str, bytes]:
+        """Files of a slice of a run that was trained on conversations: template and stop tokens."""
+        if not (self.path / CHAT).is_file():
+            return {}
+        fields, end = read_object(self.path / CHAT), self.end_of_text(vocabularies)
+        stop = self._subsets.specials.get(str(fields.get("eos_token")))
+        stops = {end} if stop is None else {end, int(np.searchsorted(vocabularies.ids, stop))}
+        generation = {
+            "bos_token_id": end, "eos_token_id": sorted(stops), "pad_token_id": end,
+            "do_sample": False,
+        }  # fmt: skip
+        return {
+            "chat_template.jinja": str(fields.get("chat_template", "")).encode(),
+            "generation_config.json": orjson.dumps(generation, option=orjson.OPT_INDENT_2),
+        }
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows of the checkpoint; one tensor for both if tied and the sides are equal."""

@@ -177,7 +177,8 @@ def _write(
     check_range(weights, facts.dtype)
     tensors = {name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}
     with atomic_directory(output) as beside:
-        for name, data in slice_files(facts, vocabularies, sizes).items():
+        files = slice_files(facts, vocabularies, sizes) | source.chat_files(vocabularies)
+        for name, data in files.items():
             (beside / name).write_bytes(data)
         save_file(tensors, beside / WEIGHTS, metadata={"format": "pt"})
         (beside / WEIGHTS).chmod((beside / README).stat().st_mode)  # it writes with mode 600

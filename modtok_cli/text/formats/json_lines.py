@@ -43,7 +43,8 @@ class JsonLines(TextReader):
 
         field, lang_field = self.reading.field, self.reading.language_field
         # The core does not look into objects and does not tell languages apart.
-        if "." in field or "." in (lang_field or "") or self.reading.language is not None:
+        alone = self.reading.language is None and self.reading.renderer is None
+        if "." in field or "." in (lang_field or "") or not alone:
             return super().spans(block)
         out, starts, stops, doubts = read_json_lines(block.data, field, lang_field or "")
         texts, doubtful = len(starts), len(doubts)
@@ -82,7 +83,9 @@ class JsonLines(TextReader):
         if text is None:
             self.lacks_text(line, None if is_there else record)
             return None
-        if not isinstance(text, str):
+        if self.reading.renderer is not None:
+            text = self.reading.renderer(text, where)
+        elif not isinstance(text, str):
             raise ModtokError(
                 f"field '{self.reading.field}' is {type(text).__name__}, not a string",
                 where=where,
@@ -93,7 +96,8 @@ class JsonLines(TextReader):
         language = self.language(stated, line)
         if not self.is_wanted(language, line):
             return None
-        return Document(text.encode(), language, line, self.source_of(record))
+        encoded = text if isinstance(text, bytes) else text.encode()
+        return Document(encoded, language, line, self.source_of(record))
 
     def _decode_again(self, raw: bytes, error: orjson.JSONDecodeError, line: int) -> Any:
         """The record of `raw` if only its characters are invalid, by `errors`; None to skip it.

@@ -18,6 +18,8 @@ from modtok_cli.training.distributed.ranks import Ranks, gather_json
 
 STATE = "state.json"
 KEEP = 2
+WEIGHTS_ONLY = "weights_only"
+"""Field of the state of a checkpoint without moments."""
 _DTYPES = {
     torch.float32: "F32",
     torch.bfloat16: "BF16",

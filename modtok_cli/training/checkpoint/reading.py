@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.training.checkpoint.files import shard_name
+from modtok_cli.training.checkpoint.files import WEIGHTS_ONLY, shard_name
 from modtok_cli.training.distributed.ranks import Ranks
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.model import Model
@@ -109,6 +109,12 @@ def row_files(shards: Sequence[ShardFile]) -> list[ShardFile]:
 
 def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
     """Fill `model` from a checkpoint that any number of ranks wrote."""
+    if state.get(WEIGHTS_ONLY):
+        raise ModtokError(
+            "has weights only, no state of the optimizer",
+            where=path,
+            remedy=f"start a run from it: --init-from {path.parent.parent}",
+        )
     try:
         opened = open_shards(path, state)
         with torch.no_grad():

@@ -23,6 +23,7 @@ from modtok_cli.base.memory import available
 from modtok_cli.training.checkpoint.files import (
     KEEP,
     STATE,
+    WEIGHTS_ONLY,
     prune,
     shard_name,
     state_crc,
@@ -209,6 +210,20 @@ class Checkpointer:
 def save(directory: Path, model: Model, step: int, notes: Mapping[str, Any]) -> None:
     """Save one checkpoint and wait for it; every rank calls it. See `Checkpointer.save`."""
     Checkpointer(directory, model.ranks, background=False).save(model, step, notes)
+
+
+def save_weights(directory: Path, step: int, tensors: dict[str, torch.Tensor]) -> None:
+    """Save a checkpoint of weights alone, (name in a checkpoint) → float32, in one file.
+
+    Other runs start from it (`--init-from`); it cannot be resumed.
+    """
+    final, name = step_directory(directory, step), shard_name(0, 1)
+    directory.mkdir(parents=True, exist_ok=True)
+    with atomic_directory(final) as beside:
+        state: dict[str, Any] = {"step": step, "shards": 1, "parts": 1, "row_shards": 1}
+        state |= {WEIGHTS_ONLY: True, "files": {name: write_safetensors(beside / name, tensors)}}
+        state |= {"crc": state_crc(state)}
+        (beside / STATE).write_bytes(orjson.dumps(state, option=orjson.OPT_INDENT_2))
 
 
 def _own_rows(model: Model) -> Iterator[tuple[str, torch.Tensor]]:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int32Array
+from modtok_cli.base.arrays import BoolArray, Int32Array
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.training.data.conversation import MARK, Piece
 from modtok_cli.training.data.sampling import Draw, Mixture, Regime, draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
@@ -34,9 +35,10 @@ class Batch:
         inputs: (B, S) int32, global ids.
         targets: (B, S) int32, local ids of the subtokenizer.
         end_of_text: local id of the token between documents.
-        bytes: bytes of text of the targets; end-of-text tokens count as 0.
+        bytes: bytes of text of the targets in the loss; end-of-text tokens count as 0.
         first_document: number of its first document, for error messages.
         positions: stream positions of the slot after this batch, by language.
+        in_loss: (B, S) bool, targets that are in the loss; None: all.
     """
 
     step: int
@@ -48,14 +50,26 @@ class Batch:
     bytes: int
     first_document: int
     positions: dict[str, StreamPosition]
+    in_loss: BoolArray | None = None
 
     @staticmethod
     def joined(batches: Sequence[Batch]) -> Batch:
         """One microbatch of the sequences of several slots, which share a draw."""
         first = batches[0]
         assert all(batch.draw == first.draw for batch in batches)
+        masks = None
+        if any(batch.in_loss is not None for batch in batches):
+            masks = np.concatenate(
+                [
+                    np.ones(batch.targets.shape, np.bool_)
+                    if batch.in_loss is None
+                    else batch.in_loss
+                    for batch in batches
+                ]
+            )
         return replace(
             first,
+            in_loss=masks,
             inputs=np.concatenate([batch.inputs for batch in batches]),
             targets=np.concatenate([batch.targets for batch in batches]),
             bytes=sum(batch.bytes for batch in batches),
@@ -99,7 +113,9 @@ class SlotPacker:
         position = self.positions.get(what.language, (0, 0))
         first = self._document(what.language, position[0])
         rows, length = self._shape
-        ids, size, position = self._read(what.language, subtokenizer, rows * length, position)
+        ids, in_loss, size, position = self._read(
+            what.language, subtokenizer, rows * length, position
+        )
         self.positions = {**self.positions, what.language: position}
         end = self._subtokenizers.end_in(subtokenizer)
         # Each batch starts after an end-of-text token, so that every token is predicted once.
@@ -114,6 +130,7 @@ class SlotPacker:
             bytes=size,
             first_document=first,
             positions=self.positions,
+            in_loss=None if in_loss.all() else in_loss.reshape(rows, length),
         )
 
     def _document(self, language: str, number: int) -> int:
@@ -122,60 +139,85 @@ class SlotPacker:
 
     def _read(
         self, language: str, subtokenizer: Subtokenizer, wanted: int, position: StreamPosition
-    ) -> tuple[Int32Array, int, StreamPosition]:
-        """`wanted` tokens from `position` on, the bytes they stand for, and the position after."""
+    ) -> tuple[Int32Array, BoolArray, int, StreamPosition]:
+        """`wanted` tokens from `position` on, which are in the loss, the bytes that those stand
+        for, and the position after."""
         end = np.array([self._subtokenizers.end_in(subtokenizer)], dtype=np.int32)
         pieces: list[Int32Array] = []
+        marks: list[BoolArray] = []
         missing, size = wanted, 0
+
+        def add(ids: Int32Array, in_loss: bool) -> None:
+            pieces.append(ids)
+            marks.append(np.full(len(ids), in_loss))
+
         while True:
             parts = self._parts(language, position, missing)
-            encoded = subtokenizer.encode_utf8([text for _, text, _ in parts], 1)
-            for (start, text, after), ids in zip(parts, encoded, strict=True):
+            encoded = self._subtokenizers.encode(subtokenizer, [part for _, part, _ in parts])
+            for (start, part, after), ids in zip(parts, encoded, strict=True):
+                text = part.text
                 if len(ids) >= missing:
                     head = ids[:missing]
                     used = len(text)
                     if len(ids) > missing:
                         used = min(used, len(subtokenizer.decode_bytes(head)))
-                    pieces.append(head)
+                    add(head, part.in_loss)
+                    size += used * part.in_loss
                     resume = _character_start(text, used)
+                    position = _later(start, resume)
                     if resume >= len(text):  # only the end-of-text token is missing
-                        return np.concatenate(pieces), size + used, after or _later(start, used)
-                    return np.concatenate(pieces), size + used, _later(start, resume)
-                pieces.append(ids)
+                        position = after or _later(start, used)
+                    return np.concatenate(pieces), np.concatenate(marks), size, position
+                add(ids, part.in_loss)
                 missing -= len(ids)
-                size += len(text)
+                size += len(text) * part.in_loss
                 if after is not None and after[1] == 0:
-                    pieces.append(end)
+                    # It separates conversations, and is no part of an answer.
+                    add(end, self._is_plain(language, start[0]))
                     missing -= 1
                 position = after or _later(start, len(text))
                 if missing == 0:
-                    return np.concatenate(pieces), size, position
+                    return np.concatenate(pieces), np.concatenate(marks), size, position
 
     def _parts(
         self, language: str, position: StreamPosition, missing: int
-    ) -> list[tuple[StreamPosition, bytes, StreamPosition | None]]:
+    ) -> list[tuple[StreamPosition, Piece, StreamPosition | None]]:
         """Texts that may fill `missing` tokens, estimated at three bytes per token.
 
         Each is (position, text, position after it if its document ends there, else None).
         Text that is not used is read again for the next batch.
         """
         store = self._stores[language]
-        parts: list[tuple[StreamPosition, bytes, StreamPosition | None]] = []
+        parts: list[tuple[StreamPosition, Piece, StreamPosition | None]] = []
         held = 0
         while held < 3 * missing + 64:
             number, start = position
             document = self._document(language, number)
+            after = (number + 1, 0)
+            if not self._is_plain(language, number):
+                every = self._subtokenizers.pieces_of(store.document(document))
+                left = [piece for piece in every if piece.start + len(piece.text) > start]
+                for piece in left:
+                    first = max(piece.start, start)
+                    part = piece._replace(start=first, text=piece.text[first - piece.start :])
+                    parts.append(((number, first), part, after if piece is left[-1] else None))
+                position = after
+                held += sum(len(piece.text) for piece in left)
+                continue
             text = store.document(document, start, start + _PART)
             if start + len(text) < store.length(document):
                 text = text[: _cut(text)]
-                parts.append((position, text, None))
+                parts.append((position, Piece(start, text, True, False), None))
                 position = (number, start + len(text))
             else:
-                after = (number + 1, 0)
-                parts.append((position, text, after))
+                parts.append((position, Piece(start, text, True, False), after))
                 position = after
             held += len(text)
         return parts
+
+    def _is_plain(self, language: str, number: int) -> bool:
+        """Whether a document is text, not a conversation."""
+        return self._stores[language].document(self._document(language, number), 0, 1) != MARK
 
 
 def _later(position: StreamPosition, amount: int) -> StreamPosition:

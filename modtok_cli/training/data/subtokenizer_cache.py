@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular.adopted.adopt import ADOPTED_END, END_OF_TEXT
 from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.training.data.conversation import MARK, Piece, pieces
 
 # A subtokenizer takes a few MB, and up to 20 for its cache of words; sampled sets rarely repeat
 # soon.
@@ -24,12 +31,14 @@ class SubtokenizerCache:
         tokenizer: T with its membership.
         size: |T|.
         end_of_text: id in T of the token between documents; every subset has it.
+        specials: special token → id in T.
     """
 
     def __init__(self, tokenizer: ModularTokenizer, where: str = "tokenizer") -> None:
         self.tokenizer = tokenizer
         self.size = tokenizer.size
         self.end_of_text = _end_of_text(tokenizer, where)
+        self.specials = _specials(tokenizer)
         self._recent: OrderedDict[tuple[str, ...] | None, Subtokenizer] = OrderedDict()
 
     @staticmethod
@@ -47,6 +56,41 @@ class SubtokenizerCache:
         """Id of the end of text in a subset."""
         return int(subtokenizer.segmenter.selection.local_of_global[self.end_of_text])
 
+    @cached_property
+    def pattern(self) -> re.Pattern[bytes]:
+        """What matches a special token, the longest first, as its only group."""
+        names = sorted(self.specials, key=len, reverse=True)
+        return re.compile(b"(%b)" % b"|".join(re.escape(name.encode()) for name in names))
+
+    def pieces_of(self, text: bytes) -> list[Piece]:
+        """A document in parts: one, unless it is a conversation."""
+        if text.startswith(MARK):
+            return pieces(text, self.pattern)
+        return [Piece(0, text, True, False)]
+
+    def encode(self, subtokenizer: Subtokenizer, parts: Sequence[Piece]) -> list[Int32Array]:
+        """Local ids of each part.
+
+        Raises:
+            ModtokError: the subtokenizer lacks a special token.
+        """
+        texts = iter(subtokenizer.encode_utf8([part.text for part in parts if not part.special], 1))
+        local = subtokenizer.segmenter.selection.local_of_global
+        found = []
+        for part in parts:
+            if not part.special:
+                found.append(next(texts))
+                continue
+            index = int(local[self.specials[part.text.decode()]])
+            if index < 0:
+                raise ModtokError(
+                    f"has no special token {part.text.decode()!r}, which the chat template writes",
+                    where=subtokenizer.name,
+                    remedy="adopt the tokenizer again, or learn it with --special",
+                )
+            found.append(np.array([index], dtype=np.int32))
+        return found
+
     def of(self, languages: tuple[str, ...] | None) -> Subtokenizer:
         """The subtokenizer of `languages`; of all if None. Keeps those used last."""
         if languages not in self._recent:
@@ -58,6 +102,14 @@ class SubtokenizerCache:
                 self._recent.popitem(last=False)
         self._recent.move_to_end(languages)
         return self._recent[languages]
+
+
+def _specials(tokenizer: ModularTokenizer) -> dict[str, int]:
+    segmenter = tokenizer.segmenter
+    if isinstance(segmenter, ModularLibrary):
+        special = segmenter.file.special
+        return {name: index for name, index in segmenter.file.ids.items() if special[index]}
+    return {name: index for index, name in enumerate(tokenizer.vocabulary.specials)}
 
 
 def _end_of_text(tokenizer: ModularTokenizer, where: str) -> int:

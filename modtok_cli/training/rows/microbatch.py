@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from modtok_cli.base.arrays import Int32Array, Int64Array
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.stream import BatchStream
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
@@ -80,28 +80,47 @@ def microbatches_of(
     ranks: Ranks,
     copies: Copies,
     end_of_text: int = -1,
+    in_loss: Sequence[BoolArray | None] | None = None,
 ) -> list[MicroBatch]:
     """Microbatches in one copy, from (inputs in ids of T, targets in local ids, ids of V_S).
 
-    The loss is the mean over the tokens. Documents start at `end_of_text`, an id of T.
+    The loss is the mean over the tokens. Documents start at `end_of_text`, an id of T. With
+    `in_loss`, it is the mean over those tokens of all microbatches together; None stands for all.
     """
     arrays = list(arrays)
+    masks = in_loss or [None] * len(arrays)
+    total = sum(
+        targets.size if mask is None else int(mask.sum())
+        for (_, targets, _), mask in zip(arrays, masks, strict=True)
+    )
     parts: list[npt.NDArray[np.integer]] = []
-    for inputs, targets, ids in arrays:
+    for (inputs, targets, ids), mask in zip(arrays, masks, strict=True):
+        if mask is not None:
+            parts.append(mask.astype(np.int32))
         own = ids if ranks.shards == 1 else ids[ids % ranks.shards == ranks.shard]
         parts += [inputs, ids[targets], own, document_bounds(inputs, end_of_text)]
     sent = iter(copies.send([torch.from_numpy(part) for part in parts]))
-    return [
-        MicroBatch(
-            next(sent).view(inputs.shape),
-            next(sent),
-            next(sent),
-            torch.full((targets.size,), 1.0 / targets.size, device=ranks.device),
-            next(sent).int(),
-            (inputs, ids),
+    # Of conversations, the sum over microbatches is divided by their number later.
+    share = len(arrays) / max(1, total)
+    microbatches = []
+    for (inputs, targets, ids), mask in zip(arrays, masks, strict=True):
+        if all(each is None for each in masks):
+            weights = torch.full((targets.size,), 1.0 / targets.size, device=ranks.device)
+        elif mask is None:
+            weights = torch.full((targets.size,), share, device=ranks.device)
+        else:
+            weights = next(sent).flatten().float() * share
+        microbatches.append(
+            MicroBatch(
+                next(sent).view(inputs.shape),
+                next(sent),
+                next(sent),
+                weights,
+                next(sent).int(),
+                (inputs, ids),
+            )
         )
-        for inputs, targets, ids in arrays
-    ]
+    return microbatches
 
 
 def document_bounds(inputs: Int32Array, end_of_text: int) -> Int64Array:
@@ -197,6 +216,7 @@ class Prefetcher:
             self._ranks,
             self._copies,
             self._subtokenizers.end_of_text,
+            [one.in_loss for one in batches],
         )
         sizes = [(one.targets.size, len(ids)) for one, ids in zip(batches, rows, strict=True)]
         return Step(sequences, batches, microbatches, sizes)
