@@ -15,6 +15,7 @@ from typing import Any
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, remove_directory
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.remote import is_remote, path_of
 from modtok_cli.modular.comparison import containment
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import languages_of
@@ -76,6 +77,8 @@ def stored_run(settings: RunSettings) -> tuple[RunDirectory, Config]:
 
 def places_of(path: Path, run: Path) -> dict[str, str]:
     """Where a directory is, absolute and relative to the run, as config.json stores it."""
+    if is_remote(path):
+        return {"absolute": str(path_of(path)), "relative": str(path_of(path))}
     # Without "..", which would lead through the run's directory after a move.
     absolute = Path(os.path.normpath(path.absolute()))
     if path.exists() and not (absolute.exists() and absolute.samefile(path)):
@@ -117,7 +120,10 @@ def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) ->
 
 def _find(directory: RunDirectory, places: Mapping[str, str], what: str, remedy: str) -> Path:
     """What is relative to the run, else where it was."""
-    for path in (directory.path / places["relative"], Path(places["absolute"])):
+    there = path_of(places["absolute"])
+    if is_remote(there) and there.exists():
+        return there
+    for path in (directory.path / places["relative"], there):
         if path.exists():
             # As a person types it: not "runs/x/../../data". ".." may lead behind a link.
             short = Path(os.path.normpath(path))

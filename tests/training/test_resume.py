@@ -6,12 +6,14 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import fsspec
 import orjson
 import pytest
 
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
+from modtok_cli.base.remote import path_of
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.loop import pretrain
@@ -150,3 +152,18 @@ def test_a_damaged_schedule(ends: object) -> None:
     data = resolve(RunSettings(), gpu=False).as_json() | {"lr_ends": ends}
     with pytest.raises(ModtokError, match=r"field 'config\.lr_ends'"):
         Config.from_json(data)
+
+
+def test_text_in_object_storage_is_found_again(
+    settings: RunSettings,  # noqa: F811
+) -> None:
+    store = fsspec.filesystem("memory")
+    for file in settings.data.iterdir():
+        store.pipe(f"/text/data/{file.name}", file.read_bytes())
+    pretrain(replace(settings, data=path_of("memory://text/data")))
+    expected = numbers(settings.runs / "it")
+    shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
+    pretrain(RunSettings(runs=settings.runs), resume=True)
+    assert numbers(settings.runs / "it") == expected
+    pretrain(replace(settings, name="near"))
+    assert numbers(settings.runs / "near") == expected
