@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.inference.export.export import export
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.hf_directory import TEMPLATES, write_hf_directory
 from modtok_cli.text.reading import Reading
@@ -244,3 +245,9 @@ def test_a_run_on_conversations_and_text(
     generation = orjson.loads((tmp_path / "fi" / "generation_config.json").read_bytes())
     stops = tokenizer.convert_ids_to_tokens(generation["eos_token_id"])
     assert sorted(stops) == ["<|endoftext|>", "<|im_end|>"]
+    gguf = pytest.importorskip("gguf")
+    for model, name in ((report.output, "run"), (tmp_path / "fi", "slice")):
+        file = tmp_path / f"{name}.gguf"
+        export(model, file, languages="fi", inexact=True)
+        field = gguf.GGUFReader(file).fields["tokenizer.chat_template"]
+        assert field.contents() == tokenizer.chat_template

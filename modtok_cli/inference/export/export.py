@@ -258,9 +258,8 @@ class _Export:
                 where=path,
                 remedy="slice the run with --langs and export that slice",
             )
-        template: str | None = None
         if isinstance(source, HfSource):
-            own, ends, template = source.own_tokenizer, source.ends(), source.chat_template
+            own, ends = source.own_tokenizer, source.ends()
         else:
             own, ends = vocabularies.tokenizer_in, Ends.of_run(source.end_of_text(vocabularies))
         texts = _own_words(own) if self.probe is None else self.probe
@@ -278,7 +277,14 @@ class _Export:
         embedding, head = source.tables(vocabularies)
         check_range({"input rows": embedding, "output rows": head}, self.dtype)
         exported = ExportedModel(
-            source.shape, own, embedding, head, self.backbone, source.context, ends, template
+            source.shape,
+            own,
+            embedding,
+            head,
+            self.backbone,
+            source.context,
+            ends,
+            source.chat_template,
         )
         kind.write(file, exported, chosen, self.dtype)
         size, spoken = file.stat().st_size, tuple(own.languages)

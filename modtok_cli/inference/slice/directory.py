@@ -21,6 +21,7 @@ from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.records import from_json
+from modtok_cli.inference.hf.files import chat_template_of
 from modtok_cli.inference.run.backbone import DTYPES, build_backbone
 from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full, names_exactly
 from modtok_cli.modular.open import open_bytes
@@ -153,6 +154,11 @@ class SliceSource:
         self.languages, self.context, self.shape = facts.inputs, facts.context, facts.shape
         self.dtype: torch.dtype = getattr(torch, facts.dtype)
         self.signature = f"{facts.tokenizer}/{facts.step}"
+
+    @property
+    def chat_template(self) -> str | None:
+        """That of a slice of a run that was trained on conversations."""
+        return chat_template_of(self.path)
 
     def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
         """Both sides of the slice."""

@@ -19,6 +19,7 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_bounded, read_object
+from modtok_cli.inference.hf.files import CHAT_TEMPLATE
 from modtok_cli.inference.run.backbone import build_backbone
 from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -104,9 +105,17 @@ class RunSource:
         """Row of the token between documents."""
         return int(np.searchsorted(vocabularies.ids, self._subsets.end_of_text))
 
+    @property
+    def chat_template(self) -> str | None:
+        """That of a run that was trained on conversations."""
+        if not (self.path / CHAT).is_file():
+            return None
+        return str(read_object(self.path / CHAT).get("chat_template", ""))
+
     def chat_files(self, vocabularies: Vocabularies) -> dict[str, bytes]:
         """Files of a slice of a run that was trained on conversations: template and stop tokens."""
-        if not (self.path / CHAT).is_file():
+        template = self.chat_template
+        if template is None:
             return {}
         fields, end = read_object(self.path / CHAT), self.end_of_text(vocabularies)
         stop = self._subsets.specials.get(str(fields.get("eos_token")))
@@ -116,7 +125,7 @@ class RunSource:
             "do_sample": False,
         }  # fmt: skip
         return {
-            "chat_template.jinja": str(fields.get("chat_template", "")).encode(),
+            CHAT_TEMPLATE: template.encode(),
             "generation_config.json": orjson.dumps(generation, option=orjson.OPT_INDENT_2),
         }
 
