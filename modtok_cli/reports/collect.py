@@ -59,7 +59,7 @@ def collect(workspace: Path, progress: Progress) -> Contents:
         if not path.name.startswith(".")
     ]
     results = [result for path in files if (result := read_result(path, progress))]
-    results = _together(results)
+    results.sort(key=lambda result: (list(kinds()).index(result.kind), str(result.paths[0])))
     runs = collect_runs(workspace / "runs", progress)
     if not tokenizers and not results and not runs:
         raise ModtokError(
@@ -70,7 +70,7 @@ def collect(workspace: Path, progress: Progress) -> Contents:
     return Contents(tokenizers, runs, results)
 
 
-def _together(results: Sequence[Result]) -> list[Result]:
+def together(results: Sequence[Result]) -> list[Result]:
     """Results in the order of the report; where a kind has a key, all its files are one result.
 
     Of rows about the same, those of the newest file count.

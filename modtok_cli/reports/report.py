@@ -17,7 +17,7 @@ from modtok_cli.base.public import public
 from modtok_cli.modular.manifest import NAME as MANIFEST
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.charts import Heat, is_empty
-from modtok_cli.reports.collect import Contents, Result, collect
+from modtok_cli.reports.collect import Contents, Result, collect, together
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.page import Section, page
 from modtok_cli.reports.present import named, presented
@@ -64,8 +64,18 @@ def report(
     sections = []
     if contents.runs:
         sections.append(runs_section(contents.runs))
-    present = [result.kind for result in contents.results]
-    for index, result in enumerate(contents.results):
+    # Each file by itself first: one with an invalid value is left out of what it would be part of.
+    results = together(
+        [
+            each
+            for each in contents.results
+            if _if_valid(
+                partial(result_section, 0, each, workspace, styles), each.paths[0], progress
+            )
+        ]
+    )
+    present = [result.kind for result in results]
+    for index, result in enumerate(results):
         several = present.count(result.kind) > 1
         make = partial(result_section, index, result, workspace, styles, several)
         sections += _if_valid(make, result.paths[0], progress)
@@ -86,7 +96,7 @@ def report(
     name = workspace.resolve().name
     intro = [_contents(contents, workspace)]
     findings = [runs_finding(contents.runs)] if contents.runs else []
-    findings += map(_finding, contents.results)
+    findings += map(_finding, results)
     said = list(filter(None, findings))
     write_bytes(output, page(f"Report on {name}", intro, sections, said).encode())
     return [

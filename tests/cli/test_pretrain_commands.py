@@ -396,7 +396,6 @@ def test_dry_run_is_a_recipe(here: Any, filled: Path) -> None:
     assert here(*words(f"pretrain --config {file} -q"))[0] == 0
     again = here(*words("pretrain --resume --dry-run"))
     own = recipe.replace('"tokenizer"', '"runs/sub-1-tiny/tokenizer"')
-    own = own.replace('"data"\ntok', '"runs/sub-1-tiny/../../data"\ntok')
     assert again[:2] == (0, own)
     status, changed, err = here(*words("pretrain --resume --steps 5 --keep 1 --dry-run"))
     assert status == 0

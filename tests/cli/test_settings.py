@@ -205,8 +205,8 @@ def test_every_option_with_a_path_is_classified() -> None:
     # A new option that writes somewhere belongs into OUTPUTS.
     inputs = {
         "bad", "config", "data", "eval_tasks_data", "families", "fit", "good", "grid", "init_from",
-        "lang_model", "models", "morphemes", "on", "origin", "probe", "quality_model", "references",
-        "report", "run", "text", "token_ids", "tokenizer",
+        "lang_model", "models", "morphemes", "on", "onto", "origin", "probe", "slice",
+        "quality_model", "references", "report", "run", "text", "token_ids", "tokenizer",
     }  # fmt: skip
     for node in nodes(TREE):
         for line in node.lines:

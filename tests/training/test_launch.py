@@ -136,7 +136,8 @@ def test_bits_per_byte_by_hand() -> None:
     sums = LanguageSums(["fi", "fr"], torch.device("cpu"))
     nll = torch.tensor([0.6931472, 5.0, 0.6931472])
     ranks = start_ranks()
-    sums.add("fi", nll, torch.tensor([True, False, True]), 4)
+    text = torch.tensor([True, False, True])
+    sums.add("fi", nll, text, 4, torch.ones(3, dtype=torch.bool))
     loss, found = sums.figures(sums.over_replicas(ranks).tolist())
     assert loss == pytest.approx((5 + 2 * 0.6931472) / 3)
     assert found.keys() == {"fi"}

@@ -70,7 +70,7 @@ def graft(
     Examples:
         >>> report = modtok.graft("fr-en", "runs/latest", output="runs/tuned")
         >>> [path.name for path in (report.output / "checkpoints").iterdir()]
-        ['step-00000300']
+        ['step-...']
 
     Raises:
         UsageError: a slice of another model or run, tensors that do not fit, or an existing output.
