@@ -1,14 +1,14 @@
 """Time of a decoded token with all logits, with a mask, and with the rows of some languages.
 
     python -m benchmarks serving_cost [--model small] [--tokens 340176] [--active 40288]
-        [--batches 1,8,64] [--steps 9] [--threads 2]
+        [--batches 1,8,64] [--steps 9] [--threads 1]
     python -m benchmarks serving_cost --arithmetic
 
 A model of random weights decodes one token for each request of a batch, after 64 cached ones.
 `all`: logits over T. `mask`: over T, then -inf outside two sets of languages, as engines do with
 a list of allowed tokens. `rows`: as `modtok serve` does, over the union of the active rows. The
-three take turns; times are medians. Requests alternate between two sets of `active` tokens, of
-which half are common. Prints a JSON object for each model, batch and way.
+three take turns; times are medians of processor time. Requests alternate between two sets of
+`active` tokens, of which half are common. Prints a JSON object for each model, batch and way.
 
 `--arithmetic`: bytes that a step reads on a GPU, in bfloat16, and their time at 3.35 TB/s, the
 bandwidth of an H100 SXM: the time that a step takes at least while it is bound by memory.
@@ -83,20 +83,20 @@ def measure(options: argparse.Namespace, batches: list[int]) -> None:
         heads: list[float] = []
         for step in range(options.steps + 1):
             for way, kept in times.items():
-                began = time.perf_counter()
+                began = time.process_time()
                 states = model.backbone(
                     inputs_embeds=torch.nn.functional.embedding(prompt[:, :1], model.table),
                     use_cache=True,
                     **{cache_name(model.backbone): cache},
                 ).last_hidden_state[:, 0]
-                middle = time.perf_counter()
+                middle = time.process_time()
                 if way == "all":
                     whole(states)
                 else:
                     restricted.choose({row: "ab"[row % 2] for row in range(batch)})
                     restricted.logits(states, whole, part if way == "rows" else None)
                 if step:
-                    kept.append(time.perf_counter() - began)
+                    kept.append(time.process_time() - began)
                     heads.append(middle - began)
         for way, kept in times.items():
             row: dict[str, Any] = {
@@ -115,7 +115,7 @@ def main() -> int:
     parser.add_argument("--active", type=int, default=40_288)
     parser.add_argument("--batches", default="1,8,64")
     parser.add_argument("--steps", type=int, default=9)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--arithmetic", action="store_true")
     options = parser.parse_args()
     batches = [int(each) for each in options.batches.split(",")]
