@@ -13,17 +13,21 @@ import time
 from collections.abc import Callable, Generator
 from datetime import datetime
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path, PosixPath
 from typing import Any, TypeVar
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.signature import digest
 
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+):/+(?P<rest>[^/].*)", re.DOTALL)
 _TRIES, _SECONDS = 6, 30.0
 _BLOCK = 8 << 20
 """Bytes of a request."""
 _NONE = (FileNotFoundError, NotADirectoryError)
+# Fields of what stores tell about a file.
+_TIMES = ("LastModified", "mtime", "last_modified")
+_VERSIONS = ("ETag", "etag", "blob_id", "Last-Modified")
+_DOWNLOAD = "download it, and name the copy"
 T = TypeVar("T")
 
 
@@ -71,17 +75,13 @@ class RemotePath(PosixPath):
     def __reduce__(self) -> tuple[Callable[..., Path], tuple[str]]:
         return path_of, (str(self),)
 
-    @property
-    def _scheme(self) -> str:
-        return str(self).partition(":")[0]
-
     def _ask(self, question: Callable[[Any, str], T]) -> T:
         """The answer of the store, asked again when the connection breaks.
 
         Raises:
             ModtokError: it cannot be reached, or refuses.
         """
-        store, name = _store(self._scheme), str(self).partition("://")[2]
+        store, name = _store(str(self))
         return _again(lambda: question(store, name), self)
 
     def _info(self) -> dict[str, Any] | None:
@@ -110,14 +110,24 @@ class RemotePath(PosixPath):
         return False
 
     def stat(self, **_: Any) -> os.stat_result:
-        """Size and time of change; the time is 0 where the store has none."""
+        """Size and time of change. Where the store has none, the time is a digest of the version.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ModtokError: the store does not know its size.
+        """
         found = self._info()
         if found is None:
             raise FileNotFoundError(2, "no such file", str(self))
-        when = next((found[key] for key in ("LastModified", "mtime", "last_modified")
-                     if found.get(key)), 0)  # fmt: skip
-        seconds = when.timestamp() if isinstance(when, datetime) else float(when or 0)
-        mode = stat.S_IFDIR if found["type"] == "directory" else stat.S_IFREG
+        is_file = found["type"] != "directory"
+        if is_file and found.get("size") is None:
+            raise ModtokError("its server does not tell its size", where=self, remedy=_DOWNLOAD)
+        when = next(filter(None, map(found.get, _TIMES)), 0)
+        version = next(filter(None, map(found.get, _VERSIONS)), None)
+        if not when and version is not None:
+            when = int(digest(str(version).encode()), 16) / 1e9
+        seconds = when.timestamp() if isinstance(when, datetime) else float(when)
+        mode = stat.S_IFREG if is_file else stat.S_IFDIR
         size, times = int(found.get("size") or 0), 3 * [int(seconds)]
         precise = {"st_mtime": seconds, "st_mtime_ns": int(seconds * 1e9)}
         return os.stat_result((mode, 0, 0, 1, 0, 0, size, *times), precise)
@@ -132,7 +142,8 @@ class RemotePath(PosixPath):
         yield from (path for path in below if fnmatchcase(path.name, pattern))
 
     def _of(self, name: str) -> "RemotePath":
-        return RemotePath(f"{self._scheme}://{name.strip('/')}")
+        scheme = str(self).partition(":")[0]
+        return RemotePath(name if is_remote(name) else f"{scheme}://{name.strip('/')}")
 
     def absolute(self) -> "RemotePath":
         """Itself."""
@@ -182,6 +193,9 @@ class _Stream(io.RawIOBase):
 
         def read(store: Any, name: str) -> bytes:
             data: bytes = store.cat_file(name, start=self._at, end=end)
+            if len(data) > end - self._at:
+                what = "its server does not send parts of a file"
+                raise ModtokError(what, where=self._path, remedy=_DOWNLOAD)
             if len(data) != end - self._at:
                 raise ConnectionError(f"{len(data)} of {end - self._at} bytes came")
             return data
@@ -192,17 +206,18 @@ class _Stream(io.RawIOBase):
         return len(data)
 
 
-@cache
-def _store(scheme: str) -> Any:
-    """The file system of a scheme."""
-    import fsspec
+def _store(url: str) -> tuple[Any, str]:
+    """The file system of a URL, which fsspec keeps, and the name that it has there."""
+    from fsspec.core import url_to_fs
 
     try:
-        return fsspec.filesystem(scheme)
+        store, name = url_to_fs(url)
     except (ImportError, ValueError) as error:
+        scheme = url.partition(":")[0]
         known = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
         remedy = f"pip install {known[scheme]}" if scheme in known else "check the address"
         raise UsageError(f"{scheme}:// cannot be read ({error})", remedy=remedy) from error
+    return store, name
 
 
 def _again(ask: Callable[[], T], path: Path) -> T:
@@ -211,11 +226,13 @@ def _again(ask: Callable[[], T], path: Path) -> T:
     for attempt in range(_TRIES):
         try:
             return ask()
-        except (*_NONE, PermissionError, ModtokError):
+        except (*_NONE, ModtokError):
             raise
         except Exception as error:  # each store has errors of its own
-            if attempt + 1 == _TRIES or time.monotonic() - began > _SECONDS:
-                what = f"cannot be reached: {str(error) or type(error).__name__}"
+            refused = isinstance(error, PermissionError)
+            if refused or attempt + 1 == _TRIES or time.monotonic() - began > _SECONDS:
+                what = "access is denied" if refused else "cannot be reached"
+                what += f": {str(error) or type(error).__name__}"
                 remedy = "check the address, the credentials and the network"
                 raise ModtokError(what, where=path, remedy=remedy) from error
             time.sleep(2.0**attempt / 2)

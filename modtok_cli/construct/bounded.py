@@ -76,7 +76,10 @@ class BoundedCounts:
         self._paths = {language: scratch / f"{language}{SUFFIX}" for language in files}
         for language, paths in files.items():
             if [path.suffix for path in paths] == [SUFFIX]:
-                check_pattern(paths[0], read_header(paths[0]).pretokenizer, pretokenizer)
+                header = read_header(paths[0])
+                check_pattern(paths[0], header.pretokenizer, pretokenizer)
+                if not header.unique:
+                    raise no_text(language, paths)
                 self._paths[language] = paths[0]
         waiting = [name for name, path in self._paths.items() if path.parent == scratch]
         most = max(1, self._room.size // _PER_THREAD)

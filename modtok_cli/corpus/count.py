@@ -7,7 +7,6 @@ equals that of one process byte for byte. Merging takes the same memory whatever
 task that counts holds the unique words of its files in one language, or `memory` bytes of them.
 """
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from heapq import heappop, heappush
@@ -36,7 +35,7 @@ from modtok_cli.corpus.executors import (
     one_caller,
     run_stages,
 )
-from modtok_cli.corpus.plan import JOBS, PLAN, Job, check_name, read_json
+from modtok_cli.corpus.plan import JOBS, PLAN, Job, check_name, discard, read_json
 from modtok_cli.corpus.slurm import check_no_jobs, until_done
 from modtok_cli.text.corpus import checked_memory, finished, row_of, tables_of, write_counts
 from modtok_cli.text.languages import optional_languages
@@ -275,7 +274,7 @@ def count_shards(
                 with progress.task("counting words", None, "files"):
                     run_stages(pipelines, work / "logs", *how, before)
                 same = True
-            shutil.rmtree(work, ignore_errors=True)
+            discard(work, ignore_errors=True)
             return [row_of(read_header(place), place, not same) for place in places.values()]
 
     return until_done(advance, wait, progress)
@@ -290,12 +289,12 @@ def _begin(work: Path, plan: Any, same: bool, force: bool) -> None:
     if same:
         return
     if work.exists():
-        if not force:
+        if (work / PLAN).is_file() and not force:
             raise UsageError(
                 "contains an unfinished count of other files",
                 where=work,
                 remedy="repeat the earlier call to resume it, or pass --force to restart",
             )
         check_no_jobs(work / "logs")
-        shutil.rmtree(work)
+        discard(work)
     write_bytes(work / PLAN, orjson.dumps(plan))

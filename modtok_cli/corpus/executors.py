@@ -30,6 +30,8 @@ from modtok_cli.text.parallel import cores
 _SOCKETS = "sockets"
 _LOOK_SECONDS = 2.0
 _LOCK_SECONDS = 60.0
+_ARGUMENTS = ("sbatch_args", "srun_args")
+"""Options that are arguments of Slurm's commands, such as account=lab,constraint=a100."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +92,11 @@ Wait = Annotated[bool, Option("Wait until the jobs on Slurm are done.")]
 def check_executor(
     kind: str, options: Mapping[str, str], address: str | None = None
 ) -> dict[str, Any]:
-    """Options of an executor, with numbers converted.
+    """Options of an executor, with numbers and lists of arguments converted.
 
     Raises:
-        UsageError: options for the local one, unknown ones of Ray, or missing ones of Slurm.
+        UsageError: options for the local one, unknown ones of Ray, missing ones of Slurm, or values
+            of another type.
     """
     if address and kind != "ray":
         raise UsageError("--ray-address requires --executor ray", remedy="add it")
@@ -112,7 +115,18 @@ def check_executor(
             f"Slurm needs {' and '.join(missing)}",
             remedy="pass --executor-option partition=NAME --executor-option time=HH:MM:SS",
         )
-    return {name: int(text) if text.isdigit() else text for name, text in options.items()}
+    return {name: _value(kind, name, text) for name, text in options.items()}
+
+
+def _value(kind: str, name: str, text: str) -> Any:
+    try:
+        if kind == "ray":
+            return float(text)
+        if name in _ARGUMENTS:
+            return executor_options(text.split(","))
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}", where="--executor-option") from error
+    return int(text) if text.isascii() and text.isdigit() else text
 
 
 def run_stages(

@@ -215,10 +215,19 @@ def is_done(work: Path) -> bool:
 
 def begin(plan: Plan) -> None:
     """Create the work directory of `plan`, replacing any other."""
-    if plan.work.exists():
-        shutil.rmtree(plan.work)
+    discard(plan.work)
     plan.work.mkdir(parents=True)
     _save(plan)
+
+
+def discard(work: Path, *, ignore_errors: bool = False) -> None:
+    """Remove a work directory. If that is stopped, what is left is not taken for an unfinished one.
+
+    Its plan would resume after tasks whose files are gone, and read nothing in their place.
+    """
+    if work.exists():
+        (work / PLAN).unlink(missing_ok=True)
+        shutil.rmtree(work, ignore_errors=ignore_errors)
 
 
 def resume(plan: Plan) -> Plan:

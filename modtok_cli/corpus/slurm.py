@@ -216,13 +216,13 @@ class Jobs:
                 job_id_retriever=ids,
                 **self._options,
             )
-        except TypeError as error:  # of unknown options
-            raise UsageError(str(error), where="--executor-option") from error
-        # A job that waits for ever once a task has failed.
-        executor.launch_merge_stats = _nothing
-        self._save(submitting=stage.name)
-        try:
+            # A job that waits for ever once a task has failed.
+            executor.launch_merge_stats = _nothing
+            self._save(submitting=stage.name)
             executor.launch_job()
+        except (TypeError, ValueError, ArithmeticError) as error:  # unknown, or no number
+            self._save(submitting=None)
+            raise UsageError(f"not accepted ({error})", where="--executor-option") from error
         except (OSError, IndexError, subprocess.CalledProcessError) as error:
             self._save(submitting=None)
             raise ModtokError(

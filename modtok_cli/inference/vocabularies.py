@@ -120,14 +120,16 @@ class Ends:
 
     Attributes:
         adds_begin: whether `begin` stands before every text.
+        turn: what ends an answer of a conversation too, if there is such a token.
     """
 
     begin: int
     end: int
     pad: int
     adds_begin: bool
+    turn: int | None = None
 
     @classmethod
-    def of_run(cls, end_of_text: int) -> Ends:
+    def of_run(cls, end_of_text: int, turn: int | None = None) -> Ends:
         """In training, every text follows an end of text."""
-        return cls(end_of_text, end_of_text, end_of_text, adds_begin=True)
+        return cls(end_of_text, end_of_text, end_of_text, adds_begin=True, turn=turn)

@@ -132,7 +132,7 @@ class StoredCounts:
             counts = np.minimum(part.counts, _HIGHEST)
             sizes[0] += np.bincount(counts, minlength=_HIGHEST + 1)
             sizes[1] += np.bincount(counts, np.diff(part.offsets), _HIGHEST + 1)
-        sizes[:, :min_count] = 0
+        sizes[:, : min(min_count, _HIGHEST)] = 0  # the last has all that are as frequent or more
         whole = np.cumsum(sizes[:, ::-1], axis=1)[:, ::-1]
         shares = np.cumsum(sizes * np.arange(_HIGHEST + 1), axis=1)
         for weight in range(1, _HIGHEST + 1):

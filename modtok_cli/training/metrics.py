@@ -7,7 +7,7 @@ End-of-text tokens count in the loss, not in bits per byte.
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from math import log
+from math import isnan, log
 from time import perf_counter
 from typing import Any
 
@@ -189,7 +189,10 @@ class Status:
         """The line, such as "loss 3.214, lr 2.90e-03, 12,345 tokens/s, MFU 41.2%"."""
         times = [time for _, _, time in self._recent]
         seconds = sum(time["step_seconds"] for time in times)
-        parts = [f"loss {self._line['loss']:.3f}", f"lr {self._line['lr']:.2e}"]
+        loss = self._line["loss"]
+        # A step of conversations may be within long prompts.
+        what = "no token in the loss" if isnan(loss) else f"loss {loss:.3f}"
+        parts = [what, f"lr {self._line['lr']:.2e}"]
         if seconds:
             parts.append(f"{len(times) * self._step_tokens / seconds:,.0f} tokens/s")
         if seconds and all(time["mfu"] is not None for time in times):

@@ -18,7 +18,9 @@ from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus, write_counts
+from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.frequent import frequent_words
+from modtok_cli.text.table_files import save_counts
 
 K = 400
 LEARNERS = [bpe_seq, bpe_merge]
@@ -137,6 +139,13 @@ def test_wrong_sizes(data: Path, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=what):
             bpe_seq(data=data, output=tmp_path / "tok", memory=value)
     assert not (tmp_path / "tok").exists()
+
+
+def test_a_table_without_words(tmp_path: Path) -> None:
+    (tmp_path / "counts").mkdir()
+    save_counts(WordCounts.from_pairs([]), tmp_path / "counts" / "fi.counts", "fi")
+    with pytest.raises(ModtokError, match=r"fi.counts: the text of language 'fi' is empty"):
+        bpe_seq(data=tmp_path / "counts", output=tmp_path / "tokenizer", k=K, memory="1GB")
 
 
 def test_threads_wait_for_room() -> None:

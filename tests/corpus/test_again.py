@@ -1,8 +1,10 @@
 """Builds that are called again, otherwise than before, or with files that nobody thought of."""
 
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -10,15 +12,16 @@ import zstandard
 from benchmarks.robustness.engine.crawl import paragraphs, records_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.corpus import count
+from modtok_cli.corpus import count, executors
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.count import count_shards
 from modtok_cli.corpus.executors import Stage
 from modtok_cli.corpus.plan import BuildSettings, begin, is_unfinished, make_plan, work_of
 from modtok_cli.corpus.quality import QualityModel, corpus_train_quality
-from modtok_cli.corpus.report import load_report
+from modtok_cli.corpus.report import CorpusReport, load_report
 from modtok_cli.corpus.sources import find_files, read_pages
 from modtok_cli.text.corpus import write_counts
+from modtok_cli.text.reading import Reading
 
 PAGES = "".join(" ".join(paragraphs("fi")[n : n + 4]) + "\n" for n in range(0, 12, 4))
 SETTINGS = BuildSettings(None, None, 0.4, 5.0, 200, None, None, None)
@@ -143,6 +146,43 @@ def test_retrained_model_makes_another_build(tmp_path: Path) -> None:
     model.write_bytes(b"other")
     with pytest.raises(UsageError, match="unfinished build with other inputs or settings"):
         is_unfinished(make_plan([], settings, tmp_path / "data"))
+
+
+def test_a_kill_that_removes_half_of_a_build_leaves_none_to_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its parts, a build whose first stage was done had no page; a count failed."""
+    (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
+    output, tables = tmp_path / "data", tmp_path / "counts"
+    remove, run = shutil.rmtree, executors._run_here
+
+    def build(**changed: Any) -> CorpusReport:
+        return corpus_build([tmp_path / "fi.txt"], output=output, workers=1, **changed)
+
+    def count(**changed: Any) -> list[dict[str, object]]:
+        return count_shards(["fi"], data=tmp_path, output=tables, workers=1, **changed)
+
+    def run_one(stages: Sequence[Stage], logs: Path, workers: int) -> None:
+        run(stages[:1], logs, workers)
+        raise KeyboardInterrupt
+
+    def remove_half(path: Path, *_: Any, **__: Any) -> None:
+        for entry in path.iterdir():
+            if entry.name not in ("plan.json", "logs"):
+                remove(entry)
+        raise KeyboardInterrupt
+
+    for call, other in ((build, {"min_characters": 3}), (count, {"reading": Reading(field="x")})):
+        with monkeypatch.context() as patch:
+            patch.setattr(executors, "_run_here", run_one)
+            with pytest.raises(KeyboardInterrupt):
+                call()
+            patch.setattr(shutil, "rmtree", remove_half)
+            with pytest.raises(KeyboardInterrupt):
+                call(force=True, **other)
+        call()
+    assert len(records_of(output / "fi")) == 3
+    assert sorted(path.name for path in tables.iterdir()) == ["fi.counts"]
 
 
 def test_count_does_not_overwrite_its_input(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from modtok_cli.base.errors import ModtokError, Unfinished, UsageError
 from modtok_cli.corpus import executors, slurm
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.count import corpus_count
-from modtok_cli.corpus.executors import Stage, run_stages
+from modtok_cli.corpus.executors import Stage, check_executor, run_stages
 from modtok_cli.corpus.report import load_report
 from modtok_cli.text.corpus import write_counts
 
@@ -300,3 +300,29 @@ def test_real_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus_count(data=data, output=out, wait=True, **options)
     for language in ("en.counts", "fi.counts"):
         assert (tmp_path / "one" / language).read_bytes() == (out / language).read_bytes()
+
+
+def test_options_that_the_executor_does_not_take(held: Path, tmp_path: Path) -> None:
+    """One line each, and nothing is submitted; the next call does not wait for it."""
+    logs = tmp_path / "out" / ".work" / "logs"
+    for name, value in (("workers", "3"), ("tasks_per_job", "x"), ("tasks_per_job", "0"),
+                        ("gpus_per_task", "x"), ("mem", "4")):  # fmt: skip
+        options = check_executor("slurm", {**OPTIONS, name: value})
+        with pytest.raises(UsageError, match=r"^--executor-option: not accepted \("):
+            run_stages(STAGES, logs, "slurm", options=options)
+        assert json.loads((logs / "jobs.json").read_bytes())["submitting"] is None
+    for kind, name in (("slurm", "sbatch_args"), ("ray", "cpus_per_task")):
+        with pytest.raises(UsageError, match=f"^--executor-option: {name}: "):
+            check_executor(kind, {**OPTIONS, name: "x"} if kind == "slurm" else {name: "x"})
+    assert check_executor("slurm", {**OPTIONS, "mem_per_cpu_gb": "²"})["mem_per_cpu_gb"] == "²"
+    assert jobs_of(held) == []
+
+
+def test_arguments_of_sbatch(held: Path, tmp_path: Path) -> None:
+    logs = tmp_path / "out" / ".work" / "logs"
+    given = {**OPTIONS, "sbatch_args": "account=lab,constraint=a&b"}
+    with pytest.raises(Unfinished):
+        run_stages(STAGES, logs, "slurm", options=check_executor("slurm", given))
+    for job in jobs_of(held):
+        script = (job / "script").read_text()
+        assert "#SBATCH --account=lab\n#SBATCH --constraint=a&b\n" in script

@@ -263,6 +263,20 @@ def test_a_dropped_file_gives_the_ids_of_the_library(tmp_path: Path, variant: st
 
 
 @in_node
+def test_a_dropped_file_may_have_a_large_vocabulary(tmp_path: Path) -> None:
+    """A call of JavaScript takes some 65,000 to 125,000 arguments, Llama 3 has 128,256 tokens."""
+    document = orjson.loads(published("byte-level", None))
+    vocabulary = document["model"]["vocab"]
+    first = max(vocabulary.values()) + 1
+    vocabulary |= {f"x{number}": first + number for number in range(200_000)}
+    data = orjson.dumps(document)
+    explore([toy(6)], tmp_path / "page.html")
+    library = LibraryTokenizer("file", data, "file")
+    requests = [{"drop": "tokenizer.json", "text": data.decode()}, [1, None, TEXTS[0]]]
+    assert answers(tmp_path / "page.html", requests) == [1, library.encode(TEXTS[0]).tolist()]
+
+
+@in_node
 def test_a_dropped_file_that_the_page_does_not_run(tmp_path: Path) -> None:
     explore([toy(6)], tmp_path / "page.html")
     lower = orjson.loads(published("byte-level", {"type": "Lowercase"}))

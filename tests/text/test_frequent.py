@@ -92,6 +92,16 @@ def test_a_threshold_by_hand(table: Path) -> None:
     assert set(stored.read().counts.counts.tolist()) == {3}
 
 
+def test_a_threshold_above_all_weights(table: Path, tmp_path: Path) -> None:
+    """Words that occur as often still need memory."""
+    pairs = [(b"a", 70_000), (b"bb", 200_000), (b"c", 5)]
+    save_counts(WordCounts.from_pairs(pairs), tmp_path / "en.counts", "en")
+    stored = StoredCounts(tmp_path / "en.counts", lambda words, size: True, 70_000)
+    assert (stored.words, stored.bytes) == (2, 3)
+    assert list(stored.read().counts.pairs()) == pairs[:2]
+    assert StoredCounts(table, lambda words, size: True, 70_000).words == 0
+
+
 def test_nothing_fits(table: Path) -> None:
     with pytest.raises(UsageError, match="--memory"):
         StoredCounts(table, lambda words, size: False)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import io
 import pickle
+import re
 import shutil
+import threading
 import time
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +41,11 @@ class Store(MemoryFileSystem):
     pseudo_dirs = [""]  # noqa: RUF012
     breaks = 0
     requests = 0
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        stripped: str = super()._strip_protocol(path.removeprefix("flaky://"))
+        return stripped
 
     def _request(self) -> None:
         Store.requests += 1
@@ -125,6 +134,83 @@ def test_a_store_that_cannot_be_reached_is_one_line(store: Store) -> None:
         list(read_documents("flaky://bucket/none.txt"))
     with pytest.raises(UsageError, match=r"nowhere:// cannot be read"):
         text_files("nowhere://bucket/fi.txt")
+
+
+def test_a_store_that_refuses_is_one_line_at_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Store, path: str, **options: Any) -> Any:
+        self._request()
+        raise PermissionError("Forbidden")  # as s3fs: without a number, unlike the system's
+
+    monkeypatch.setattr(Store, "info", refuse)
+    Store.requests = 0
+    line = r"^flaky://bucket/data: access is denied: Forbidden; check the address, the credentials"
+    with pytest.raises(ModtokError, match=line):
+        language_files(path_of("flaky://bucket/data"), ["fi"])
+    assert Store.requests == 1
+
+
+def test_a_version_stands_for_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """hf:// has no times: text that was replaced by as many bytes is noticed all the same."""
+    known: dict[str, Any] = {"type": "file", "size": 7}
+    monkeypatch.setattr(Store, "info", lambda self, path, **options: dict(known))
+    path = path_of("flaky://bucket/data/fi.txt")
+    assert path.stat().st_mtime_ns == 0
+    known["blob_id"] = "95d09f2b10159347eece71399a7e2e907ea3df4f"
+    before = path.stat()
+    assert 0 < before.st_mtime_ns == path.stat().st_mtime_ns
+    known["blob_id"] = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+    assert path.stat().st_mtime_ns != before.st_mtime_ns
+    known["size"] = None
+    with pytest.raises(ModtokError, match="does not tell its size; download it"):
+        path.open()
+
+
+class Ranges(SimpleHTTPRequestHandler):
+    """Files of the sample; with `serves_parts`, also parts of them."""
+
+    serves_parts = True
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+    def do_GET(self) -> None:
+        """Answer."""
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        file = Path(self.translate_path(self.path))
+        if not (wanted and file.is_file() and self.serves_parts):
+            super().do_GET()
+            return
+        data = file.read_bytes()[int(wanted[1]) : int(wanted[2]) + 1]
+        self.send_response(206)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@pytest.fixture
+def web() -> Iterator[str]:
+    """Address of a server of the sample."""
+    pytest.importorskip("aiohttp")
+    handler = partial(Ranges, directory=str(SAMPLE))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_stores_whose_names_are_addresses(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_BLOCK", 1000)
+    expected = [each.text for each in read_documents(DATA / "fi.jsonl")]
+    address = f"{web}/data/fi.jsonl"
+    assert [each.text for each in read_documents(address)] == expected
+    monkeypatch.setattr(Ranges, "serves_parts", False)
+    message = "does not send parts of a file; download it"
+    with path_of(address).open("rb") as file, pytest.raises(ModtokError, match=message):
+        file.read(10)
+    with pytest.raises(ModtokError, match="no such file"):
+        list(read_documents(f"{web}/data/none.txt"))
 
 
 def test_learning_counting_and_measuring(store: Store, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.export.export import export
+from modtok_cli.inference.slice.graft import graft
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.hf_directory import TEMPLATES, write_hf_directory
 from modtok_cli.text.reading import Reading
@@ -245,9 +246,17 @@ def test_a_run_on_conversations_and_text(
     generation = orjson.loads((tmp_path / "fi" / "generation_config.json").read_bytes())
     stops = tokenizer.convert_ids_to_tokens(generation["eos_token_id"])
     assert sorted(stops) == ["<|endoftext|>", "<|im_end|>"]
+    # Neither a GGUF file of the run or of the slice loses the template, nor what is grafted.
     gguf = pytest.importorskip("gguf")
-    for model, name in ((report.output, "run"), (tmp_path / "fi", "slice")):
-        file = tmp_path / f"{name}.gguf"
-        export(model, file, languages="fi", inexact=True)
-        field = gguf.GGUFReader(file).fields["tokenizer.chat_template"]
-        assert field.contents() == tokenizer.chat_template
+    turn = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    for model, langs in ((report.output, "fi"), (tmp_path / "fi", None)):
+        file = tmp_path / f"{model.name}.gguf"
+        export(model, file, languages=langs, inexact=True)
+        fields = gguf.GGUFReader(file).fields
+        assert fields["tokenizer.chat_template"].contents() == tokenizer.chat_template
+        assert fields["tokenizer.ggml.eot_token_id"].contents() == turn
+        assert fields["tokenizer.ggml.eos_token_id"].contents() == generation["bos_token_id"]
+    graft(tmp_path / "fi", report.output, output=tmp_path / "grafted")
+    slice_model(tmp_path / "grafted", "fi", output=tmp_path / "again-fi")
+    for name in ("chat_template.jinja", "generation_config.json", "model.safetensors"):
+        assert (tmp_path / "again-fi" / name).read_bytes() == (tmp_path / "fi" / name).read_bytes()

@@ -14,7 +14,7 @@ import torch
 from helpers.metrics import read_metrics
 from modtok_cli.training import loop, metrics
 from modtok_cli.training.loop import pretrain
-from modtok_cli.training.metrics import SpikeDetector, Status
+from modtok_cli.training.metrics import LanguageSums, SpikeDetector, Status
 from modtok_cli.training.plan import plan
 from modtok_cli.training.settings import RunSettings
 
@@ -106,6 +106,9 @@ def test_status_by_hand() -> None:
             assert str(status) == expected
             assert status.with_progress == f"step 3/1,000, {expected}, 0:08:18 left"
     assert str(status) == "loss 3.214, lr 2.90e-03, 2,000 tokens/s"
+    prompts = {**line, "loss": LanguageSums([], torch.device("cpu")).figures([0.0, 0.0])[0]}
+    status.add(prompts, 12.5)
+    assert str(status).startswith("no token in the loss, lr ")  # "loss nan" looks like divergence
 
 
 def test_status_lines_outside_a_terminal(settings: RunSettings) -> None:  # noqa: F811

@@ -258,10 +258,13 @@ class _Export:
                 where=path,
                 remedy="slice the run with --langs and export that slice",
             )
+        template: str | None
         if isinstance(source, HfSource):
-            own, ends = source.own_tokenizer, source.ends()
+            own, ends, template = source.own_tokenizer, source.ends(), source.chat_template
         else:
-            own, ends = vocabularies.tokenizer_in, Ends.of_run(source.end_of_text(vocabularies))
+            own, chat = vocabularies.tokenizer_in, source.chat(vocabularies)
+            template, turn = chat or (None, None)
+            ends = Ends.of_run(source.end_of_text(vocabularies), turn)
         texts = _own_words(own) if self.probe is None else self.probe
         candidates = kind.tokenizers(own, str(path))
         counts = [disagreements(own, one, texts) for one in candidates]
@@ -277,14 +280,7 @@ class _Export:
         embedding, head = source.tables(vocabularies)
         check_range({"input rows": embedding, "output rows": head}, self.dtype)
         exported = ExportedModel(
-            source.shape,
-            own,
-            embedding,
-            head,
-            self.backbone,
-            source.context,
-            ends,
-            source.chat_template,
+            source.shape, own, embedding, head, self.backbone, source.context, ends, template
         )
         kind.write(file, exported, chosen, self.dtype)
         size, spoken = file.stat().st_size, tuple(own.languages)

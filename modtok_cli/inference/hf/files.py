@@ -10,7 +10,6 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.reading import read_file
 
 CONFIGS = ("config.json", "generation_config.json")
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -26,12 +25,6 @@ _COUNT = re.compile(
 )
 
 NewId = Callable[[int], int | None]
-
-
-def chat_template_of(directory: Path) -> str | None:
-    """The chat template that has a file of its own."""
-    file = directory / CHAT_TEMPLATE
-    return read_file(file, largest=LARGEST).decode(errors="replace") if file.is_file() else None
 
 
 def with_ids(

@@ -10,7 +10,7 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.inference.hf.causal_lm import CausalLM
-from modtok_cli.inference.hf.files import CONFIGS, LARGEST, TOKENIZER_CONFIG, chat_template_of
+from modtok_cli.inference.hf.files import CHAT_TEMPLATE, CONFIGS, LARGEST, TOKENIZER_CONFIG
 from modtok_cli.inference.run.backbone import DTYPES, build_backbone
 from modtok_cli.inference.vocabularies import Ends, Side, Vocabularies, is_full, names_exactly
 from modtok_cli.modular.adopted.adopt import read_tokenizer_file
@@ -133,8 +133,8 @@ class HfSource(CausalLM):
     @cached_property
     def chat_template(self) -> str | None:
         """Its chat template, if it has one."""
-        if (template := chat_template_of(self.path)) is not None:
-            return template
+        if (self.path / CHAT_TEMPLATE).is_file():
+            return read_file(self.path / CHAT_TEMPLATE, largest=LARGEST).decode(errors="replace")
         if not (self.path / TOKENIZER_CONFIG).is_file():
             return None
         template = read_object(self.path / TOKENIZER_CONFIG, largest=LARGEST).get("chat_template")

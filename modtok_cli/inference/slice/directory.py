@@ -19,9 +19,9 @@ from modtok_cli.architectures.registry import read_shape
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.reading import read_bounded
+from modtok_cli.base.reading import read_bounded, read_file, read_object
 from modtok_cli.base.records import from_json
-from modtok_cli.inference.hf.files import chat_template_of
+from modtok_cli.inference.hf.files import CHAT_TEMPLATE, CONFIGS
 from modtok_cli.inference.run.backbone import DTYPES, build_backbone
 from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full, names_exactly
 from modtok_cli.modular.open import open_bytes
@@ -155,11 +155,6 @@ class SliceSource:
         self.dtype: torch.dtype = getattr(torch, facts.dtype)
         self.signature = f"{facts.tokenizer}/{facts.step}"
 
-    @property
-    def chat_template(self) -> str | None:
-        """That of a slice of a run that was trained on conversations."""
-        return chat_template_of(self.path)
-
     def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
         """Both sides of the slice."""
         facts = self.facts
@@ -198,6 +193,17 @@ class SliceSource:
     def end_of_text(self, vocabularies: Vocabularies) -> int:
         """Special tokens have the same ids on both sides."""
         return self.facts.end_of_text
+
+    def chat(self, vocabularies: Vocabularies) -> tuple[str, int] | None:
+        """Chat template, if there is one, and row of what ends a turn."""
+        template, generation = self.path / CHAT_TEMPLATE, self.path / CONFIGS[1]
+        if not template.is_file():
+            return None
+        stops = read_object(generation).get("eos_token_id") if generation.is_file() else None
+        end, known = self.facts.end_of_text, range(vocabularies.tokenizer_out.size)
+        turns = (each for each in (stops if isinstance(stops, list) else ()) if each != end)
+        turn = next((each for each in turns if type(each) is int and each in known), end)
+        return read_file(template).decode(errors="replace"), turn
 
     @cached_property
     def _file(self) -> Any:

@@ -139,6 +139,7 @@ def _graft_run(
     from modtok_cli.modular.adopted.restrict import vocabulary_of
     from modtok_cli.modular.segmenters.json_frame import parse_document
     from modtok_cli.training.checkpoint import save_weights
+    from modtok_cli.training.data.conversation import FILE as CHAT
     from modtok_cli.training.rundir import CHECKPOINTS, GRAFTED, METRICS, RunDirectory, run_of
 
     facts = read_facts(home)
@@ -186,6 +187,8 @@ def _graft_run(
         config = {**RunDirectory(run_of(whole)).read_config(), GRAFTED: grafted}
         RunDirectory(beside).write_config(config)
         (beside / METRICS).touch()  # numbers of the other run are not of these weights
+        if (source.path / CHAT).is_file():
+            shutil.copyfile(source.path / CHAT, beside / CHAT)
         shutil.copytree(source.tokenizer_path, beside / "tokenizer")
         save_weights(beside / CHECKPOINTS, source.step, tensors)
     sizes = {"backbone": (backbone, backbone), "vocabulary rows": (rows, table)}

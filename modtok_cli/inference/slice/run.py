@@ -19,7 +19,6 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_bounded, read_object
-from modtok_cli.inference.hf.files import CHAT_TEMPLATE
 from modtok_cli.inference.run.backbone import build_backbone
 from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -105,27 +104,28 @@ class RunSource:
         """Row of the token between documents."""
         return int(np.searchsorted(vocabularies.ids, self._subsets.end_of_text))
 
-    @property
-    def chat_template(self) -> str | None:
-        """That of a run that was trained on conversations."""
+    def chat(self, vocabularies: Vocabularies) -> tuple[str, int] | None:
+        """Template of a run that was trained on conversations, and row of what ends a turn."""
         if not (self.path / CHAT).is_file():
             return None
-        return str(read_object(self.path / CHAT).get("chat_template", ""))
+        fields, turn = read_object(self.path / CHAT), self.end_of_text(vocabularies)
+        stop = self._subsets.specials.get(str(fields.get("eos_token")))
+        if stop is not None:
+            turn = int(np.searchsorted(vocabularies.ids, stop))
+        return str(fields.get("chat_template", "")), turn
 
     def chat_files(self, vocabularies: Vocabularies) -> dict[str, bytes]:
         """Files of a slice of a run that was trained on conversations: template and stop tokens."""
-        template = self.chat_template
-        if template is None:
+        chat, end = self.chat(vocabularies), self.end_of_text(vocabularies)
+        if chat is None:
             return {}
-        fields, end = read_object(self.path / CHAT), self.end_of_text(vocabularies)
-        stop = self._subsets.specials.get(str(fields.get("eos_token")))
-        stops = {end} if stop is None else {end, int(np.searchsorted(vocabularies.ids, stop))}
+        template, turn = chat
         generation = {
-            "bos_token_id": end, "eos_token_id": sorted(stops), "pad_token_id": end,
+            "bos_token_id": end, "eos_token_id": sorted({end, turn}), "pad_token_id": end,
             "do_sample": False,
         }  # fmt: skip
         return {
-            CHAT_TEMPLATE: template.encode(),
+            "chat_template.jinja": template.encode(),
             "generation_config.json": orjson.dumps(generation, option=orjson.OPT_INDENT_2),
         }
 

@@ -62,7 +62,7 @@ function droppedTokenizer(name, text, patterns) {
     bytes,
     merges: model.merges.length,
     width: 4,
-    ids: Math.max(...ids) + 1,
+    ids: ids.reduce((most, id) => Math.max(most, id), -1) + 1, // too many to be arguments
     size: new Set(ids).size,
     between: true,
     rewrite: normalizer ? "nfc" : "",

@@ -66,6 +66,8 @@ def _add_ends(writer: Any, ends: Ends) -> None:
     writer.add_bos_token_id(ends.begin)
     writer.add_eos_token_id(ends.end)
     writer.add_pad_token_id(ends.pad)
+    if ends.turn is not None:
+        writer.add_eot_token_id(ends.turn)
     # llama.cpp adds it before prompts.
     writer.add_add_bos_token(ends.adds_begin)
     writer.add_add_eos_token(False)
