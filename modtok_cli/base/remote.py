@@ -1,8 +1,8 @@
 """Paths in object storage (s3://, gs://, az://, hf://, …) that text is read from, by fsspec.
 
 A `RemotePath` answers what readers ask a path: whether it exists, what is in it, its size, its
-content. It is read-only. fsspec finds credentials as the tools of each store do; the package of a
-store (s3fs, gcsfs, adlfs) is installed apart.
+content. Only `modtok copy` writes there. fsspec finds credentials as the tools of each store do;
+the package of a store (s3fs, gcsfs, adlfs) is installed apart.
 """
 
 import io
@@ -11,6 +11,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path, PosixPath
@@ -55,9 +56,9 @@ def refuse_remote(output: str | os.PathLike[str]) -> None:
     """
     if is_remote(output):
         raise UsageError(
-            "is in object storage, which modtok only reads",
+            "is in object storage, where only modtok copy writes",
             where=path_of(output),
-            remedy="write to a directory here, and copy it there",
+            remedy="write to a directory here, then: modtok copy DIRECTORY ADDRESS",
         )
 
 
@@ -165,6 +166,23 @@ class RemotePath(PosixPath):
         with self.open() as file:
             content: bytes = file.read()
         return content
+
+    def put_file(self, file: Path) -> None:
+        """Write it, whole or not at all, from a file here."""
+        self._ask(lambda store, name: store.put_file(str(file), name))
+
+    def put_bytes(self, content: bytes) -> None:
+        """Write it, whole or not at all."""
+        self._ask(lambda store, name: store.pipe_file(name, content))
+
+    def get_file(self, file: Path) -> None:
+        """Read it into a file here."""
+        self._ask(lambda store, name: store.get_file(name, str(file)))
+
+    def remove(self) -> None:
+        """Remove it, if it is there."""
+        with suppress(FileNotFoundError):
+            self._ask(lambda store, name: store.rm_file(name))
 
 
 class _Stream(io.RawIOBase):

@@ -85,6 +85,7 @@ ORDER = (  # order in the help
     "export",
     "latency",
     "memory",
+    "copy",
     "doctor",
 )
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import fsspec
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 
+from helpers.flaky_store import Store
 from helpers.sample import SAMPLE
 from modtok_cli.base import remote
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -33,49 +33,12 @@ from modtok_cli.text.workspace import language_files
 DATA = SAMPLE / "data"
 
 
-class Store(MemoryFileSystem):
-    """A store in memory whose connections break: `breaks` of the next requests."""
-
-    protocol = "flaky"
-    store: dict[str, Any] = {}  # noqa: RUF012  (of this class alone)
-    pseudo_dirs = [""]  # noqa: RUF012
-    breaks = 0
-    requests = 0
-
-    @classmethod
-    def _strip_protocol(cls, path: str) -> str:
-        stripped: str = super()._strip_protocol(path.removeprefix("flaky://"))
-        return stripped
-
-    def _request(self) -> None:
-        Store.requests += 1
-        if Store.breaks > 0:
-            Store.breaks -= 1
-            raise ConnectionResetError("the connection was reset")
-
-    def info(self, path: str, **options: Any) -> Any:
-        self._request()
-        return super().info(path, **options)
-
-    def cat_file(self, path: str, start: Any = None, end: Any = None, **options: Any) -> bytes:
-        self._request()
-        data: bytes = super().cat_file(path, start, end, **options)
-        if Store.breaks > 0:  # the answer ends early
-            Store.breaks -= 1
-            return data[: len(data) // 2]
-        return data
-
-
-fsspec.register_implementation("flaky", Store, clobber=True)
-
-
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """The sample's text in flaky://bucket/data, without waiting between requests."""
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     monkeypatch.setattr(remote, "_BLOCK", 1000)
-    Store.store.clear()
-    Store.breaks = 0
+    Store.clear()
     made = fsspec.filesystem("flaky")
     for file in DATA.iterdir():
         made.pipe(f"/bucket/data/{file.name}", file.read_bytes())
@@ -258,7 +221,7 @@ def test_pages_and_columns(store: Store, tmp_path: Path) -> None:
 
 def test_outputs_are_local(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"object storage, which modtok only reads"):
+    with pytest.raises(UsageError, match=r"object storage, where only modtok copy writes"):
         write_bytes(Path("flaky://bucket/x"), b"")
     with pytest.raises(UsageError, match=r"object storage"), atomic_directory(path_of("s3://b/x")):
         pass
