@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -127,13 +128,15 @@ def _write(place: RemotePath, files: Files, others: Iterable[str] = ()) -> None:
     place.put_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2))
 
 
-def _local_files(directory: Path) -> Iterator[tuple[str, Path]]:
+def _local_files(directory: Path) -> Iterator[tuple[str, Path, int]]:
+    """Name, path and size of each file; a run may remove some meanwhile."""
     for path in sorted(directory.rglob("*")):
         relative = path.relative_to(directory)
         if path.is_symlink() or any(part.startswith(".") for part in relative.parts):
             continue
-        if path.is_file():
-            yield relative.as_posix(), path
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                yield relative.as_posix(), path, path.stat().st_size
 
 
 def _send(source: Path, target: RemotePath, progress: Progress) -> dict[str, Any]:
@@ -145,16 +148,17 @@ def _send(source: Path, target: RemotePath, progress: Progress) -> dict[str, Any
             "has files that modtok copy did not write", where=target, remedy="choose another name"
         )
     sending = _Sending(target, listed[0] if listed else {}, *(pending or ({}, set())))
-    found = dict(_local_files(source))
+    found = list(_local_files(source))
     # Whatever an interrupted copy leaves has a name that is noted before.
-    sending.note(found)
-    with progress.task("copying", sum(p.stat().st_size for p in found.values()), "B") as task:
-        for name, path in found.items():
-            try:
+    sending.note(name for name, *_ in found)
+    with progress.task("copying", sum(size for *_, size in found), "B") as task:
+        for name, path, size in found:
+            with suppress(FileNotFoundError):
                 sending.send(name, path)
-            except FileNotFoundError:  # a checkpoint that the run has removed meanwhile
-                continue
-            task.advance(sending.now[name].bytes)
+            task.advance(size)
+    for name, path, _ in found:  # of a checkpoint that the run has removed: nothing
+        if not path.exists():
+            sending.now.pop(name, None)
     copied = sending.finish()
     return _row(target, sending.now, copied)
 

@@ -172,6 +172,26 @@ def test_an_interrupted_fetch_goes_on(
     assert contents(tmp_path / "back") == contents(run)
 
 
+def test_a_checkpoint_that_is_removed_meanwhile_is_left_out(
+    store: Store, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "bcd":
+        (run / "checkpoints" / "step-1" / name).write_text(name)
+    put = remote.RemotePath.put_file
+
+    def removes(self: remote.RemotePath, file: Path) -> None:
+        put(self, file)
+        if self.name == "b":
+            shutil.rmtree(run / "checkpoints" / "step-1")
+
+    monkeypatch.setattr(remote.RemotePath, "put_file", removes)
+    (row,) = copy(run, THERE)
+    assert row["files"] == 2
+    copy(THERE, tmp_path / "back")
+    assert contents(tmp_path / "back") == contents(run)
+    assert not any("checkpoints" in name for name in store.find("/bucket"))
+
+
 @pytest.mark.parametrize("breaks", [1, 4])
 def test_connections_break(store: Store, run: Path, tmp_path: Path, breaks: int) -> None:
     Store.breaks = breaks
