@@ -4,7 +4,7 @@ from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.commands.pretrain import require_training
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import Column, emit_tables
-from modtok_cli.studies.world.curves import mean_rows
+from modtok_cli.reports.kinds.world import mean_rows
 from modtok_cli.studies.world.study import study_world
 
 CURVES = (
@@ -45,7 +45,7 @@ CLAIMS = (
     # curves of five regimes in five worlds, four runs at a time: a night
     modtok study world -o worlds --workers 4
     # three curves in one world of two languages; the same command resumes
-    modtok study world -o few --langs qaa,qab --regimes joint,sub:1 --steps 150,300 --seeds 0
+    modtok study world -o few --langs qaa,qab --regimes joint,sub:1 --seeds 0
     """,
 )
 def show(call: Call, json: Json = False) -> None:

@@ -132,21 +132,3 @@ def curves_of(
         if place == (system.regime, system.p, mode) and figure in row:
             curves.setdefault(row["seed"], []).append((row["step"], row[figure]))
     return {seed: sorted(curve) for seed, curve in curves.items()}
-
-
-def mean_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Means over seeds with the ends of their intervals, by system, step and mode."""
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        key = (row["regime"], row["p"], row["step"], row["infer"])
-        groups.setdefault(key, []).append(row)
-    means = []
-    for (regime, p, step, infer), those in groups.items():
-        row = {"regime": regime, "p": p, "step": step, "infer": infer, "seeds": len(those)}
-        for figure in FIGURES:
-            values = [each[figure] for each in those if figure in each]
-            if values:
-                row[figure], low, high = interval(values)
-                row |= {f"{figure}_low": low, f"{figure}_high": high} if len(values) > 1 else {}
-        means.append(row)
-    return means

@@ -47,7 +47,7 @@ from modtok_cli.training.data.sampling import Regime
 from modtok_cli.training.settings import RunSettings
 
 REGIMES = ("joint", "none", "full", "sub:1", "sub:2")
-STEPS = (150, 300, 600, 1200, 2400, 4800)
+POINTS = (150, 300, 600, 1200, 2400, 4800)
 MODES = ("lang", "full")
 MODES_OF_TRANSLATION = (*MODES, "src|tgt")
 HELD_OUT = 100
@@ -75,11 +75,11 @@ WORLD = WorldSettings(
 """The world of the study; docs/world.md has the reasons."""
 
 
-def _steps(value: str | Sequence[int]) -> list[int]:
-    steps = sorted(seeds_of(value))
-    if steps[0] < 2:
+def _points(value: str | Sequence[int]) -> list[int]:
+    points = sorted(seeds_of(value))
+    if points[0] < 2:
         raise ValueError("expected at least 2 steps")
-    return steps
+    return points
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class WorldStudySettings:
         seeds: a world, a tokenizer and runs of every regime for each.
         regimes: sampling regimes; joint is the paper's baseline.
         p_values: probabilities of the larger subtokenizer, a curve of every regime with p for each.
-        steps: points of the curves, ascending.
+        points: numbers of steps, ascending.
         k: tokens of each language, see `bpe_seq`.
         limit: sentences to translate for each pair and mode.
         max_tokens: most tokens of a translation.
@@ -102,7 +102,7 @@ class WorldStudySettings:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     regimes: tuple[str, ...] = REGIMES
     p_values: tuple[float, ...] = (0.5, 0.9)
-    steps: tuple[int, ...] = STEPS
+    points: tuple[int, ...] = POINTS
     k: int = 1500
     limit: int = 50
     max_tokens: int = 96
@@ -110,7 +110,7 @@ class WorldStudySettings:
     training: RunSettings = field(default_factory=RunSettings)
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "regimes", "p_values", "steps"):
+        for name in ("seeds", "regimes", "p_values", "points"):
             values = getattr(self, name)
             if not values or len(set(values)) < len(values):
                 raise UsageError(
@@ -141,9 +141,9 @@ def study_world(
             parse=probabilities_of,
         ),
     ] = "0.5,0.9",
-    steps: Annotated[
+    points: Annotated[
         str | Sequence[int],
-        Option("Numbers of steps to evaluate after.", kind=str, metavar="N,...", parse=_steps),
+        Option("Numbers of steps to evaluate after.", kind=str, metavar="N,...", parse=_points),
     ] = "150,300,600,1200,2400,4800",
     seeds: Annotated[
         str | Sequence[int],
@@ -176,7 +176,7 @@ def study_world(
     """Test the claims of the paper on models of invented languages.
 
     For each seed, writes a world (see modtok corpus world), learns a tokenizer from its text
-    without quotations, and trains a model under each sampling regime. After each of --steps, with
+    without quotations, and trains a model under each sampling regime. After each of `points`, with
     a decay of the learning rate, the model answers questions, translates all pairs of languages
     and predicts text under each inference mode. Claims are tested with 95% intervals over seeds,
     and the delay of a regime is the factor of steps until it translates as joint training. An
@@ -200,7 +200,7 @@ def study_world(
         seeds=tuple(seeds_of(seeds)),
         regimes=tuple(regimes_of(regimes)),
         p_values=tuple(probabilities_of(p_values)),
-        steps=tuple(_steps(steps)),
+        points=tuple(_points(points)),
         k=k,
         limit=limit,
         world=replace(
@@ -236,7 +236,7 @@ def run_study(
     shorter: int | None = None
     curves: list[dict[str, Any]] = []
     claims: list[dict[str, Any]] = []
-    for number, steps in enumerate(settings.steps, 1):
+    for number, steps in enumerate(settings.points, 1):
         runs = [
             _run(system, steps, seed, place, settings)
             for seed, place in places.items()
@@ -248,7 +248,7 @@ def run_study(
         shorter = steps
         for seed, place in places.items():
             progress.note(f"seed {seed}: evaluating after {steps:,} steps")
-            grid = _grid(place, systems, settings, settings.steps[:number])
+            grid = _grid(place, systems, settings, settings.points[:number])
             result = run_grid(grid, place / "scores", workers=workers, progress=progress)
             result.require_complete()
             curves += [row for row in curve_rows(result.rows) if row["step"] == steps]
