@@ -287,7 +287,6 @@ def _run(
     run = replace(
         with_recipe(settings.training),
         sampling=system.regime,
-        p=system.p,
         langs=settings.world.languages,
         data=place / "world" / "data",
         tokenizer=place / "tokenizer",
@@ -295,6 +294,8 @@ def _run(
         name=name_of(system, steps),
         seed=seed,
     )
+    if system.p is not None:
+        run = replace(run, p=system.p)
     return point_of(run, steps)
 
 
