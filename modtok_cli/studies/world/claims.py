@@ -131,22 +131,19 @@ def _at_steps(
             key = (row["step"], row["regime"], row["p"], row["infer"], figure)
             if isinstance(value, float):
                 values.setdefault(key, {})[row["seed"]] = value
-    seeds = {row["seed"] for row in rows}
+    seeds = sorted({row["seed"] for row in rows})
     for step in sorted({row["step"] for row in rows}):
         for claim in claims:
             for p in [each.p for each in systems if each.regime == claim.of[0]]:
-
-                def of(place: Place | float, step: int = step, p: float | None = p,
-                       figure: str = claim.figure) -> dict[int, float]:  # fmt: skip
+                sides = []
+                for place in (claim.of, claim.against):
                     if isinstance(place, float):
-                        return dict.fromkeys(seeds, place)
-                    regime, mode = place
-                    at = p if System(regime).has_p else None
-                    return values.get((step, regime, at, mode, figure), {})
-
-                ours, theirs = of(claim.of), of(claim.against)
-                if set(ours) == set(theirs) == seeds:
-                    pairs = [(ours[seed], theirs[seed]) for seed in sorted(seeds)]
+                        sides.append(dict.fromkeys(seeds, place))
+                        continue
+                    own = p if System(place[0]).has_p else None
+                    sides.append(values.get((step, place[0], own, place[1], claim.figure), {}))
+                if all(sorted(side) == seeds for side in sides):
+                    pairs = [(sides[0][seed], sides[1][seed]) for seed in seeds]
                     head = _head(claim.text, p, step, claim.figure, claim.of, claim.against)
                     yield _tested(head, pairs, claim.expected)
 
@@ -156,10 +153,8 @@ def _later(rows: Sequence[Row], system: System, languages: int) -> Iterator[dict
     share = system.share(languages)
     if not 0 < share < 1:
         return
-    own, joint = (
-        curves_of(rows, System(*each), mode, "BLEU")
-        for each, mode in (((system.regime, system.p), "lang"), (("joint",), "full"))
-    )
+    own = curves_of(rows, system, "lang", "BLEU")
+    joint = curves_of(rows, System("joint"), "full", "BLEU")
     for step in sorted({step for curve in own.values() for step, _ in curve}):
         pairs = [
             (dict(curve)[step], at_step(joint[seed], share * step))

@@ -77,12 +77,12 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
 def at_step(curve: Curve, step: float) -> float | None:
     """The value at a step by interpolation in the logarithm of steps; None outside of the curve.
 
-    >>> at_step([(100, 10.0), (400, 30.0)], 200), at_step([(100, 10.0)], 50)
+    >>> at_step([(1, 10.0), (4, 30.0)], 2), at_step([(100, 10.0)], 50)
     (20.0, None)
     """
     for (step_a, a), (step_b, b) in pairwise(curve):
         if step_a <= step <= step_b:
-            return round(a + (b - a) * log(step / step_a) / log(step_b / step_a), 9)
+            return a + (b - a) * log(step / step_a) / log(step_b / step_a)
     return next((value for at, value in curve if at == step), None)
 
 

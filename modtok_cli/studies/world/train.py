@@ -31,7 +31,7 @@ def point_of(run: RunSettings, steps: int) -> RunSettings:
     constant = constant_steps(steps)
     return replace(
         run, steps=steps, schedule="wsd", decay_steps=steps - constant, eval_every=steps,
-        save_every=constant, keep_every=constant,
+        save_every=constant, keep_every=constant, keep=1,
     )  # fmt: skip
 
 
