@@ -72,7 +72,8 @@ def test_verdicts(expected: str, low: float, high: float, holds: str) -> None:
 def test_rows_of_claims() -> None:
     seeds = [(1.0, 50.0, 26.0), (3.0, 60.0, 24.0), (2.0, 55.0, 25.0)]
     rows = [each for seed, values in enumerate(seeds) for each in world(seed, *values)]
-    lower, above = check_claims(rows, PLAIN, 2, [LOWER, ABOVE])
+    lower, above, late = check_claims(rows, PLAIN, 2, [LOWER, ABOVE])
+    assert late["claim"] == "delay of none"
     assert (lower["of"], lower["against"]) == ("none lang", "joint full")
     assert (lower["step"], lower["p"]) == (100, None)
     assert (lower["value"], lower["other"], lower["difference"]) == (2.0, 55.0, -53.0)
@@ -84,13 +85,14 @@ def test_rows_of_claims() -> None:
 
 def test_a_claim_needs_both_systems_in_every_seed() -> None:
     rows = [*world(0, 1.0, 2.0, 3.0), world(1, 1.0, 2.0, 3.0)[0]]
-    assert [each["claim"] for each in check_claims(rows, PLAIN, 2, [LOWER, ABOVE])] == [ABOVE.text]
+    found = check_claims(rows, PLAIN, 2, [LOWER, ABOVE])
+    assert [each["claim"] for each in found] == [ABOVE.text]
     with pytest.raises(UsageError, match="no results"):
         check_claims([], PLAIN, 2)
 
 
 def test_one_seed_settles_nothing() -> None:
-    (found,) = check_claims(world(0, 1.0, 50.0, 25.0), PLAIN, 2, [LOWER])
+    found, _ = check_claims(world(0, 1.0, 50.0, 25.0), PLAIN, 2, [LOWER])
     known = (found["low"], found["high"], found["effect"], found["holds"])
     assert known == (None, None, None, "open")
 
@@ -164,13 +166,13 @@ def test_values_between_steps() -> None:
 
 
 def test_delays_are_compared_with_the_predicted_ones() -> None:
-    def rows(factors: list[float]) -> list[dict[str, Any]]:
+    def rows(factors: list[float], late: str = "sub:1", at: float | None = 0.5) -> list[Any]:
         return [
             each
             for seed, factor in enumerate(factors)
             for regime, p, infer, points in (
                 ("joint", None, "full", curve(1.0)),
-                ("sub:1", 0.5, "lang", curve(factor)),
+                (late, at, "lang", curve(factor)),
             )
             for each in (row(regime, infer, value, step, p, seed) for step, value in points)
         ]
@@ -195,6 +197,13 @@ def test_delays_are_compared_with_the_predicted_ones() -> None:
     assert check_claims(rows([1.0, 4.0, 2.0]), systems, 2)[-1]["holds"] == "open"
     never = check_claims(rows([2.0, 1e6]), systems, 2)[-1]
     assert (never["value"], never["holds"]) == (None, "open")
+    # without practice no curve should reach that of joint training
+    for factors, holds in (([1e6, 1e7], "yes"), ([1e6, 2.0], "open"), ([3.0, 2.0], "no")):
+        found = check_claims(rows(factors, "none", None), PLAIN, 2)
+        assert (found[-1]["claim"], found[-1]["against"]) == ("delay of none", "never")
+        assert found[-1]["holds"] == holds
+        assert (found[-1]["value"] is not None) == (holds == "no")
+    assert check_claims(rows([2.0], "none", None), PLAIN, 2)[-1]["holds"] == "open"
 
 
 def test_rows_of_curves_are_means_over_languages_and_pairs() -> None:

@@ -8,7 +8,7 @@ training, only later, is tested on whole curves.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, isfinite, log
+from math import exp, log
 from statistics import fmean, stdev
 from typing import Any, Literal
 
@@ -169,44 +169,59 @@ def _later(rows: Sequence[Row], system: System, languages: int) -> Iterator[dict
 
 
 def _delays(rows: Sequence[Row], system: System, languages: int) -> Iterator[dict[str, Any]]:
-    """The delay behind joint training, beside the predicted one: values are factors of steps."""
+    """The delay behind joint training, beside the predicted one: values are factors of steps.
+
+    Without pairs spelled as at inference a curve is predicted to have none (`other` is None).
+    """
     share = system.share(languages)
     own = curves_of(rows, system, "lang", "BLEU")
     joint = curves_of(rows, System("joint"), "full", "BLEU")
-    if not 0 < share < 1 or not own or not set(own) <= set(joint):
+    if share == 1 or not own or not set(own) <= set(joint):
         return
     found = [delay(curve, joint[seed]) for seed, curve in own.items()]
     factors = [log(each) for each in found if each is not None]
-    predicted = 1 / share
-    head = _head(f"delay of {system.regime}", system.p, None, "delay", (system.regime, "lang"),
-                 predicted)  # fmt: skip
-    if len(factors) < len(found):  # a curve that stays below that of joint training
-        yield {**head, "value": None, "other": predicted, "expected": "equal", "holds": "open",
-               "seeds": len(found)}  # fmt: skip
-        return
-    mean, low, high = interval(factors)
-    spread = stdev(factors) if len(factors) > 1 else 0.0
-    ends = [exp(end) - predicted if isfinite(end) else None for end in (low, high)]
-    yield {
-        **head,
-        "value": exp(mean),
-        "other": predicted,
-        "difference": exp(mean) - predicted,
-        "low": ends[0],
-        "high": ends[1],
-        "effect": (mean - log(predicted)) / spread if spread else None,
-        "expected": "equal",
-        "holds": verdict("equal", low - log(predicted), high - log(predicted), log(SAME_DELAY)),
-        "seeds": len(factors),
-    }
+    predicted = 1 / share if share else None
+    row: dict[str, Any] = {
+        **_head(f"delay of {system.regime}", system.p, None, "delay", (system.regime, "lang"),
+                predicted or "never"),
+        "value": None, "other": predicted, "difference": None, "low": None, "high": None,
+        "effect": None, "expected": "equal", "holds": "open", "seeds": len(found),
+    }  # fmt: skip
+    if factors and len(factors) == len(found):
+        mean, low, high = interval(factors)
+        row["value"] = exp(mean)
+        if predicted is None:
+            row["holds"] = "no" if len(found) > 1 else "open"
+        else:
+            row["difference"] = exp(mean) - predicted
+            if len(found) > 1:
+                row["low"], row["high"] = exp(low) - predicted, exp(high) - predicted
+                spread = stdev(factors)
+                row["effect"] = (mean - log(predicted)) / spread if spread else None
+            ends = (low - log(predicted), high - log(predicted))
+            row["holds"] = verdict("equal", *ends, same=log(SAME_DELAY))
+    elif predicted is None and not factors and len(found) > 1:
+        row["holds"] = "yes"
+    yield row
 
 
 def _head(
-    text: str, p: float | None, step: int | None, figure: str, of: Place, against: Place | float
+    text: str,
+    p: float | None,
+    step: int | None,
+    figure: str,
+    of: Place,
+    against: Place | float | str,
 ) -> dict[str, Any]:
-    names = [f"{each:g}" if isinstance(each, float) else " ".join(each) for each in (of, against)]
-    return {"claim": text, "p": p, "step": step, "figure": figure, "of": names[0],
-            "against": names[1]}  # fmt: skip
+    other = f"{against:g}" if isinstance(against, float) else against
+    return {
+        "claim": text,
+        "p": p,
+        "step": step,
+        "figure": figure,
+        "of": " ".join(of),
+        "against": other if isinstance(other, str) else " ".join(other),
+    }
 
 
 def _tested(
