@@ -67,7 +67,8 @@ class Panels:
     """Small charts of curves with common axes; all have the same series.
 
     `panels`: name → series → points. `shown`: panel → series in color, by default all; the others
-    are grey.
+    are grey. `bands`: name → series → (x, low, high), drawn around the curves. `log`: the axis of x
+    is logarithmic.
     """
 
     title: str
@@ -78,6 +79,10 @@ class Panels:
     from_zero: bool = False
     note: str = ""
     styles: Mapping[str, int] = field(default_factory=dict)
+    bands: Mapping[str, Mapping[str, Sequence[tuple[float, float, float]]]] = field(
+        default_factory=dict
+    )
+    log: bool = False
 
     @property
     def series(self) -> Mapping[str, Sequence[tuple[float, float]]]:

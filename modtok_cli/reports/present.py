@@ -45,8 +45,9 @@ def presented(chart: Chart, styles: Mapping[str, int] | None = None) -> Chart:
     if isinstance(chart, Panels):
         panels = {display_name(code): curves for code, curves in chart.panels.items()}
         shown = {display_name(code): names for code, names in chart.shown.items()}
+        bands = {display_name(code): band for code, band in chart.bands.items()}
         styles = _styles(chart.series, styles)
-        return replace(chart, panels=panels, shown=shown, styles=styles)
+        return replace(chart, panels=panels, shown=shown, bands=bands, styles=styles)
     if isinstance(chart, Curves):
         named = {display_name(code): curve for code, curve in chart.series.items()}
         return replace(chart, series=named, styles=_styles(named, styles))

@@ -30,7 +30,8 @@ def _numbers(value: str | Sequence[Number], kind: type[Number]) -> list[Number]:
     return numbers
 
 
-def _probabilities(value: str | Sequence[float]) -> list[float]:
+def probabilities_of(value: str | Sequence[float]) -> list[float]:
+    """Probabilities of `0.5,0.9` or of a list, without repetition."""
     numbers = _numbers(value, float)
     if max(numbers) > 1:
         raise ValueError("expected probabilities from 0 to 1")
@@ -72,7 +73,7 @@ def study_sampling(
             "Probabilities p; each trains one run of full and of sub:N.",
             kind=str,
             metavar="P,...",
-            parse=_probabilities,
+            parse=probabilities_of,
         ),
     ] = None,
     seeds: Annotated[
@@ -119,7 +120,7 @@ def study_sampling(
         return study(
             settings,
             regimes_of(regimes),
-            probabilities=None if p_values is None else _probabilities(p_values),
+            probabilities=None if p_values is None else probabilities_of(p_values),
             seeds=None if seeds is None else seeds_of(seeds),
             samples=samples,
             force=force,

@@ -239,29 +239,34 @@ def test_study_sampling_reads_the_grid_before_it_trains(here: Any, loop: StandIn
 
 
 def test_study_world(here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    score = {"regime": "none", "infer": "lang", "BLEU": 3.5, "seeds": 1}
+    point = {"regime": "none", "p": None, "seed": 0, "step": 9, "infer": "lang", "BLEU": 3.5}
     claim = {"claim": "none cannot translate", "difference": -50.0, "holds": "yes"}
-    called = StandIn({"scores": [score], "claims": [claim]})
+    called = StandIn({"curves": [point], "claims": [claim]})
     monkeypatch.setattr(study, "run_study", called)
     status, out, _ = here("study", "world", "-o", "worlds", "--json")
-    assert (status, [json.loads(line) for line in out.splitlines()]) == (0, [score, claim])
+    assert (status, [json.loads(line) for line in out.splitlines()]) == (0, [point, claim])
     (output, settings), workers = called.args, called.kwargs["workers"]
     assert (output, workers) == (Path("worlds"), 1)
-    assert settings == study.WorldStudySettings(
-        world=WorldSettings(documents=15_000, quotes=0.7, sentences=100),
-        training=RunSettings(steps=1200, p=0.5),
-    )
+    assert settings == study.WorldStudySettings()  # the flags have its defaults
+    assert here(*words("study world -o worlds --table"))[0] == 0
     line = (
         "study world -o worlds --regimes joint,none --seeds 3,5 -k 900 --documents 50 --private 1 "
-        "--quotes 0.25 --limit 7 --workers 3 --steps 9 --p 0.25"
+        "--quotes 0.25 --limit 7 --workers 3 --points 90,9 --p-values 0.25 --langs qab,qad "
+        "--foreign 0.1 --synonyms 3"
     )
     assert here(*words(line))[0] == 0
     settings = called.args[1]
     assert (settings.regimes, settings.seeds) == (("joint", "none"), (3, 5))
     assert (settings.k, settings.limit, called.kwargs["workers"]) == (900, 7, 3)
-    assert settings.world == WorldSettings(documents=50, private=1, quotes=0.25, sentences=100)
-    assert settings.training == RunSettings(steps=9, p=0.25)
-    for wrong in ("--seeds 1,x", "--seeds 1,1", "--regimes none,", "--seeds -1"):
+    assert (settings.points, settings.p_values) == ((9, 90), (0.25,))
+    assert settings.world == WorldSettings(
+        languages=("qab", "qad"), documents=50, private=1, quotes=0.25, lines=4, foreign=0.1,
+        synonyms=3, sentences=100,
+    )  # fmt: skip
+    for wrong in (
+        "--seeds 1,x", "--seeds 1,1", "--regimes none,", "--seeds -1", "--points 1", "--points 9,9",
+        "--p-values 2", "--langs qaa", "--langs qaa,fr",
+    ):  # fmt: skip
         assert here(*words(f"study world -o worlds {wrong}"))[0] == 2
     status, _, err = here(*words("study world -o worlds --regimes sub:9"))
     assert status == 2

@@ -62,6 +62,14 @@ CHART_KINDS: dict[str, Chart] = {
         {name: {f"run {i}": [(4, 2.0 + i), (12, 1.5 + i)] for i in range(3)} for name in LANGUAGES},
         {name: ["run 0", "run 2"] for name in LANGUAGES},
     ),
+    "bands": Panels(
+        "Worlds",
+        "steps",
+        "BLEU",
+        {name: {"joint": [(150, 10.0), (2400, 50.0)], "none": [(150, 1.0)]} for name in LANGUAGES},
+        bands={"fi": {"joint": [(150, 5.0, 15.0), (2400, 40.0, 60.0)]}},
+        log=True,
+    ),
     "heat": Heat(
         "Whose",
         "% of the tokens of the source that belong to the added language alone and to no other",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.studies.world.corpus import WorldSettings, write_world
+from modtok_cli.studies.world.corpus import WorldSettings, read_settings, write_world
 from modtok_cli.studies.world.facts import World, make_world
 from modtok_cli.studies.world.languages import LANGUAGES, Language, languages
 from modtok_cli.studies.world.text import STATED_BY, Event, Writer, questions, tell_event, tell_fact
@@ -65,6 +66,57 @@ def test_only_the_languages_that_know_a_fact_state_it(world: World) -> None:
             assert (tell_fact(fact, tongue) in text) is (code in told)
 
 
+def test_synonyms_are_further_words() -> None:
+    for code in LANGUAGES:
+        language = Language(code, 3)
+        synonyms = language.synonyms(5)
+        every = [word for words in synonyms.values() for word in words]
+        assert len(set(every)) == len(every) == 6 * len(language.words)
+        assert {concept: words[0] for concept, words in synonyms.items()} == language.words
+        other = language.with_words({"king": "pi"})
+        assert other.words == {**language.words, "king": "pi"}
+        assert language.words["king"] != "pi"
+
+
+def test_as_many_words_are_foreign_as_asked_for(world: World) -> None:
+    tongues = languages(3, SMALL.languages)
+    known = {
+        code: {word for words in tongue.synonyms(4).values() for word in words}
+        for code, tongue in tongues.items()
+    }
+    synonyms = {code: tongue.synonyms(4) for code, tongue in tongues.items()}
+
+    def share(foreign: float) -> tuple[float, set[str]]:
+        draw = random.Random(1)
+        writer = Writer(world, tongues, "qaa", quotes=0.0, foreign=foreign, synonyms=synonyms)
+        text = " ".join(writer.document(draw) for _ in range(2000))
+        quoted = {each.split()[0] for each in text.split('"')[1::2]}
+        words = [word.strip('."').lower() for word in text.split()]
+        # Names of the world and endings of the language are of no other one.
+        strange = [
+            word
+            for word in words
+            if not any(word.startswith(own) for own in known["qaa"])
+            and any(word.startswith(each) for code in known if code != "qaa" for each in known[code]
+                    if len(each) > 3)
+        ]  # fmt: skip
+        return len(strange) / len(words), quoted
+
+    none, few, more = share(0.0), share(0.04), share(0.12)
+    assert not none[1]  # nothing is quoted
+    assert few[1]
+    assert more[1]
+    # Short foreign words look like own ones, and names of people like foreign words.
+    assert 0.4 < (few[0] - none[0]) / 0.04 < 1.2
+    assert 2.5 < (more[0] - none[0]) / (few[0] - none[0]) < 3.5
+
+
+def test_documents_of_translations_have_the_lines_asked_for(world: World) -> None:
+    writer = Writer(world, languages(3, SMALL.languages), "qab", quotes=1.0, lines=4)
+    draw = random.Random(2)
+    assert {len(writer.document(draw).split("\n")) for _ in range(100)} == {2, 3, 4}
+
+
 def test_one_answer_of_a_question_is_true(world: World) -> None:
     for code, tongue in languages(3, SMALL.languages).items():
         true = {tell_fact(fact, tongue) for fact in world.facts}
@@ -112,7 +164,11 @@ def test_what_is_written(tmp_path: Path) -> None:
         found = folder.of(suite.task, "qad")
         assert found is not None
         assert suite.render(found[0][0].question, "", "qad") == found[0][0].question
-    facts = orjson.loads((tmp_path / "a/world.json").read_bytes())["facts"]
+    described = orjson.loads((tmp_path / "a/world.json").read_bytes())
+    # A world of an older version, which had no such options, is the same world.
+    assert not described["settings"].keys() & {"lines", "foreign", "synonyms"}
+    assert read_settings(tmp_path / "a") == SMALL
+    facts = described["facts"]
     assert len(facts) == 8 * 5 + 6 + 2 * 2
     before = (tmp_path / "a/data/qaa.jsonl").read_bytes()
     said = Silent()
@@ -124,10 +180,20 @@ def test_what_is_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "a/data/qab.jsonl").unlink()
     for place, settings in (
-        ("a", SMALL), ("b", replace(SMALL, documents=61)), ("b/data", SMALL), ("file", SMALL)
+        ("a", SMALL), ("b", replace(SMALL, documents=61)), ("b", replace(SMALL, foreign=0.1)),
+        ("b/data", SMALL), ("file", SMALL),
     ):  # fmt: skip
         with pytest.raises(UsageError, match="already exists"):
             write_world(tmp_path / place, settings)
+
+
+def test_the_default_world_is_what_it_was(tmp_path: Path) -> None:
+    """Its files are those of the version before foreign words and synonyms."""
+    write_world(tmp_path / "a", SMALL)
+    digest = hashlib.sha256()
+    for file in sorted(path for path in (tmp_path / "a").rglob("*") if path.is_file()):
+        digest.update(file.read_bytes())
+    assert digest.hexdigest() == "37c7dac027242a50b95804e1d66f8464bff9f1b524402c02913fb66b9c046567"
 
 
 def test_settings_are_checked() -> None:

@@ -71,7 +71,7 @@ JOBS = (
     Job("study cost", f"{TEXTS} -t bpe --plot cost.svg", ("cost.svg",)),
     Job("study sampling", "--langs en,fi --model tiny --regimes none,full --steps 3 --batch-size 2 "
         "--seq-length 32 --samples 2 -t bpe --runs more", ("more",), None, True, "lm", True),
-    Job("study world", "-o worlds --regimes none,full --seeds 0 --documents 40 -k 300 --steps 1 "
+    Job("study world", "-o worlds --regimes none,full --seeds 0 --documents 40 -k 300 --points 2 "
         "--limit 1", ("worlds",), None, True, "lm", True),
     Job("bpe", "-k 400 -o mono", ("mono",)),
     Job("bpe", "-k 400 --joint -o joint", ("joint",)),

@@ -4,23 +4,31 @@ from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.commands.pretrain import require_training
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import Column, emit_tables
+from modtok_cli.reports.kinds.world import mean_rows
 from modtok_cli.studies.world.study import study_world
 
-SCORES = (
+CURVES = (
     Column("regime", "sampling"),
+    Column("p", "p", "ratio"),
+    Column("step", "steps", "int"),
     Column("infer", "inference"),
     Column("facts-all", "facts of all", "score"),
     Column("facts-own", "own", "score"),
     Column("facts-other", "of another", "score"),
     Column("BLEU", "BLEU", "score"),
     Column("in language", "in language", "score"),
+    Column("bits per byte", "bits/byte", "ratio"),
     Column("seeds", "seeds", "int"),
 )
 CLAIMS = (
     Column("claim", "claim"),
+    Column("p", "p", "ratio"),
+    Column("step", "steps", "int"),
     Column("figure", "figure"),
     Column("of", "of"),
     Column("against", "against"),
+    Column("value", "value", "score"),
+    Column("other", "other", "score"),
     Column("difference", "difference", "score"),
     Column("low", "low", "score"),
     Column("high", "high", "score"),
@@ -34,10 +42,10 @@ CLAIMS = (
     study_world,
     resumes=True,
     examples="""
-    # 25 small models, a few minutes each on a core, four at a time
+    # curves of five regimes in five worlds, four runs at a time: a night
     modtok study world -o worlds --workers 4
-    # two regimes in two worlds; the same command resumes
-    modtok study world -o worlds --regimes joint,none --seeds 0,1
+    # three curves in one world of two languages; the same command resumes
+    modtok study world -o few --langs qaa,qab --regimes joint,sub:1 --seeds 0
     """,
 )
 def show(call: Call, json: Json = False) -> None:
@@ -47,8 +55,8 @@ def show(call: Call, json: Json = False) -> None:
     emit_tables(
         [row for rows in tables.values() for row in rows],
         (
-            ("Regimes and inference modes", tables["scores"], SCORES),
-            ("Claims of the paper", tables["claims"], CLAIMS),
+            ("Curves, means over seeds", mean_rows(tables["curves"]), CURVES),
+            ("Claims", tables["claims"], CLAIMS),
         ),
         json=json,
     )

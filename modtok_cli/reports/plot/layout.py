@@ -217,6 +217,8 @@ def lay_panels(chart: Panels, width: float) -> Scene:
     scene, y = begin(chart.title, width, styles if several else {})
     points = [p for curves in chart.panels.values() for curve in curves.values() for p in curve]
     zero = [0.0] if chart.from_zero else []
+    ends = [each for curves in chart.bands.values() for band in curves.values() for each in band]
+    points += [(x, end) for x, *both in ends for end in both]
     xs, ys = [*(x for x, _ in points), *zero], [*(y_ for _, y_ in points), *zero]
     grey = (
         "; grey: the others" if any(shown[name] != [*chart.panels[name]] for name in shown) else ""
@@ -232,7 +234,7 @@ def lay_panels(chart: Panels, width: float) -> Scene:
         left = EDGE + place % columns * cell + label
         top = y + 16 + place // columns * row_height + TEXT + 6
         right, bottom = left + cell - label - 10, top + height
-        across = Axis(min(xs), max(xs), left, right, whole=_are_whole(xs))
+        across = Axis(min(xs), max(xs), left, right, log=chart.log, whole=_are_whole(xs))
         down = Axis(min(ys), max(ys), bottom, top)
         title = shortened(name, right - left, TEXT)
         scene.add(Label((left, top - 5), title, TEXT, bold=True))
@@ -247,6 +249,10 @@ def lay_panels(chart: Panels, width: float) -> Scene:
             if other not in shown[name]:
                 scene.add(Line([(across(a), down(b)) for a, b in curve], FAINT, 0.6))
         for own in shown[name]:
+            if band := chart.bands.get(name, {}).get(own):
+                edge = [(a, low) for a, low, _ in band] + [(a, high) for a, _, high in band[::-1]]
+                corners = [(across(a), down(b)) for a, b in edge]
+                scene.add(Area(corners, colour_of(styles[own]), 0.15))
             curve = curves.get(own, ())
             pixels = [(across(a), down(b)) for a, b in curve]
             scene.add(Line(pixels, colour_of(styles[own]), 2.0))

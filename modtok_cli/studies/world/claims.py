@@ -1,25 +1,34 @@
-"""What the paper says about its regimes, as differences between two systems, and their tests.
+"""What is expected of regimes, as differences between two systems, and their tests.
 
-The claims were written down before any model of the study was trained. A system is a sampling
-regime under an inference mode. Each seed has a world, a tokenizer and a model of its own for
-every regime, so that differences are paired by seed. The interval is that of Student's t.
+A system is a sampling regime under an inference mode. Each seed has a world, a tokenizer and
+models of its own, so that differences are paired by seed. The interval is that of Student's t. The
+claims of the paper are tested at every step of the curves; that a regime is as good as joint
+training, only later, is tested on whole curves.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp, log
 from statistics import fmean, stdev
 from typing import Any, Literal
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.evaluate.results import student_interval
+from modtok_cli.studies.world.curves import (
+    System,
+    at_step,
+    curves_of,
+    delay,
+    interval,
+)
 
-System = tuple[str, str]
+Row = Mapping[str, Any]
+Place = tuple[str, str]
 """Regime and inference mode."""
-Figures = Mapping[tuple[str, str, str], float]
-"""(regime, mode, figure) → value of one seed, from 0 to 100."""
 
 SAME = 3.0
 """Points of BLEU or accuracy within which two systems are called equal."""
+SAME_DELAY = 1.25
+"""Factor within which a delay is called equal to the predicted one."""
 CHANCE = 25.0
 """Accuracy of guessing one of four answers."""
 
@@ -38,8 +47,8 @@ class Claim:
 
     text: str
     figure: str
-    of: System
-    against: System | float
+    of: Place
+    against: Place | float
     expected: Literal["lower", "higher", "equal"]
 
 
@@ -66,26 +75,18 @@ CLAIMS = (
 )
 
 
-def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Mean and 95% interval of Student's t; the interval is infinite for one value.
-
-    >>> [round(value, 2) for value in interval([1.0, 2.0, 3.0])]
-    [2.0, -0.48, 4.48]
-    """
-    ends = student_interval(values) if len(values) > 1 else (float("-inf"), float("inf"))
-    return fmean(values), *ends
-
-
-def verdict(expected: str, low: float, high: float) -> str:
+def verdict(expected: str, low: float, high: float, same: float = SAME) -> str:
     """Whether an interval of the difference is what was expected: "yes", "no" or "open".
+
+    Equal is a difference of at most `same`.
 
     >>> verdict("lower", -5.0, -1.0), verdict("lower", 1.0, 5.0), verdict("equal", -1.0, 4.0)
     ('yes', 'no', 'open')
     """
     if expected == "equal":
-        if low >= -SAME and high <= SAME:
+        if low >= -same and high <= same:
             return "yes"
-        return "no" if high < -SAME or low > SAME else "open"
+        return "no" if high < -same or low > same else "open"
     if expected == "higher":
         low, high = -high, -low
     if high < 0:
@@ -94,54 +95,151 @@ def verdict(expected: str, low: float, high: float) -> str:
 
 
 def check_claims(
-    seeds: Sequence[Figures], claims: Sequence[Claim] = CLAIMS
+    rows: Sequence[Row],
+    systems: Sequence[System],
+    languages: int,
+    claims: Sequence[Claim] = CLAIMS,
 ) -> list[dict[str, Any]]:
-    """A row for each claim whose systems all seeds have.
+    """Rows of the claims that `rows` can test.
+
+    Args:
+        rows: a row for each regime, p, seed, step and mode, with figures.
+        systems: those of the rows.
+        languages: number of languages of the world.
 
     Returns:
-        claim, figure, of, against, the mean of each, difference with low and high, effect (the
-        difference divided by its standard deviation over seeds; None if that is 0), expected,
-        holds, and seeds.
+        claim, p, step (None of a whole curve), figure, of, against, the mean of each (`value`,
+        `other`), difference with low and high (None for one seed), effect (the difference divided
+        by its standard deviation over seeds; None if that is 0), expected, holds, and seeds.
     """
-    if not seeds:
+    if not rows:
         raise UsageError("no results to test claims on")
-    rows = []
-    for claim in claims:
-        pairs = []
-        for seed in seeds:
-            ours, theirs = _value(seed, claim.of, claim), _value(seed, claim.against, claim)
-            if ours is not None and theirs is not None:
-                pairs.append((ours, theirs))
-        if len(pairs) < len(seeds):
-            continue
-        differences = [ours - theirs for ours, theirs in pairs]
-        mean, low, high = interval(differences)
-        spread = stdev(differences) if len(differences) > 1 else 0.0
-        rows.append(
-            {
-                "claim": claim.text,
-                "figure": claim.figure,
-                "of": _name(claim.of),
-                "against": _name(claim.against),
-                "value": fmean(ours for ours, _ in pairs),
-                "other": fmean(theirs for _, theirs in pairs),
-                "difference": mean,
-                "low": low if len(pairs) > 1 else None,
-                "high": high if len(pairs) > 1 else None,
-                "effect": mean / spread if spread else None,
-                "expected": claim.expected,
-                "holds": verdict(claim.expected, low, high),
-                "seeds": len(pairs),
-            }
-        )
-    return rows
+    return [
+        *_at_steps(rows, systems, claims),
+        *(each for system in systems for each in _later(rows, system, languages)),
+        *(each for system in systems for each in _delays(rows, system, languages)),
+    ]
 
 
-def _value(figures: Figures, system: System | float, claim: Claim) -> float | None:
-    if isinstance(system, float):
-        return system
-    return figures.get((*system, claim.figure))
+def _at_steps(
+    rows: Sequence[Row], systems: Sequence[System], claims: Sequence[Claim]
+) -> Iterator[dict[str, Any]]:
+    """The claims at every step, for every p of their regimes."""
+    values: dict[tuple[Any, ...], dict[int, float]] = {}
+    for row in rows:
+        for figure, value in row.items():
+            key = (row["step"], row["regime"], row["p"], row["infer"], figure)
+            if isinstance(value, float):
+                values.setdefault(key, {})[row["seed"]] = value
+    seeds = sorted({row["seed"] for row in rows})
+    for step in sorted({row["step"] for row in rows}):
+        for claim in claims:
+            for p in [each.p for each in systems if each.regime == claim.of[0]]:
+                sides = []
+                for place in (claim.of, claim.against):
+                    if isinstance(place, float):
+                        sides.append(dict.fromkeys(seeds, place))
+                        continue
+                    own = p if System(place[0]).has_p else None
+                    sides.append(values.get((step, place[0], own, place[1], claim.figure), {}))
+                if all(sorted(side) == seeds for side in sides):
+                    pairs = [(sides[0][seed], sides[1][seed]) for seed in seeds]
+                    head = _head(claim.text, p, step, claim.figure, claim.of, claim.against)
+                    yield _tested(head, pairs, claim.expected)
 
 
-def _name(system: System | float) -> str:
-    return f"{system:g}" if isinstance(system, float) else " ".join(system)
+def _later(rows: Sequence[Row], system: System, languages: int) -> Iterator[dict[str, Any]]:
+    """BLEU at a step beside that of joint training at the predicted share of the step."""
+    share = system.share(languages)
+    if not 0 < share < 1:
+        return
+    own = curves_of(rows, system, "lang", "BLEU")
+    joint = curves_of(rows, System("joint"), "full", "BLEU")
+    for step in sorted({step for curve in own.values() for step, _ in curve}):
+        pairs = [
+            (dict(curve)[step], at_step(joint[seed], share * step))
+            for seed, curve in own.items()
+            if seed in joint and step in dict(curve)
+        ]
+        known = [(ours, theirs) for ours, theirs in pairs if theirs is not None]
+        if known and len(known) == len(own):
+            text = f"{system.regime} translates as joint after {share:.2g} of the steps"
+            head = _head(text, system.p, step, "BLEU", (system.regime, "lang"), _JOINT)
+            yield _tested(head, known, "equal")
+
+
+def _delays(rows: Sequence[Row], system: System, languages: int) -> Iterator[dict[str, Any]]:
+    """The delay behind joint training, beside the predicted one: values are factors of steps.
+
+    Without pairs spelled as at inference a curve is predicted to have none (`other` is None).
+    """
+    share = system.share(languages)
+    own = curves_of(rows, system, "lang", "BLEU")
+    joint = curves_of(rows, System("joint"), "full", "BLEU")
+    if share == 1 or not own or not set(own) <= set(joint):
+        return
+    found = [delay(curve, joint[seed]) for seed, curve in own.items()]
+    factors = [log(each) for each in found if each is not None]
+    predicted = 1 / share if share else None
+    row: dict[str, Any] = {
+        **_head(f"delay of {system.regime}", system.p, None, "delay", (system.regime, "lang"),
+                predicted or "never"),
+        "value": None, "other": predicted, "difference": None, "low": None, "high": None,
+        "effect": None, "expected": "equal", "holds": "open", "seeds": len(found),
+    }  # fmt: skip
+    if factors and len(factors) == len(found):
+        mean, low, high = interval(factors)
+        row["value"] = exp(mean)
+        if predicted is None:
+            row["holds"] = "no" if len(found) > 1 else "open"
+        else:
+            row["difference"] = exp(mean) - predicted
+            if len(found) > 1:
+                row["low"], row["high"] = exp(low) - predicted, exp(high) - predicted
+                spread = stdev(factors)
+                row["effect"] = (mean - log(predicted)) / spread if spread else None
+            ends = (low - log(predicted), high - log(predicted))
+            row["holds"] = verdict("equal", *ends, same=log(SAME_DELAY))
+    elif predicted is None and not factors and len(found) > 1:
+        row["holds"] = "yes"
+    yield row
+
+
+def _head(
+    text: str,
+    p: float | None,
+    step: int | None,
+    figure: str,
+    of: Place,
+    against: Place | float | str,
+) -> dict[str, Any]:
+    other = f"{against:g}" if isinstance(against, float) else against
+    return {
+        "claim": text,
+        "p": p,
+        "step": step,
+        "figure": figure,
+        "of": " ".join(of),
+        "against": other if isinstance(other, str) else " ".join(other),
+    }
+
+
+def _tested(
+    head: Mapping[str, Any], pairs: Sequence[tuple[float, float]], expected: str
+) -> dict[str, Any]:
+    """A row of the differences of (ours, theirs) of each seed."""
+    differences = [ours - theirs for ours, theirs in pairs]
+    mean, low, high = interval(differences)
+    spread = stdev(differences) if len(differences) > 1 else 0.0
+    return {
+        **head,
+        "value": fmean(ours for ours, _ in pairs),
+        "other": fmean(theirs for _, theirs in pairs),
+        "difference": mean,
+        "low": low if len(pairs) > 1 else None,
+        "high": high if len(pairs) > 1 else None,
+        "effect": mean / spread if spread else None,
+        "expected": expected,
+        "holds": verdict(expected, low, high),
+        "seeds": len(pairs),
+    }

@@ -69,6 +69,26 @@ class WorldSettings(Declared):
         low=0,
         high=1,
     )
+    lines: int = option(
+        "Most lines of a document of quotations, which has half as many at least.",
+        default=8,
+        metavar="N",
+        low=2,
+    )
+    foreign: float = option(
+        "Share of words of other documents that are names, loanwords and quotations of another "
+        "language.",
+        default=0.0,
+        metavar="SHARE",
+        low=0,
+        high=0.5,
+    )
+    synonyms: int = option(
+        "Further words for each concept, which other documents use beside those of quotations.",
+        default=0,
+        metavar="N",
+        low=0,
+    )
     sentences: int = option(
         "Parallel sentences to test with; a tenth as many are examples.",
         default=200,
@@ -90,6 +110,8 @@ class WorldSettings(Declared):
 
 
 OPTIONS = options_of(WorldSettings)
+# Worlds that are older than these options have their defaults, and are described without them.
+_LATER = ("lines", "foreign", "synonyms")
 
 
 @public
@@ -138,19 +160,13 @@ def corpus_world(
 def write_world(output: Path, settings: WorldSettings, progress: Progress = SILENT) -> World:
     """Write the world's texts to the new directory `output`; warn if they are there already."""
     tongues = languages(settings.seed, settings.languages)
-    world = make_world(
-        settings.seed,
-        settings.languages,
-        people=settings.people,
-        towns=settings.towns,
-        private=settings.private,
-    )
+    world = _world(settings)
     facts = [
         {**asdict(fact), "told": stated}
         for fact, stated in zip(world.facts, world.stated, strict=True)
     ]
     described = orjson.dumps(
-        {"settings": asdict(settings), "facts": facts}, option=orjson.OPT_INDENT_2
+        {"settings": _described(settings), "facts": facts}, option=orjson.OPT_INDENT_2
     )
     if output.exists():
         if not _is_there(output, settings, described):
@@ -158,20 +174,13 @@ def write_world(output: Path, settings: WorldSettings, progress: Progress = SILE
         progress.warn(f"{output} is already finished with these settings")
         return world
     tests = _parallel(world, settings)
-    # A sentence is known by its form in the first language.
-    first = tongues[settings.languages[0]]
-    held_out = {tell_event(event, first) for events in tests.values() for event in events}
     with atomic_directory(output) as beside:
         tasks = {group: beside / "tasks/mcq" / f"facts-{group}" for group in STATED_BY}
         for place in (beside / "data", beside / "tasks/mt", *tasks.values()):
             place.mkdir(parents=True)
         with progress.task("writing documents", len(tongues), "languages") as task:
             for code, tongue in tongues.items():
-                writer = Writer(world, tongues, code, settings.quotes, frozenset(held_out))
-                draw = random.Random(f"{settings.seed} documents {code}")
-                with open(beside / "data" / f"{code}.jsonl", "wb") as file:
-                    for _ in range(settings.documents):
-                        file.write(orjson.dumps({"text": writer.document(draw)}) + b"\n")
+                write_documents(beside / "data" / f"{code}.jsonl", code, settings, "documents")
                 rows = questions(world, tongue, seed=settings.seed)
                 for group, place in tasks.items():
                     own = [orjson.dumps(row) + b"\n" for row, stated in rows if stated == group]
@@ -186,6 +195,45 @@ def write_world(output: Path, settings: WorldSettings, progress: Progress = SILE
             (beside / "tasks/mt" / f"{name}.tsv").write_text("\n".join(lines) + "\n", "utf-8")
         (beside / "world.json").write_bytes(described)
     return world
+
+
+def write_documents(file: Path, code: str, settings: WorldSettings, draws: str) -> None:
+    """Write the documents of a language; other `draws` give other documents of the same world."""
+    tongues, world = languages(settings.seed, settings.languages), _world(settings)
+    # A sentence is known by its form in the first language.
+    first = tongues[settings.languages[0]]
+    tests = _parallel(world, settings).values()
+    writer = Writer(
+        world,
+        tongues,
+        code,
+        settings.quotes,
+        held_out=frozenset(tell_event(event, first) for events in tests for event in events),
+        lines=settings.lines,
+        foreign=settings.foreign,
+        synonyms={each: tongue.synonyms(settings.synonyms) for each, tongue in tongues.items()}
+        if settings.synonyms
+        else {},
+    )
+    draw = random.Random(f"{settings.seed} {draws} {code}")
+    with open(file, "wb") as lines:
+        for _ in range(settings.documents):
+            lines.write(orjson.dumps({"text": writer.document(draw)}) + b"\n")
+
+
+def _world(settings: WorldSettings) -> World:
+    return make_world(
+        settings.seed,
+        settings.languages,
+        people=settings.people,
+        towns=settings.towns,
+        private=settings.private,
+    )
+
+
+def _described(settings: WorldSettings) -> dict[str, Any]:
+    later = {name for name in _LATER if getattr(settings, name) == OPTIONS[name].default}
+    return {name: value for name, value in asdict(settings).items() if name not in later}
 
 
 def _is_there(output: Path, settings: WorldSettings, described: bytes) -> bool:

@@ -6,6 +6,7 @@ the verb first, and its articles and adjectives agree with the gender of the nou
 those that ISO 639-3 reserves for local use.
 """
 
+import copy
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -148,6 +149,27 @@ class Language:
                 vowel = vowel.translate(str.maketrans(_BACK, _FRONT))
             parts.append(draw.choice(onsets) + vowel + draw.choice(codas))
         return "".join(parts)
+
+    def synonyms(self, count: int) -> dict[str, list[str]]:
+        """Concept → its word and `count` further ones; all are different."""
+        draw = random.Random(f"{self.seed} {self.code} synonyms")
+        taken = {*self.grammar.marks.values(), *self.grammar.articles, *self.words.values()}
+        every = {concept: [word] for concept, word in self.words.items()}
+        for words in every.values():
+            while len(words) <= count:
+                word = self._word(draw)
+                if word in taken:  # the short ones are used up
+                    word += self._word(draw)
+                if word not in taken:
+                    taken.add(word)
+                    words.append(word)
+        return every
+
+    def with_words(self, words: Mapping[str, str]) -> "Language":
+        """This language with other words for some concepts."""
+        other = copy.copy(self)
+        other.words = {**self.words, **words}
+        return other
 
     def ending(self, stem: str, ending: str) -> str:
         """`stem` with an ending, whose vowels follow those of the stem."""

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from modtok_cli.studies.world import languages as concepts
 from modtok_cli.studies.world.facts import Fact, World
@@ -28,6 +28,11 @@ class Event:
     receiver: str | None = None
     place: str | None = None
     time: str | None = None
+
+    def concepts(self, language: Language) -> list[str]:
+        """What `language` has words for."""
+        parts = (self.verb, self.subject, self.thing, self.receiver, self.place, self.time)
+        return [part for part in parts if part in language.words]
 
 
 def draw_event(draw: random.Random, people: Sequence[str]) -> Event:
@@ -105,6 +110,9 @@ class Writer:
         quotes: share of documents that quote sentences of another language beside their
             translation, as `foreign = own` or `own = foreign`, a line each.
         held_out: sentences of the first language that no quotation has.
+        lines: most lines of a list of quotations, which has half as many at least.
+        foreign: share of words of other texts that are of another language.
+        synonyms: language → `Language.synonyms`, of which other texts use any.
     """
 
     world: World
@@ -112,6 +120,9 @@ class Writer:
     code: str
     quotes: float
     held_out: frozenset[str] = frozenset()
+    lines: int = 8
+    foreign: float = 0.0
+    synonyms: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     def document(self, draw: random.Random) -> str:
         """A list of quotations, or a text about a person or a place."""
@@ -123,17 +134,54 @@ class Writer:
         facts = world.of(subject, self.code)
         people = (subject,) if subject in world.people else world.people
         sentences = [tell_fact(fact, language) for fact in facts]
-        sentences += [
-            tell_event(draw_event(draw, people), language) for _ in range(draw.randint(2, 5))
-        ]
+        events = [draw_event(draw, people) for _ in range(draw.randint(2, 5))]
+        told = [tell_event(event, self._varied(draw, event, language)) for event in events]
+        if others and self.foreign:
+            words = sum(len(sentence.split()) for sentence in (*sentences, *told))
+            share = self.foreign * words / len(told)
+            for number, event in enumerate(events):
+                other = self.languages[draw.choice(others)]
+                told[number] = self._with_foreign(draw, event, other, share) or told[number]
+        sentences += told
         draw.shuffle(sentences)
         return " ".join([f"{subject}.", *sentences])
+
+    def _varied(self, draw: random.Random, event: Event, language: Language) -> Language:
+        """The language with any of its words for what happens in the event."""
+        if not self.synonyms:
+            return language
+        words = self.synonyms[language.code]
+        return language.with_words(
+            {concept: draw.choice(words[concept]) for concept in event.concepts(language)}
+        )
+
+    def _with_foreign(
+        self, draw: random.Random, event: Event, other: Language, words: float
+    ) -> str | None:
+        """The event with something of another language; None in most cases.
+
+        It is a name, a loanword with the endings of this language, or the whole sentence, each
+        with a third of the `words` of the other language that a sentence has on average.
+        """
+        own = self._varied(draw, event, self.languages[self.code])
+        other = self._varied(draw, event, other)
+        kind = draw.choice(("name", "loanword", "quotation"))
+        if kind == "quotation":
+            quoted = tell_event(event, other)
+            return f'"{quoted}"' if draw.random() < words / len(quoted.split()) else None
+        if draw.random() >= words:
+            return None
+        concept = draw.choice(event.concepts(own))
+        if kind == "name":
+            name = other.words[concept].capitalize()
+            return tell_event(replace(event, subject=name, adjective=None), own)
+        return tell_event(event, own.with_words({concept: other.words[concept]}))
 
     def _quotations(self, draw: random.Random, other: Language) -> str:
         own = self.languages[self.code]
         pair = (own, other) if draw.random() < 0.5 else (other, own)
         lines = []
-        for _ in range(draw.randint(4, 8)):
+        for _ in range(draw.randint(self.lines // 2, self.lines)):
             event = self._event(draw)
             lines.append(" = ".join(tell_event(event, language) for language in pair))
         return "\n".join(lines)

@@ -1,24 +1,75 @@
-"""Train several small runs, in this process or in several."""
+"""Train several small runs, in this process or in several; begin one with the steps of another."""
 
 import os
+import shutil
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from multiprocessing import get_context
 from threading import Lock
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.processes import die_with_parent
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.training.settings import RunSettings
 
 
-def train_one(run: RunSettings, *, progress: Progress = SILENT) -> None:
-    """Train or resume a run. torch is imported here: the parent of other processes needs none."""
+def constant_steps(steps: int) -> int:
+    """Last step with the peak learning rate in a run of `steps`; the last fifth is the decay.
+
+    >>> constant_steps(300), constant_steps(2)
+    (240, 1)
+    """
+    return steps - max(1, steps // 5)
+
+
+def point_of(run: RunSettings, steps: int) -> RunSettings:
+    """`run` with a length, a schedule and checkpoints such that a longer one can continue it."""
+    constant = constant_steps(steps)
+    return replace(
+        run, steps=steps, schedule="wsd", decay_steps=steps - constant, eval_every=steps,
+        save_every=constant, keep_every=constant, keep=1,
+    )  # fmt: skip
+
+
+def train_point(
+    run: RunSettings, *, shorter: int | None = None, progress: Progress = SILENT
+) -> None:
+    """Train or resume a run of `point_of`, whose name ends with its number of steps.
+
+    A new one continues the constant steps of that with `shorter` steps: up to there the two are
+    the same, bit for bit. torch is imported here: the parent of other processes needs none.
+    """
     from modtok_cli.training.study import train_or_resume
 
+    if shorter is not None:
+        _continue(run, shorter)
     train_or_resume(run, progress=progress)
+
+
+def _continue(run: RunSettings, shorter: int) -> None:
+    """Write the directory of `run` as it was after the constant steps of the shorter run."""
+    from modtok_cli.training.checkpoint.files import step_directory
+    from modtok_cli.training.config import resolve
+    from modtok_cli.training.opening import TOKENIZER
+    from modtok_cli.training.rundir import CHECKPOINTS, METRICS, RunDirectory
+
+    config = resolve(run, gpu=False)
+    path = config.runs / str(run.name)
+    if path.exists():
+        return
+    source = path.with_name(f"{path.name.rpartition('-')[0]}-{shorter}")
+    short, step = RunDirectory(source), constant_steps(shorter)
+    content = short.read_config()
+    with atomic_directory(path) as beside:
+        shutil.copytree(source / TOKENIZER, beside / TOKENIZER)
+        checkpoint = step_directory(short.checkpoints, step)
+        shutil.copytree(checkpoint, beside / CHECKPOINTS / checkpoint.name)
+        shutil.copyfile(short.metrics, beside / METRICS)  # later lines are removed on resuming
+        RunDirectory(beside).write_config({**content, "config": config.as_json()})
 
 
 def train_runs(
@@ -26,7 +77,7 @@ def train_runs(
     *,
     workers: int,
     progress: Progress = SILENT,
-    train: Callable[..., object] = train_one,
+    train: Callable[..., object] = train_point,
 ) -> None:
     """Train runs, resume them, or leave those that are finished.
 
