@@ -35,12 +35,14 @@ def version_of(root: Path) -> str:
 
 
 def web_address(remote: str) -> str:
-    """The page of a remote of git, or "" if it has none.
+    """The page of a remote of git, without a password in it; "" if it has none.
 
     >>> web_address("git@example.org:group/modtok.git"), web_address("/srv/modtok.git")
     ('https://example.org/group/modtok', '')
     """
-    remote = re.sub(r"^(?:ssh://)?git@([^:/]+)[:/]", r"https://\1/", remote.strip())
+    remote = re.sub(r"^ssh://git@([^:/]+)(?::\d+)?/", r"https://\1/", remote.strip())
+    remote = re.sub(r"^git@([^:/]+):", r"https://\1/", remote)
+    remote = re.sub(r"^https://[^/]*@", "https://", remote)
     return remote.rstrip("/").removesuffix(".git") if remote.startswith("https://") else ""
 
 

@@ -61,6 +61,8 @@ def test_a_readme_without_an_address_has_no_links_that_break() -> None:
         ("https://example.org/group/modtok.git\n", URL),
         ("git@example.org:group/modtok.git", URL),
         ("ssh://git@example.org/group/modtok", URL),
+        ("ssh://git@example.org:2222/group/modtok.git", URL),
+        ("https://me:token@example.org/group/modtok.git", URL),  # would be published
         ("/srv/git/modtok.git", ""),
         ("", ""),
     ],

@@ -133,6 +133,10 @@ class RemotePath(PosixPath):
         precise = {"st_mtime": seconds, "st_mtime_ns": int(seconds * 1e9)}
         return os.stat_result((mode, 0, 0, 1, 0, 0, size, *times), precise)
 
+    def samefile(self, other_path: str | os.PathLike[str]) -> bool:
+        """Whether another path has the same address."""
+        return str(self) == str(path_of(other_path))
+
     def iterdir(self) -> Generator["RemotePath", None, None]:
         """What is directly in it."""
         yield from map(self._of, self._ask(lambda store, name: store.ls(name, detail=False)))

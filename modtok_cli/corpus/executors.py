@@ -50,7 +50,7 @@ def executor_options(value: Mapping[str, str] | Sequence[str]) -> dict[str, str]
     {'partition': 'cpu', 'time': '10:00:00'}
 
     Raises:
-        ValueError: an option without a valid key or "=".
+        ValueError: an option without a valid key or "=", or a key given twice.
     """
     if isinstance(value, Mapping):
         return dict(value)
@@ -59,6 +59,8 @@ def executor_options(value: Mapping[str, str] | Sequence[str]) -> dict[str, str]
         key, equals, content = text.partition("=")
         if not (key.isidentifier() and equals):
             raise ValueError(f"expected KEY=VALUE, got {text!r}")
+        if key in options:
+            raise ValueError(f"{key} is given twice")
         options[key] = content
     return options
 

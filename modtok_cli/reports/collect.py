@@ -71,7 +71,7 @@ def collect(workspace: Path, progress: Progress) -> Contents:
 
 
 def together(results: Sequence[Result]) -> list[Result]:
-    """Results in the order of the report; where a kind has a key, all its files are one result.
+    """Results in the order of the report; where a kind has a key, files that compare are one.
 
     Of rows about the same, those of the newest file count.
     """
@@ -82,13 +82,42 @@ def together(results: Sequence[Result]) -> list[Result]:
             found += those
             continue
         those.sort(key=lambda result: (result.paths[0].stat().st_mtime_ns, str(result.paths[0])))
-        rows: dict[tuple[str, ...], Row] = {}
-        for result in those:
-            rows |= {tuple(str(row.get(key)) for key in kind.key): row for row in result.rows}
-        paths = sorted(path for result in those for path in result.paths)
-        commands = dict.fromkeys(result.command for result in those)
-        found.append(Result(name, paths, list(rows.values()), "\n".join(commands)))
+        made = [_merged(group, kind.key) for group in _comparable(those)]
+        found += sorted(made, key=lambda result: str(result.paths[0]))
     return found
+
+
+def _comparable(results: Sequence[Result]) -> list[list[Result]]:
+    """Groups of results that measure a language and text on the same content, by one reference.
+
+    NSL by another reference is another measure: it neither replaces nor ranks the first.
+    """
+    groups: list[tuple[dict[tuple[str, str], frozenset[str]], list[Result]]] = []
+    for result in results:
+        by: dict[tuple[str, str], frozenset[str]] = {}
+        for row in result.rows:
+            about = str(row.get("language")), str(row.get("text"))
+            parts = str(row.get("signature", "")).split("|")
+            its = {part for part in parts if part.startswith(("ref:", "text:"))}
+            by[about] = by.get(about, frozenset()) | its
+        for known, group in groups:
+            if all(known.get(about, its) == its for about, its in by.items()):
+                known |= by
+                group.append(result)
+                break
+        else:
+            groups.append((by, [result]))
+    return [group for _, group in groups]
+
+
+def _merged(results: Sequence[Result], key: Sequence[str]) -> Result:
+    """One result of several, the newest last."""
+    rows: dict[tuple[str, ...], Row] = {}
+    for result in results:
+        rows |= {tuple(str(row.get(name)) for name in key): row for row in result.rows}
+    paths = sorted(path for result in results for path in result.paths)
+    commands = dict.fromkeys(result.command for result in results)
+    return Result(results[0].kind, paths, list(rows.values()), "\n".join(commands))
 
 
 def read_result(path: Path, progress: Progress) -> Result | None:

@@ -111,7 +111,7 @@ def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) ->
         except ModtokError:
             if not replaced:
                 raise
-            moved[name] = Path(places["absolute"])
+            moved[name] = path_of(places["absolute"])
     valid = then.valid and {
         name: moved.get(f"valid/{name}", path) for name, path in then.valid.items()
     }

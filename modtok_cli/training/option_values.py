@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from modtok_cli.base.remote import path_of
+
 SEEDS = 1 << 62
 """Seeds are smaller than this: seeds of the tables are derived from them, and fit 64 bits."""
 
@@ -116,7 +118,7 @@ def directories(value: str | Mapping[str, str | Path]) -> dict[str, Path]:
             raise ValueError(f"expected directories such as news=DIR, got {value!r}")
         if name in paths:
             raise ValueError(f"two directories have the name {name!r}; write them as NAME=DIR")
-        paths[name] = Path(path)
+        paths[name] = path_of(path)
     return paths
 
 

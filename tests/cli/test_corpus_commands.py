@@ -152,6 +152,10 @@ def test_wrong_usage_in_one_line(here) -> None:
         ("a.jsonl --executor slurm", "Slurm needs partition and time"),
         ("a.jsonl --executor-option a=b", "--executor-option requires slurm or ray"),
         ("a.jsonl --executor-option a", "--executor-option: expected KEY=VALUE, got 'a'"),
+        (
+            "a.jsonl --executor-option a=b --executor-option a=c",
+            "--executor-option: a is given twice",
+        ),
     ]:
         status, out, err = here("corpus", "build", *line.split())
         assert (status in (1, 2), out) == (True, ""), line

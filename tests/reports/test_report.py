@@ -253,6 +253,20 @@ def test_sections_of_one_kind_have_distinct_titles(workspace: Path, tmp_path: Pa
     ]
 
 
+def test_another_reference_is_another_section(workspace: Path, tmp_path: Path) -> None:
+    """The same tokenizers and texts: neither file replaces the other, nor are they ranked."""
+    rows = nsl([str(workspace / "tokenizer")], TEXTS)
+    other = [{**row, "signature": re.sub("ref:[^|]*", "ref:0", row["signature"])} for row in rows]
+    for age, (name, those) in enumerate((("a", rows), ("b", other), ("c", rows))):
+        save(tmp_path / "results" / f"{name}.jsonl", those)
+        os.utime(tmp_path / "results" / f"{name}.jsonl", (age, age))
+    report(tmp_path, output=tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text("utf-8")
+    assert re.findall("Rows: ([^<]*)<", text) == [
+        "results/a.jsonl, results/c.jsonl", "results/b.jsonl",
+    ]  # fmt: skip
+
+
 def test_files_that_measure_tokenizers_are_one_section(workspace: Path, tmp_path: Path) -> None:
     """All tokenizers in one chart; of two rows about the same, that of the newer file."""
     specs = [f"{workspace}/tokenizer", f"{workspace}/bpe-joint"]

@@ -156,6 +156,28 @@ def spans_of(
     return mask
 
 
+def test_a_long_conversation_is_encoded_once(
+    subsets: SubtokenizerCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was encoded to its end for each of its batches, so that time grew with its square."""
+    chat = format_of(subsets)
+    line = {"messages": talk(*(f"kala number {number}" for number in range(2000)))}
+    (tmp_path / "fi.jsonl").write_bytes(2 * (orjson.dumps(line) + b"\n"))  # one is held out
+    reading = Reading(field="messages", renderer=chat)
+    store = text_store("fi", [tmp_path / "fi.jsonl"], tmp_path / "cache", reading=reading)
+    size, encode, spent = len(store.document(0)), SubtokenizerCache.encode, [0]
+
+    def counting(self: Any, subtokenizer: Any, parts: Any) -> Any:
+        spent[0] += sum(len(part.text) for part in parts)
+        return encode(self, subtokenizer, parts)
+
+    whole = read(subsets, store, 16_000, 1)[0].targets.ravel().tolist()
+    monkeypatch.setattr(SubtokenizerCache, "encode", counting)
+    batches = read(subsets, store, 64, 250)
+    assert [int(one) for batch in batches for one in batch.targets.ravel()] == whole
+    assert spent[0] < 3 * size
+
+
 def test_the_loss_is_the_mean_over_answers_of_all_microbatches() -> None:
     ranks = start_ranks(1)
     masks = [np.array([[True, False, True]]), None, np.zeros((1, 3), dtype=np.bool_)]

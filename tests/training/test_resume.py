@@ -167,3 +167,22 @@ def test_text_in_object_storage_is_found_again(
     assert numbers(settings.runs / "it") == expected
     pretrain(replace(settings, name="near"))
     assert numbers(settings.runs / "near") == expected
+
+
+def test_validation_text_in_object_storage(settings: RunSettings) -> None:  # noqa: F811
+    store = fsspec.filesystem("memory")
+    for file in settings.data.iterdir():
+        store.pipe(f"/text/data/{file.name}", file.read_bytes())
+        store.pipe(f"/valid/data/{file.name}", file.read_bytes())
+    far = replace(settings, valid="far=memory://valid/data")
+    pretrain(far)
+    expected = numbers(settings.runs / "it")
+    assert any("far" in line.get("valid", {}) for line in expected)
+    shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
+    pretrain(RunSettings(runs=settings.runs), resume=True)
+    assert numbers(settings.runs / "it") == expected
+    # All files of a store have the inode 0.
+    pretrain(replace(far, data=path_of("memory://text/data"), name="both"))
+    assert numbers(settings.runs / "both") == expected
+    with pytest.raises(UsageError, match="valid/data is the text of the run"):
+        pretrain(replace(far, data=path_of("memory://valid/data"), name="same"))

@@ -189,8 +189,8 @@ class SlotPacker:
         """
         store = self._stores[language]
         parts: list[tuple[StreamPosition, Piece, StreamPosition | None]] = []
-        held = 0
-        while held < 3 * missing + 64:
+        held, wanted = 0, 3 * missing + 64
+        while held < wanted:
             number, start = position
             document = self._document(language, number)
             after = (number + 1, 0)
@@ -201,8 +201,10 @@ class SlotPacker:
                     first = max(piece.start, start)
                     part = piece._replace(start=first, text=piece.text[first - piece.start :])
                     parts.append(((number, first), part, after if piece is left[-1] else None))
+                    held += len(part.text)
+                    if held >= wanted:
+                        break
                 position = after
-                held += sum(len(piece.text) for piece in left)
                 continue
             text = store.document(document, start, start + _PART)
             if start + len(text) < store.length(document):
