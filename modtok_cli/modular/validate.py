@@ -26,6 +26,8 @@ AnyName = TypeVar("AnyName", str, bytes)
 # What the pre-tokenizer `unigram` tells apart: 1 space, 2 digit, 3 other ASCII white space.
 _BYTE_KINDS = np.zeros(256, dtype=np.uint8)
 _BYTE_KINDS[0x20], _BYTE_KINDS[0x30:0x3A], _BYTE_KINDS[0x09:0x0E] = 1, 2, 3
+_PART = 1 << 14
+"""Tokens or merges that are checked together: temporary arrays take 30 times their bytes."""
 # It becomes a file name, and is written between commas after an "@".
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -81,11 +83,16 @@ def _twice(names: Sequence[AnyName]) -> AnyName | None:
 
 def _hashes(vocabulary: Vocabulary) -> UInt64Array:
     """A number for each token, by its bytes: Σ (byte + 1) · cⁱ modulo 2⁶⁴; no token is empty."""
-    starts, lengths = vocabulary.offsets[:-1], vocabulary.lengths
-    powers = np.multiply.accumulate(np.full(int(lengths.max()), 0x9E3779B97F4A7C15, np.uint64))
-    within = np.arange(len(vocabulary.data)) - np.repeat(starts, lengths)
-    terms = (vocabulary.data.astype(np.uint64) + np.uint64(1)) * powers[within]
-    return np.add.reduceat(terms, starts)
+    longest = int(vocabulary.lengths.max())
+    powers = np.multiply.accumulate(np.full(longest, 0x9E3779B97F4A7C15, np.uint64))
+    hashes = np.empty(len(vocabulary), dtype=np.uint64)
+    for first in range(0, len(vocabulary), _PART):
+        offsets = vocabulary.offsets[first : first + _PART + 1]
+        data, starts = vocabulary.data[offsets[0] : offsets[-1]], offsets[:-1] - offsets[0]
+        within = np.arange(len(data)) - np.repeat(starts, np.diff(offsets))
+        terms = (data.astype(np.uint64) + np.uint64(1)) * powers[within]
+        hashes[first : first + _PART] = np.add.reduceat(terms, starts)
+    return hashes
 
 
 def check_merges(vocabulary: Vocabulary, merges: Int32Array, where: str) -> None:
@@ -105,12 +112,14 @@ def check_merges(vocabulary: Vocabulary, merges: Int32Array, where: str) -> None
         )
     lengths = vocabulary.lengths[merges]
     wrong = lengths[:, 0] + lengths[:, 1] != lengths[:, 2]
-    if not wrong.any():
-        parts, _ = gather(vocabulary.data, vocabulary.offsets, merges[:, :2].reshape(-1))
-        whole, ends = gather(vocabulary.data, vocabulary.offsets, merges[:, 2])
+    for first in range(0, 0 if wrong.any() else len(merges), _PART):
+        some = merges[first : first + _PART]
+        parts, _ = gather(vocabulary.data, vocabulary.offsets, some[:, :2].reshape(-1))
+        whole, ends = gather(vocabulary.data, vocabulary.offsets, some[:, 2])
         if (parts != whole).any():
             byte = _first(parts != whole)
-            wrong[np.searchsorted(ends, byte, side="right") - 1] = True
+            wrong[first + np.searchsorted(ends, byte, side="right") - 1] = True
+            break
     if wrong.any():
         raise broken(where, "merges", f"merge {_first(wrong)} does not give its result")
     pairs = merges[:, 0].astype(np.int64) << 32 | merges[:, 1]
