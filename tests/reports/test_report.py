@@ -129,6 +129,7 @@ def test_structure(page: Path) -> None:
     assert headings[-3:] == last  # the joint one shares all
     titles = {name: kind.title for name, kind in kinds().items()}
     models = ("sampling", "evaluation", "generation", "bpb", "grid-means", "grid-tests")
+    models += ("world-curves", "world-claims")
     later = {titles[name] for name in models}
     assert set(titles.values()) - later <= set(headings)
     assert len(found.ids) == len(set(found.ids)) == found.count["section"]
