@@ -102,13 +102,14 @@ def _judged(rows: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
     """The field by which a kind of the report ranks such rows, and its sentence about them."""
     if len(rows) < 2:
         return "", None
-    from modtok_cli.reports.kinds import kinds
+    from modtok_cli.reports.kinds import kind_of, kinds
 
-    kind = kinds().get(str(rows[0].get("signature", "")).partition("|")[0])
-    if kind is None or kind.measure is None:
+    name = kind_of(rows[0])
+    if name is None:
         return "", None
+    kind = kinds()[name]
     sentence = kind.finding(rows)
-    return kind.measure[0], sentence and escape_controls(sentence)
+    return kind.measure[0] if kind.measure else "", sentence and escape_controls(sentence)
 
 
 def emit_each(rows: Iterable[Mapping[str, Any]]) -> None:

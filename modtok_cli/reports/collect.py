@@ -12,7 +12,7 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.reports.kinds import kinds
+from modtok_cli.reports.kinds import kind_of, kinds
 from modtok_cli.reports.runs import INVALID, TrainingRun, collect_runs
 from modtok_cli.reports.tables import Row
 
@@ -141,11 +141,11 @@ def read_result(path: Path, progress: Progress) -> Result | None:
                 progress.warn(f"{path}:{number}: not a JSON object; the file is skipped")
             return None
         rows.append(row)
-        if number == 1 and _kind(row) is None:
+        if number == 1 and kind_of(row) is None:
             return None
     if not rows:
         return None
-    kind = _kind(rows[0])
+    kind = kind_of(rows[0])
     assert kind is not None
     if "study" in rows[0]:
         head, *rows = rows
@@ -163,14 +163,3 @@ def read_result(path: Path, progress: Progress) -> Result | None:
         )
         return None
     return Result(kind, [path], rows, command)
-
-
-def _kind(first: Row) -> str | None:
-    """Name of the kind of rows, by the first row."""
-    if (study := str(first.get("study"))) in kinds():
-        return study
-    for name, kind in kinds().items():
-        if kind.by_fields and kind.is_complete(first):
-            return name
-    name = str(first.get("signature", "")).partition("|")[0]
-    return name if name in kinds() and kinds()[name].fields else None

@@ -131,3 +131,14 @@ def kinds() -> dict[str, Kind]:
     """All kinds by name, in the order of the report."""
     every: list[Kind] = [kind for those in PLUGINS.all().values() for kind in those]
     return {kind.name: kind for kind in sorted(every, key=lambda kind: kind.order)}
+
+
+def kind_of(row: Row) -> str | None:
+    """Name of the kind of a file or call, by its first row."""
+    if (study := str(row.get("study"))) in kinds():
+        return study
+    for name, kind in kinds().items():
+        if kind.by_fields and kind.is_complete(row):
+            return name
+    name = str(row.get("signature", "")).partition("|")[0]
+    return name if name in kinds() and kinds()[name].fields else None
