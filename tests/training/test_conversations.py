@@ -161,7 +161,7 @@ def test_a_long_conversation_is_encoded_once(
 ) -> None:
     """It was encoded to its end for each of its batches, so that time grew with its square."""
     chat = format_of(subsets)
-    line = {"messages": talk(*(f"kala number {number}" for number in range(2000)))}
+    line = {"messages": talk(*(f"kala number {number}" for number in range(600)))}
     (tmp_path / "fi.jsonl").write_bytes(2 * (orjson.dumps(line) + b"\n"))  # one is held out
     reading = Reading(field="messages", renderer=chat)
     store = text_store("fi", [tmp_path / "fi.jsonl"], tmp_path / "cache", reading=reading)
@@ -171,9 +171,9 @@ def test_a_long_conversation_is_encoded_once(
         spent[0] += sum(len(part.text) for part in parts)
         return encode(self, subtokenizer, parts)
 
-    whole = read(subsets, store, 16_000, 1)[0].targets.ravel().tolist()
+    whole = read(subsets, store, 4_800, 1)[0].targets.ravel().tolist()
     monkeypatch.setattr(SubtokenizerCache, "encode", counting)
-    batches = read(subsets, store, 64, 250)
+    batches = read(subsets, store, 64, 75)
     assert [int(one) for batch in batches for one in batch.targets.ravel()] == whole
     assert spent[0] < 3 * size
 
