@@ -3,9 +3,9 @@
 Builds the wheel from a copy of the checkout in a directory with spaces in its name, installs
 it into empty environments, bare and with each extra alone, for every Python from 3.11 on that
 is found, and runs the commands that should work there; a command of an extra that is not
-there must say so in one line. The files of an installation without extras have at most 150 MB,
-the bytecode that pip compiles comes to that (uv and conda compile none), and nothing of modtok is
-left after `pip uninstall`. Needs the package index; takes minutes; prints a table.
+there must say so in one line. An installation without extras has at most 150 MB, with the bytecode
+that pip compiles, and nothing of modtok is left after `pip uninstall`. Needs the package index;
+takes minutes; prints a table.
 
     python .ci/install_check.py [--extras lm,eval] [--pythons 3.11,3.13] [--dist dist]
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 CONSTRAINT = "torch==2.13.0\n"  # a range would take the newest build, with its CUDA packages
 SAMPLE = ROOT / "examples" / "sample"
-MAX_MB = 150  # of an installation without extras, without the bytecode that pip compiles
+MAX_MB = 150  # of an installation without extras, with the bytecode that pip compiles
 
 # What must work without any extra, in a workspace with the sample text.
 BASE = (
@@ -109,8 +109,8 @@ def check(python: str, extra: str, wheel: Path, place: Path) -> dict[str, object
     if installed.returncode:
         failures.append(f"pip: {installed.stderr.strip().splitlines()[-1]}")
     else:
-        megabytes, row["bytecode_mb"] = installed_mb(venv)
-        row["installed_mb"] = megabytes
+        own, row["bytecode_mb"] = installed_mb(venv)
+        row["installed_mb"] = megabytes = own + row["bytecode_mb"]
         if not extra and megabytes > MAX_MB:
             failures.append(f"{megabytes} MB are installed, more than {MAX_MB}")
         for command in (*BASE, *WITH.get(extra, ())):

@@ -225,6 +225,18 @@ def _fetch(source: RemotePath, target: Path, force: bool, progress: Progress) ->
     if target.exists() and not force:
         raise UsageError("already exists", where=target, remedy="choose another, or pass --force")
     files, _ = listed
+    target = target.absolute()
+    others = [
+        path.relative_to(target).as_posix()
+        for path in (target.rglob("*") if target.is_dir() else ())
+        if path.is_file() and path.relative_to(target).as_posix() not in files
+    ]
+    if others or target.is_file():
+        raise UsageError(
+            f"has files that are not in the copy ({', '.join(sorted(others)[:3]) or 'a file'})",
+            where=target,
+            remedy="choose another directory",
+        )
     # What was fetched before an interruption stays beside the target.
     parts = target.with_name(f".{target.name}.copying")
     copied = 0

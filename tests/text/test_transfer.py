@@ -170,6 +170,13 @@ def test_an_interrupted_fetch_goes_on(
     (tmp_path / "back" / "config.json").write_text("mine")
     copy(THERE, tmp_path / "back", force=True)
     assert contents(tmp_path / "back") == contents(run)
+    (tmp_path / "back" / "own.txt").write_text("not in the copy")
+    with pytest.raises(UsageError, match=r"not in the copy \(own.txt\)"):
+        copy(THERE, tmp_path / "back", force=True)
+    assert (tmp_path / "back" / "own.txt").exists()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="already exists"):
+        copy(THERE, ".")
 
 
 def test_a_checkpoint_that_is_removed_meanwhile_is_left_out(
