@@ -26,7 +26,7 @@ from modtok_cli.inference.serve import serve as serving
 from modtok_cli.inference.serve.directory import dtype_of, is_served, served_model, served_run
 from modtok_cli.inference.serve.languages import CURRENT, OF_REQUEST, ServedLanguages, texts_of
 from modtok_cli.inference.serve.middleware import LanguagesOfRequests
-from modtok_cli.inference.serve.rows import ActiveRows
+from modtok_cli.inference.serve.rows import ActiveRows, move_to_host
 from modtok_cli.inference.serve.serve import serve
 from modtok_cli.modular.adopted.adopt import adopt
 
@@ -103,6 +103,9 @@ def test_the_command_of_vllm(run: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert orjson.loads(flags["--additional-config"]) == {"languages": "fr,en"}
     assert (flags["--dtype"], flags["--served-model-name"]) == ("float32", "it")
     assert serve(place, prepare=True)[4] == str(place)
+    command = serve(place, languages="fr", offload_rows=True, prepare=True)
+    config = orjson.loads(command[command.index("--additional-config") + 1])
+    assert config == {"languages": "fr", "offload_rows": True}
     with pytest.raises(UsageError, match="has no language 'xx'"):
         serve(place, languages="xx", prepare=True)
     with pytest.raises(UsageError, match="are for runs and models"):
@@ -310,3 +313,27 @@ def test_a_client_that_goes_and_other_paths(middleware: Any) -> None:
     assert middleware(b'{"prompt"', gone=True)[1][0] == {"type": "http.disconnect"}
     body = b'{"languages": ["xx"]}'
     assert middleware(body, path="/v1/embeddings")[1][0]["body"] == body
+
+
+def test_tables_move_to_host_memory_once() -> None:
+    embedding, head = torch.nn.Embedding(6, 4), torch.nn.Linear(4, 6, bias=False)
+    tied = torch.nn.Linear(4, 6, bias=False)
+    tied.weight = embedding.weight
+    before = {each: (each.weight.detach().clone(), each.weight) for each in (embedding, head)}
+    addresses = {each.weight.data_ptr() for each in (embedding, head)}
+    viewed: list[torch.Tensor] = []
+
+    def view(host: torch.Tensor) -> torch.Tensor:
+        viewed.append(host)
+        return host
+
+    move_to_host([each.weight for each in (embedding, head, tied)], view, pin=False)
+    assert len(viewed) == 2
+    assert tied.weight is embedding.weight
+    for layer, (values, parameter) in before.items():
+        assert layer.weight is parameter
+        assert torch.equal(layer.weight, values)
+        assert layer.weight.data_ptr() not in addresses
+    with torch.no_grad():  # weights are loaded into the view
+        embedding.weight.copy_(torch.ones(6, 4))
+    assert torch.equal(viewed[0], torch.ones(6, 4))

@@ -52,7 +52,7 @@ class Server:
         (home / "template.jinja").write_text(TEMPLATE)
 
     def start(self) -> None:
-        words = ["--port", str(self.port), "-o", str(self._home / "it"), "--"]
+        words = ["--port", str(self.port), "-o", str(self._home / "it"), "--offload-rows", "--"]
         words += ["--enforce-eager", "--max-num-seqs", "8", "--block-size", "32"]
         words += ["--chat-template", str(self._home / "template.jinja")]
         self.process = subprocess.Popen(

@@ -7,14 +7,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from vllm.model_executor.layers.vocab_parallel_embedding import UnquantizedEmbeddingMethod
+from vllm.model_executor.layers.vocab_parallel_embedding import (
+    UnquantizedEmbeddingMethod,
+    VocabParallelEmbedding,
+)
 from vllm.model_executor.models.registry import ModelRegistry
 from vllm.v1.sample.logits_processor import LogitsProcessor
 from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
 from modtok_cli.inference.serve.languages import KEY, TOKENIZER, ServedLanguages, current
-from modtok_cli.inference.serve.plugin import PREFIX
-from modtok_cli.inference.serve.rows import SHARE, ActiveRows
+from modtok_cli.inference.serve.plugin import OFFLOAD, PREFIX
+from modtok_cli.inference.serve.rows import SHARE, ActiveRows, move_to_host
 from modtok_cli.inference.vocabularies import FULL
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
@@ -58,6 +61,18 @@ def _languages(params: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def _offload(model: torch.nn.Module) -> None:
+    """Before weights are loaded: tables in pinned host memory, which kernels of a GPU can read."""
+    layers = [each for each in model.modules() if isinstance(each, VocabParallelEmbedding)]
+    if not all(isinstance(each.quant_method, UnquantizedEmbeddingMethod) for each in layers):
+        raise ValueError("--offload-rows needs tables that are not quantized")
+    tables = [each.weight for each in layers if each.weight.device.type != "cpu"]
+    if tables:
+        from vllm.utils.torch_utils import get_accelerator_view_from_cpu_tensor
+
+        move_to_host(tables, get_accelerator_view_from_cpu_tensor)
+
+
 def _restricted(base: Any) -> Any:
     """The class of a model whose logits are those of each request's languages."""
 
@@ -68,6 +83,8 @@ def _restricted(base: Any) -> Any:
                 raise ValueError("modtok needs vLLM's model runner V1: VLLM_USE_V2_MODEL_RUNNER=0")
             if vllm_config.speculative_config is not None:
                 raise ValueError("modtok does not serve with speculative decoding yet")
+            if (vllm_config.additional_config or {}).get(OFFLOAD):
+                _offload(self)
             config = vllm_config.model_config
             tokenizer = ModularTokenizer.load(Path(config.tokenizer) / TOKENIZER)
             served = ServedLanguages(tokenizer, default=FULL)

@@ -2,6 +2,8 @@
 
 PREFIX = "Modtok"
 """Before the name of an architecture: the same with logits over the languages of each request."""
+OFFLOAD = "offload_rows"
+"""Field of vLLM's additional configuration: whether rows of T stay in host memory."""
 MODE = "modtok"
 """Tokenizer mode of the renderer."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -75,3 +75,21 @@ class ActiveRows:
             some = some.masked_fill(self._inner[place], -torch.inf)
         logits = some.new_full((len(hidden), self._size), -torch.inf)
         return logits.index_copy_(1, self._ids, some)
+
+
+def move_to_host(
+    tables: Iterable[torch.nn.Parameter],
+    view: Callable[[torch.Tensor], torch.Tensor],
+    *,
+    pin: bool = True,
+) -> None:
+    """Replace the memory of tables by host memory; their values stay.
+
+    Args:
+        tables: a tied one may come twice.
+        view: a tensor of the host → the same memory as a tensor of the accelerator.
+        pin: whether that memory is page-locked, which a view needs.
+    """
+    for table in {id(each): each for each in tables}.values():
+        host = torch.empty_like(table, device="cpu", pin_memory=pin, requires_grad=False)
+        table.data = view(host.copy_(table.data))

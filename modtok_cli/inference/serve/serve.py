@@ -28,7 +28,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.inference.serve.directory import dtype_of, is_served, served_model, served_run
 from modtok_cli.inference.serve.languages import AUTO, KEY, ServedLanguages
-from modtok_cli.inference.serve.plugin import MODE
+from modtok_cli.inference.serve.plugin import MODE, OFFLOAD
 from modtok_cli.inference.slice.slice import is_sliceable
 from modtok_cli.text.languages import optional_languages
 
@@ -67,6 +67,10 @@ def serve(
     tokenizer: RunTokenizer = None,
     step: Step = None,
     dtype: Dtype = None,
+    offload_rows: Annotated[
+        bool,
+        Option("Keep the rows of all languages in host memory; a GPU holds half a table of them."),
+    ] = False,
     prepare: Annotated[
         bool, Option("Write the directory and print the command of vLLM; do not start it.")
     ] = False,
@@ -119,7 +123,10 @@ def serve(
         )
         name = path.resolve().name
     chosen = optional_languages(languages)
-    command = _command(place, name, AUTO if chosen is None else ",".join(chosen), host, port)
+    settings: dict[str, object] = {KEY: AUTO if chosen is None else ",".join(chosen)}
+    if offload_rows:
+        settings[OFFLOAD] = True
+    command = _command(place, name, settings, host, port)
     # Later arguments override earlier ones.
     command += arguments
     if not prepare:
@@ -128,11 +135,13 @@ def serve(
     return command
 
 
-def _command(place: Path, name: str, languages: str, host: str, port: int) -> list[str]:
-    ServedLanguages.of(place, languages)  # an unknown language is an error here
+def _command(
+    place: Path, name: str, settings: dict[str, object], host: str, port: int
+) -> list[str]:
+    ServedLanguages.of(place, str(settings[KEY]))  # an unknown language is an error here
     flags = {
         **_FLAGS,
-        "--additional-config": orjson.dumps({KEY: languages}).decode(),
+        "--additional-config": orjson.dumps(settings).decode(),
         "--dtype": dtype_of(place),
         "--served-model-name": name,
         "--host": host,
