@@ -34,7 +34,7 @@ FLAGS = {path: {f for line in node.lines for f in line.flags} for path, node in 
 LANGUAGES = ("en", "fi", "fr")
 CLUSTER = re.compile(r"--executor slurm|study world|--gpus 8(?!.*--dry-run)|eval fetch|--every \d")
 SMALL = (
-    ("modtok serve", "modtok serve --host localhost --prepare"),
+    ("modtok serve", "modtok serve --host localhost --offload-rows --prepare"),
     ("--port 8080", "--port 0"),
     ("modtok copy corpus/ s3://", "modtok copy data/ memory://"),
     ("modtok copy s3://bucket/runs/it", "modtok copy memory://bucket/corpus"),

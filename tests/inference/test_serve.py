@@ -116,10 +116,12 @@ def test_the_command_of_vllm(run: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_command_line(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    words = ["serve", str(directory), "--host", "0.0.0.0", "--port", "9", "--prepare", "--"]
+    words = ["serve", str(directory), "--host", "0.0.0.0", "--port", "9"]
+    words += ["--offload-rows", "--prepare", "--"]
     assert run_command(command_tree(), [*words, "--seed", "1"]) == 0
     printed = shlex.split(capfd.readouterr().out)
     assert printed[0] == "VLLM_USE_V2_MODEL_RUNNER=0"
+    assert '"offload_rows":true' in printed[printed.index("--additional-config") + 1]
     assert printed[-6:] == ["--host", "0.0.0.0", "--port", "9", "--seed", "1"]
 
 
