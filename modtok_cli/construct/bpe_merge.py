@@ -239,7 +239,7 @@ class UnitedBpe(Learner):
 def united_rows(output: ModularTokenizer, name: str, which: BoolArray) -> list[dict[str, Any]]:
     """Tokens of each language, those of no other language, those of `which` (n,), size of T."""
     members = output.token_membership
-    alone = members.sum(axis=1) == 1
+    alone = members.owners() == 1
     return [
         {
             "language": language,
@@ -248,7 +248,9 @@ def united_rows(output: ModularTokenizer, name: str, which: BoolArray) -> list[d
             name: int((column & which).sum()),
             "total": output.size,
         }
-        for language, column in zip(output.languages, members.T, strict=True)
+        for language, column in (
+            (language, members[:, i]) for i, language in enumerate(output.languages)
+        )
     ]
 
 

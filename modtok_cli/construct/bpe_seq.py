@@ -147,7 +147,7 @@ class SequentialBpe(Learner):
             work.reference(language, reference_of, language, counts, self.k, self._learner.merges)
             work.certify(language, self._learner.merges)
         if self.segmentation == FEWEST_TOKENS:
-            member = np.flatnonzero(self._learner.token_members[-1])
+            member = self._learner.token_members[-1]
             row = work.submit(_token_counts, counts, self._learner.merges, member)
             self._token_counts.append(row.result() if work.is_bounded else row)
         self._rows.append(

@@ -107,7 +107,7 @@ def check_absent(request: Request) -> None:
 
 def report_of(tokenizer: ModularTokenizer, output: Path) -> BuildReport:
     """A row per language of an existing tokenizer."""
-    sizes = tokenizer.token_membership.sum(axis=0)
+    sizes = tokenizer.token_membership.sizes()
     lines = [
         {"language": language, "tokens": int(size), "total": tokenizer.size}
         for language, size in zip(tokenizer.languages, sizes, strict=True)

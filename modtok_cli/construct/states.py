@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.records import from_json
 from modtok_cli.base.signature import digest
 from modtok_cli.construct.journal import Arrays, JournalState
@@ -95,7 +96,7 @@ def em_mark(
         united.token_data.tobytes(),
         united.token_offsets.tobytes(),
         united.scores.tobytes(),
-        united.token_membership.tobytes(),
+        united.token_membership.planes.tobytes(),
         repr(texts).encode(),
         repr(sorted(settings.items())).encode(),
         length=64,
@@ -114,7 +115,7 @@ def _models_of(
             saved.arrays[f"{language}.data"].copy(),
             saved.arrays[f"{language}.offsets"].copy(),
             scores,
-            np.ones((len(scores), 1), dtype=np.bool_),
+            Membership.everywhere(len(scores), 1),
         )
         if not (is_language(language) and _is_valid(model)):
             raise ValueError("not a model")
@@ -155,8 +156,8 @@ def merges_to_arrays(learned: LearnedMerges) -> dict[str, npt.NDArray[Any]]:
         "token_data": learned.token_data,
         "token_offsets": learned.token_offsets,
         "merges": learned.merges,
-        "token_membership": learned.token_membership.astype(np.uint8),
-        "merge_membership": learned.merge_membership.astype(np.uint8),
+        "token_membership": learned.token_membership.planes,
+        "merge_membership": learned.merge_membership.planes,
     }
 
 
@@ -175,8 +176,8 @@ def merges_from_arrays(
         arrays["token_data"],
         arrays["token_offsets"],
         arrays["merges"],
-        arrays["token_membership"].astype(np.bool_),
-        arrays["merge_membership"].astype(np.bool_),
+        Membership(arrays["token_membership"], len(languages)),
+        Membership(arrays["merge_membership"], len(languages)),
     )
     if not (all(map(is_language, languages)) and _are_merges(learned)):
         raise ValueError("the arrays are not those of learned merges")
@@ -190,8 +191,8 @@ def _are_merges(learned: LearnedMerges) -> bool:
         (learned.token_data, np.uint8, 1),
         (offsets, np.int64, 1),
         (merges, np.int32, 2),
-        (learned.token_membership, np.bool_, 2),
-        (learned.merge_membership, np.bool_, 2),
+        (learned.token_membership.planes, np.uint8, 2),
+        (learned.merge_membership.planes, np.uint8, 2),
     )
     if any(array.dtype != kind or array.ndim != rank for array, kind, rank in kinds):
         return False
@@ -203,6 +204,6 @@ def _are_merges(learned: LearnedMerges) -> bool:
         and bool((offsets[1:] >= offsets[:-1]).all())
         and merges.shape[1] == 3
         and bool(((merges >= 0) & (merges < size)).all())
-        and learned.token_membership.shape == (size, languages)
-        and learned.merge_membership.shape == (len(merges), languages)
+        and learned.token_membership.planes.shape == ((languages + 7) // 8, size)
+        and learned.merge_membership.planes.shape == ((languages + 7) // 8, len(merges))
     )

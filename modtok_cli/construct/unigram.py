@@ -5,9 +5,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from modtok_cli.base import parameters
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.bpe import Joint, PlainFiles, Separate
@@ -116,7 +115,7 @@ class JointUnigram(Joint, UnigramLearner):
         """One model."""
         name = ",".join(languages)
         model = learn_unigram(name, counts, self.k, self.specials, progress=work.progress)
-        every = np.ones((model.size, len(languages)), dtype=np.bool_)
+        every = Membership.everywhere(model.size, len(languages))
         self._learned = replace(model, languages=languages, token_membership=every)
 
     def result(self, work: Work) -> ModularTokenizer:

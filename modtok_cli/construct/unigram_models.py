@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.reading import read_file
 from modtok_cli.learn.pieces import LearnedPieces, make_pieces
 from modtok_cli.learn.unigram import SPACE
@@ -134,7 +133,7 @@ def _model(
     scores: list[float],
     byte_scores: list[float] | None = None,
 ) -> LearnedPieces:
-    own = np.ones((len(pieces), 1), dtype=np.bool_)
+    own = Membership.everywhere(len(pieces), 1)
     return make_pieces([language], specials, pieces, scores, own, byte_scores)
 
 

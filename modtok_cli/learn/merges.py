@@ -13,6 +13,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, flatten
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress, Task
 from modtok_cli.core.learn import Learner
@@ -46,7 +47,7 @@ class LearnedMerges:
     `merges[m, 2]`; m is its rank. A token can be the result of several merges.
 
     Shapes: token_data (B,) uint8; token_offsets (V + 1,) int64; merges (M, 3) int32;
-    token_membership (V, L) bool; merge_membership (M, L) bool.
+    token_membership (V, L); merge_membership (M, L).
     """
 
     languages: tuple[str, ...]
@@ -54,8 +55,8 @@ class LearnedMerges:
     token_data: UInt8Array
     token_offsets: Int64Array
     merges: Int32Array
-    token_membership: BoolArray
-    merge_membership: BoolArray
+    token_membership: Membership
+    merge_membership: Membership
 
     @property
     def size(self) -> int:
@@ -130,7 +131,7 @@ class GlobalMerges:
         return byte_ids(len(self.specials))
 
     def with_members(
-        self, languages: Sequence[str], tokens: BoolArray, merges: BoolArray
+        self, languages: Sequence[str], tokens: Membership, merges: Membership
     ) -> LearnedMerges:
         """The result of learning, with its membership (V, L) and (M, L)."""
         arrays = (self.token_data, self.token_offsets, self.merges, tokens, merges)

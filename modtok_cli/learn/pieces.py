@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.arrays import (
-    BoolArray,
     Float64Array,
     Int32Array,
     Int64Array,
@@ -15,6 +14,7 @@ from modtok_cli.base.arrays import (
     flatten,
     unflatten,
 )
+from modtok_cli.base.membership import Membership
 from modtok_cli.learn.merges import byte_ids, byte_order
 
 UNKNOWN = "<unk>"
@@ -47,7 +47,7 @@ class LearnedPieces:
     grid of `SCORE_STEP`; those of special tokens are 0 and have no meaning.
 
     Shapes: token_data (B,) uint8; token_offsets (V + 1,) int64; scores (V,) float64;
-    token_membership (V, L) bool.
+    token_membership (V, L).
     """
 
     languages: tuple[str, ...]
@@ -55,7 +55,7 @@ class LearnedPieces:
     token_data: UInt8Array
     token_offsets: Int64Array
     scores: Float64Array
-    token_membership: BoolArray
+    token_membership: Membership
 
     @property
     def size(self) -> int:
@@ -82,7 +82,7 @@ def make_pieces(
     specials: Sequence[str],
     pieces: Sequence[bytes],
     scores: npt.ArrayLike,
-    membership: BoolArray,
+    membership: Membership,
     byte_scores: npt.ArrayLike | None = None,
 ) -> LearnedPieces:
     """A vocabulary of special tokens, bytes and pieces.
@@ -97,14 +97,14 @@ def make_pieces(
     own = np.asarray(scores, dtype=np.float64)
     if byte_scores is None:
         byte_scores = np.full(256, own.min() if len(own) else 0.0)
-    every = np.ones((len(specials) + 256, len(languages)), dtype=np.bool_)
+    every = Membership.everywhere(len(specials) + 256, len(languages)).planes
     return LearnedPieces(
         tuple(languages),
         tuple(specials),
         data.copy(),
         offsets,
         on_grid(np.concatenate([np.zeros(len(specials)), np.asarray(byte_scores), own])),
-        np.concatenate([every, np.asarray(membership, dtype=np.bool_)]),
+        Membership(np.concatenate([every, membership.planes], axis=1), len(languages)),
     )
 
 
@@ -131,12 +131,11 @@ def unite(models: Mapping[str, LearnedPieces]) -> LearnedPieces:
             )
         )
     total = np.zeros(len(place))
-    membership = np.zeros((len(place), len(languages)), dtype=np.bool_)
+    membership = Membership.of_columns(len(place), columns, len(languages))
     byte_total = np.zeros(256)
-    for column, (model, ids) in enumerate(zip(models.values(), columns, strict=True)):
-        membership[ids, column] = True
+    for model, ids in zip(models.values(), columns, strict=True):
         total[ids] += np.exp(model.scores[model.first :])
         byte_total += np.exp(model.scores[len(specials) : model.first])
-    scores = np.log(total / membership.sum(axis=1))
+    scores = np.log(total / membership.owners())
     byte_scores = np.log(byte_total / len(languages))
     return make_pieces(languages, specials, list(place), scores, membership, byte_scores)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
+from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.core.segment import Pairs, Segmenter, Symbols
 from modtok_cli.learn.merges import (
@@ -38,14 +39,6 @@ class LanguageReport:
     new_tokens: int
     new_merges: int
     total: int
-
-
-def _membership(members: Sequence[BoolArray], rows: int) -> BoolArray:
-    """Marks of each language, each of as many rows as T had then, as (rows, languages)."""
-    marks = np.zeros((rows, len(members)), dtype=np.bool_)
-    for column, member in enumerate(members):
-        marks[: len(member), column] = member
-    return marks
 
 
 class SequentialLearner:
@@ -82,9 +75,9 @@ class SequentialLearner:
         self.passes = passes
         self.max_unspaced = max_unspaced
         self.reports: list[LanguageReport] = []
-        # Of each language: its tokens and merges among those that T had by then.
-        self.token_members: list[BoolArray] = []
-        self.merge_members: list[BoolArray] = []
+        # Ids of the tokens, and ranks of the merges, of each language.
+        self.token_members: list[Int64Array] = []
+        self.merge_members: list[Int64Array] = []
         self._pairs: Pairs | None = None  # the merges of T
         if start is None:
             self.merges = empty_merges(specials)
@@ -96,8 +89,9 @@ class SequentialLearner:
                 start.specials, start.token_data, start.token_offsets, start.merges
             )
             self.languages = list(start.languages)
-            self.token_members = list(start.token_membership.T)
-            self.merge_members = list(start.merge_membership.T)
+            columns = range(len(start.languages))
+            self.token_members = [start.token_membership.ids(i) for i in columns]
+            self.merge_members = [start.merge_membership.ids(i) for i in columns]
 
     def add(
         self, language: str, counts: WordCounts, *, progress: Progress = SILENT
@@ -161,15 +155,16 @@ class SequentialLearner:
     def _record(self, language: str, grown: Grown) -> None:
         self.merges = grown.merges
         self.languages.append(language)
-        self.token_members.append(grown.member)
-        self.merge_members.append(grown.merge_member)
+        self.token_members.append(np.flatnonzero(grown.member))
+        self.merge_members.append(np.flatnonzero(grown.merge_member))
 
     def result(self) -> LearnedMerges:
         """The tokenizer after the last language that was added."""
+        tokens, merges, languages = self.merges.tokens, self.merges.merges, len(self.languages)
         return self.merges.with_members(
             self.languages,
-            _membership(self.token_members, self.merges.tokens),
-            _membership(self.merge_members, len(self.merges.merges)),
+            Membership.of_columns(tokens, self.token_members, languages),
+            Membership.of_columns(len(merges), self.merge_members, languages),
         )
 
 
@@ -237,6 +232,6 @@ def of_all(merges: GlobalMerges, languages: Sequence[str]) -> LearnedMerges:
     columns = len(languages)
     return merges.with_members(
         languages,
-        np.ones((merges.tokens, columns), dtype=np.bool_),
-        np.ones((len(merges.merges), columns), dtype=np.bool_),
+        Membership.everywhere(merges.tokens, columns),
+        Membership.everywhere(len(merges.merges), columns),
     )

@@ -14,10 +14,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import scratch_directory
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.learn.merges import check_id_range
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
@@ -91,7 +90,7 @@ def learn_unigram(
     spelled = [(text.replace(SPACE, " "), float.fromhex(score)) for text, score in rows]
     own = [row for row in spelled if row[0] not in specials]
     pieces, scores = [text.encode() for text, _ in own], [score for _, score in own]
-    membership = np.ones((len(pieces), 1), dtype=np.bool_)
+    membership = Membership.everywhere(len(pieces), 1)
     return make_pieces([language], specials, pieces, scores, membership)
 
 

@@ -5,10 +5,13 @@ of the others keep their order, and their subtokenizers stay the same.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray, Int64Array, flatten
+from modtok_cli.base.arrays import Int64Array, flatten
+from modtok_cli.base.membership import Membership
 from modtok_cli.learn.merges import LearnedMerges, byte_order
 from modtok_cli.learn.prune import LanguageTokens
 
@@ -35,29 +38,27 @@ def unite(
     if base is None:
         tokens = [text.encode() for text in specials] + [bytes([byte]) for byte in byte_order()]
         languages: tuple[str, ...] = ()
-        members = np.zeros((first, 0), dtype=np.bool_)
+        columns: list[Int64Array] = []
         token_counts: TokenCounts = ()
     else:
         learned, token_counts = base
         tokens = [learned.token(i) for i in range(learned.size)]
-        languages, members = learned.languages, learned.token_membership
+        languages = learned.languages
+        columns = [learned.token_membership.ids(i) for i in range(len(languages))]
     place = {token: i for i, token in enumerate(tokens[first:], first)}
     new = {token for one in chosen.values() for token in one.tokens} - set(place)
     for token in sorted(new, key=lambda token: (len(token), token)):
         place[token] = len(tokens)
         tokens.append(token)
-    wide = np.zeros((len(tokens), len(languages) + len(chosen)), dtype=np.bool_)
-    wide[: len(members), : len(languages)] = members
-    for column, one in enumerate(chosen.values(), len(languages)):
+    for one in chosen.values():
         ids = np.array([place[token] for token in one.tokens], dtype=np.int64)
-        wide[:first, column] = True
-        wide[ids, column] = True
         order = np.argsort(ids)
+        columns.append(np.concatenate([np.arange(first), ids]))
         token_counts = (
             *token_counts,
             np.concatenate([one.token_counts[:first], one.token_counts[first:][order]]),
         )
-    return _learned((*languages, *chosen), specials, tokens, wide), token_counts
+    return _learned((*languages, *chosen), specials, tokens, columns), token_counts
 
 
 def part(base: tuple[LearnedMerges, TokenCounts], language: str) -> LanguageTokens:
@@ -65,7 +66,7 @@ def part(base: tuple[LearnedMerges, TokenCounts], language: str) -> LanguageToke
     learned, token_counts = base
     column = learned.languages.index(language)
     first = len(learned.specials) + 256
-    ids = np.flatnonzero(learned.token_membership[:, column])[first:]
+    ids = learned.token_membership.ids(column)[first:]
     tokens = [learned.token(i) for i in ids.tolist()]
     order = sorted(range(len(tokens)), key=lambda i: (len(tokens[i]), tokens[i]))
     return LanguageTokens(
@@ -83,24 +84,29 @@ def without(
     """
     learned, token_counts = base
     columns = [i for i, language in enumerate(learned.languages) if language not in gone]
-    members = learned.token_membership[:, columns]
-    rows = np.flatnonzero(members.any(axis=1))
+    members = learned.token_membership
+    kept = members.union(columns)
+    rows = np.flatnonzero(kept)
     tokens = [learned.token(i) for i in rows.tolist()]
     languages = [learned.languages[i] for i in columns]
     return (
-        _learned(languages, learned.specials, tokens, members[rows]),
+        _learned(languages, learned.specials, tokens, [members[kept, i] for i in columns]),
         tuple(token_counts[i] for i in columns),
     )
 
 
 def _learned(
-    languages: Sequence[str], specials: Sequence[str], tokens: Sequence[bytes], members: BoolArray
+    languages: Sequence[str],
+    specials: Sequence[str],
+    tokens: Sequence[bytes],
+    members: Sequence[npt.NDArray[Any]],
 ) -> LearnedMerges:
+    """`members`: what selects the tokens of each language."""
     return LearnedMerges(
         tuple(languages),
         tuple(specials),
         *flatten(tokens),
         np.zeros((0, 3), dtype=np.int32),
-        members,
-        np.zeros((0, len(languages)), dtype=np.bool_),
+        Membership.of_columns(len(tokens), members, len(languages)),
+        Membership.everywhere(0, len(languages)),
     )

@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.parameters import AnyTokenizer, is_path
 from modtok_cli.base.public import public
@@ -311,7 +310,7 @@ def _token_counts(
 ) -> Iterator[tuple[bytes, int]]:
     """Every token of a language, and how often its text uses it."""
     column = tokenizer.languages.index(language)
-    members = np.flatnonzero(tokenizer.token_membership[:, column]).tolist()
+    members = tokenizer.token_membership.ids(column).tolist()
     return zip((tokens[i] for i in members), tokenizer.token_counts[column].tolist(), strict=True)
 
 
@@ -392,9 +391,9 @@ def _difference(
         ("tokens", parent.token_membership, child.token_membership),
         ("merges", parent.merge_membership, child.merge_membership),
     ):
-        changed = _changed_column(wide[:, columns], narrow)
-        if changed is not None:
-            return f"'{child.languages[changed]}' has other {what}"
+        for place, column in enumerate(columns):
+            if not np.array_equal(wide.ids(column), narrow.ids(place)):
+                return f"'{child.languages[place]}' has other {what}"
     return parent.segmenter.difference(child.segmenter, columns, child.languages) or None
 
 
@@ -417,12 +416,6 @@ def _equal_rows(new: npt.NDArray[np.generic], old: npt.NDArray[np.generic]) -> i
     if differ.ndim > 1:
         differ = differ.any(axis=1)
     return int(np.argmax(differ)) if differ.any() else size
-
-
-def _changed_column(wide: BoolArray, narrow: BoolArray) -> int | None:
-    """First language (column) with another membership; rows beyond `narrow` must be false."""
-    changed = (wide[: len(narrow)] != narrow).any(axis=0) | wide[len(narrow) :].any(axis=0)
-    return int(np.argmax(changed)) if changed.any() else None
 
 
 def _shown(value: object) -> str:

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray, Int32Array, UInt8Array, offsets_of
+from modtok_cli.base.arrays import Int32Array, offsets_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.reading import LARGEST, read_file
 from modtok_cli.base.tensors import ArraysFile
 from modtok_cli.modular import manifest as manifests
@@ -81,16 +82,10 @@ def save(tokenizer: ModularTokenizer, directory: Path, references: References) -
         (beside / manifests.NAME).write_bytes(manifests.write_manifest(tokenizer, files))
 
 
-def pack(membership: BoolArray) -> UInt8Array:
-    """(N, L) bool to (N, ⌈L / 8⌉) uint8, bit j % 8 of byte j // 8 for column j."""
-    # Of a column-major array packbits makes another, whose memory safetensors would write as is.
-    return np.ascontiguousarray(np.packbits(membership, axis=1, bitorder="little"))
-
-
 def _tensors(tokenizer: ModularTokenizer) -> dict[str, npt.NDArray[Any]]:
     return {
-        "merges": pack(tokenizer.merge_membership),
-        "tokens": pack(tokenizer.token_membership),
+        "merges": tokenizer.merge_membership.packed(),
+        "tokens": tokenizer.token_membership.packed(),
         **tokenizer.segmenter.tensors(),
     }
 
@@ -107,15 +102,15 @@ class Stored:
     Attributes:
         arrays: the file of arrays.
         columns: places of the languages in the manifest, ascending.
-        token_members, merge_members: (V, n) and (M, n) bool, of these languages.
+        token_members, merge_members: (V, n) and (M, n), of these languages.
     """
 
     directory: Path
     manifest: Manifest
     arrays: ArraysFile
     columns: Sequence[int]
-    token_members: BoolArray
-    merge_members: BoolArray
+    token_members: Membership
+    merge_members: Membership
 
     @property
     def pretokenizer(self) -> PreTokenizer:
@@ -153,10 +148,11 @@ class Stored:
         segmenter = segmentation(self.manifest.segmentation).from_files(self)
         _check_digest(self.arrays.sha256, self.directory, ARRAYS, self.manifest)
         members = {"tokens": self.token_members, "merges": segmenter.merge_membership}
+        sizes = {name: mask.sizes().tolist() for name, mask in members.items()}
         for place, column in enumerate(self.columns):
             row = self.manifest.languages[column]
-            for name, mask in members.items():
-                size, said = int(np.count_nonzero(mask[:, place])), getattr(row, name)
+            for name in members:
+                size, said = sizes[name][place], getattr(row, name)
                 if size != said:
                     raise ModtokError(
                         f"field '{name}': '{row.language}' has {size}, the manifest says {said}",
@@ -195,16 +191,13 @@ def read(directory: Path, choose: Callable[[Manifest], Sequence[int]] | None = N
 
 def _members(
     arrays: ArraysFile, name: str, rows: int, languages: int, columns: Sequence[int]
-) -> BoolArray:
-    """The columns of a membership of so many rows and languages: (N, n) bool, column-major."""
+) -> Membership:
+    """The columns of a membership of so many rows and languages."""
     packed = arrays.take(name, np.uint8, (rows, (languages + 7) // 8))
     spare = languages % 8
     if spare and (packed[:, -1] >> spare).any():
         raise arrays.broken(name, f"bits beyond the {languages} languages")
-    members = np.empty((rows, len(columns)), dtype=np.bool_, order="F")
-    for place, column in enumerate(columns):
-        members[:, place] = packed[:, column // 8] & np.uint8(1 << column % 8)
-    return members
+    return Membership(packed.T, languages).select(columns)
 
 
 def _largest(manifest: Manifest, name: str) -> int:

@@ -31,8 +31,7 @@ def describe(
     if unknown.
     """
     columns = places(tokenizer.languages, tokenizer.languages if languages is None else languages)
-    members = tokenizer.token_membership[:, columns]
-    alone = members.sum(axis=1) == 1
+    alone = tokenizer.token_membership.select(columns).owners() == 1
     rows = []
     for column, language in ((column, tokenizer.languages[column]) for column in columns):
         mask = tokenizer.token_membership[:, column]

@@ -101,8 +101,8 @@ def write_manifest(tokenizer: ModularTokenizer, files: Mapping[str, bytes]) -> b
     """The manifest of a tokenizer whose other files are `files` (path → content)."""
     rows = zip(
         tokenizer.languages,
-        tokenizer.token_membership.sum(axis=0).tolist(),
-        tokenizer.merge_membership.sum(axis=0).tolist(),
+        tokenizer.token_membership.sizes().tolist(),
+        tokenizer.merge_membership.sizes().tolist(),
         strict=True,
     )
     manifest = Manifest(

@@ -20,7 +20,6 @@ from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.formats import formats
 from modtok_cli.modular.manifest import MISSING, Manifest
 from modtok_cli.modular.segmenters import segmentation
-from modtok_cli.modular.segmenters.interface import union
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer, places
 from modtok_cli.text.counts import WordCounts
@@ -271,7 +270,7 @@ def open_subset(
     modular.check_part(members, [names[column] for column in chosen], where)
     everything = languages is None or (modular.covers and len(chosen) == len(names))
     columns = range(len(chosen))
-    segmenter = modular.subset(members, columns, None if everything else union(members, columns))
+    segmenter = modular.subset(members, columns, None if everything else members.union(columns))
     segmenter.check(where)
     return Subtokenizer(
         segmenter,

@@ -19,15 +19,15 @@ import orjson
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.signature import digest
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular import directory as directories
-from modtok_cli.modular.directory import pack
 from modtok_cli.modular.manifest import Corpus
 from modtok_cli.modular.methods import TokenizerMethods
 from modtok_cli.modular.segmenters.fewest_tokens import ModularFewestTokens
-from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter, union
+from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter
 from modtok_cli.modular.segmenters.merges import ModularMerges
 from modtok_cli.modular.segmenters.unigram import ModularUnigram, clamp_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -49,7 +49,7 @@ class ModularTokenizer(TokenizerMethods):
         languages: in training order.
         k: tokens per language as requested, special tokens and bytes included.
         segmenter: T's vocabulary, and how words are split into its tokens.
-        token_membership: (V, L) bool.
+        token_membership: (V, L).
         settings: other settings of learning (order, passes, …), as JSON knows them.
         corpora: language → what it was learned from.
 
@@ -63,18 +63,15 @@ class ModularTokenizer(TokenizerMethods):
     languages: tuple[str, ...]
     k: int
     segmenter: ModularSegmenter
-    token_membership: BoolArray
+    token_membership: Membership
     settings: Mapping[str, Any] = field(default_factory=dict)
     corpora: Mapping[str, Corpus] = field(default_factory=dict)
     where: InitVar[str] = "the tokenizer"
 
     def __post_init__(self, where: str) -> None:
-        # A subset reads whole columns: a language's members are stored side by side.
-        members = np.array(self.token_membership, dtype=np.bool_, order="F")
-        object.__setattr__(self, "token_membership", members)
         check_languages(self.languages, where)
-        self.segmenter.validate(members, self.languages, where)
-        for array in (members, *self.segmenter.arrays()):
+        self.segmenter.validate(self.token_membership, self.languages, where)
+        for array in (self.token_membership.planes, *self.segmenter.arrays()):
             array.setflags(write=False)
 
     @classmethod
@@ -141,8 +138,8 @@ class ModularTokenizer(TokenizerMethods):
         return self.segmenter.merges
 
     @property
-    def merge_membership(self) -> BoolArray:
-        """(M, L) bool."""
+    def merge_membership(self) -> Membership:
+        """(M, L)."""
         return self.segmenter.merge_membership
 
     @property
@@ -191,8 +188,8 @@ class ModularTokenizer(TokenizerMethods):
             self.vocabulary.data.tobytes(),
             self.vocabulary.lengths.astype("<i4").tobytes(),
             self.merges.astype("<i4").tobytes(),
-            pack(self.token_membership).tobytes(),
-            pack(self.merge_membership).tobytes(),
+            self.token_membership.packed().tobytes(),
+            self.merge_membership.packed().tobytes(),
             *self.segmenter.digest(),
         )
 
@@ -258,7 +255,7 @@ class ModularTokenizer(TokenizerMethods):
         """
         columns = places(self.languages, languages)
         everything = len(columns) == len(self.languages) and self.segmenter.covers
-        mask = None if everything else union(self.token_membership, columns)
+        mask = None if everything else self.token_membership.union(columns)
         return self._subset(columns, mask, name)
 
     def full(self, name: str | None = None) -> Subtokenizer:

@@ -19,6 +19,7 @@ from modtok_cli.base.arrays import (
     UInt8Array,
     UInt64Array,
 )
+from modtok_cli.base.membership import Membership
 from modtok_cli.modular.vocabulary import BYTE_ORDER, PieceVocabulary, Vocabulary, broken, gather
 
 AnyName = TypeVar("AnyName", str, bytes)
@@ -146,7 +147,15 @@ def improper_merges(merges: Int32Array, chosen: Int64Array, basic: BoolArray) ->
 
     basic (V,) bool: tokens that no merge has to make, special tokens and bytes.
     """
-    first = np.where(basic, -1, len(merges))
+    return _late(merges, chosen, np.where(basic, -1, len(merges)))
+
+
+def _late(merges: Int32Array, chosen: Int64Array, first: Int64Array) -> Int64Array:
+    """As `improper_merges`.
+
+    first (V,): -1 for a token that no merge has to make, M for others. Gets the rank of the
+    earliest chosen merge that makes the token.
+    """
     # Backwards, so that of several merges to one token the earliest is written last.
     first[merges[chosen[::-1], 2]] = chosen[::-1]
     late = (first[merges[chosen, 0]] >= chosen) | (first[merges[chosen, 1]] >= chosen)
@@ -155,57 +164,57 @@ def improper_merges(merges: Int32Array, chosen: Int64Array, basic: BoolArray) ->
 
 
 def check_token_membership(
-    vocabulary: Vocabulary, members: BoolArray, languages: Sequence[str], where: str
+    vocabulary: Vocabulary, members: Membership, languages: Sequence[str], where: str
 ) -> None:
-    """Every token is in a language, special tokens and bytes in all; members (V, L) bool."""
+    """Every token is in a language, special tokens and bytes in all; members (V, L)."""
     base = len(vocabulary.specials) + 256
     _check_rows(members, (len(vocabulary), len(languages)), "token_membership", where)
-    if not members[:base].all():
-        row = _first(~members[:base].all(axis=1))
+    missing = members.owners()[:base] < len(languages)
+    if missing.any():
+        row = _first(missing)
         raise broken(where, "token_membership", f"token {row} is not in every language")
 
 
 def check_merge_membership(
     vocabulary: Vocabulary,
     merges: Int32Array,
-    members: BoolArray,
-    merge_members: BoolArray,
+    members: Membership,
+    merge_members: Membership,
     languages: Sequence[str],
     where: str,
 ) -> None:
     """Every language has, with a token or a merge, all that it is made of.
 
-    Shapes: members (V, L) and merge_members (M, L) bool.
+    Shapes: members (V, L) and merge_members (M, L).
     """
     check_token_membership(vocabulary, members, languages, where)
     _check_rows(merge_members, (len(merges), len(languages)), "merge_membership", where)
     size, base = len(vocabulary), len(vocabulary.specials) + 256
-    basic = np.arange(size) < base
+    first = np.where(np.arange(size) < base, -1, len(merges))
     for column, language in enumerate(languages):
-        chosen = np.flatnonzero(merge_members[:, column])
-        outside = ~members[merges[chosen], column]
+        chosen, mine = merge_members.ids(column), members[:, column]
+        outside = ~mine[merges[chosen]]
         if outside.any():
             rank = chosen[_first(outside.any(axis=1))]
             raise broken(
                 where, "merge_membership", f"merge {rank} is in '{language}', a token of it is not"
             )
-        late = improper_merges(merges, chosen, basic)
+        late = _late(merges, chosen, first)
         if len(late):
             raise broken(
                 where,
                 "merge_membership",
                 f"'{language}' has merge {late[0]} but no earlier merge for a part of it",
             )
-        made = np.zeros(size, dtype=np.bool_)
-        made[:base] = True
-        made[merges[chosen, 2]] = True
-        lacking = members[:, column] & ~made
-        if lacking.any():
+        tokens = np.flatnonzero(mine)
+        lacking = tokens[first[tokens] == len(merges)]
+        if len(lacking):
             raise broken(
                 where,
                 "token_membership",
-                f"'{language}' has token {_first(lacking)} but no merge that makes it",
+                f"'{language}' has token {lacking[0]} but no merge that makes it",
             )
+        first[merges[chosen, 2]] = len(merges)
 
 
 def check_pieces(vocabulary: Vocabulary, scores: Float64Array | None, where: str) -> None:
@@ -255,12 +264,13 @@ def _crossing(data: UInt8Array, offsets: Int64Array, first: int) -> int | None:
     return int(np.searchsorted(offsets, int(np.argmax(inside)), side="right")) - 1
 
 
-def _check_rows(mask: BoolArray, shape: tuple[int, int], name: str, where: str) -> None:
+def _check_rows(members: Membership, shape: tuple[int, int], name: str, where: str) -> None:
     """The shape, and that every row belongs to a language."""
-    if mask.shape != shape:
-        raise broken(where, name, f"shape {mask.shape}, expected {shape}")
-    if not mask.any(axis=1).all():
-        row = _first(~mask.any(axis=1))
+    if members.shape != shape:
+        raise broken(where, name, f"shape {members.shape}, expected {shape}")
+    lone = ~members.planes.any(axis=0)
+    if lone.any():
+        row = _first(lone)
         raise broken(where, name, f"row {row} belongs to no language")
 
 

@@ -84,7 +84,8 @@ def report(
         sections.append(Section("tokenizers", "Tokenizers", [], [], [table]))
     for name, tokenizer in contents.tokenizers.items():
         # In a joint vocabulary every language has every token: there is nothing to compare.
-        if len(tokenizer.languages) > 1 and not tokenizer.token_membership.all():
+        sizes = tokenizer.token_membership.sizes()
+        if len(sizes) > 1 and sizes.min() < tokenizer.size:
             sections.append(tokenizer_section(name, tokenizer))
     missing = [kind for name, kind in kinds().items() if name not in present]
     if missing:
@@ -224,7 +225,7 @@ def tokenizer_section(name: str, tokenizer: ModularTokenizer) -> Section:
 def shared_tokens(tokenizer: ModularTokenizer) -> Heat:
     """Share of each language's vocabulary that every other language has too."""
     names = tokenizer.languages
-    members = tokenizer.token_membership.astype("float32")
+    members = tokenizer.token_membership[:].astype("float32")
     common = members.T @ members
     values = {
         (row, column): float(100 * common[i, j] / common[i, i])
@@ -246,7 +247,7 @@ def shared_tokens(tokenizer: ModularTokenizer) -> Heat:
 def tokenizer_table(tokenizer: ModularTokenizer) -> Table:
     """Per language: tokens, exclusive tokens, and share of shared tokens."""
     members = tokenizer.token_membership
-    owners = members.sum(axis=1)
+    owners = members.owners()
     body = []
     for column, language in enumerate(tokenizer.languages):
         mine = members[:, column]

@@ -63,7 +63,7 @@ def test_writes_a_modular_directory(made: Path) -> None:
     tokenizer = ModularTokenizer.load(made)
     assert (tokenizer.algorithm, tokenizer.segmentation) == ("bpe-merge", "fewest-tokens")
     assert tokenizer.languages == ("en", "fi", "fr")
-    assert (tokenizer.token_membership.sum(axis=0) == 600).all()
+    assert (tokenizer.token_membership.sizes() == 600).all()
     assert tokenizer.settings == {"overtrain": 1.25, "whole_characters": False, "superwords": 0}
     assert check_subsets(tokenizer, samples=3).sound
     assert sorted(path.stem for path in (made / "references").iterdir()) == LANGUAGES
@@ -275,7 +275,7 @@ def test_bpe_seq_with_fewest_tokens(data: Path, tmp_path: Path) -> None:
     least = ModularTokenizer.load(tmp_path / "least")
     assert least.segmentation == "fewest-tokens"
     assert least.vocabulary.tokens() == merges.vocabulary.tokens()
-    assert (least.token_membership == merges.token_membership).all()
+    assert least.token_membership.equals(merges.token_membership)
     counts = count_corpus([PARALLEL / "fi.txt"], pretokenizer=BPE)
     for names in (["fi"], ["en", "fi"], LANGUAGES):
         shorter = least.subset(names).token_lengths(counts)

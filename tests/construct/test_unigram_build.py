@@ -68,7 +68,7 @@ def test_joint_is_one_vocabulary(tmp_path: Path) -> None:
     tokenizer = ModularTokenizer.load(tmp_path / "joint")
     assert tokenizer.algorithm == "unigram"
     assert tokenizer.size == report.lines[0]["tokens"] == 900
-    assert tokenizer.token_membership.all()
+    assert tokenizer.token_membership[:].all()
     assert tokenizer.languages == ("fi", "sw")
 
 

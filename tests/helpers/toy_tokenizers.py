@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from tokenizers import Regex, pre_tokenizers
 
+from modtok_cli.base.membership import Membership
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.modular.manifest import Corpus
 from modtok_cli.modular.segmenters.merges import ModularMerges
@@ -96,11 +97,9 @@ def toy(
             Vocabulary.from_tokens(specials, tokens[len(specials) :]),
             PRETOKENIZER,
             np.array(merges, dtype=np.int32).reshape(-1, 3),
-            np.array(
-                [[i in has for has in has_merges] for i in range(len(merges))], dtype=bool
-            ).reshape(-1, len(languages)),
+            Membership.of_columns(len(merges), map(_ids, has_merges), len(languages)),
         ),
-        token_membership=np.array([[i in has for has in has_tokens] for i in range(len(tokens))]),
+        token_membership=Membership.of_columns(len(tokens), map(_ids, has_tokens), len(languages)),
         settings={"order": "given", "passes": 1},
         corpora={
             language: Corpus(f"{i:012x}", 10 + i, 100 + i, 200 + i)
@@ -109,8 +108,14 @@ def toy(
     )
 
 
+def _ids(members: set[int]) -> np.ndarray:
+    return np.array(sorted(members), dtype=int)
+
+
 def rebuilt(tokenizer: ModularTokenizer, **changes: Any) -> ModularTokenizer:
     """The same tokenizer by merges with other arrays or languages, validated as all are."""
+    for name in {"token_membership", "merge_membership"} & changes.keys():
+        changes[name] = Membership.of(changes[name])
     rules = {
         name: changes.pop(name, getattr(tokenizer, name))
         for name in ("vocabulary", "pretokenizer", "merges", "merge_membership")

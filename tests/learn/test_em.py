@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
+from modtok_cli.base.membership import Membership
 from modtok_cli.learn.em import (
     Expectation,
     Halfway,
@@ -32,7 +33,7 @@ SPECIALS = ("<unk>", "<|endoftext|>")
 
 def vocabulary(pieces: list[bytes]) -> LearnedPieces:
     return make_pieces(
-        ["xx"], SPECIALS, pieces, np.full(len(pieces), -1.0), np.ones((len(pieces), 1), dtype=bool)
+        ["xx"], SPECIALS, pieces, np.full(len(pieces), -1.0), Membership.everywhere(len(pieces), 1)
     )
 
 
@@ -201,7 +202,7 @@ def test_both_starts_are_distributions() -> None:
 
 def test_union_of_models() -> None:
     def model(tokens: list[bytes], scores: list[float]) -> LearnedPieces:
-        return make_pieces(["x"], SPECIALS, tokens, scores, np.ones((len(tokens), 1), dtype=bool))
+        return make_pieces(["x"], SPECIALS, tokens, scores, Membership.everywhere(len(tokens), 1))
 
     en, fi = model([b" the", b"a"], [-1.0, -2.0]), model([b"a", b" ja"], [-4.0, -3.0])
     united = unite({"en": en, "fi": fi})
@@ -216,7 +217,7 @@ def test_union_of_models() -> None:
     tokens = united.token_data[united.token_offsets[2] : united.token_offsets[first]]
     assert tokens.tolist() == byte_order()
     with pytest.raises(ValueError, match="different special tokens"):
-        unite({"en": en, "fi": make_pieces(["x"], ("<unk>",), [], [], np.ones((0, 1), dtype=bool))})
+        unite({"en": en, "fi": make_pieces(["x"], ("<unk>",), [], [], Membership.everywhere(0, 1))})
 
 
 def test_no_words() -> None:

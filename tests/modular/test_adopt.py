@@ -15,6 +15,7 @@ import tokenizers
 from helpers.external_tokenizers import KINDS, external_tokenizer
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.membership import Membership
 from modtok_cli.modular.adopted.adopt import (
     adopt,
     adopt_counts,
@@ -121,15 +122,15 @@ def test_a_subset_without_closure_does_not_reach_its_tokens() -> None:
     )
     mask = (counts > 0) | file.needed
     assert file.closed(mask).sum() > mask.sum()
-    segmenter = ModularLibrary.of_members(file, mask[:, None])
-    assert len(segmenter.subset(mask[:, None], [0], mask).unreachable_tokens())
+    segmenter = ModularLibrary.of_members(file, Membership.of(mask[:, None]))
+    assert len(segmenter.subset(Membership.of(mask[:, None]), [0], mask).unreachable_tokens())
     with pytest.raises(ModtokError, match=r"'fr' lacks token \d+, a part of another"):
         ModularTokenizer(
             algorithm="adopt",
             languages=("fr",),
             k=1,
             segmenter=segmenter,
-            token_membership=mask[:, None],
+            token_membership=Membership.of(mask[:, None]),
         )
 
 
@@ -166,8 +167,8 @@ def adopted_of(file: TokenizerFile, mask: np.ndarray) -> ModularTokenizer:
         algorithm="adopt",
         languages=("en",),
         k=1,
-        segmenter=ModularLibrary.of_members(file, mask[:, None]),
-        token_membership=mask[:, None],
+        segmenter=ModularLibrary.of_members(file, Membership.of(mask[:, None])),
+        token_membership=Membership.of(mask[:, None]),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.toy_tokenizers import rebuilt, toy
+from modtok_cli.base.membership import Membership
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular.comparison import containment
@@ -62,7 +63,7 @@ def pieces(languages: Mapping[str, list[str]], scores: Mapping[str, float]) -> M
             token_data=np.frombuffer(b"".join(tokens), dtype=np.uint8),
             token_offsets=np.concatenate([[0], np.cumsum([len(t) for t in tokens])]),
             scores=np.array([-9.0] * 257 + [scores[text] for text in texts]),
-            token_membership=members,
+            token_membership=Membership.of(members),
         ),
         algorithm="unigram-merge",
         k=300,
@@ -118,10 +119,10 @@ def other_token(tokenizer: ModularTokenizer, index: int) -> Vocabulary:
     return Vocabulary.from_tokens(tokenizer.vocabulary.specials, tokens[2:])
 
 
-def flipped(mask: np.ndarray[Any, Any], row: int, column: int) -> np.ndarray[Any, Any]:
-    changed = mask.copy()
+def flipped(members: Membership, row: int, column: int) -> Membership:
+    changed = members[:]
     changed[row, column] ^= True
-    return changed
+    return Membership.of(changed)
 
 
 CHANGES: dict[str, tuple[dict[str, Any], str]] = {

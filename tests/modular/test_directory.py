@@ -64,8 +64,9 @@ def test_save_load_roundtrip(directory: Path, tokenizer: ModularTokenizer) -> No
     ):
         assert getattr(loaded, name) == getattr(tokenizer, name)
     assert loaded.signature == tokenizer.signature
-    for name in ("merges", "token_membership", "merge_membership"):
-        assert (getattr(loaded, name) == getattr(tokenizer, name)).all()
+    assert (loaded.merges == tokenizer.merges).all()
+    for name in ("token_membership", "merge_membership"):
+        assert getattr(loaded, name).equals(getattr(tokenizer, name))
     assert loaded.vocabulary.tokens() == tokenizer.vocabulary.tokens()
     assert loaded.full().to_json() == (directory / "tokenizer.json").read_bytes()
     assert read_references(directory) == REFERENCES

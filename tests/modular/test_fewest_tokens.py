@@ -231,14 +231,14 @@ def test_save_load_extract_open(directory: Path) -> None:
 
 def test_merges_are_kept_for_appending(tmp_path: Path) -> None:
     by_merges = toy(4)
-    token_counts = [np.arange(n) for n in by_merges.token_membership.sum(axis=0)]
+    token_counts = [np.arange(n) for n in by_merges.token_membership.sizes()]
     tokenizer = ModularTokenizer.from_learned(
         by_merges.learned(), algorithm="bpe-seq", k=300, token_counts=token_counts
     )
     tokenizer.save(tmp_path / "tok")
     loaded = ModularTokenizer.load(tmp_path / "tok")
     assert (loaded.learned().merges == by_merges.merges).all()
-    assert (loaded.merge_membership == by_merges.merge_membership).all()
+    assert loaded.merge_membership.equals(by_merges.merge_membership)
     assert len(loaded.subset(["fi"]).merges) == 0
     found = diff(by_merges, loaded)
     assert found.segmentations == ("merges", "fewest-tokens")

@@ -5,6 +5,7 @@ import pytest
 
 from helpers.toy_tokenizers import LANGUAGES, slow_word, toy
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.membership import Membership
 from modtok_cli.modular.comparison import Difference, diff, text_of
 from modtok_cli.modular.inspect import (
     check_single,
@@ -42,9 +43,9 @@ def built(
             Vocabulary.from_tokens((), tokens),
             PRETOKENIZER,
             np.array(rows, dtype=np.int32),
-            of_merges,
+            Membership.of(of_merges),
         ),
-        token_membership=members,
+        token_membership=Membership.of(members),
     )
 
 
@@ -54,7 +55,7 @@ def all_bytes() -> list[int]:
 
 def test_describe_counts_shared_and_own_tokens() -> None:
     tokenizer = toy(4)
-    members = tokenizer.token_membership
+    members = tokenizer.token_membership[:]
     for i, row in enumerate(describe(tokenizer)):
         assert row["language"] == LANGUAGES[i]
         assert row["tokens"] == members[:, i].sum() == row["own"] + row["shared"]

@@ -86,8 +86,8 @@ def test_learned_roundtrip(tokenizer: ModularTokenizer) -> None:
 def test_every_violation_is_found_when_a_tokenizer_is_made() -> None:
     good = toy(5)
     base = len(good.vocabulary.specials) + 256
-    merges, members = good.merges.copy(), good.token_membership.copy()
-    of_merges = good.merge_membership.copy()
+    merges, members = good.merges.copy(), good.token_membership[:]
+    of_merges = good.merge_membership[:]
     last = len(merges) - 1
 
     def swapped(rank: int, place: int, value: int) -> np.ndarray:
@@ -158,8 +158,8 @@ def test_arrays_are_locked() -> None:
     vocabulary = tokenizer.vocabulary
     for array in (
         tokenizer.merges,
-        tokenizer.token_membership,
-        tokenizer.merge_membership,
+        tokenizer.token_membership.planes,
+        tokenizer.merge_membership.planes,
         vocabulary.data,
         vocabulary.offsets,
     ):

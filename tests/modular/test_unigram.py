@@ -15,6 +15,7 @@ from helpers.examples import examples
 from helpers.own_trie import check_own_trie
 from helpers.plain_ids import plain_ids
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.membership import Membership
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
 from modtok_cli.modular.open import open_bytes, open_tokenizer
@@ -34,13 +35,15 @@ ALPHABET = "ab é1▁\n\t👍x"
 def learned(pieces: dict[str, tuple[float, str]]) -> LearnedPieces:
     """piece → (score, languages as letters)."""
     languages = "pqr"
-    membership = np.array([[name in own for name in languages] for _, own in pieces.values()])
+    membership = np.array(
+        [[name in own for name in languages] for _, own in pieces.values()], dtype=np.bool_
+    )
     return make_pieces(
         list(languages),
         SPECIALS,
         [piece.encode() for piece in pieces],
         [score for score, _ in pieces.values()],
-        membership.reshape(len(pieces), 3),
+        Membership.of(membership.reshape(len(pieces), 3)),
     )
 
 

@@ -17,6 +17,7 @@ from helpers.external_tokenizers import external_tokenizer
 from helpers.sample import SAMPLE
 from helpers.toy_tokenizers import ALPHABET, LANGUAGES, NASTY, toy
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.membership import Membership
 from modtok_cli.core import backend
 from modtok_cli.learn.pieces import make_pieces
 from modtok_cli.learn.prune import LanguageTokens
@@ -109,7 +110,9 @@ def scored(seed: int) -> list[ModularTokenizer]:
             ("<unk>", "</s>"),
             [text.encode() for text in pieces],
             [rng.choice([-1.0, -2.5, -np.pi, -7.1]) for _ in pieces],
-            np.hstack([members[:, :3] | ~members.any(axis=1, keepdims=True), members[:, 3:]]),
+            Membership.of(
+                np.hstack([members[:, :3] | ~members.any(axis=1, keepdims=True), members[:, 3:]])
+            ),
         ),
         algorithm="unigram-merge",
         k=300,

@@ -8,6 +8,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
     Data,
@@ -217,15 +218,15 @@ def adopt_counts(
                 counts.fingerprint(), size.documents, size.characters, size.bytes
             )
             task.advance()
-    membership = np.column_stack(masks)
     if end_of_text is not None:
         needed = np.zeros(file.size, dtype=np.bool_)
         needed[file.ids[end_of_text]] = True
-        membership |= file.closed(needed)[:, None]
+        masks = [mask | file.closed(needed) for mask in masks]
+    membership = Membership.of_columns(file.size, masks, len(masks))
     return ModularTokenizer(
         algorithm="adopt",
         languages=tuple(counted),
-        k=k or int(membership.sum(axis=0).max()),
+        k=k or int(membership.sizes().max()),
         segmenter=ModularLibrary.of_members(file, membership),
         token_membership=membership,
         settings={"k": k, "coverage": coverage, ADOPTED_END: end_of_text},

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.tensors import Array
 from modtok_cli.core.segment import Pairs
 from modtok_cli.core.segment import Segmenter as Segmentation
@@ -131,21 +132,23 @@ class ModularLibrary(ModularSegmenter):
     kind = Library
     covers = False
 
-    def __init__(self, file: TokenizerFile, merge_membership: BoolArray) -> None:
+    def __init__(self, file: TokenizerFile, merge_membership: Membership) -> None:
         rules = (file.vocabulary, file.pretokenizer, file.merges, merge_membership)
         super().__init__(*rules, scores=file.scores)
         self.file = file
 
     @classmethod
-    def of_members(cls, file: TokenizerFile, members: BoolArray) -> Self:
-        """From the token membership; members (V, L) bool."""
+    def of_members(cls, file: TokenizerFile, members: Membership) -> Self:
+        """From the token membership, (V, L)."""
         return cls(file, _between(file.merges, members))
 
-    def subset(self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None) -> Library:
+    def subset(
+        self, members: Membership, columns: Sequence[int], mask: BoolArray | None
+    ) -> Library:
         """The tokens of the mask with all merges between them."""
         return Library(self.file, mask)
 
-    def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
+    def validate(self, members: Membership, languages: Sequence[str], where: str) -> None:
         """Each language has the needed tokens, and with a token all that it is built from."""
         file = self.file
         if members.shape != (file.size, len(languages)):
@@ -161,13 +164,13 @@ class ModularLibrary(ModularSegmenter):
                 raise broken(
                     where, "token_membership", f"'{language}' lacks token {row}, a part of another"
                 )
-        if not np.array_equal(self.merge_membership, _between(file.merges, members)):
+        if not self.merge_membership.equals(_between(file.merges, members)):
             raise broken(where, "merge_membership", "is not that of the tokens")
 
     def digest(self) -> tuple[bytes, ...]:
         return Library(self.file).digest()
 
-    def check_part(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
+    def check_part(self, members: Membership, languages: Sequence[str], where: str) -> None:
         """As for T: each language by itself."""
         self.validate(members, languages, where)
 
@@ -197,9 +200,8 @@ class ModularLibrary(ModularSegmenter):
         return cls(file, stored.merge_members)
 
 
-def _between(merges: Int32Array, members: BoolArray) -> BoolArray:
-    """(M, L) bool: merges whose parts and result are in the language."""
-    if not len(merges):
-        return np.zeros((0, members.shape[1]), dtype=np.bool_)
-    inside: BoolArray = members[merges[:, 0]] & members[merges[:, 1]] & members[merges[:, 2]]
-    return inside
+def _between(merges: Int32Array, members: Membership) -> Membership:
+    """(M, L): merges whose parts and result are in the language."""
+    planes = members.planes
+    left, right, whole = merges.T
+    return Membership(planes[:, left] & planes[:, right] & planes[:, whole], members.columns)

@@ -15,6 +15,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.tensors import Array
 from modtok_cli.learn.fewest_tokens import (
     EACH,
@@ -188,7 +189,7 @@ class ModularFewestTokens(ModularSegmenter):
         return settings.get("whole_characters") is True
 
     def subset(
-        self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None
+        self, members: Membership, columns: Sequence[int], mask: BoolArray | None
     ) -> FewestTokens:
         """Likelihoods are those of the text of all the languages together."""
         total = np.zeros(len(self.vocabulary), dtype=np.int64)
@@ -197,7 +198,7 @@ class ModularFewestTokens(ModularSegmenter):
         scores = file_scores(likelihoods(total), len(self.vocabulary.specials))
         return FewestTokens(self.vocabulary, self.pretokenizer, scores, mask)
 
-    def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
+    def validate(self, members: Membership, languages: Sequence[str], where: str) -> None:
         """A count for every token of every language; merges, if there are any, are proper."""
         check_vocabulary(self.vocabulary, where)
         check_token_membership(self.vocabulary, members, languages, where)
@@ -210,12 +211,12 @@ class ModularFewestTokens(ModularSegmenter):
         elif len(self.merge_membership):
             raise broken(where, "merges", "membership of merges that do not exist")
 
-    def check_part(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
+    def check_part(self, members: Membership, languages: Sequence[str], where: str) -> None:
         """A count for every token of every language."""
         if len(self.token_counts) != len(languages):
             raise broken(where, "token_counts", "not there for every language")
         for counts, size, language in zip(
-            self.token_counts, members.sum(axis=0).tolist(), languages, strict=True
+            self.token_counts, members.sizes().tolist(), languages, strict=True
         ):
             if counts.shape != (size,):
                 what = f"{len(counts)} numbers for {size} tokens"

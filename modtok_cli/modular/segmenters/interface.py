@@ -15,6 +15,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.tensors import Array
 from modtok_cli.modular.vocabulary import Selection, Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer
@@ -164,7 +165,7 @@ class ModularSegmenter(ABC):
         vocabulary: T in order of creation.
         pretokenizer: splits text into words.
         merges: (M, 3) int32: left, right, result; the row is the rank.
-        merge_membership: (M, L) bool.
+        merge_membership: (M, L).
         scores: of T, if they do not depend on the set of languages, (V,) float64; None without.
         token_counts: how often the text of each language uses each of its tokens; () without.
         covers: whether each token belongs to a language, so that all languages together are T.
@@ -180,7 +181,7 @@ class ModularSegmenter(ABC):
         vocabulary: Vocabulary,
         pretokenizer: PreTokenizer,
         merges: Int32Array,
-        merge_membership: BoolArray,
+        merge_membership: Membership,
         *,
         scores: Float64Array | None = None,
         token_counts: Sequence[Int64Array] = (),
@@ -188,8 +189,7 @@ class ModularSegmenter(ABC):
         self.vocabulary = vocabulary
         self.pretokenizer = pretokenizer
         self.merges = merges
-        # A subset reads whole columns: a language's members are stored side by side.
-        self.merge_membership = np.array(merge_membership, dtype=np.bool_, order="F")
+        self.merge_membership = merge_membership
         self.scores = scores
         self.token_counts = tuple(token_counts)
 
@@ -201,21 +201,21 @@ class ModularSegmenter(ABC):
         """Everything that `validate` looks at, to be locked after it."""
         vocabulary = self.vocabulary
         scores = () if self.scores is None else (self.scores,)
-        rules = (self.merges, self.merge_membership, *scores, *self.token_counts)
+        rules = (self.merges, self.merge_membership.planes, *scores, *self.token_counts)
         return (vocabulary.data, vocabulary.offsets, *rules)
 
     @abstractmethod
     def subset(
-        self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None
+        self, members: Membership, columns: Sequence[int], mask: BoolArray | None
     ) -> Segmenter:
         """The segmenter of the languages `columns`, whose tokens are `mask` (V,), None for all.
 
-        members (V, L) bool is the token membership of T.
+        members (V, L) is the token membership of T.
         """
 
     @abstractmethod
-    def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
-        """Check vocabulary, rules and membership; members (V, L) bool."""
+    def validate(self, members: Membership, languages: Sequence[str], where: str) -> None:
+        """Check vocabulary, rules and membership; members (V, L)."""
 
     def digest(self) -> tuple[bytes, ...]:
         """What decides its output beside vocabulary, merges and membership."""
@@ -224,9 +224,9 @@ class ModularSegmenter(ABC):
         return tuple(counts.astype("<i8").tobytes() for counts in self.token_counts)
 
     def check_part(  # noqa: B027 - most selections show everything
-        self, members: BoolArray, languages: Sequence[str], where: str
+        self, members: Membership, languages: Sequence[str], where: str
     ) -> None:
-        """Check what a selection of these languages does not show; members (V, n) bool.
+        """Check what a selection of these languages does not show; members (V, n).
 
         `languages`: those that this segmenter was read for, n of T's.
         """
@@ -249,14 +249,6 @@ class ModularSegmenter(ABC):
         Vocabulary, merges and membership have been compared before.
         """
         return ""
-
-
-def union(membership: BoolArray, columns: Sequence[int]) -> BoolArray:
-    """Rows that are in at least one of the columns; (N,) bool of (N, L)."""
-    rows: BoolArray = membership[:, columns[0]].copy()
-    for column in columns[1:]:
-        rows |= membership[:, column]
-    return rows
 
 
 def score_bytes(scores: Float64Array) -> bytes:

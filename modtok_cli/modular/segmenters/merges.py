@@ -11,11 +11,12 @@ import orjson
 
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.memory import no_collection
 from modtok_cli.base.tensors import Array
 from modtok_cli.core.segment import Pairs, Symbols
 from modtok_cli.core.segment import Segmenter as Segmentation
-from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter, union
+from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter
 from modtok_cli.modular.segmenters.json_frame import (
     BYTE_LEVEL,
     PROVENANCE,
@@ -167,12 +168,12 @@ class ModularMerges(ModularSegmenter):
 
     kind = Merges
 
-    def subset(self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None) -> Merges:
+    def subset(self, members: Membership, columns: Sequence[int], mask: BoolArray | None) -> Merges:
         """The merges of at least one of the languages, in T's order."""
-        merge_mask = None if mask is None else union(self.merge_membership, columns)
+        merge_mask = None if mask is None else self.merge_membership.union(columns)
         return Merges(self.vocabulary, self.pretokenizer, self.merges, mask, merge_mask)
 
-    def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
+    def validate(self, members: Membership, languages: Sequence[str], where: str) -> None:
         """Proper merges; a language that has a token or a merge has all that it is made of."""
         check_vocabulary(self.vocabulary, where)
         check_merges(self.vocabulary, self.merges, where)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int64Array
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.tensors import Array
 from modtok_cli.learn.pieces import UNKNOWN, UNKNOWN_PENALTY
 from modtok_cli.modular.segmenters.interface import NO_MERGES, ModularSegmenter
@@ -170,7 +171,7 @@ class ModularUnigram(ModularSegmenter):
         scores: Float64Array,
         languages: int,
     ) -> None:
-        no_members = np.zeros((0, languages), dtype=np.bool_)
+        no_members = Membership.everywhere(0, languages)
         scores = np.ascontiguousarray(scores, dtype=np.float64)
         super().__init__(vocabulary, pretokenizer, NO_MERGES, no_members, scores=scores)
 
@@ -178,15 +179,17 @@ class ModularUnigram(ModularSegmenter):
         """Every Unigram tokenizer is a `.model` too."""
         return True
 
-    def subset(self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None) -> Unigram:
+    def subset(
+        self, members: Membership, columns: Sequence[int], mask: BoolArray | None
+    ) -> Unigram:
         """The pieces of the mask under their scores."""
         return Unigram(self.vocabulary, self.pretokenizer, self.scores, mask)
 
-    def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
+    def validate(self, members: Membership, languages: Sequence[str], where: str) -> None:
         """Pieces and scores are valid, and every language has pieces."""
         check_pieces(self.vocabulary, self.scores, where)
         check_token_membership(self.vocabulary, members, languages, where)
-        own = members[len(self.vocabulary.specials) + 256 :].any(axis=0)
+        own = members.sizes() > len(self.vocabulary.specials) + 256
         if not own.all():
             language = languages[int(np.argmin(own))]
             raise broken(where, "token_membership", f"'{language}' has no pieces")

@@ -40,7 +40,6 @@ from modtok_cli.reports.explore.files import (
     Packed,
     byte_planes,
     file_tables,
-    packed_bits,
     pieces,
     runs,
     whole_file,
@@ -253,7 +252,7 @@ def _of_modtok(tokenizer: ModularTokenizer | Subtokenizer) -> Packed:
         return meta, planes
     meta["languages"] = [{"code": code, "name": language_name(code)} for code in modular.languages]
     if kind is Merges:
-        planes += packed_bits(modular.merge_membership)
+        planes += [plane.tobytes() for plane in modular.merge_membership.planes]
     elif kind is Library:
         meta["between"] = True
     elif kind is FewestTokens:
@@ -262,7 +261,7 @@ def _of_modtok(tokenizer: ModularTokenizer | Subtokenizer) -> Packed:
             width = width_of(int(counts.max(initial=0)))
             meta["counts"].append((len(counts), width))
             planes += byte_planes(counts, width)
-    planes += packed_bits(modular.token_membership)
+    planes += [plane.tobytes() for plane in modular.token_membership.planes]
     return meta, planes
 
 
