@@ -1,7 +1,7 @@
 """Learning without rare words: what changes, and what `--memory` takes.
 
     python -m benchmarks left_out languages CORPUS HELD_OUT [-k 24000] [--langs fi,en]
-    python -m benchmarks left_out invented CORPUS/fi.jsonl.zst WORK --words 150e6
+    python -m benchmarks left_out invented CORPUS/fi.jsonl.zst WORK --words 150e6 [--zstd]
     python -m benchmarks left_out bounded WORK HELD_OUT/fi.txt... [--memory 4GB] [--megabytes 300]
 
 `languages`: BPE of each language (CORPUS/<lang>.jsonl.zst) without words that occur less than
@@ -28,12 +28,15 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import zstandard
 
 from benchmarks.common import emit, timed
+from modtok_cli.base.arrays import flatten
 from modtok_cli.learn.certain import certain_merges
 from modtok_cli.learn.merges import GlobalMerges
 from modtok_cli.learn.sequential import learn_plain, segment
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.vocabulary import gather
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.frequent import frequent_words
@@ -94,21 +97,26 @@ def invented(args: argparse.Namespace) -> None:
         text = word.decode()
         if text.startswith(" ") and text[1:].isalpha() and len(text) > 6:
             cut = max(4, len(text) // 2)
-            heads.append(text[:cut])
-            tails.append(text[cut:])
+            heads.append(text[:cut].encode())
+            tails.append(text[cut:].encode())
             roots.append(count**0.5)
-    shares = np.array(roots) / sum(roots)
-    first, last = np.array(heads, dtype=object), np.array(tails, dtype=object)
+    ends = np.cumsum(roots) / sum(roots)
+    # A draw is an entry of this table: a share is a multiple of 1 / 2^24.
+    drawn = np.searchsorted(ends, (np.arange(1 << 24) + 0.5) / (1 << 24)).astype(np.int32)
+    first = [b"\n" + head[1:] for head in heads]  # of a line
+    data, offsets = flatten([*heads, *tails, *first])
     random = np.random.default_rng(args.seed)
     place = args.work / "data" / "fi"
     place.mkdir(parents=True, exist_ok=True)
     shutil.copy(args.text, place)
-    with (place / "invented.txt").open("w", encoding="utf-8") as file:
+    path = place / ("invented.txt.zst" if args.zstd else "invented.txt")
+    parts = np.empty((STEP, 2), dtype=np.int32)
+    with zstandard.open(path, "wb") if args.zstd else path.open("wb") as file:
         for _ in range(0, int(args.words), STEP):
-            left, right = (random.choice(len(shares), STEP, p=shares) for _ in range(2))
-            words = first[left] + last[right]
-            for at in range(0, STEP, 1000):
-                file.write("".join(words[at : at + 1000].tolist())[1:] + "\n")
+            parts[:] = drawn[random.integers(0, len(drawn), parts.shape, dtype=np.int32)]
+            parts[:, 1] += len(heads)
+            parts[::1000, 0] += 2 * len(heads)
+            file.write(gather(data, offsets, parts.reshape(-1))[0])
 
 
 def bounded(args: argparse.Namespace) -> None:
@@ -165,6 +173,7 @@ def main() -> None:
     two.add_argument("work", type=Path)
     two.add_argument("--words", type=float, default=150e6)
     two.add_argument("--seed", type=int, default=2)
+    two.add_argument("--zstd", action="store_true", help="compress the text")
     three = parts.add_parser("bounded")
     three.add_argument("work", type=Path)
     three.add_argument("held_out", type=Path, nargs="+")

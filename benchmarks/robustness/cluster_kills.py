@@ -1,9 +1,13 @@
 """Kill tasks, node daemons, callers and jobs of builds and counts on Slurm or Ray.
 
-    python -m benchmarks cluster_kills --executor slurm --work DIR [--runs 5] [--kills 4]
+    python -m benchmarks cluster_kills --work DIR --option partition=all --option time=1:00:00
+        [--executor slurm|ray] [--runs 5] [--each 1] [--only build|count]
+        [--files 240] [--kilobytes 5] [--text CORPUS]
 
 The call is repeated at random intervals while the jobs run, sometimes by two processes at once,
-until it returns the result. In between, victims are killed at random moments. Files must equal
+until it returns the result. In between, `--each` victims of each kind are killed at random moments.
+The text is of `--files` files of some `--kilobytes`, from the sample or from CORPUS, which has
+<lang>.jsonl.zst. Files must equal
 those of the local executor, every call must end with 0 or 75 (Slurm) or one line (Ray), and no
 stage may have two living arrays at any time. Prints a JSON object per run.
 
@@ -17,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import random
 import shutil
@@ -28,19 +33,18 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.common import ROOT, emit
+from benchmarks.common import ROOT, emit, texts
 from benchmarks.robustness.engine.crawl import DATA, LANGUAGES
 
-FILES = 240
 PROGRAM = """
 import sys
 from modtok_cli import ModtokError, corpus_build, corpus_count
-command, output, executor, *options = sys.argv[1:]
+command, output, executor, shard_bytes, *options = sys.argv[1:]
 chosen = {"output": output, "executor": executor}
 chosen["executor_options"] = dict(each.split("=") for each in options)
 try:
     if command == "build":
-        corpus_build(["crawl"], shard_bytes=60_000, **chosen)
+        corpus_build(["crawl"], shard_bytes=int(shard_bytes), **chosen)
     else:
         corpus_count(data="text", tasks=6, **chosen)
 except ModtokError as error:
@@ -50,18 +54,28 @@ except ModtokError as error:
 VICTIMS = {"slurm": ("task", "slurmd", "caller", "job"), "ray": ("task", "raylet", "caller")}
 
 
-def write_text(work: Path) -> None:
-    """Small files of six languages, as pages for a build and as text for a count."""
-    lines = {
-        name: (DATA / f"{name}.jsonl").read_text("utf-8").splitlines(keepends=True)
-        for name in LANGUAGES
-    }
-    for number in range(FILES):
-        name = LANGUAGES[number % len(LANGUAGES)]
-        chosen = random.Random(number).choices(lines[name], k=3)
-        for path in (work / f"crawl/{number:04d}.jsonl", work / f"text/{name}/{number:04d}.jsonl"):
+def write_text(given: argparse.Namespace) -> None:
+    """Files of six languages, as pages for a build and, linked, as text for a count."""
+    lines = []
+    for name in LANGUAGES:
+        if given.text:
+            found = texts(given.text / f"{name}.jsonl.zst")
+            lines.append([json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in found])
+        else:
+            sample = (DATA / f"{name}.jsonl").read_text("utf-8")
+            lines.append(sample.splitlines(keepends=True))
+    for number in range(given.files):
+        rng, mine, chosen, size = random.Random(number), lines[number % len(lines)], [], 0
+        while size < 1000 * given.kilobytes:
+            chosen.append(rng.choice(mine))
+            size += len(chosen[-1].encode())
+        crawl = given.work / f"crawl/{number:05d}.jsonl"
+        text = given.work / f"text/{LANGUAGES[number % len(lines)]}/{number:05d}.jsonl"
+        for path in (crawl, text):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(chosen), encoding="utf-8")
+            path.unlink(missing_ok=True)
+        crawl.write_text("".join(chosen), encoding="utf-8")
+        text.hardlink_to(crawl)
 
 
 def processes(word: str) -> list[int]:
@@ -100,7 +114,8 @@ class Trial:
     def start(self) -> subprocess.Popen[str]:
         """One more caller."""
         command = [sys.executable, "-c", PROGRAM, self._command, self._place.name]
-        command += [self._given.executor, *self._given.option]
+        shard = max(60_000, int(20 * self._given.files * self._given.kilobytes))
+        command += [self._given.executor, str(shard), *self._given.option]
         return subprocess.Popen(
             command, cwd=self._given.work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, start_new_session=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -119,7 +134,8 @@ class Trial:
         began = time.monotonic()
         watching = threading.Thread(target=self._watch)
         watching.start()
-        kills = [self._rng.choice(VICTIMS[self._given.executor]) for _ in range(self._given.kills)]
+        kills = [*VICTIMS[self._given.executor]] * self._given.each
+        self._rng.shuffle(kills)
         try:
             while True:
                 callers = [self.start() for _ in range(self._rng.choice((1, 1, 1, 2)))]
@@ -195,13 +211,16 @@ def main() -> int:
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--kills", type=int, default=4, help="of each run")
+    parser.add_argument("--each", type=int, default=1, help="kills of each kind in a run")
+    parser.add_argument("--files", type=int, default=240)
+    parser.add_argument("--kilobytes", type=float, default=5, help="of each file")
+    parser.add_argument("--text", type=Path, metavar="CORPUS")
     parser.add_argument("--only", choices=("build", "count"))
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     given.work = given.work.absolute()
     given.work.mkdir(parents=True, exist_ok=True)
-    write_text(given.work)
+    write_text(given)
     wrong = 0
     for command in [given.only] if given.only else ("count", "build"):
         local = argparse.Namespace(**{**vars(given), "executor": "local", "option": []})

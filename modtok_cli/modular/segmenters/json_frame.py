@@ -3,7 +3,7 @@
 What the segmenters share; each writes and reads its own `model`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import add, itemgetter
@@ -23,6 +23,8 @@ REBUILD = "restore the file from a copy, or learn the tokenizer again"
 # The library refuses unknown keys at the top of the file but skips them inside "model"
 # (and drops them when it saves the file).
 PROVENANCE = "modtok"
+
+_AT_A_TIME = 1 << 14  # entries as Python objects
 
 BYTE_LEVEL = {
     "type": "ByteLevel",
@@ -51,7 +53,19 @@ def library_json(
         "decoder": decoder,
         "model": model,
     }
-    return orjson.dumps(document) + b"\n"
+    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def in_parts(size: int, part: Callable[[slice], object]) -> orjson.Fragment:
+    """JSON of a long list or object, from a part of its entries at a time: as Python objects, those
+    of a large T take more memory than all else that is written."""
+    slices = (slice(begin, begin + _AT_A_TIME) for begin in range(0, max(size, 1), _AT_A_TIME))
+    parts = [memoryview(orjson.dumps(part(some))) for some in slices]
+    pieces = [parts[0][:1]]
+    for one in parts:
+        pieces += (one[1:-1], memoryview(b","))
+    pieces[-1] = parts[0][-1:]
+    return orjson.Fragment(b"".join(pieces))
 
 
 def added_tokens(specials: Sequence[str]) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from modtok_cli.modular.segmenters.json_frame import (
     PROVENANCE,
     byte_level_misfit,
     byte_level_pretokenizer,
+    in_parts,
     library_json,
     read_merges,
     read_vocabulary,
@@ -38,8 +39,6 @@ from modtok_cli.text.pretokenizer import PreTokenizer
 if TYPE_CHECKING:
     from modtok_cli.modular.directory import Stored
     from modtok_cli.modular.encoding.encoder import Encoder
-
-_AT_A_TIME = 1 << 14  # merges as Python objects
 
 # Fields of the model that are written as null and false; another value is another tokenizer,
 # except for dropout, which is never applied.
@@ -93,7 +92,7 @@ class Merges(Segmenter):
         by spaces.
         """
         with no_collection():
-            names = self.vocabulary.spellings()
+            vocabulary, merges = _as_json(self.vocabulary.spellings(), self.merges)
             model = {
                 "type": "BPE",
                 "dropout": None,
@@ -104,8 +103,8 @@ class Merges(Segmenter):
                 "byte_fallback": False,
                 "ignore_merges": False,
                 PROVENANCE: dict(provenance),
-                "vocab": dict(zip(names, range(len(names)), strict=True)),
-                "merges": _as_json(names, self.merges),
+                "vocab": vocabulary,
+                "merges": merges,
             }
             before = self.pretokenizer.to_json(byte_level=True)
             return library_json(self.vocabulary.specials, before, BYTE_LEVEL, model)
@@ -151,16 +150,18 @@ class Merges(Segmenter):
         )
 
 
-def _as_json(names: Sequence[str], merges: Int32Array) -> orjson.Fragment:
-    """The merges as pairs of names, a few at a time: as Python objects, those of a large T take
-    more memory than all else that is written."""
+def _as_json(names: Sequence[str], merges: Int32Array) -> tuple[orjson.Fragment, orjson.Fragment]:
+    """Name → id, and the merges as pairs of names."""
     by_id = np.array(names, dtype=object)
-    pieces = []
-    for begin in range(0, len(merges), _AT_A_TIME):
-        some = merges[begin : begin + _AT_A_TIME]
-        left, right = (by_id[some[:, side]].tolist() for side in (0, 1))
-        pieces.append(orjson.dumps(list(zip(left, right, strict=True)))[1:-1])
-    return orjson.Fragment(b"[" + b",".join(pieces) + b"]")
+
+    def ids(some: slice) -> dict[str, int]:
+        return dict(zip(names[some], range(*some.indices(len(names))), strict=True))
+
+    def pairs(some: slice) -> list[tuple[str, str]]:
+        left, right = (by_id[merges[some, side]].tolist() for side in (0, 1))
+        return list(zip(left, right, strict=True))
+
+    return in_parts(len(names), ids), in_parts(len(merges), pairs)
 
 
 class ModularMerges(ModularSegmenter):

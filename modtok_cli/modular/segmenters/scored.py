@@ -12,7 +12,7 @@ from modtok_cli.base.arrays import BoolArray, Float64Array
 from modtok_cli.base.memory import no_collection
 from modtok_cli.core.segment import Segmenter as Segmentation
 from modtok_cli.modular.segmenters.interface import Segmenter
-from modtok_cli.modular.segmenters.json_frame import PROVENANCE, library_json
+from modtok_cli.modular.segmenters.json_frame import PROVENANCE, in_parts, library_json
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer
 
@@ -92,12 +92,17 @@ class Scored(Segmenter):
     ) -> bytes:
         """A `tokenizer.json` of type Unigram; `unknown` is the id of the unknown token."""
         with no_collection():
+            names, scores = self.vocabulary.spellings(), self.scores
+
+            def rows(some: slice) -> list[tuple[str, float]]:
+                return list(zip(names[some], scores[some].tolist(), strict=True))
+
             model = {
                 "type": "Unigram",
                 "unk_id": unknown,
                 "byte_fallback": unknown is not None,
                 PROVENANCE: dict(provenance),
-                "vocab": list(zip(self.vocabulary.spellings(), self.scores.tolist(), strict=True)),
+                "vocab": in_parts(len(names), rows),
             }
             return library_json(self.vocabulary.specials, before, decoder, model)
 
