@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from modtok_cli.base import parameters
-from modtok_cli.base.arrays import BoolArray
+from modtok_cli.base.arrays import BoolArray, flatten, unflatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
@@ -22,7 +22,6 @@ from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import reference_of
 from modtok_cli.construct.request import BuildReport
-from modtok_cli.construct.states import merges_from_arrays, merges_to_arrays
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.learn.merges import GlobalMerges
@@ -34,7 +33,7 @@ from modtok_cli.learn.prune import (
     choose_with_superwords,
 )
 from modtok_cli.learn.sequential import learn_plain
-from modtok_cli.learn.unite import part, unite, without
+from modtok_cli.learn.unite import unite, without
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts, count_documents
 from modtok_cli.text.pretokenizer import BPE, PHRASES, PretokenizerName
@@ -104,25 +103,27 @@ class UnitedBpe(Learner):
         self._base = base
 
     def state(self) -> JournalState:
-        """The union of the languages so far."""
-        learned, token_counts = unite(
-            {name: language.tokens for name, language in self._languages.items()}, self.specials
-        )
-        notes = {
-            "token_counts": [row.tolist() for row in token_counts],
-            "seconds": {name: language.seconds for name, language in self._languages.items()},
-        }
-        return JournalState(merges_to_arrays(learned), notes)
+        """The tokens of the languages so far."""
+        arrays: dict[str, Any] = {}
+        seconds = {}
+        for name, language in self._languages.items():
+            data, offsets = flatten(language.tokens.tokens)
+            arrays |= {f"{name}.data": data, f"{name}.offsets": offsets}
+            arrays[f"{name}.counts"] = language.tokens.token_counts
+            seconds[name] = language.seconds
+        return JournalState(arrays, {"seconds": seconds})
 
     def restore(self, saved: JournalState) -> list[str]:
         """Take the languages of the journal."""
-        seconds = dict(saved.notes["seconds"])
-        learned = merges_from_arrays(saved.arrays, list(seconds), self.specials)
-        rows = tuple(np.array(row, dtype=np.int64) for row in saved.notes["token_counts"])
-        self._languages = {
-            name: LearnedLanguage(part((learned, rows), name), seconds[name]) for name in seconds
-        }
-        return list(seconds)
+        languages, basic = {}, len(self.specials) + 256
+        for name, seconds in saved.notes["seconds"].items():
+            counts = saved.arrays[f"{name}.counts"]
+            tokens = unflatten(saved.arrays[f"{name}.data"], saved.arrays[f"{name}.offsets"])
+            if counts.dtype != np.int64 or counts.shape != (basic + len(tokens),):
+                raise ValueError("not the tokens of a language")
+            languages[name] = LearnedLanguage(LanguageTokens(tuple(tokens), counts), float(seconds))
+        self._languages = languages
+        return list(languages)
 
     def learn(self, work: Work) -> None:
         """All languages in the thread pool."""

@@ -72,7 +72,7 @@ class JournalDir:
     ) -> None:
         self.directory = journal_path(output)
         self._key = orjson.loads(orjson.dumps({"modtok": __version__, **key}))
-        self._interval = interval
+        self._interval = self._least = interval
         self._force = force
         self._last = time.monotonic()
         self._unsaved = 0.0
@@ -112,10 +112,11 @@ class JournalDir:
         self._unsaved += work
         return max(self._unsaved, time.monotonic() - self._last) >= self._interval
 
-    def write(self, saved: JournalState) -> None:
-        """Replace the content."""
+    def write(self, saved: JournalState, seconds: float = 0.0) -> None:
+        """Replace the content; `seconds`: that making it took."""
         from safetensors.numpy import save
 
+        began = time.monotonic() - seconds
         state = save({name: np.ascontiguousarray(array) for name, array in saved.arrays.items()})
         with atomic_directory(self.directory) as beside:
             (beside / "state.safetensors").write_bytes(state)
@@ -131,6 +132,8 @@ class JournalDir:
             (beside / "journal.json").write_bytes(orjson.dumps(head))
         self._last = time.monotonic()
         self._unsaved = 0.0
+        # A large state takes at most a tenth of the time, if ten intervals are enough for that.
+        self._interval = min(10 * self._least, max(self._least, 9 * (self._last - began)))
 
     def remove(self) -> None:
         """Remove the journal."""

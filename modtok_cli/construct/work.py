@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -291,15 +292,17 @@ class Work:
         with self._lock:
             if not (self.journal.due(seconds) or now):
                 return
+            began = time.monotonic()
             state = self._learner.state()
             if state is None:
                 return
+            seconds = time.monotonic() - began
             references = self.references()
             notes = {
                 "corpora": {name: asdict(corpus) for name, corpus in dict(self.corpora).items()},
                 "learner": state.notes,
             }
-            self.journal.write(replace(state, notes=notes, references=references))
+            self.journal.write(replace(state, notes=notes, references=references), seconds)
 
     def resume(self) -> None:
         """Continue from the journal of an interrupted build, if it has one."""

@@ -61,20 +61,6 @@ def unite(
     return _learned((*languages, *chosen), specials, tokens, columns), token_counts
 
 
-def part(base: tuple[LearnedMerges, TokenCounts], language: str) -> LanguageTokens:
-    """The tokens that one language contributed to a united vocabulary."""
-    learned, token_counts = base
-    column = learned.languages.index(language)
-    first = len(learned.specials) + 256
-    ids = learned.token_membership.ids(column)[first:]
-    tokens = [learned.token(i) for i in ids.tolist()]
-    order = sorted(range(len(tokens)), key=lambda i: (len(tokens[i]), tokens[i]))
-    return LanguageTokens(
-        tuple(tokens[i] for i in order),
-        np.concatenate([token_counts[column][:first], token_counts[column][first:][order]]),
-    )
-
-
 def without(
     base: tuple[LearnedMerges, TokenCounts], gone: Sequence[str]
 ) -> tuple[LearnedMerges, TokenCounts]:

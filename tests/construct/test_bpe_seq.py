@@ -299,6 +299,21 @@ def test_journal_interval_and_force(tmp_path: Path) -> None:
     assert place.read() is not None
 
 
+def test_a_large_state_is_written_less_often(tmp_path: Path) -> None:
+    place, saved = (
+        JournalDir(tmp_path / "tok", {"k": 1}, 1e9),
+        JournalState({"a": np.arange(3)}, {}),
+    )
+    place.write(saved, seconds=5e8)
+    assert not place.due(4.4e9)
+    assert place.due(0.2e9)
+    place.write(saved, seconds=5e9)
+    assert not place.due(9e9)
+    assert place.due(1e9)  # ten intervals at most
+    place.write(saved)
+    assert place.due(1e9)
+
+
 @pytest.mark.parametrize("half", [False, True])
 def test_a_stale_journal_is_removed(data: Path, tmp_path: Path, half: bool) -> None:
     """Killed after the output was in place, or while the journal was written or removed."""
