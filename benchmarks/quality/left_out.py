@@ -1,7 +1,8 @@
 """Learning without rare words: what changes, and what `--memory` takes.
 
     python -m benchmarks left_out languages CORPUS HELD_OUT [-k 24000] [--langs fi,en]
-    python -m benchmarks left_out invented CORPUS/fi.jsonl.zst WORK --words 150e6 [--zstd]
+    python -m benchmarks left_out invented CORPUS/fi.jsonl.zst WORK --words 150e6
+        [--power 0.5] [--copies 0] [--zstd]
     python -m benchmarks left_out bounded WORK HELD_OUT/fi.txt... [--memory 4GB] [--megabytes 300]
 
 `languages`: BPE of each language (CORPUS/<lang>.jsonl.zst) without words that occur less than
@@ -12,10 +13,11 @@ are the same and those that are proven to be (`learn.certain`), and tokens of HE
 relative to BPE of all words (`nsl`).
 
 `invented` writes WORK/data/fi/invented.txt: words of the beginning of one word and the end of
-another, drawn by the square roots of their frequencies, so that most occur once; the text itself
-beside it. `bounded` learns from both with each limit, without one ("none"), or without rare words
-("min2": --min-count 2): processor time, peak memory, what was left out, and tokens of the
-held-out texts. --megabytes: of the invented text only so much.
+another, drawn by a power of their frequencies, the square roots by default, so that most occur
+once; the text itself beside it, and between them with --copies. `bounded` learns from both with
+each limit, without one ("none"), or without rare words ("min2": --min-count 2): processor time,
+peak memory, what was left out, and tokens of the held-out texts. --megabytes: of the invented text
+only so much.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from pathlib import Path
 import numpy as np
 import zstandard
 
-from benchmarks.common import emit, timed
+from benchmarks.common import emit, texts, timed
 from modtok_cli.base.arrays import flatten
 from modtok_cli.learn.certain import certain_merges
 from modtok_cli.learn.merges import GlobalMerges
@@ -99,7 +101,7 @@ def invented(args: argparse.Namespace) -> None:
             cut = max(4, len(text) // 2)
             heads.append(text[:cut].encode())
             tails.append(text[cut:].encode())
-            roots.append(count**0.5)
+            roots.append(count**args.power)
     ends = np.cumsum(roots) / sum(roots)
     # A draw is an entry of this table: a share is a multiple of 1 / 2^24.
     drawn = np.searchsorted(ends, (np.arange(1 << 24) + 0.5) / (1 << 24)).astype(np.int32)
@@ -111,12 +113,19 @@ def invented(args: argparse.Namespace) -> None:
     shutil.copy(args.text, place)
     path = place / ("invented.txt.zst" if args.zstd else "invented.txt")
     parts = np.empty((STEP, 2), dtype=np.int32)
-    with zstandard.open(path, "wb") if args.zstd else path.open("wb") as file:
+    real = "\n".join(["", *texts(args.text)]).encode()
+    with (
+        zstandard.open(path, "wb", zstandard.ZstdCompressor(level=1))
+        if args.zstd
+        else path.open("wb") as file
+    ):
         for _ in range(0, int(args.words), STEP):
             parts[:] = drawn[random.integers(0, len(drawn), parts.shape, dtype=np.int32)]
             parts[:, 1] += len(heads)
             parts[::1000, 0] += 2 * len(heads)
             file.write(gather(data, offsets, parts.reshape(-1))[0])
+            for _ in range(args.copies):
+                file.write(real)
 
 
 def bounded(args: argparse.Namespace) -> None:
@@ -173,6 +182,8 @@ def main() -> None:
     two.add_argument("work", type=Path)
     two.add_argument("--words", type=float, default=150e6)
     two.add_argument("--seed", type=int, default=2)
+    two.add_argument("--power", type=float, default=0.5)
+    two.add_argument("--copies", type=int, default=0, help="of the text after each million words")
     two.add_argument("--zstd", action="store_true", help="compress the text")
     three = parts.add_parser("bounded")
     three.add_argument("work", type=Path)

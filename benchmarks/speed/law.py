@@ -60,7 +60,7 @@ TERMS: dict[str, dict[str, Callable[[Row], float]]] = {
     "bpe-seq: bytes": {
         "MB": lambda row: 1e6,
         "per byte of unique words of a language": lambda row: row["largest"],
-        "kB per token of k": lambda row: 1e3 * row["k"],
+        "per token of T": lambda row: row["t"],
         "per token of T and language": lambda row: row["languages"] * row["t"],
     },
     "bpe-merge: seconds": {
@@ -71,7 +71,7 @@ TERMS: dict[str, dict[str, Callable[[Row], float]]] = {
     "bpe-merge: bytes": {
         "MB": lambda row: 1e6,
         "per byte of unique words of a language": lambda row: row["largest"],
-        "kB per token of k": lambda row: 1e3 * row["k"],
+        "per token of T": lambda row: row["t"],
         "per token of T and language": lambda row: row["languages"] * row["t"],
     },
     "extract: seconds": {

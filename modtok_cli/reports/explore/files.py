@@ -156,9 +156,3 @@ def byte_planes(values: npt.NDArray[Any], width: int) -> list[bytes]:
         .tobytes()
         for plane in range(width)
     ]
-
-
-def packed_bits(members: npt.NDArray[np.bool_]) -> list[bytes]:
-    """Rows of bits in planes of a byte for eight columns."""
-    packed = np.packbits(members, axis=1, bitorder="little")
-    return [np.ascontiguousarray(column).tobytes() for column in packed.T]
