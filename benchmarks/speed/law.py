@@ -3,6 +3,7 @@
     python -m benchmarks law text WORK [--megabytes 1,4,16,64,256,1024] [-k 24000]
     python -m benchmarks law budgets WORK [--megabytes 64] [--budgets 1000,10000,100000]
     python -m benchmarks law languages WORKSPACE WORK [--languages 1,3,10,30,100,200] [-k 8000]
+    python -m benchmarks law bounded WORK [--memory 4GB] [-k 24000]
     python -m benchmarks law words CORPUS [--langs fi,en,de,fr]
     python -m benchmarks law fit ROWS
 
@@ -11,6 +12,8 @@ WORK/data/fi is of `left_out invented`: real and invented words. `text` counts p
 `budgets` learns with several k. `languages` counts, learns, cuts and opens the first languages of
 WORKSPACE, which `many_languages make` writes. Each command is a process of its own with one thread:
 processor seconds, seconds and peak memory.
+
+`bounded`: all of WORK/data/fi, by two threads and within a limit of memory.
 
 `words`: unique words of every 32nd, 16th, ... document of a real corpus, and of 20 GB if they grow
 on as a power of the text.
@@ -101,9 +104,12 @@ def modtok(*words: object) -> list[object]:
     return ["-m", "modtok_cli", *words, "--force", "-q"]
 
 
-def counted(data: Path, languages: list[str], tables: Path) -> Row:
+ONE: tuple[object, ...] = ("--threads", 1)
+
+
+def counted(data: Path, languages: list[str], tables: Path, how: Iterable[object] = ONE) -> Row:
     """Count languages; what is known of their text."""
-    words = ["corpus", "count", "--data", data, "--langs", ",".join(languages), "--threads", 1]
+    words = ["corpus", "count", "--data", data, "--langs", ",".join(languages), *how]
     took = spent(modtok(*words, "-o", tables))
     opened = [open_counts(path) for path in sorted(tables.glob("*.counts"))]
     sizes = [places["data"].shape[0] for _, places in opened]
@@ -114,16 +120,18 @@ def counted(data: Path, languages: list[str], tables: Path) -> Row:
         "word_bytes": sum(sizes),
         "largest": max(sizes),
     }
-    emit({"what": "count", **facts, **took})
+    emit({"what": "count", "options": " ".join(map(str, how)), **facts, **took})
     return facts
 
 
-def learned(command: str, tables: Path, k: int, facts: Row, output: Path) -> Row:
+def learned(
+    command: str, tables: Path, k: int, facts: Row, output: Path, how: Iterable[object] = ONE
+) -> Row:
     """Learn from tables; what is known of the tokenizer too."""
-    words = [command, "--data", tables, "-k", k, "-o", output, "--no-references", "--threads", 1]
+    words = [command, "--data", tables, "-k", k, "-o", output, "--no-references", *how]
     took = spent(modtok(*words))
     row = {**facts, "k": k, "t": read_manifest(output).tokens}
-    emit({"what": command, **row, **took})
+    emit({"what": command, "options": " ".join(map(str, how)), **row, **took})
     return row
 
 
@@ -159,6 +167,16 @@ def languages(args: argparse.Namespace) -> None:
             emit({"what": "open", **row, **spent(["-c", OPEN, f"{output}@{some}"])})
 
 
+def bounded(args: argparse.Namespace) -> None:
+    how = ("--threads", 2, "--memory", args.memory)
+    tables, output = args.work / "counts", args.work / "t"
+    facts = counted(args.work / "data", ["fi"], tables, how)
+    for command in args.commands.split(","):
+        learned(command, tables, args.k, facts, output, how)
+        manifest = json.loads((output / "manifest.json").read_bytes())
+        emit({"left_out": manifest["languages"][0]["corpus"].get("left_out")})
+
+
 def words(args: argparse.Namespace) -> None:
     for language in args.langs.split(","):
         found = [text.encode() for text in texts(args.corpus / f"{language}.jsonl.zst")]
@@ -175,6 +193,7 @@ def fit(args: argparse.Namespace) -> None:
     for name, terms in TERMS.items():
         what, unit = name.split(": ")
         here = [row for row in rows if row.get("what") == what]
+        here = [row for row in here if "--memory" not in row.get("options", "")]
         if not here:
             continue
         found = np.array([row[unit] for row in here], dtype=np.float64)
@@ -244,8 +263,16 @@ def main() -> None:
     three.add_argument("workspace", type=Path)
     three.add_argument("--languages", default="1,3,10,30,100,200")
     three.set_defaults(call=languages)
+    six = parts.add_parser("bounded")
+    six.add_argument("--memory", default="4GB")
+    six.set_defaults(call=bounded)
     sizes = "1,4,16,64,256,1024"
-    for part, megabytes, k in ((one, sizes, 24000), (two, "64", 0), (three, "", 8000)):
+    for part, megabytes, k in (
+        (one, sizes, 24000),
+        (two, "64", 0),
+        (three, "", 8000),
+        (six, "", 24000),
+    ):
         part.add_argument("work", type=Path)
         part.add_argument("--megabytes", default=megabytes)
         part.add_argument("-k", type=int, default=k)
