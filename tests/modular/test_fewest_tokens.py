@@ -24,7 +24,7 @@ from helpers.toy_tokenizers import ALPHABET, NASTY, slow_words, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.fewest_tokens import EACH, likelihoods
 from modtok_cli.learn.prune import LanguageTokens
-from modtok_cli.learn.unite import part, unite, without
+from modtok_cli.learn.unite import unite, without
 from modtok_cli.modular import manifest as manifests
 from modtok_cli.modular.comparison import diff
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
@@ -186,13 +186,18 @@ def test_append_and_remove_keep_other_languages(seed: int) -> None:
     assert rest.size == united({name: parts[name] for name in rest.languages}).size
 
 
-def test_part_inverts_unite() -> None:
+def test_a_language_has_its_tokens_and_their_counts() -> None:
     parts = random_parts(8)
     learned, token_counts = unite(parts, SPECIALS)
-    for name, one in parts.items():
-        found = part((learned, token_counts), name)
-        assert found.tokens == one.tokens
-        assert found.token_counts.tolist() == one.token_counts.tolist()
+    first = len(SPECIALS) + 256
+    for column, (name, one) in enumerate(parts.items()):
+        ids = learned.token_membership.ids(column)
+        assert ids[:first].tolist() == list(range(first)), name
+        counts = dict(zip(map(learned.token, ids), token_counts[column], strict=True))
+        assert token_counts[column][:first].tolist() == one.token_counts[:first].tolist()
+        mine = dict(zip(one.tokens, one.token_counts[first:], strict=True))
+        assert {token: counts[token] for token in one.tokens} == mine
+        assert len(ids) == first + len(one.tokens)
 
 
 @pytest.fixture
