@@ -7,9 +7,9 @@
 The call is repeated at random intervals while the jobs run, sometimes by two processes at once,
 until it returns the result. In between, `--each` victims of each kind are killed at random moments.
 The text is of `--files` files of some `--kilobytes`, from the sample or from CORPUS, which has
-<lang>.jsonl.zst. Files must equal
-those of the local executor, every call must end with 0 or 75 (Slurm) or one line (Ray), and no
-stage may have two living arrays at any time. Prints a JSON object per run.
+<lang>.jsonl.zst. Files must equal those of the local executor, every call must end with 0 or 75
+(Slurm) or one line (Ray), and no stage may have two living arrays at any time. Prints a JSON object
+per run.
 
 Slurm needs a running controller, and `slurmd` on this machine with the right to restart it.
 `AuthInfo=cred_expire=10` and `BatchStartTimeout=1` in slurm.conf make it repeat lost jobs soon, by

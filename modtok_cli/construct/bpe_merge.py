@@ -36,6 +36,7 @@ from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.learn.unite import unite, without
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts, count_documents
+from modtok_cli.text.languages import is_language
 from modtok_cli.text.pretokenizer import BPE, PHRASES, PretokenizerName
 from modtok_cli.text.reading import Reading
 
@@ -119,7 +120,8 @@ class UnitedBpe(Learner):
         for name, seconds in saved.notes["seconds"].items():
             counts = saved.arrays[f"{name}.counts"]
             tokens = unflatten(saved.arrays[f"{name}.data"], saved.arrays[f"{name}.offsets"])
-            if counts.dtype != np.int64 or counts.shape != (basic + len(tokens),):
+            sound = counts.dtype == np.int64 and counts.shape == (basic + len(tokens),)
+            if not (is_language(name) and sound):
                 raise ValueError("not the tokens of a language")
             languages[name] = LearnedLanguage(LanguageTokens(tuple(tokens), counts), float(seconds))
         self._languages = languages
