@@ -14,7 +14,7 @@ ARG PYTHON=python:3.12-slim
 FROM $PYTHON AS build
 
 ARG DEVICE
-ARG EXTRAS=lm,eval,plot,tiktoken
+ARG EXTRAS=lm,eval,plot,published
 ARG TORCH=2.13.0
 ARG TORCH_CPU=https://download.pytorch.org/whl/cpu
 

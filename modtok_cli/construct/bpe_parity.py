@@ -15,6 +15,7 @@ import orjson
 
 from modtok_cli.base import parameters
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.extras import require
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
@@ -32,6 +33,7 @@ from modtok_cli.text.workspace import language_files
 
 def parity_trainer() -> Any | None:
     """The library's trainer class; None where the installed release has none."""
+    require("parity-aware BPE", published=["tokenizers"])
     from tokenizers import trainers
 
     return getattr(trainers, "ParityBpeTrainer", None)

@@ -20,6 +20,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import UInt8Array
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.extras import require
 from modtok_cli.base.option import Option
 from modtok_cli.base.plugins import Plugins
 from modtok_cli.core.binding import WORD_END, Splitter
@@ -326,6 +327,7 @@ def composed(document: bytes) -> bytes:
     if most == 0:
         return document
     if most == 2:
+        require("text with characters that this Python does not know", published=["tokenizers"])
         from tokenizers.normalizers import NFC
 
         changed = str(NFC().normalize_str(text))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import base64
-import builtins
 import io
 import json
 import re
@@ -15,6 +14,7 @@ import tiktoken
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from helpers.toy_tokenizers import NASTY, slow_words, toy
+from modtok_cli.base import extras
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.measure.check import check
@@ -266,19 +266,19 @@ def test_tekken(tmp_path: Path) -> None:
         open_tokenizer(str(path))
 
 
-def test_missing_tiktoken_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real: Callable[..., object] = builtins.__import__
-
-    def refuse(name: str, *rest: object, **more: object) -> object:
-        if name == "tiktoken":
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    path = tmp_path / "x.tiktoken"
-    path.write_bytes(RANK_FILE)
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(ModtokError, match=r'pip install "modtok\[tiktoken\]"'):
+@pytest.mark.parametrize(
+    ("package", "name", "content"),
+    [("tiktoken", "x.tiktoken", RANK_FILE), ("tokenizers", "x.json", b'{"model": {}}')],
+)
+def test_a_missing_library_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, name: str, content: bytes
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    monkeypatch.setattr(extras, "is_installed", lambda module: module != package)
+    with pytest.raises(UsageError, match=f"requires {package}") as error:
         open_tokenizer(str(path))
+    assert "'modtok[published]'" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array, Int64Array, UInt8Array, offsets_of, unflatten
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.extras import require
 from modtok_cli.base.signature import digest
 from modtok_cli.core.text import packed
 from modtok_cli.modular.encoding.encoder import Encoder, utf8
@@ -120,6 +121,7 @@ def in_library(what: str, where: str, library: str = "the tokenizers library") -
 
 def library_tokenizer(data: bytes, where: str) -> Tokenizer:
     """A `tokenizer.json` in the library: whole texts, special tokens as text, no dropout."""
+    require(f"{where}: a tokenizer of another program", published=["tokenizers"])
     from tokenizers import Tokenizer
 
     with in_library("cannot load it", where):

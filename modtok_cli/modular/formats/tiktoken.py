@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.extras import require
 from modtok_cli.modular.encoding.encoder import strings
 from modtok_cli.modular.encoding.external import External, as_ids, as_list, in_library
 from modtok_cli.modular.formats import Format
@@ -90,7 +90,8 @@ class RankTokenizer(External):
     `first` ids come before rank 0 (tekken's control tokens); no text encodes to them.
 
     Raises:
-        ModtokError: the package tiktoken is not there, or the pattern is none.
+        UsageError: the package tiktoken is not there.
+        ModtokError: the pattern is none.
     """
 
     def __init__(
@@ -104,7 +105,9 @@ class RankTokenizer(External):
         first: int = 0,
     ) -> None:
         super().__init__(name, data, pattern)
-        tiktoken = _tiktoken(where)
+        require(f"{where}: a rank file", published=["tiktoken"])
+        import tiktoken
+
         for byte in range(256):
             if bytes([byte]) not in ranks:
                 raise ModtokError(f"byte 0x{byte:02x} has no rank", where=where)
@@ -136,15 +139,3 @@ class RankTokenizer(External):
             return bytes(self._inner.decode_bytes(ranks))
         except (KeyError, OverflowError) as error:
             raise ModtokError(f"token id outside the vocabulary: {error}") from error
-
-
-def _tiktoken(where: str) -> Any:
-    try:
-        import tiktoken
-    except ImportError as error:
-        raise ModtokError(
-            "reading rank files needs the package tiktoken",
-            where=where,
-            remedy='pip install "modtok[tiktoken]"',
-        ) from error
-    return tiktoken
