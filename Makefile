@@ -31,7 +31,7 @@ demo: $(LM) $(CORE) ## Run every step on the sample text: learn, pretrain, evalu
 	@PATH="$$PWD/$(BIN):$$PATH" sh examples/demo.sh demo
 
 test: $(DEV) $(CORE) $(WASM) ## Run all tests
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
+	@$(BIN)/python -m pytest -n 3 --dist worksteal
 
 coverage: $(DEV) $(CORE) $(WASM) ## Run all tests and report coverage of the Python code (half an hour)
 	@$(BIN)/python -m coverage erase

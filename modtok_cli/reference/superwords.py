@@ -19,7 +19,7 @@ def frequent_sequences(
     groups: of each group of documents, words of a phrase → how often it occurs. A sequence saves
     its occurrences × (its words - 1). Each occurs `least` times or more and has at most
     `characters` characters; of equal ones the first in byte order comes first. Occurrences are
-    estimated from all groups but the one without which they are fewest.
+    estimated without the group without which they are fewest, and without another one.
 
     >>> one = {(b"one", b" of", b" the"): 4, (b" of", b" the"): 1}
     >>> frequent_sequences([one, one], 2)
@@ -29,15 +29,20 @@ def frequent_sequences(
     sizes = [
         sum(len(b"".join(words)) * count for words, count in phrases.items()) for phrases in groups
     ]
+    shares = [size / max(1, sum(sizes)) for size in sizes]
     saved = []
     for sequence in set().union(*counts):
         total = sum(count[sequence] for count in counts)
-        score: float = total
-        for count, size in zip(counts, sizes, strict=True):
-            if count[sequence]:
-                elsewhere = 1 - size / sum(sizes)
-                rest = total - count[sequence]
-                score = min(score, total * (rest + 1) / (total * elsewhere + 1))
+        score, rest, left = float(total), total, 1.0
+        groups_with = {group for group, count in enumerate(counts) if count[sequence]}
+        for _ in range(min(2, len(groups_with))):
+            fewest, worst = min(
+                (total * (rest - counts[g][sequence] + 1) / (total * (left - shares[g]) + 1), g)
+                for g in groups_with
+            )
+            score = min(score, fewest)
+            rest, left = rest - counts[worst][sequence], left - shares[worst]
+            groups_with.remove(worst)
         text = b"".join(sequence)
         if total >= least and sum(byte & 0xC0 != 0x80 for byte in text) <= characters:
             saved.append((-score * (len(sequence) - 1), text))

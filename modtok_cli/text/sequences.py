@@ -27,6 +27,8 @@ LEAST = 4
 """Occurrences of the rarest sequences."""
 GROUPS = 64
 """Groups of documents, at most."""
+IGNORED = 2
+"""Groups of documents that a sequence does not count for: those with most of it."""
 
 # A word of its own between any two phrases: no phrase with several words has a digit.
 _SEPARATOR = b"1"
@@ -41,9 +43,11 @@ def frequent_sequences(
     saves the most first, of equal ones the first in byte order; each occurs `least` times or more
     and has at most `CHARACTERS` characters.
 
-    The boilerplate of one source is of no use in other text, so a sequence counts as if one group
-    of documents, the worst for it, did not exist: of n occurrences, of which r are elsewhere and e
-    would be if it were as frequent in all groups, n · (r + 1) / (e + 1), at most n.
+    The boilerplate of one source is of no use in other text, nor is that of a program's help and
+    of the program. So a sequence counts as if the group of documents that is worst for it did not
+    exist, and the worst of the others: of n occurrences, of which r are elsewhere and e would be if
+    it were as frequent in all groups, n · (r + 1) / (e + 1). It counts the least of this for none,
+    one and both groups.
 
     Only sequences whose parts are frequent are counted (Agrawal and Srikant 1994), by sorting:
     time and memory are linear in the bytes of the phrases.
@@ -68,7 +72,7 @@ def frequent_sequences(
     weights = np.concatenate([group.counts for group in groups])[phrase]
     group = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[phrase]
     read = np.array([np.diff(each.offsets) @ each.counts for each in groups])
-    elsewhere = 1 - read / read.sum()
+    shares = read / read.sum()
     hashes = hash_spans(data, starts, stops)
     unique, ids = np.unique(hashes, return_inverse=True)
     # The sequence of `words` words that begins at word i is number `sequence[i]`, if frequent.
@@ -90,7 +94,7 @@ def frequent_sequences(
             break
         begins = at[first[frequent]]
         at = at[frequent[which]]
-        scores = _scores(sequence[at], group[at], weights[at], elsewhere)
+        scores = _scores(sequence[at], group[at], weights[at], shares)
         savings.append(scores * (size - 1))
         spans.append((starts[begins], stops[begins + size - 1]))
     if not savings:
@@ -113,21 +117,31 @@ def _sums(which: Int64Array, weights: Int64Array, number: int) -> Int64Array:
 
 
 def _scores(
-    sequence: Int64Array, group: Int64Array, weights: Int64Array, elsewhere: Float64Array
+    sequence: Int64Array, group: Int64Array, weights: Int64Array, shares: Float64Array
 ) -> Float64Array:
     """What each sequence counts, as `frequent_sequences` says; (S,).
 
-    Occurrence i is of sequence[i], 0 to S - 1, weights[i] times in group[i]. elsewhere (G,): the
-    share of the bytes that are not in each group.
+    Occurrence i is of sequence[i], 0 to S - 1, weights[i] times in group[i]. shares (G,): of the
+    bytes of all groups.
     """
-    pairs, which = np.unique(sequence * len(elsewhere) + group, return_inverse=True)
+    pairs, which = np.unique(sequence * len(shares) + group, return_inverse=True)
     within = _sums(which, weights, len(pairs))
-    number, where = np.divmod(pairs, len(elsewhere))
-    counts = _sums(number, within, int(number[-1]) + 1)
-    total = counts[number]
-    scores = total * (total - within + 1) / (total * elsewhere[where] + 1)
+    number, where = np.divmod(pairs, len(shares))
     first = np.flatnonzero(np.diff(number, prepend=-1))
-    return np.minimum(counts, np.minimum.reduceat(scores, first))
+    scores: Float64Array = np.add.reduceat(within, first).astype(np.float64)
+    total = rest = scores[number]
+    share, ignored = np.ones(len(pairs)), np.zeros(len(pairs), dtype=bool)
+    for _ in range(IGNORED):
+        without = rest - within, np.maximum(share - shares[where], 0)
+        each = total * (without[0] + 1) / (total * without[1] + 1)
+        each[ignored] = np.inf
+        lowest = np.minimum.reduceat(each, first)
+        scores = np.minimum(scores, lowest)
+        at = np.flatnonzero(each == lowest[number])
+        worst = at[np.searchsorted(number[at], number)]
+        rest, share = (one[worst] for one in without)
+        ignored[worst] = True
+    return scores
 
 
 def _words(phrases: Sequence[bytes]) -> tuple[UInt8Array, Int64Array, Int64Array]:

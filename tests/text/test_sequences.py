@@ -18,7 +18,9 @@ from modtok_cli.text.pretokenizer import BPE, PHRASES
 from modtok_cli.text.sequences import Sample, frequent_sequences, sample_documents
 from modtok_cli.text.text_format import Document
 
-TEXTS = st.lists(st.text("ab\u0301,' \n\t1٣é漢", max_size=30), max_size=6)
+TEXTS = st.lists(st.text("ab\u0301,' \n\t1٣é漢", max_size=30), max_size=6) | st.lists(
+    st.text("ab \n", min_size=20, max_size=60), max_size=8
+)
 
 
 @settings(max_examples=200, deadline=None)
@@ -90,7 +92,8 @@ def test_boilerplate_of_one_source_counts_little() -> None:
     texts = ["see this manual\n" * 40, *["one of the\n" * 4] * 5]
     groups = [count_documents([[text.encode()]], PHRASES) for text in texts]
     assert frequent_sequences(groups, 1) == [b"one of the"]
-    assert frequent_sequences(groups[:1] * 2, 1) == [b"see this manual"]
+    assert frequent_sequences(groups[:1] + groups, 1) == [b"one of the"]  # of a related source too
+    assert frequent_sequences(groups[:1] * 3, 1) == [b"see this manual"]
 
 
 @pytest.mark.parametrize("text", ["one two  three 4 five, six\tseven\neight", "", " a", "a 1 b"])
