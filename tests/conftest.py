@@ -1,5 +1,6 @@
 """Settings of every test."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -27,6 +28,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Start the server of processes before several workers start."""
     if session.config.getoption("numprocesses", None):  # not the case in a worker
         start_server()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Leave modules and tests out of garbage collections, which take a thirtieth of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ those of the server. Tests of the start itself use `subprocess`.
 from __future__ import annotations
 
 import array
+import gc
 import json
 import os
 import select
@@ -35,6 +36,8 @@ PRELOADED = (
     "modtok_cli.training.loop",
     "modtok_cli.inference.run.generate",
     "modtok_cli.corpus.build",
+    "modtok_cli.evaluate.cloze",
+    "scipy.stats",
     "datatrove.executor.local",
 )
 
@@ -247,6 +250,8 @@ def serve(path):
         core()
     except Exception:  # without Megatron
         pass
+    gc.collect()
+    gc.freeze()  # collections of the processes leave out what they share
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for the watchers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path.pop(0)
