@@ -36,7 +36,6 @@ PRELOADED = (
     "modtok_cli.training.loop",
     "modtok_cli.inference.run.generate",
     "modtok_cli.corpus.build",
-    "modtok_cli.evaluate.cloze",
     "scipy.stats",
     "datatrove.executor.local",
 )

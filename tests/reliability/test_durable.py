@@ -17,7 +17,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     real = Path.replace
 
     def fsync(handle: int) -> None:
-        made.append(f"fsync {Path(os.readlink(f'/proc/self/fd/{handle}')).name}")
+        made.append(f"fsync {Path(f'/proc/self/fd/{handle}').readlink().name}")
 
     def rename(self: Path, target: Path) -> Path:
         made.append(f"rename to {target.name}")
