@@ -110,8 +110,6 @@ class WorldSettings(Declared):
 
 
 OPTIONS = options_of(WorldSettings)
-# Worlds that are older than these options have their defaults, and are described without them.
-_LATER = ("lines", "foreign", "synonyms")
 
 
 @public
@@ -166,7 +164,7 @@ def write_world(output: Path, settings: WorldSettings, progress: Progress = SILE
         for fact, stated in zip(world.facts, world.stated, strict=True)
     ]
     described = orjson.dumps(
-        {"settings": _described(settings), "facts": facts}, option=orjson.OPT_INDENT_2
+        {"settings": asdict(settings), "facts": facts}, option=orjson.OPT_INDENT_2
     )
     if output.exists():
         if not _is_there(output, settings, described):
@@ -229,11 +227,6 @@ def _world(settings: WorldSettings) -> World:
         towns=settings.towns,
         private=settings.private,
     )
-
-
-def _described(settings: WorldSettings) -> dict[str, Any]:
-    later = {name for name in _LATER if getattr(settings, name) == OPTIONS[name].default}
-    return {name: value for name, value in asdict(settings).items() if name not in later}
 
 
 def _is_there(output: Path, settings: WorldSettings, described: bytes) -> bool:
