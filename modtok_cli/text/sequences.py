@@ -28,7 +28,7 @@ LEAST = 4
 GROUPS = 64
 """Groups of documents, at most."""
 IGNORED = 2
-"""Groups of documents that a sequence does not count for: those with most of it."""
+"""Groups of documents that are left out of what a sequence counts: the worst for it."""
 
 # A word of its own between any two phrases: no phrase with several words has a digit.
 _SEPARATOR = b"1"
