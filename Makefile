@@ -174,5 +174,5 @@ $(DEV): $(BASE) pyproject.toml
 	@echo "installing what tests and checks need into $(VENV)"
 	@# torch is named exactly: a range would take its newest build, with several GB of CUDA
 	@# packages, where the machine has a smaller one.
-	@$(PIP) 'torch==2.13.0' --editable '.[tiktoken,plot,corpus,lm,eval,log,dev]'
+	@$(PIP) 'torch==2.13.0' --editable '.[published,plot,corpus,lm,eval,log,dev]'
 	@touch $@

@@ -148,6 +148,26 @@ def test_an_error_of_the_background_is_raised(
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_a_rank_leaves_the_directory_once_its_part_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first rank may rename the directory at that moment."""
+    beside, final = tmp_path / "beside", tmp_path / "step-00000001"
+    beside.mkdir()
+    real = Path.replace
+
+    def replace_and_rename(self: Path, target: Path) -> Path:
+        found = real(self, target)
+        if target.name.endswith(saving._WRITTEN):
+            real(beside, final)
+        return found
+
+    monkeypatch.setattr(Path, "replace", replace_and_rename)
+    writer = saving.Checkpointer(tmp_path, replace(start_ranks(), rank=1))
+    writer._write_part(beside, {"a": torch.ones(3)})
+    assert [path.suffix for path in sorted(final.iterdir())] == [".safetensors", ".json"]
+
+
 def test_which_checkpoints_are_kept(subtokenizers, tmp_path: Path) -> None:
     model = Model(SHAPE, subtokenizers.size, start_ranks())
     saver = checkpoint.Checkpointer(tmp_path, model.ranks, keep=2, keep_every=4)

@@ -18,7 +18,7 @@ import orjson
 import torch
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.files import atomic_directory, write_bytes
+from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.memory import available
 from modtok_cli.training.checkpoint.files import (
     KEEP,
@@ -183,7 +183,10 @@ class Checkpointer:
             if ranks.first:
                 raise
         tensors.clear()  # the copy is no longer needed
-        write_bytes(beside / f"{name}{_WRITTEN}", orjson.dumps(facts))
+        written = beside / f"{name}{_WRITTEN}"
+        part = written.with_suffix(".part")
+        part.write_bytes(orjson.dumps(facts))
+        part.replace(written)  # from here on, the first rank may rename the directory
 
     def _collect(self, beside: Path) -> dict[str, Any]:
         """Facts of every rank's file, as they come."""
