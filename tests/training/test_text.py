@@ -13,8 +13,10 @@ from helpers.python_processes import Python
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.text import parallel
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.text_format import Spans
 from modtok_cli.training.config import resolve
+from modtok_cli.training.data import text_store as storing
 from modtok_cli.training.data import unpack as unpacking
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import SlotPacker
@@ -318,3 +320,25 @@ def test_a_kill_between_the_last_steps_loses_nothing(
         assert (again.document(1), again.checksum) == (b"kaksi", whole.checksum)
         assert len(list(again.directory.iterdir())) == 3
         shutil.rmtree(tmp_path / "cache")
+
+
+def test_a_store_that_another_process_completes_at_once_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may rename the directory between the rename of the last part and what follows it."""
+    files = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    for file in files:
+        file.write_text("yksi\nkaksi\n")
+    other = storing._Wanted.of("fi", files, tmp_path / "cache", Reading(), 2)
+    real, completed = Path.replace, []
+
+    def replace_and_join(self: Path, target: Path) -> Path:
+        found = real(self, target)
+        if target.parent == other.working and not completed:
+            completed.extend([True] * other.join())
+        return found
+
+    monkeypatch.setattr(Path, "replace", replace_and_join)
+    store = text_store("fi", files, tmp_path / "cache")
+    assert completed == [True]
+    assert len(store) == 4

@@ -260,14 +260,13 @@ class _Wanted:
     def _one_line_errors(self) -> Iterator[None]:
         try:
             yield
-        except ModtokError:
-            discard(self.working)
-            raise
-        except OSError as error:
+        except (ModtokError, OSError) as error:
             if self.is_done:  # completed by another process meanwhile
                 return
             was_there = self.working.is_dir()
             discard(self.working)
+            if isinstance(error, ModtokError):
+                raise
             raise ModtokError(
                 f"cannot unpack text: {error.strerror}"
                 if was_there
