@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from modtok_cli.base.arrays import (
-    BoolArray,
     Float64Array,
     Int32Array,
     Int64Array,
@@ -131,27 +130,17 @@ def check_merges(vocabulary: Vocabulary, merges: Int32Array, where: str) -> None
         raise broken(
             where, "merges", f"merge {int(again.min())} repeats the pair of an earlier merge"
         )
-    basic = np.arange(len(vocabulary)) < base
-    late = improper_merges(merges, np.arange(len(merges)), basic)
+    first_made = np.where(np.arange(len(vocabulary)) < base, -1, len(merges))
+    late = improper_merges(merges, np.arange(len(merges)), first_made)
     if len(late):
         raise broken(where, "merges", f"merge {late[0]} joins a token that is not made before it")
-    made = np.zeros(len(vocabulary), dtype=np.bool_)
-    made[:base] = True
-    made[merges[:, 2]] = True
-    if not made.all():
-        raise broken(where, "merges", f"none makes token {_first(~made)}")
+    lacking = first_made == len(merges)
+    if lacking.any():
+        raise broken(where, "merges", f"none makes token {_first(lacking)}")
 
 
-def improper_merges(merges: Int32Array, chosen: Int64Array, basic: BoolArray) -> Int64Array:
+def improper_merges(merges: Int32Array, chosen: Int64Array, first: Int64Array) -> Int64Array:
     """Those of the `chosen` merges (ascending ranks) with a part that none before it makes.
-
-    basic (V,) bool: tokens that no merge has to make, special tokens and bytes.
-    """
-    return _late(merges, chosen, np.where(basic, -1, len(merges)))
-
-
-def _late(merges: Int32Array, chosen: Int64Array, first: Int64Array) -> Int64Array:
-    """As `improper_merges`.
 
     first (V,): -1 for a token that no merge has to make, M for others. Gets the rank of the
     earliest chosen merge that makes the token.
@@ -199,7 +188,7 @@ def check_merge_membership(
             raise broken(
                 where, "merge_membership", f"merge {rank} is in '{language}', a token of it is not"
             )
-        late = _late(merges, chosen, first)
+        late = improper_merges(merges, chosen, first)
         if len(late):
             raise broken(
                 where,

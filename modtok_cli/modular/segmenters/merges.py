@@ -133,7 +133,8 @@ class Merges(Segmenter):
         single = vocabulary.lengths == 1
         single[: len(vocabulary.specials)] = True
         outside = np.flatnonzero((self.merges < 0).any(axis=1))
-        late = improper_merges(self.merges, np.arange(len(self.merges)), single)
+        first = np.where(single, -1, len(self.merges))
+        late = improper_merges(self.merges, np.arange(len(self.merges)), first)
         ranks: Int64Array = np.union1d(outside, late)
         return ranks
 
