@@ -97,6 +97,12 @@ class Membership:
         owners: Int64Array = np.bitwise_count(self.planes).sum(axis=0, dtype=np.int64)
         return owners
 
+    def owned(self, rows: npt.NDArray[Any]) -> Int64Array:
+        """How many of these rows each column has, (L,)."""
+        bits = np.unpackbits(self.planes[:, rows], axis=0, count=self.columns, bitorder="little")
+        owned: Int64Array = bits.sum(axis=1, dtype=np.int64)
+        return owned
+
     def equals(self, other: Membership) -> bool:
         """Whether rows, columns and bits are the same."""
         return self.shape == other.shape and np.array_equal(self.planes, other.planes)

@@ -1,13 +1,13 @@
 """`--dry-run`: parameters, memory and time of a run, before it starts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.text.readers import is_text
 from modtok_cli.training.config import Config, check_ranks, evaluation_plan
-from modtok_cli.training.data.sampling import Draw, Mixture
+from modtok_cli.training.data.sampling import Draw, Mixture, Regime
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.memory import (
     StepRows,
@@ -126,7 +126,11 @@ def plan(
     mixture = _mixture(config, subtokenizers)
     config.regime.check(mixture.languages)
     check_step_memory(config)
-    step_rows = row_counts(config, mixture, subtokenizers, ranks // config.tp)
+    drawing = config
+    if config.regime.kind == "auto":  # a plan does not read which text has another language
+        most = Regime.usual(min(2, len(mixture.languages)))
+        drawing = replace(config, sampling=str(most), p=1.0)
+    step_rows = row_counts(drawing, mixture, subtokenizers, ranks // config.tp)
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
     memory = memory_parts(config, subtokenizers.size, step_rows, ranks)

@@ -30,7 +30,6 @@ from modtok_cli.training.rundir import CONFIG, RunDirectory
 from modtok_cli.training.settings import RunSettings
 
 REGIMES = ("joint", "none", "full", "sub:1", "sub:2")
-_WITHOUT_P = ("joint", "none")
 PROMPT_TOKENS = 12
 
 
@@ -93,7 +92,7 @@ def study_runs(
     """
     options, runs = options_of(RunSettings), []
     for regime in regimes:
-        chosen = None if regime in _WITHOUT_P else probabilities
+        chosen = probabilities if Regime.parse(regime).has_p else None
         for p in chosen or (None,):
             for seed in seeds or (None,):
                 name = f"study-{regime.replace(':', '-')}"

@@ -20,6 +20,7 @@ from modtok_cli.studies.world.curves import (
     delay,
     interval,
 )
+from modtok_cli.training.data.sampling import Regime
 
 Row = Mapping[str, Any]
 Place = tuple[str, str]
@@ -140,7 +141,7 @@ def _at_steps(
                     if isinstance(place, float):
                         sides.append(dict.fromkeys(seeds, place))
                         continue
-                    own = p if System(place[0]).has_p else None
+                    own = p if Regime.parse(place[0]).has_p else None
                     sides.append(values.get((step, place[0], own, place[1], claim.figure), {}))
                 if all(sorted(side) == seeds for side in sides):
                     pairs = [(sides[0][seed], sides[1][seed]) for seed in seeds]

@@ -29,11 +29,6 @@ class System:
     regime: str
     p: float | None = None
 
-    @property
-    def has_p(self) -> bool:
-        """Whether the regime depends on p."""
-        return self.regime not in ("joint", "none")
-
     def __str__(self) -> str:
         return self.regime if self.p is None else f"{self.regime} p={self.p:g}"
 
@@ -49,7 +44,7 @@ class System:
         (0.3, 0.9)
         """
         if self.p is None:
-            return float(self.regime == "joint")
+            return float(self.regime in ("joint", "auto"))
         others = Regime.parse(self.regime).extra
         # Each of the other languages is drawn as often as another, on average over pairs.
         return self.p * (others / (languages - 1) if others else 1.0)
@@ -60,7 +55,7 @@ def systems_of(regimes: Sequence[str], p_values: Sequence[float]) -> list[System
     return [
         System(regime, p)
         for regime in regimes
-        for p in (p_values if System(regime).has_p else (None,))
+        for p in (p_values if Regime.parse(regime).has_p else (None,))
     ]
 
 

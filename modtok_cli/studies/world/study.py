@@ -356,7 +356,7 @@ def curve_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found: dict[tuple[Any, ...], dict[str, list[float]]] = {}
     for row in rows:
         regime = str(row["sampling"])
-        p = row["p"] if System(regime).has_p else None
+        p = row["p"] if Regime.parse(regime).has_p else None
         if "bits_per_byte" in row:
             figure, value, infer = "bits per byte", row["bits_per_byte"], row["infer"]
         else:

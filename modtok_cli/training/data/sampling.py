@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite, nan
 
 import numpy as np
@@ -18,16 +18,16 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.text.languages import canonical, the_one
 
 _SHARE = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=\s*(\S+)\s*")
-REGIMES = "none, full, sub:N or joint"
+REGIMES = "none, full, sub:N, joint or auto"
 
 
 @dataclass(frozen=True)
 class Regime:
-    """A sampling regime of the paper's §5, or the shared-vocabulary baseline.
+    """A sampling regime of the paper's §5, the shared-vocabulary baseline, or ours.
 
     With probability p a batch of language i uses a larger subtokenizer than T_i: all of T
     ("full"), or T_i with `extra` further languages ("sub"). "none" is always T_i, "joint"
-    always T.
+    always T. "auto" is T_i, of documents with much of another language with that language.
     """
 
     kind: str
@@ -35,12 +35,12 @@ class Regime:
 
     @staticmethod
     def parse(text: str) -> Regime:
-        """Read `none`, `full`, `joint` or `sub:N`.
+        """Read `none`, `full`, `joint`, `auto` or `sub:N`.
 
         >>> Regime.parse("sub:2")
         Regime(kind='sub', extra=2)
         """
-        if text in ("none", "full", "joint"):
+        if text in ("none", "full", "joint", "auto"):
             return Regime(text)
         match = re.fullmatch(r"sub:([1-9][0-9]{0,3})", str(text))
         if not match:
@@ -60,6 +60,11 @@ class Regime:
     def __str__(self) -> str:
         return f"sub:{self.extra}" if self.kind == "sub" else self.kind
 
+    @property
+    def has_p(self) -> bool:
+        """Whether it depends on p."""
+        return self.kind in ("full", "sub")
+
     def check(self, languages: Sequence[str], where: str = "--sampling") -> None:
         """Check that there are enough languages; `where` is the option that an error names."""
         if self.kind == "sub" and self.extra >= len(languages):
@@ -73,10 +78,16 @@ class Regime:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Sampling probability of each language; weights are positive and sum to 1."""
+    """Sampling probability of each language; weights are positive and sum to 1.
+
+    Attributes:
+        divided: language → language → share of its text that has much of it, for "auto"; the
+            share of plain text is under the language itself.
+    """
 
     languages: tuple[str, ...]
     weights: tuple[float, ...]
+    divided: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -195,7 +206,12 @@ def draw(regime: Regime, p: float, mixture: Mixture, seed: int, step: int, group
     """
     numbers = iter(uniforms(seed, step, group, 2 + regime.extra))
     language = mixture.languages[_pick(mixture.weights, next(numbers))]
-    more = next(numbers) < p
+    second = next(numbers)
+    if regime.kind == "auto":
+        shares = mixture.divided[language]
+        other = list(shares)[_pick(list(shares.values()), second)]
+        return Draw(language, tuple(sorted({language, other})))
+    more = second < p
     if regime.kind == "joint" or (regime.kind == "full" and more):
         return Draw(language, None)
     chosen = [language]

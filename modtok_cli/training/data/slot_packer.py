@@ -20,7 +20,7 @@ from modtok_cli.training.data.sampling import Draw, Mixture, Regime, draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 
-# Place in a language: number of the document in the packer, and byte within it.
+# Place in a source: number of the document in the packer, and byte within it.
 StreamPosition = tuple[int, int]
 # Longer documents are encoded in parts: a batch of a 50 MB document costs what others cost.
 _PART = 1 << 16
@@ -37,7 +37,7 @@ class Batch:
         end_of_text: local id of the token between documents.
         bytes: bytes of text of the targets in the loss; end-of-text tokens count as 0.
         first_document: number of its first document, for error messages.
-        positions: stream positions of the slot after this batch, by language.
+        positions: stream positions of the slot after this batch, by source (a language, or a draw).
         in_loss: (B, S) bool, targets that are in the loss; None: all.
     """
 
@@ -110,13 +110,13 @@ class SlotPacker:
         """The batch of `step`, the next one."""
         what = draw(self._regime, self._p, self._mixture, self._seed, step, self._group)
         subtokenizer = self._subtokenizers.of(what.languages)
-        position = self.positions.get(what.language, (0, 0))
-        first = self._document(what.language, position[0])
+        # With "auto" each draw has documents of its own.
+        source = str(what) if str(what) in self._stores else what.language
+        position = self.positions.get(source, (0, 0))
+        first = self._document(source, position[0])
         rows, length = self._shape
-        ids, in_loss, size, position = self._read(
-            what.language, subtokenizer, rows * length, position
-        )
-        self.positions = {**self.positions, what.language: position}
+        ids, in_loss, size, position = self._read(source, subtokenizer, rows * length, position)
+        self.positions = {**self.positions, source: position}
         end = self._subtokenizers.end_in(subtokenizer)
         # Each batch starts after an end-of-text token, so that every token is predicted once.
         inputs = np.concatenate([ids[:0], np.array([end], dtype=np.int32), ids[:-1]])
@@ -133,12 +133,12 @@ class SlotPacker:
             in_loss=None if in_loss.all() else in_loss.reshape(rows, length),
         )
 
-    def _document(self, language: str, number: int) -> int:
-        store = self._stores[language]
+    def _document(self, source: str, number: int) -> int:
+        store = self._stores[source]
         return store.training_document(number * self._slots + self.slot, self._seed)
 
     def _read(
-        self, language: str, subtokenizer: Subtokenizer, wanted: int, position: StreamPosition
+        self, source: str, subtokenizer: Subtokenizer, wanted: int, position: StreamPosition
     ) -> tuple[Int32Array, BoolArray, int, StreamPosition]:
         """`wanted` tokens from `position` on, which are in the loss, the bytes that those stand
         for, and the position after."""
@@ -152,7 +152,7 @@ class SlotPacker:
             marks.append(np.full(len(ids), in_loss))
 
         while True:
-            parts = self._parts(language, position, missing)
+            parts = self._parts(source, position, missing)
             encoded = self._subtokenizers.encode(subtokenizer, [part for _, part, _ in parts])
             for (start, part, after), ids in zip(parts, encoded, strict=True):
                 text = part.text
@@ -173,28 +173,28 @@ class SlotPacker:
                 size += len(text) * part.in_loss
                 if after is not None and after[1] == 0:
                     # It separates conversations, and is no part of an answer.
-                    add(end, self._is_plain(language, start[0]))
+                    add(end, self._is_plain(source, start[0]))
                     missing -= 1
                 position = after or _later(start, len(text))
                 if missing == 0:
                     return np.concatenate(pieces), np.concatenate(marks), size, position
 
     def _parts(
-        self, language: str, position: StreamPosition, missing: int
+        self, source: str, position: StreamPosition, missing: int
     ) -> list[tuple[StreamPosition, Piece, StreamPosition | None]]:
         """Texts that may fill `missing` tokens, estimated at three bytes per token.
 
         Each is (position, text, position after it if its document ends there, else None).
         Text that is not used is read again for the next batch.
         """
-        store = self._stores[language]
+        store = self._stores[source]
         parts: list[tuple[StreamPosition, Piece, StreamPosition | None]] = []
         held, wanted = 0, 3 * missing + 64
         while held < wanted:
             number, start = position
-            document = self._document(language, number)
+            document = self._document(source, number)
             after = (number + 1, 0)
-            if not self._is_plain(language, number):
+            if not self._is_plain(source, number):
                 every = self._subtokenizers.pieces_of(store.document(document))
                 left = [piece for piece in every if piece.start + len(piece.text) > start]
                 for piece in left:
@@ -217,9 +217,9 @@ class SlotPacker:
             held += len(text)
         return parts
 
-    def _is_plain(self, language: str, number: int) -> bool:
+    def _is_plain(self, source: str, number: int) -> bool:
         """Whether a document is text, not a conversation."""
-        return self._stores[language].document(self._document(language, number), 0, 1) != MARK
+        return self._stores[source].document(self._document(source, number), 0, 1) != MARK
 
 
 def _later(position: StreamPosition, amount: int) -> StreamPosition:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.training.data.foreign import streams
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import Batch, SlotPacker, StreamPosition
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
@@ -47,6 +48,8 @@ class StreamPlan:
         """The packers of some slots at their positions."""
         subtokenizers = SubtokenizerCache.load(self.tokenizer)
         stores = {name: TextStore(path) for name, path in self.stores.items()}
+        if self.regime.kind == "auto":
+            stores = dict(streams(stores, subtokenizers.tokenizer.signature))
         return [
             SlotPacker(
                 slot,

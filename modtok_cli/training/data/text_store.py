@@ -39,21 +39,26 @@ class TextStore:
     """Documents of one language on disk: `text` and `ends.npy`, mapped, and `checksum`.
 
     Document d is data[ends[d-1]:ends[d]], valid UTF-8 and not empty.
+
+    Attributes:
+        chosen: documents that are trained on; None: all but those held out.
     """
 
     directory: Path
+    chosen: Int64Array | None = None
 
     @cached_property
     def _data(self) -> UInt8Array:
         return np.memmap(self.directory / "text", dtype=np.uint8, mode="r")
 
     @cached_property
-    def _ends(self) -> Int64Array:
+    def ends(self) -> Int64Array:
+        """Where each document ends in `text`, (D,)."""
         ends: Int64Array = np.load(self.directory / "ends.npy", mmap_mode="r")
         return ends
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self.ends)
 
     @cached_property
     def checksum(self) -> int:
@@ -63,18 +68,18 @@ class TextStore:
     @property
     def text_bytes(self) -> int:
         """Total size of the documents."""
-        return int(self._ends[-1])
+        return int(self.ends[-1])
 
     def document(self, index: int, start: int = 0, stop: int | None = None) -> bytes:
         """Bytes of a document, or of a part of it."""
-        first = int(self._ends[index - 1]) if index else 0
-        last = int(self._ends[index])
+        first = int(self.ends[index - 1]) if index else 0
+        last = int(self.ends[index])
         end = last if stop is None else min(last, first + stop)
         return self._data[first + start : end].tobytes()
 
     def length(self, index: int) -> int:
         """Bytes of a document."""
-        return int(self._ends[index]) - (int(self._ends[index - 1]) if index else 0)
+        return int(self.ends[index]) - (int(self.ends[index - 1]) if index else 0)
 
     @property
     def stride(self) -> int:
@@ -89,7 +94,7 @@ class TextStore:
     @property
     def training_size(self) -> int:
         """Number of training documents."""
-        return len(self) - len(self.held_out)
+        return len(self) - len(self.held_out) if self.chosen is None else len(self.chosen)
 
     def training_document(self, position: int, seed: int) -> int:
         """The document at `position` (0 …) of the endless shuffled order.
@@ -98,6 +103,8 @@ class TextStore:
         """
         epoch, place = divmod(position, self.training_size)
         shuffled = permuted(place, self.training_size, seed, epoch)
+        if self.chosen is not None:
+            return int(self.chosen[shuffled])
         return shuffled + shuffled // (self.stride - 1)
 
 

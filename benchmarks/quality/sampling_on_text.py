@@ -1,0 +1,173 @@
+"""Sampling regimes on real text: bits per byte of one language, and of text mixed with English.
+
+    python -m benchmarks sampling_on_text CORPUS PARALLEL WORK -k 8000 \\
+        --regimes none,sub:2,auto,joint --size 4x256 --steps 2000 [--seeds 0] [--processes 2]
+
+Learns sequential BPE of CORPUS (text by language), then trains a model for each regime and seed.
+All have the compute of --steps steps of `none`: the others take as many steps as fit into its
+floating-point operations, by the rows of their draws. English has --english of the mixture, the
+other languages share the rest equally.
+
+PARALLEL has the same lines in each language. Lines of a language (`own`) are predicted over its
+own tokens (`lang`), with English (`en+lang`) and over T (`full`); so are lines whose second half
+is that of the English line (`mixed`). What is in WORK is not made again.
+
+Prints a JSON line per run, text and mode: mean bits per byte over languages, and each language's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import orjson
+
+from benchmarks.common import describe, emit
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.evaluate.bits import BitsSettings, measure_texts
+from modtok_cli.evaluate.models import open_models
+from modtok_cli.measure.robustness import half
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.studies.world.train import train_runs
+from modtok_cli.text.reading import Reading
+from modtok_cli.training.config import resolve
+from modtok_cli.training.data.sampling import Draw
+from modtok_cli.training.settings import RunSettings
+
+PILOT = 20
+MODES = ("lang", "en+lang", "full")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run of a regime, such as `sub:2` or `sub:2 p=0.9`."""
+
+    regime: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return "-".join([*re.split("[: =]", self.regime), "seed", str(self.seed)])
+
+
+def settings_of(options: argparse.Namespace, plan: Plan, steps: int, name: str) -> RunSettings:
+    layers, width = map(int, options.size.split("x"))
+    regime, _, p = plan.regime.partition(" p=")
+    given = RunSettings() if not p else RunSettings(p=float(p))
+    return replace(
+        given,
+        data=options.corpus, tokenizer=options.work / "tokenizer", runs=options.work / "runs",
+        name=name, sampling=regime, seed=plan.seed, steps=steps,
+        model="small", layers=layers, hidden_size=width, ffn=width * 11 // 4, heads=width // 64,
+        kv_heads=width // 64, seq_length=options.length, batch_size=8, micro_batch=2,
+        mix={"en": options.english}, mix_rest="uniform", workers=0, lr=options.lr,
+        eval_every=steps, eval_bytes=4096, save_every=max(PILOT, steps // 10), keep=1,
+    )  # fmt: skip
+
+
+def pilot_of(options: argparse.Namespace, plan: Plan) -> RunSettings:
+    return settings_of(options, plan, PILOT, f"pilot-{plan.name}")
+
+
+def flops(options: argparse.Namespace, plan: Plan, tokenizer: ModularTokenizer) -> float:
+    """Floating-point operations of a step, by the draws of a short run."""
+    settings = pilot_of(options, plan)
+    assert settings.runs is not None
+    metrics = (settings.runs / str(settings.name) / "metrics.jsonl").read_bytes()
+    drawn = [
+        Draw.parse(each).languages
+        for line in metrics.splitlines()
+        for each in orjson.loads(line).get("draws", ())
+    ]
+    sizes = {one: (tokenizer.full() if one is None else tokenizer.subset(one)).size
+             for one in set(drawn)}  # fmt: skip
+    config = resolve(settings, gpu=False)
+    rows = fmean(sizes[one] for one in drawn)
+    return config.shape.step_flops(config.seq_length, [(config.step_tokens, rows)])
+
+
+def mixed_with_english(line: str, english: str) -> str:
+    """The first half of a line, and the second of the English one."""
+    return line[: half(line)] + english[half(english) :]
+
+
+def texts_of(options: argparse.Namespace) -> dict[str, dict[str, Path]]:
+    """Files of the parallel text, as it is and mixed, by language."""
+    files = {path.stem: path for path in sorted(options.parallel.glob("*.txt"))}
+    lines = {
+        name: path.read_text(encoding="utf-8").splitlines()[: options.lines]
+        for name, path in files.items()
+    }
+    texts: dict[str, dict[str, Path]] = {"own": {}, "mixed": {}}
+    for name, own in lines.items():
+        mixed = map(mixed_with_english, own, lines["en"])
+        for kind, content in (("own", own), ("mixed", mixed)):
+            path: Path = options.work / "texts" / kind / f"{name}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(f"{line}\n" for line in content), encoding="utf-8")
+            if kind == "own" or name != "en":
+                texts[kind][name] = path
+    return texts
+
+
+def evaluations(options: argparse.Namespace, run: Path) -> Iterator[dict[str, Any]]:
+    """A row per text and mode."""
+    models = open_models(run)
+    for kind, files in texts_of(options).items():
+        for mode in MODES:
+            bits = {}
+            for language, path in files.items():
+                infer = ",".join(sorted({"en", language})) if mode == "en+lang" else mode
+                settings = BitsSettings(infer, 32)
+                rows, _ = measure_texts(models, [path], language, Reading(), settings)
+                bits[language] = round(rows[0]["bits_per_byte"], 4)
+            yield {"text": kind, "infer": mode, "mean": round(fmean(bits.values()), 4), **bits}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("parallel", type=Path)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("-k", type=int, default=8000)
+    parser.add_argument("--regimes", default="none,sub:2,auto,joint")
+    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--size", default="4x256", help="layers x hidden size")
+    parser.add_argument("--length", type=int, default=256)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--english", type=float, default=0.1)
+    parser.add_argument("--lines", type=int, default=300, help="of the parallel text")
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args()
+    emit({"what": "machine", "machine": describe()})
+    place = options.work / "tokenizer"
+    if not place.exists():
+        bpe_seq(data=options.corpus, output=place, k=options.k)
+    tokenizer = ModularTokenizer.load(place)
+    plans = [Plan(regime, int(seed)) for seed in options.seeds.split(",")
+             for regime in options.regimes.split(",")]  # fmt: skip
+    first = Plan("none", plans[0].seed)
+    pilots = [pilot_of(options, plan) for plan in dict.fromkeys([first, *plans])]
+    train_runs(pilots, workers=options.processes)
+    costs = {plan: flops(options, plan, tokenizer) for plan in plans}
+    budget = options.steps * flops(options, first, tokenizer)
+    runs = {
+        plan: settings_of(options, plan, round(budget / costs[plan]), plan.name) for plan in plans
+    }
+    train_runs(list(runs.values()), workers=options.processes)
+    for plan, settings in runs.items():
+        head = {"what": "on text", "regime": plan.regime, "seed": plan.seed}
+        for row in evaluations(options, options.work / "runs" / plan.name):
+            emit({**head, "steps": settings.steps, **row})
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()
