@@ -1,16 +1,17 @@
 """Sampling regimes on real text: bits per byte of one language, and of text mixed with English.
 
     python -m benchmarks sampling_on_text CORPUS PARALLEL WORK -k 8000 \\
-        --regimes none,sub:2,auto,joint --size 4x256 --steps 2000 [--seeds 0] [--processes 2]
+        --regimes none,sub:2,auto,auto:2 --size 4x256 --steps 1200 [--seeds 0] [--processes 2]
 
-Learns sequential BPE of CORPUS (text by language), then trains a model for each regime and seed.
-All have the compute of --steps steps of `none`: the others take as many steps as fit into its
-floating-point operations, by the rows of their draws. English has --english of the mixture, the
-other languages share the rest equally.
+Learns sequential BPE of CORPUS (text by language). The text of training is --text of CORPUS in each
+language and, but for English, its first --pairs lines of PARALLEL, each followed by the English
+line, four pairs a document. A model is trained for each regime and seed; all have the compute of
+--steps steps of `none`: the others take as many steps as fit into its floating-point operations, by
+the rows of their draws. English has --english of the mixture, the other languages equal shares.
 
-PARALLEL has the same lines in each language. Lines of a language (`own`) are predicted over its
-own tokens (`lang`), with English (`en+lang`) and over T (`full`); so are lines whose second half
-is that of the English line (`mixed`). What is in WORK is not made again.
+PARALLEL has the same lines in each language. Its last --lines lines (`own`) are predicted over the
+tokens of the language (`lang`), with English (`en+lang`) and over T (`full`); so are lines whose
+second half is that of the English line (`mixed`). What is in WORK is not made again.
 
 Prints a JSON line per run, text and mode: mean bits per byte over languages, and each language's.
 """
@@ -22,6 +23,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -29,13 +31,16 @@ from typing import Any
 import orjson
 
 from benchmarks.common import describe, emit
+from modtok_cli.base.files import atomic_directory
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.evaluate.bits import BitsSettings, measure_texts
 from modtok_cli.evaluate.models import open_models
 from modtok_cli.measure.robustness import half
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.studies.world.train import train_runs
+from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
+from modtok_cli.text.workspace import language_files
 from modtok_cli.training.config import resolve
 from modtok_cli.training.data.sampling import Draw
 from modtok_cli.training.settings import RunSettings
@@ -56,14 +61,42 @@ class Plan:
         return "-".join([*re.split("[: =]", self.regime), "seed", str(self.seed)])
 
 
+def write_training_text(options: argparse.Namespace) -> None:
+    lines = parallel_lines(options.parallel)
+    place: Path = options.work / "data"
+    with atomic_directory(place) as beside:
+        for language, files in language_files(options.corpus, sorted(lines)).items():
+            documents: list[bytes] = []
+            for document in chain.from_iterable(map(read_documents, files)):
+                documents.append(document.text)
+                if sum(map(len, documents)) > options.text:
+                    break
+            if language != "en":
+                pairs = list(zip(lines[language], lines["en"], strict=True))[: options.pairs]
+                documents += [
+                    "\n".join(side for pair in pairs[first : first + 4] for side in pair).encode()
+                    for first in range(0, len(pairs), 4)
+                ]
+            content = b"".join(orjson.dumps({"text": each.decode()}) + b"\n" for each in documents)
+            (beside / f"{language}.jsonl").write_bytes(content)
+
+
+def parallel_lines(parallel: Path) -> dict[str, list[str]]:
+    """The lines of each language."""
+    return {
+        path.stem: path.read_text(encoding="utf-8").splitlines()
+        for path in sorted(parallel.glob("*.txt"))
+    }
+
+
 def settings_of(options: argparse.Namespace, plan: Plan, steps: int, name: str) -> RunSettings:
     layers, width = map(int, options.size.split("x"))
     regime, _, p = plan.regime.partition(" p=")
     given = RunSettings() if not p else RunSettings(p=float(p))
     return replace(
         given,
-        data=options.corpus, tokenizer=options.work / "tokenizer", runs=options.work / "runs",
-        name=name, sampling=regime, seed=plan.seed, steps=steps,
+        data=options.work / "data", tokenizer=options.work / "tokenizer",
+        runs=options.work / "runs", name=name, sampling=regime, seed=plan.seed, steps=steps,
         model="small", layers=layers, hidden_size=width, ffn=width * 11 // 4, heads=width // 64,
         kv_heads=width // 64, seq_length=options.length, batch_size=8, micro_batch=2,
         mix={"en": options.english}, mix_rest="uniform", workers=0, lr=options.lr,
@@ -99,10 +132,8 @@ def mixed_with_english(line: str, english: str) -> str:
 
 def texts_of(options: argparse.Namespace) -> dict[str, dict[str, Path]]:
     """Files of the parallel text, as it is and mixed, by language."""
-    files = {path.stem: path for path in sorted(options.parallel.glob("*.txt"))}
     lines = {
-        name: path.read_text(encoding="utf-8").splitlines()[: options.lines]
-        for name, path in files.items()
+        name: every[-options.lines :] for name, every in parallel_lines(options.parallel).items()
     }
     texts: dict[str, dict[str, Path]] = {"own": {}, "mixed": {}}
     for name, own in lines.items():
@@ -136,20 +167,28 @@ def main() -> None:
     parser.add_argument("parallel", type=Path)
     parser.add_argument("work", type=Path)
     parser.add_argument("-k", type=int, default=8000)
-    parser.add_argument("--regimes", default="none,sub:2,auto,joint")
+    parser.add_argument("--regimes", default="none,sub:2,auto,auto:2")
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--size", default="4x256", help="layers x hidden size")
     parser.add_argument("--length", type=int, default=256)
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--english", type=float, default=0.1)
-    parser.add_argument("--lines", type=int, default=300, help="of the parallel text")
+    parser.add_argument(
+        "--text", type=int, default=1 << 20, help="bytes of CORPUS of each language"
+    )
+    parser.add_argument(
+        "--pairs", type=int, default=600, help="first lines of PARALLEL, in training"
+    )
+    parser.add_argument("--lines", type=int, default=100, help="last lines of PARALLEL, predicted")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     emit({"what": "machine", "machine": describe()})
     place = options.work / "tokenizer"
     if not place.exists():
         bpe_seq(data=options.corpus, output=place, k=options.k)
+    if not (options.work / "data").exists():
+        write_training_text(options)
     tokenizer = ModularTokenizer.load(place)
     plans = [Plan(regime, int(seed)) for seed in options.seeds.split(",")
              for regime in options.regimes.split(",")]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 from modtok_cli.base.errors import UsageError
 from modtok_cli.text.readers import is_text
 from modtok_cli.training.config import Config, check_ranks, evaluation_plan
-from modtok_cli.training.data.sampling import Draw, Mixture, Regime
+from modtok_cli.training.data.sampling import Draw, Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.memory import (
     StepRows,
@@ -128,8 +128,8 @@ def plan(
     check_step_memory(config)
     drawing = config
     if config.regime.kind == "auto":  # a plan does not read which text has another language
-        most = Regime.usual(min(2, len(mixture.languages)))
-        drawing = replace(config, sampling=str(most), p=1.0)
+        most = min(1 + config.regime.extra, len(mixture.languages) - 1)
+        drawing = replace(config, sampling=f"sub:{most}" if most else "none", p=1.0)
     step_rows = row_counts(drawing, mixture, subtokenizers, ranks // config.tp)
     shape, shards = config.shape, config.tp
     replicas = ranks // shards

@@ -38,6 +38,7 @@ def test_as_an_array_of_bool(data: st.DataObject, rows: int, columns: int, seed:
     assert np.array_equal(members.union(few), dense[:, few].any(axis=1))
     assert members.sizes().tolist() == dense.sum(axis=0).tolist()
     assert members.owners().tolist() == dense.sum(axis=1).tolist()
+    assert members.owned(some).tolist() == dense[some].sum(axis=0).tolist()
     assert members.select(few).equals(Membership.of(dense[:, few]))
     by_ids = [np.flatnonzero(column) for column in dense.T]
     assert Membership.of_columns(rows, by_ids, columns).equals(members)

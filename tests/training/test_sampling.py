@@ -54,7 +54,7 @@ def test_bad_mix_option(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["sub", "sub:0", "sub:-1", "all", "", "sub:2 "])
 def test_bad_regime(text: str) -> None:
-    with pytest.raises(ValueError, match="expected none, full, sub:N, joint or auto"):
+    with pytest.raises(ValueError, match="expected none, full, sub:N, joint, auto or auto:N"):
         Regime.parse(text)
 
 

@@ -43,9 +43,10 @@ class System:
         >>> System("sub:1", 0.9).share(4), System("sub:1", 0.9).share(2)
         (0.3, 0.9)
         """
-        if self.p is None:
-            return float(self.regime in ("joint", "auto"))
-        others = Regime.parse(self.regime).extra
+        regime = Regime.parse(self.regime)
+        if self.p is None or regime.kind == "auto":
+            return float(regime.kind in ("joint", "auto"))
+        others = regime.extra
         # Each of the other languages is drawn as often as another, on average over pairs.
         return self.p * (others / (languages - 1) if others else 1.0)
 

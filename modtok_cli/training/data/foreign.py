@@ -1,8 +1,9 @@
 """Divide the documents of a language by the other language in them, for `--sampling auto`.
 
-A document has the language besides its own that owns most of its **foreign tokens**: those of its
-tokens under T that its own language lacks, if these are at least a tenth. All others are plain.
-The order is stored beside the text, once for each tokenizer, and mapped by all processes:
+The **other language** of a document owns most of its tokens under T that its own language lacks. It
+has it if it takes a tenth more tokens with those of its own language than with those of both, and
+than under T; else it is plain. The order is stored beside the text, once for each tokenizer, and
+mapped by all processes:
 
 foreign-<signature>.npy   training documents, int64: plain ones, then those with each language
 foreign-<signature>.json  [[language, documents, bytes], …] in this order
@@ -22,13 +23,13 @@ import orjson
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.locks import alone
-from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.progress import SILENT, Progress, Task
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training.data.sampling import Draw
 from modtok_cli.training.data.text_store import TextStore
 
-LEAST = 0.1
-"""Share of foreign tokens from which a document is not plain."""
+LEAST = 110
+"""Tokens of a document in its own language's, in percent of those in both, if it is not plain."""
 
 FEWEST = 100
 """A language with fewer of a language's documents is not told apart: they are plain."""
@@ -84,31 +85,50 @@ def in_words(divided: Mapping[str, Mapping[str, float]], most: int = 5) -> str:
 
 
 def streams(stores: Mapping[str, TextStore], signature: str) -> Iterator[tuple[str, TextStore]]:
-    """The documents that each draw of `--sampling auto` reads, by its string."""
+    """The documents of each source of `--sampling auto`, see `Draw.source`."""
     for language, store in stores.items():
         order: Int64Array = np.load(_file(store, signature, "npy"), mmap_mode="r")
         start = 0
         for other, count, _ in _parts(store, signature):
-            draw = Draw(language, tuple(sorted({language, other})))
-            yield str(draw), replace(store, chosen=order[start : start + count])
+            name = Draw(language, None, None if other == language else other).source
+            yield name, replace(store, chosen=order[start : start + count])
             start += count
 
 
 def others_of(
-    texts: list[bytes], language: int, tokenizer: ModularTokenizer, threads: int | None = None
+    store: TextStore,
+    language: int,
+    tokenizer: ModularTokenizer,
+    threads: int | None = None,
+    task: Task | None = None,
 ) -> Int64Array:
-    """The other language of each text, as a column of the membership; its own if it is plain."""
-    ids, bounds = tokenizer.full().encode_flat(texts, threads)
-    membership = tokenizer.token_membership
-    foreign = ~membership[ids, language]
-    places = np.repeat(np.arange(len(texts)), np.diff(bounds))
-    counts = np.bincount(places[foreign], minlength=len(texts))
-    found = np.full(len(texts), language, dtype=np.int64)
-    for text in np.flatnonzero((counts > 0) & (counts >= LEAST * np.diff(bounds))):
-        of_text = slice(bounds[text], bounds[text + 1])
-        owned = membership.owned(ids[of_text][foreign[of_text]])
-        if owned.any():
-            found[text] = owned.argmax()
+    """The other language of each document, as a column of the membership; its own if it is plain.
+
+    `language` is the column of the store's. Each byte is encoded twice, and more only in documents
+    that T shortens.
+    """
+    names = tokenizer.languages
+    own, full = tokenizer.subset((names[language],)), tokenizer.full()
+    found = np.full(len(store), language, dtype=np.int64)
+    lengths = np.zeros(len(store), dtype=np.int64)
+    for numbers in _chunks(store, np.arange(len(store))):
+        texts = [store.document(number) for number in numbers]
+        lengths[numbers] = np.diff(own.encode_flat(texts, threads)[1])
+        ids, bounds = full.encode_flat(texts, threads)
+        for place in np.flatnonzero(100 * lengths[numbers] >= LEAST * np.diff(bounds)):
+            tokens = ids[bounds[place] : bounds[place + 1]]
+            foreign = tokens[~tokenizer.token_membership[tokens, language]]
+            owned = tokenizer.token_membership.owned(foreign)
+            if owned.any():
+                found[numbers[place]] = owned.argmax()
+        if task is not None:
+            task.advance(sum(map(len, texts)))
+    for other in set(found.tolist()) - {language}:
+        both = tokenizer.subset(tuple(sorted({names[language], names[other]})))
+        for numbers in _chunks(store, np.flatnonzero(found == other)):
+            texts = [store.document(number) for number in numbers]
+            shorter = np.diff(both.encode_flat(texts, threads)[1])
+            found[numbers[100 * lengths[numbers] < LEAST * shorter]] = language
     return found
 
 
@@ -120,11 +140,8 @@ def _divide(
     progress: Progress,
 ) -> None:
     column = tokenizer.languages.index(language)
-    found = np.full(len(store), column, dtype=np.int16)
     with progress.task(f"other languages in {language}", store.text_bytes, "B") as task:
-        for first, texts in _chunks(store):
-            found[first : first + len(texts)] = others_of(texts, column, tokenizer, threads)
-            task.advance(sum(map(len, texts)))
+        found = others_of(store, column, tokenizer, threads, task)
     documents = np.delete(np.arange(len(store)), store.held_out)
     found = found[documents]
     counts = np.bincount(found, minlength=len(tokenizer.languages))
@@ -142,13 +159,14 @@ def _divide(
     write_bytes(_file(store, tokenizer.signature, "json"), orjson.dumps(parts))
 
 
-def _chunks(store: TextStore) -> Iterator[tuple[int, list[bytes]]]:
-    """All documents: number of the first, and some in a row."""
-    ends, first = store.ends, 0
-    while first < len(store):
+def _chunks(store: TextStore, numbers: Int64Array) -> Iterator[Int64Array]:
+    """Some documents after another, with 16 MiB of text or one document each."""
+    ends = np.cumsum(np.diff(store.ends, prepend=0)[numbers])
+    first = 0
+    while first < len(numbers):
         start = int(ends[first - 1]) if first else 0
         last = max(first + 1, int(np.searchsorted(ends, start + _CHUNK)))
-        yield first, [store.document(number) for number in range(first, last)]
+        yield numbers[first:last]
         first = last
 
 

@@ -18,7 +18,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.text.languages import canonical, the_one
 
 _SHARE = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=\s*(\S+)\s*")
-REGIMES = "none, full, sub:N, joint or auto"
+REGIMES = "none, full, sub:N, joint, auto or auto:N"
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Regime:
 
     With probability p a batch of language i uses a larger subtokenizer than T_i: all of T
     ("full"), or T_i with `extra` further languages ("sub"). "none" is always T_i, "joint"
-    always T. "auto" is T_i, of documents with much of another language with that language.
+    always T. "auto" is as "sub", with the other language of documents that have much of one.
     """
 
     kind: str
@@ -35,17 +35,17 @@ class Regime:
 
     @staticmethod
     def parse(text: str) -> Regime:
-        """Read `none`, `full`, `joint`, `auto` or `sub:N`.
+        """Read `none`, `full`, `joint`, `auto`, `auto:N` or `sub:N`.
 
         >>> Regime.parse("sub:2")
         Regime(kind='sub', extra=2)
         """
         if text in ("none", "full", "joint", "auto"):
             return Regime(text)
-        match = re.fullmatch(r"sub:([1-9][0-9]{0,3})", str(text))
+        match = re.fullmatch(r"(sub|auto):([1-9][0-9]{0,3})", str(text))
         if not match:
             raise ValueError(f"expected {REGIMES}, got {text!r}")
-        return Regime("sub", int(match[1]))
+        return Regime(match[1], int(match[2]))
 
     @staticmethod
     def usual(languages: int) -> Regime:
@@ -58,21 +58,21 @@ class Regime:
         return Regime("sub", extra) if extra else Regime("none")
 
     def __str__(self) -> str:
-        return f"sub:{self.extra}" if self.kind == "sub" else self.kind
+        return f"{self.kind}:{self.extra}" if self.extra else self.kind
 
     @property
     def has_p(self) -> bool:
         """Whether it depends on p."""
-        return self.kind in ("full", "sub")
+        return self.kind == "full" or self.extra > 0
 
     def check(self, languages: Sequence[str], where: str = "--sampling") -> None:
         """Check that there are enough languages; `where` is the option that an error names."""
-        if self.kind == "sub" and self.extra >= len(languages):
+        if self.extra >= len(languages):
             most = len(languages) - 1
             raise UsageError(
                 f"{self} samples {self.extra} further languages, but the mixture has only {most}",
                 where=where,
-                remedy=f"use sub:{most} at most, or full" if most else "use none",
+                remedy=f"use {self.kind}:{most} at most, or full" if most else "use none",
             )
 
 
@@ -170,11 +170,18 @@ def parse_mix(value: str | Mapping[str, float]) -> dict[str, float]:
 class Draw:
     """The language of some sequences, and the languages of their subtokenizer.
 
-    `languages` is None for all of T.
+    `languages` is None for all of T. `second`: the other language that their documents have, for
+    "auto".
     """
 
     language: str
     languages: tuple[str, ...] | None
+    second: str | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def source(self) -> str:
+        """Name of the documents that it reads: `fi`, or `fi+en` of those with English."""
+        return self.language if self.second is None else f"{self.language}+{self.second}"
 
     def __str__(self) -> str:
         """Form in the metrics: `fi:en,fi`, or `fi:full` for T."""
@@ -204,26 +211,25 @@ def draw(regime: Regime, p: float, mixture: Mixture, seed: int, step: int, group
     Extra languages are sampled one after the other without replacement, in proportion to
     their weights in the mixture.
     """
-    numbers = iter(uniforms(seed, step, group, 2 + regime.extra))
+    numbers = iter(uniforms(seed, step, group, 3 + regime.extra))
     language = mixture.languages[_pick(mixture.weights, next(numbers))]
-    second = next(numbers)
+    chosen, second = {language}, None
     if regime.kind == "auto":
         shares = mixture.divided[language]
-        other = list(shares)[_pick(list(shares.values()), second)]
-        return Draw(language, tuple(sorted({language, other})))
-    more = second < p
+        other = list(shares)[_pick(list(shares.values()), next(numbers))]
+        if other != language:
+            second = other
+            chosen.add(other)
+    more = next(numbers) < p
     if regime.kind == "joint" or (regime.kind == "full" and more):
         return Draw(language, None)
-    chosen = [language]
-    if regime.kind == "sub" and more:
-        weights = [
-            0.0 if name == language else weight for name, weight in mixture.as_dict().items()
-        ]
-        for _ in range(regime.extra):
+    if more:
+        weights = [0.0 if name in chosen else each for name, each in mixture.as_dict().items()]
+        for _ in range(min(regime.extra, sum(weight > 0 for weight in weights))):
             index = _pick(weights, next(numbers))
-            chosen.append(mixture.languages[index])
+            chosen.add(mixture.languages[index])
             weights[index] = 0.0
-    return Draw(language, tuple(sorted(chosen)))
+    return Draw(language, tuple(sorted(chosen)), second)
 
 
 def _pick(weights: Sequence[float], number: float) -> int:

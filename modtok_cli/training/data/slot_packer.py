@@ -20,7 +20,7 @@ from modtok_cli.training.data.sampling import Draw, Mixture, Regime, draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 
-# Place in a source: number of the document in the packer, and byte within it.
+# Place in a source of draws: number of the document in the packer, and byte within it.
 StreamPosition = tuple[int, int]
 # Longer documents are encoded in parts: a batch of a 50 MB document costs what others cost.
 _PART = 1 << 16
@@ -37,7 +37,7 @@ class Batch:
         end_of_text: local id of the token between documents.
         bytes: bytes of text of the targets in the loss; end-of-text tokens count as 0.
         first_document: number of its first document, for error messages.
-        positions: stream positions of the slot after this batch, by source (a language, or a draw).
+        positions: stream positions of the slot after this batch, by source of its draws.
         in_loss: (B, S) bool, targets that are in the loss; None: all.
     """
 
@@ -110,8 +110,7 @@ class SlotPacker:
         """The batch of `step`, the next one."""
         what = draw(self._regime, self._p, self._mixture, self._seed, step, self._group)
         subtokenizer = self._subtokenizers.of(what.languages)
-        # With "auto" each draw has documents of its own.
-        source = str(what) if str(what) in self._stores else what.language
+        source = what.source
         position = self.positions.get(source, (0, 0))
         first = self._document(source, position[0])
         rows, length = self._shape
