@@ -36,8 +36,9 @@ WINDOW = 500
 
 _LEAST = 20
 _FACTOR = 6.0
-# A standard deviation is 1.4826 median absolute deviations of a normal distribution.
-_DEVIATION = 1.4826
+# A standard deviation of a normal distribution is 1.4826 median absolute deviations, and its 95%
+# quantile is 1.645 of them above the median.
+_DEVIATION, _TO_95 = 1.4826, 1.645
 _SMALLEST = 0.01
 # Steps that rates of the status are averaged over.
 _RECENT = 100
@@ -140,10 +141,11 @@ class SpikeDetector:
     """Compares the losses of a step with those of the last `WINDOW` steps, by language.
 
     The loss of a language, in nats per token, is a spike if it exceeds m + 6 · s, where m is
-    the median of the language's losses in the window, and s the larger of their median absolute
-    deviation · 1.4826 and m / 100. Median and deviation do not move with a few spikes. Languages
-    differ in their losses, so each has its own window; with fewer than 20 losses there is no
-    spike.
+    the median of the language's losses in the window, and s the largest of their median absolute
+    deviation · 1.4826, (q - m) / 1.645 with their 95% quantile q, and m / 100. The first two are
+    the standard deviation of normal losses; q is for text of two kinds, such as translations among
+    others. A few spikes do not move them. Languages differ in their losses, so each has its own
+    window; with fewer than 20 losses there is no spike.
     """
 
     def __init__(self) -> None:
@@ -159,9 +161,10 @@ class SpikeDetector:
                 losses.popleft()
             if len(losses) >= _LEAST:
                 values = np.array([value for _, value in losses])
-                median = float(np.median(values))
+                median, high = map(float, np.quantile(values, (0.5, 0.95)))
                 spread = _DEVIATION * float(np.median(np.abs(values - median)))
-                limit = median + _FACTOR * max(spread, _SMALLEST * median)
+                spread = max(spread, (high - median) / _TO_95, _SMALLEST * median)
+                limit = median + _FACTOR * spread
                 if loss > limit:
                     spikes[language] = {"loss": loss, "median": median, "limit": limit}
             losses.append((line["step"], loss))
