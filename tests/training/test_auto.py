@@ -70,7 +70,7 @@ def slow_other(text: str, language: str, subtokenizers: SubtokenizerCache) -> st
     other = max(owned, key=lambda name: owned[name]) if lacking else language
     alone, both = len(tokens(language)), len(tokens(*{language, other}))
     least = max(both, len(tokens(*tokenizer.languages)))
-    return other if 10 * alone >= 11 * least else language
+    return other if 5 * alone >= 6 * least else language
 
 
 def test_others_are_as_defined(every_construction: SubtokenizerCache, tmp_path: Path) -> None:

@@ -1,12 +1,12 @@
 """Divide the documents of a language by the other language in them, for `--sampling auto`.
 
 The **other language** of a document owns most of its tokens under T that its own language lacks. It
-has it if it takes a tenth more tokens with those of its own language than with those of both, and
+has it if it takes a fifth more tokens with those of its own language than with those of both, and
 than under T; else it is plain. The order is stored beside the text, once for each tokenizer, and
 mapped by all processes:
 
-foreign-<signature>.npy   training documents, int64: plain ones, then those with each language
-foreign-<signature>.json  [[language, documents, bytes], …] in this order
+foreign-120-<signature>.npy   training documents, int64: plain ones, then those with each language
+foreign-120-<signature>.json  [[language, documents, bytes], …] in this order
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training.data.sampling import Draw
 from modtok_cli.training.data.text_store import TextStore
 
-LEAST = 110
+LEAST = 120
 """Tokens of a document in its own language's, in percent of those in both, if it is not plain."""
 
 FEWEST = 100
@@ -171,7 +171,7 @@ def _chunks(store: TextStore, numbers: Int64Array) -> Iterator[Int64Array]:
 
 
 def _file(store: TextStore, signature: str, kind: str) -> Path:
-    return store.directory / f"foreign-{signature}.{kind}"
+    return store.directory / f"foreign-{LEAST}-{signature}.{kind}"
 
 
 def _parts(store: TextStore, signature: str) -> list[tuple[str, int, int]]:
