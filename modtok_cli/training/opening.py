@@ -23,6 +23,7 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training import checkpoint
 from modtok_cli.training.config import Config, fitted, resolve, resumed, run_name
+from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.initial import origin_of
 from modtok_cli.training.rundir import CONFIG, LATEST, RunDirectory
 from modtok_cli.training.settings import OPTIONS, RunSettings, plain
@@ -174,12 +175,11 @@ def check_tokenizer(directory: RunDirectory, own: ModularTokenizer, path: Path |
     return f"{path} contains the run's tokenizer ({proof}); the run continues with its own copy"
 
 
-def check_text(
-    directory: RunDirectory, mixture: Mapping[str, float], texts: Mapping[str, int]
-) -> None:
+def check_text(directory: RunDirectory, mixture: Mixture, texts: Mapping[str, int]) -> None:
     """Check that a resumed run finds the text that it was started with."""
     then = directory.read_config()
-    if then["mixture"] != mixture or then["text"] != texts:
+    kept = (then["mixture"], then["divided"], then["text"])
+    if kept != (mixture.as_dict(), mixture.divided, texts):
         raise ModtokError(
             "the text has changed since the run was started",
             where=directory.path,

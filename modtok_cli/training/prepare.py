@@ -294,7 +294,7 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
     try:
         if run.ranks.first and resume:
             directory.lock()
-            check_text(directory, run.mixture.as_dict(), run.texts)
+            check_text(directory, run.mixture, run.texts)
             point_latest(directory.path)
         elif run.ranks.first:
             create(directory, _content(run), run.tokenizer, force=force)
@@ -313,6 +313,7 @@ def _content(run: Run) -> dict[str, Any]:
         "command": now["command"],
         "config": now["config"],
         "mixture": run.mixture.as_dict(),
+        "divided": run.mixture.divided,
         "text": run.texts,
         "data": now["data"],
         "places": now["places"],

@@ -1,6 +1,6 @@
 """`runs/<name>/`: the files of a run.
 
-config.json      options, mixture, checksums of the text, tokenizer signature, versions
+config.json      options, mixture, division and checksums of the text, tokenizer signature, versions
 tokenizer/       a copy of the tokenizer
 metrics.jsonl    a line per step, and one per evaluation
 profile.json.gz  of --profile, see `profiling`
@@ -86,7 +86,7 @@ class RunDirectory:
                 if not isinstance(config[table], dict):
                     raise TypeError(f"field '{table}' is not an object")
                 config[table][field]
-            for table in ("mixture", "text"):
+            for table in ("mixture", "divided", "text"):
                 if not isinstance(config[table], dict):
                     raise TypeError(f"field '{table}' is not an object")
             if not all(isinstance(path, str) for path in config["data"].values()):
