@@ -154,7 +154,7 @@ def evaluations(options: argparse.Namespace, run: Path) -> Iterator[dict[str, An
     """A row per text and mode."""
     models = open_models(run)
     for kind, files in texts_of(options).items():
-        for mode in MODES:
+        for mode in options.modes.split(","):
             bits = {}
             for language, path in files.items():
                 infer = ",".join(sorted({"en", language})) if mode == "en+lang" else mode
@@ -212,6 +212,7 @@ def main() -> None:
         "--pairs", type=int, default=600, help="first lines of PARALLEL, in training"
     )
     parser.add_argument("--lines", type=int, default=100, help="last lines of PARALLEL, predicted")
+    parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     emit({"what": "machine", "machine": describe()})
