@@ -1,6 +1,6 @@
 """Prepare a run: ranks, tokenizer, text, mixture, directory."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -164,7 +164,9 @@ def prepare_text(
         reading = _reading(config, _chat(config, subsets, directory.path if resume else None))
     stores = text_stores(files, cache, reading=reading, progress=progress)
     if config.regime.kind == "auto":
-        divide(stores, ModularTokenizer.load(config.tokenizer), progress=progress)
+        tokenizer = ModularTokenizer.load(config.tokenizer)
+        _check_languages(config, stores, tokenizer.languages)
+        divide(stores, tokenizer, progress=progress)
     return [
         {
             "language": language,
@@ -205,13 +207,7 @@ def _open_texts(
     """The stores of the training text, those of --valid by name, and `Mixture.divided`."""
     files = text_files(config, progress)
     languages = subtokenizers.tokenizer.languages
-    strangers = sorted(set(files) - set(languages))
-    if strangers:
-        raise UsageError(
-            f"the tokenizer has no language '{strangers[0]}', which {config.data} has",
-            where=config.tokenizer,
-            remedy="exclude it with --langs, or add it with modtok bpe-seq --append",
-        )
+    _check_languages(config, files, languages)
     valid_files, notes = check_validation(config, languages)
     for note in notes:
         progress.note(note)
@@ -235,6 +231,17 @@ def _open_texts(
         error = caught
     raise_together(ranks, error)
     return stores, valid, divided
+
+
+def _check_languages(config: Config, texts: Collection[str], languages: Sequence[str]) -> None:
+    """Refuse text in languages that the tokenizer does not have."""
+    strangers = sorted(set(texts) - set(languages))
+    if strangers:
+        raise UsageError(
+            f"the tokenizer has no language '{strangers[0]}', which {config.data} has",
+            where=config.tokenizer,
+            remedy="exclude it with --langs, or add it with modtok bpe-seq --append",
+        )
 
 
 def _use_initial(run: Run, *, resume: bool) -> None:

@@ -14,8 +14,9 @@ import orjson
 import pytest
 
 from helpers.metrics import read_metrics
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.locks import alone
+from modtok_cli.base.progress import SILENT
 from modtok_cli.training.data import foreign
 from modtok_cli.training.data.foreign import divide, in_words, others_of, streams
 from modtok_cli.training.data.sampling import Draw, Mixture, Regime, draw
@@ -24,6 +25,7 @@ from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, text_store
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.plan import plan
+from modtok_cli.training.prepare import prepare_text
 from modtok_cli.training.settings import RunSettings
 
 from .conftest import LANGUAGES, SAMPLE
@@ -204,6 +206,17 @@ def test_processes_wait_for_the_one_that_divides(
         assert other.is_alive()
     other.join(30)
     assert found == [divide({"fi": fi}, subtokenizers.tokenizer)]
+
+
+def test_text_is_divided_beforehand(settings: RunSettings) -> None:  # noqa: F811
+    assert settings.runs is not None
+    rows = prepare_text(replace(settings, sampling="auto"), resume=False, progress=SILENT)
+    for row in rows:
+        assert list(Path(row["store"]).glob("foreign-*.json"))
+    assert settings.data is not None
+    (settings.data / "de.txt").write_text("Ein Satz.\nNoch einer.\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="the tokenizer has no language 'de'"):
+        prepare_text(replace(settings, sampling="auto"), resume=False, progress=SILENT)
 
 
 def test_a_plan_counts_another_language_in_every_batch(settings: RunSettings) -> None:  # noqa: F811
