@@ -49,18 +49,13 @@ def divide(
 
     Processes that call it at the same time divide the languages; each returns when all are done.
     """
-    missing = dict(stores)
-    while missing:
-        for language, store in missing.items():
-            with alone(store.directory) as is_alone:
-                if is_alone and not _file(store, tokenizer.signature, "json").exists():
-                    _divide(store, language, tokenizer, threads, progress)
-        missing = {
-            language: store
-            for language, store in missing.items()
-            if not _file(store, tokenizer.signature, "json").exists()
-        }
-        if missing:
+    files = {name: _file(store, tokenizer.signature, "json") for name, store in stores.items()}
+    while missing := [name for name, file in files.items() if not file.exists()]:
+        for language in missing:
+            with alone(stores[language].directory) as is_alone:
+                if is_alone and not files[language].exists():
+                    _divide(stores[language], language, tokenizer, threads, progress)
+        if not is_alone:
             time.sleep(_POLL_SECONDS)
     shares: dict[str, dict[str, float]] = {}
     for language, store in stores.items():
