@@ -4,7 +4,10 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 # Set by the process that starts ranks: a directory for their error messages.
 MESSAGES = "MODTOK_RANK_MESSAGES"
@@ -54,3 +57,17 @@ def die_with_parent() -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+@contextmanager
+def without_main() -> Iterator[None]:
+    """Let processes of multiprocessing that start meanwhile not import the main module.
+
+    It may be a script that calls modtok outside `if __name__ == "__main__"`, and would do so again.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

@@ -21,6 +21,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import is_alive
 from modtok_cli.base.locks import locked
 from modtok_cli.base.option import Option
+from modtok_cli.base.processes import without_main
 from modtok_cli.corpus.plan import JOBS
 from modtok_cli.corpus.ray_tasks import OPTIONS as RAY_OPTIONS
 from modtok_cli.corpus.ray_tasks import run_on_ray
@@ -209,7 +210,8 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
     try:
         for executor, ranks in waiting:
             # Local rank 1: only local rank 0 writes to the terminal.
-            futures = [pool.submit(executor._run_for_rank, rank, 1) for rank in ranks]
+            with without_main():
+                futures = [pool.submit(executor._run_for_rank, rank, 1) for rank in ranks]
             pending: set[Future[Any]] = set(futures)
             while pending:
                 done, pending = wait(pending, _LOOK_SECONDS, return_when=FIRST_EXCEPTION)

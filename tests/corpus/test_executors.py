@@ -175,6 +175,18 @@ def test_killed_count_resumes_without_counting_twice(
     assert sorted(path.name for path in (tmp_path / "many").iterdir()) == ["fi.counts"]
 
 
+def test_tasks_of_a_script_do_not_run_it_again(tmp_path: Path, data: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import modtok_cli as modtok\n"
+        "print('begins')\n"
+        "rows = modtok.corpus_count(data='data', output='counts', workers=2, executor='local')\n"
+        "print([row['language'] for row in rows])\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("begins\n['en', 'fi']\n", "")
+
+
 def test_sandbox_module_runs(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "modtok_cli.corpus.sandbox", "1", "2147483648"],

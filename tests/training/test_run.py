@@ -286,12 +286,11 @@ from modtok_cli.training import loop, recipe
 from modtok_cli.training.settings import RunSettings
 recipe.PRESETS["toy"] = recipe.Preset(json.loads(os.environ["TOY"]))
 torch.use_deterministic_algorithms("MODTOK_GPU_CHECK" in os.environ, warn_only=True)
-if __name__ == "__main__":
-    data, tokenizer, runs = map(Path, sys.argv[1:4])
-    settings = RunSettings(model="toy", sampling="sub:1", steps=4000, warmup=2, eval_every=9,
-        save_every=7, eval_bytes=700, name="it", data=data, tokenizer=tokenizer, runs=runs,
-        offload="offload" in sys.argv)
-    loop.pretrain(settings)
+data, tokenizer, runs = map(Path, sys.argv[1:4])
+settings = RunSettings(model="toy", sampling="sub:1", steps=4000, warmup=2, eval_every=9,
+    save_every=7, eval_bytes=700, name="it", data=data, tokenizer=tokenizer, runs=runs,
+    offload="offload" in sys.argv)
+loop.pretrain(settings)
 """
 
 

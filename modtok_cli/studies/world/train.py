@@ -12,7 +12,7 @@ from threading import Lock
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import atomic_directory
-from modtok_cli.base.processes import die_with_parent
+from modtok_cli.base.processes import die_with_parent, without_main
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.training.settings import RunSettings
 
@@ -135,7 +135,8 @@ class _Alone:
             with self._lock:
                 if self._stopped:
                     return
-                future = pool.submit(self._train, run)
+                with without_main():
+                    future = pool.submit(self._train, run)
                 self._pools.add(pool)
             try:
                 future.result()

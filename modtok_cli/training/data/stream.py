@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.processes import without_main
 from modtok_cli.training.data.foreign import streams
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import Batch, SlotPacker, StreamPosition
@@ -150,7 +151,8 @@ class _Worker:
         # finishes its step first.
         previous = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
         try:
-            self._process.start()
+            with without_main():
+                self._process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
