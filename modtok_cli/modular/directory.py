@@ -223,32 +223,11 @@ def _check_digest(sha256: str, directory: Path, name: str, manifest: Manifest) -
         )
 
 
-def _references(directory: Path) -> tuple[Manifest, dict[str, str]]:
-    """The manifest, and the files of monolingual references by language, in training order."""
-    manifest = manifests.read_manifest(directory)
-    rows = manifest.languages
-    return manifest, {row.language: row.reference for row in rows if row.reference is not None}
-
-
-def reference_languages(directory: Path) -> list[str]:
-    """Languages that the directory holds a monolingual reference of, in training order."""
-    return list(_references(Path(directory))[1])
-
-
-def read_reference(directory: Path, language: str) -> bytes:
-    """Content of the monolingual `tokenizer.json` of a language."""
-    directory = Path(directory)
-    manifest, names = _references(directory)
-    if language not in names:
-        raise UsageError(
-            f"no monolingual reference of '{language}' (there: {', '.join(names) or 'none'})",
-            where=directory,
-            remedy="learn again without --no-references, or give one",
-        )
-    return read_checked(directory, names[language], manifest)
-
-
 def read_references(directory: Path) -> dict[str, bytes]:
-    """All monolingual references, language → content."""
-    manifest, names = _references(directory)
-    return {lang: read_checked(directory, name, manifest) for lang, name in names.items()}
+    """Monolingual `tokenizer.json` files of a directory, by language in training order."""
+    manifest = manifests.read_manifest(directory)
+    return {
+        row.language: read_checked(directory, row.reference, manifest)
+        for row in manifest.languages
+        if row.reference is not None
+    }

@@ -15,7 +15,7 @@ from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_parity import bpe_parity, parity_trainer
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.export.gguf_tokenizer import candidates
-from modtok_cli.modular.directory import read_reference
+from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.open import open_bytes, open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -98,7 +98,7 @@ def test_bpe_seq_learns_with_a_published_pretokenizer(tmp_path: Path) -> None:
     agrees(part)
     # llama.cpp has the same pre-tokenizer, which is then the only candidate.
     assert [one.pattern for one in candidates(part, "x")] == ["llama-bpe"]  # type: ignore[attr-defined]
-    reference = open_bytes(read_reference(output, "fr"), "fr", "fr")
+    reference = open_bytes(read_references(output)["fr"], "fr", "fr")
     assert reference.pretokenizer is made.pretokenizer
     # The same command is finished; another pre-tokenizer is another tokenizer.
     bpe_seq(("en", "fr"), data=data, output=output, k=400, pretokenizer="llama3")

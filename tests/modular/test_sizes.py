@@ -50,11 +50,11 @@ def test_large_files_of_a_directory_are_refused(tmp_path: Path, name: str) -> No
     toy(3).save(tmp_path / "tok", {"fi": toy(1).full().to_json()})
     sparse(tmp_path / "tok" / name, 12 << 30)
     if name.startswith("references"):
-        from modtok_cli.modular.directory import read_reference
+        from modtok_cli.modular.directory import read_references
 
         ModularTokenizer.load(tmp_path / "tok")
         with pytest.raises(ModtokError, match="bytes, it has 12,884,901,888"):
-            read_reference(tmp_path / "tok", "fi")
+            read_references(tmp_path / "tok")
         return
     if name == "tokenizer.json":  # that is for other programs
         assert open_tokenizer(str(tmp_path / "tok")).size == toy(3).size
