@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from modtok_cli.base.progress import SILENT
 from modtok_cli.reports.charts import Panels
@@ -46,6 +47,13 @@ def test_curves_have_bands_over_seeds() -> None:
              if isinstance(each, Area) and each.opacity < 1]  # fmt: skip
     assert len(areas) == 4  # two systems under two modes
     assert len(areas[0].points) == 4
+    (wide, _) = kind.charts(rows(2))
+    assert isinstance(wide, Panels)
+    assert wide.bands["--infer lang"]["sub:1 p=0.5"][0] == (
+        150,
+        0.0,
+        pytest.approx(11.85, abs=0.01),
+    )
     (alone, _) = kind.charts(rows(1))
     assert isinstance(alone, Panels)
     assert not alone.bands

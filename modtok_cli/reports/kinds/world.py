@@ -55,8 +55,10 @@ def _charts(rows: Sequence[Row]) -> list[Chart]:
                 curve = panels.setdefault(place[0], {}).setdefault(place[1], [])
                 curve.append((row["step"], row[figure]))
                 if f"{figure}_low" in row:
-                    ends = (row["step"], row[f"{figure}_low"], row[f"{figure}_high"])
-                    bands.setdefault(place[0], {}).setdefault(place[1], []).append(ends)
+                    # Intervals of few seeds are wide, but every figure is from 0 to 100.
+                    low, high = max(0.0, row[f"{figure}_low"]), min(100.0, row[f"{figure}_high"])
+                    band = bands.setdefault(place[0], {}).setdefault(place[1], [])
+                    band.append((row["step"], low, high))
         if panels:
             charts.append(Panels(title, "steps", figure, panels, bands=bands, note=note, log=True))
     return charts
