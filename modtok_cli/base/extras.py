@@ -1,7 +1,7 @@
 """Check that the packages of the extras are installed, without importing them."""
 
-import importlib.util
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from modtok_cli.base.errors import UsageError
 
@@ -25,6 +25,6 @@ def require(what: str = "this command", /, **extras: Sequence[str]) -> None:
 def is_installed(name: str) -> bool:
     """Whether a module can be imported, as far as can be known without importing it."""
     try:
-        return importlib.util.find_spec(name) is not None
+        return find_spec(name) is not None
     except (ImportError, ValueError):  # hidden or partly installed
         return False

@@ -11,12 +11,12 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.remote import refuse_remote
@@ -285,6 +285,15 @@ def write_bytes(final: Path, data: bytes) -> None:
     """Write `data` to `final` atomically."""
     with atomic_file(final) as beside:
         beside.write_bytes(data)
+
+
+def write_lines(final: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows to `final` as lines of JSON, atomically."""
+    import orjson
+
+    option = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
+    with atomic_file(final) as beside, beside.open("wb") as file:
+        file.writelines(orjson.dumps(row, option=option) for row in rows)
 
 
 @contextmanager

@@ -71,9 +71,9 @@ def writing_examples(path: Path | None, evaluation: Evaluation) -> Iterator[None
         yield
     finally:
         if path is not None:
-            from modtok_cli.evaluate.results import write_examples
+            from modtok_cli.base.files import write_lines
 
-            write_examples(path, evaluation.examples)
+            write_lines(path, evaluation.examples)
 
 
 def emit_evaluation(

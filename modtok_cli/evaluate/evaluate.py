@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from modtok_cli.base import parameters
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import write_lines
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
@@ -403,9 +404,7 @@ def write_examples(
     Raises:
         ModtokError: the file cannot be written.
     """
-    from modtok_cli.evaluate import results
-
-    results.write_examples(Path(path), examples)
+    write_lines(Path(path), examples)
 
 
 @public

@@ -19,7 +19,6 @@ import orjson
 
 from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.files import atomic_file
 from modtok_cli.base.signature import digest, signature
 from modtok_cli.evaluate.task_files import json_lines
 
@@ -307,20 +306,12 @@ def source_digest(source: Source) -> str:
     return f"{Path(facts.run).name}@{facts.step}/slice-{facts.signature}"
 
 
-def write_examples(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write example rows as JSON lines, whole or not at all."""
-    with atomic_file(path) as beside, open(beside, "wb") as file:
-        for row in rows:
-            file.write(orjson.dumps(row, option=_JSON))
-
-
 _REMEDY = "pass a file written by modtok eval --examples"
 _MOST = 1e100
-_JSON = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
 
 
 def read_examples(path: Path) -> list[dict[str, Any]]:
-    """Read a file of `write_examples`."""
+    """Read examples that `write_lines` wrote."""
     rows = []
     for number, row in json_lines(path, _REMEDY):
         if not _is_example(row):

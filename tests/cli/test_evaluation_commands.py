@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.evaluate.results import Evaluation, Result, example, read_examples, write_examples
+from modtok_cli.base.files import write_lines
+from modtok_cli.evaluate.results import Evaluation, Result, example, read_examples
 
 RESULT = Result(
     "mt", "en-fr", "BLEU", 27.04, 26.0, 28.1, 8, 5, "none", "lang", "mt|…", {"tokens": 9}
@@ -22,7 +23,7 @@ SHARED = "--infer full --shots 3 --batch-size 2 --max-tokens 9 --limit 4 --step 
 @pytest.fixture
 def room(monkeypatch: pytest.MonkeyPatch, stand_in: Any) -> Any:
     """Puts an answer in the place of a public function, which would import torch."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: object())
+    monkeypatch.setattr("modtok_cli.base.extras.find_spec", lambda name, package=None: object())
     return lambda name, answer: stand_in("modtok_cli.evaluate.evaluate", name, answer)
 
 
@@ -94,7 +95,7 @@ def test_a_table_for_a_person(here: Any, room: Any, monkeypatch: pytest.MonkeyPa
 def test_what_is_not_installed_is_named(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = {"sacrebleu"}
     monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name: None if name in hidden else object()
+        "modtok_cli.base.extras.find_spec", lambda name: None if name in hidden else object()
     )
     status, _, err = here("eval", "mt")
     assert status == 2
@@ -116,7 +117,7 @@ def test_a_plot_without_matplotlib_fails_first(here, stand_in, monkeypatch) -> N
 def test_compare(here: Any, workspace: Path) -> None:
     for name, values in (("a.jsonl", [0, 1, 0]), ("b.jsonl", [1, 1, 1])):
         rows = [example("arc", "en", str(i), {"acc": value}) for i, value in enumerate(values)]
-        write_examples(workspace / name, rows)
+        write_lines(workspace / name, rows)
     status, out, _ = here("eval", "compare", "a.jsonl", "b.jsonl", "--json")
     row = json.loads(out)
     assert status == 0
@@ -125,7 +126,7 @@ def test_compare(here: Any, workspace: Path) -> None:
     status, _, err = here("eval", "compare", "a.jsonl", "c.jsonl")
     said = "c.jsonl: no such file; check the name, or give - to read a pipe\n"
     assert (status, err) == (1, f"modtok: error: {said}")
-    write_examples(workspace / "c.jsonl", rows[:2])
+    write_lines(workspace / "c.jsonl", rows[:2])
     status, _, err = here("eval", "compare", "a.jsonl", "c.jsonl")
     assert status == 1
     assert "c.jsonl: has no example 2 of arc en" in err
@@ -150,7 +151,7 @@ def test_fetch(here: Any, room: Any) -> None:
 
 
 def test_fetch_needs_languages(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: object())
+    monkeypatch.setattr("modtok_cli.base.extras.find_spec", lambda name, package=None: object())
     status, _, err = here("eval", "fetch")
     assert status == 2
     assert "no languages given; as in: modtok eval fetch --langs en,fr" in err
@@ -163,7 +164,7 @@ def test_fetch_takes_the_languages_of_the_tokenizer(
     monkeypatch.setattr(
         sys.modules["modtok_cli.evaluate.fetch"], "TASKS", ("mcq", "mt", "sum"), raising=False
     )
-    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: object())
+    monkeypatch.setattr("modtok_cli.base.extras.find_spec", lambda name, package=None: object())
     monkeypatch.setattr("modtok_cli.modular.directory.is_modular", lambda path: True)
     monkeypatch.setattr(
         "modtok_cli.modular.manifest.read_manifest",

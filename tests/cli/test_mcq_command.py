@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -168,9 +169,9 @@ def test_a_person_sees_one_table_and_a_signature(
 def test_missing_extra_is_named(
     workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from importlib import util
-
-    there = util.find_spec
-    monkeypatch.setattr(util, "find_spec", lambda name: None if name == "lm_eval" else there(name))
+    monkeypatch.setattr(
+        "modtok_cli.base.extras.find_spec",
+        lambda name: None if name == "lm_eval" else find_spec(name),
+    )
     assert modtok() == 2
     assert "pip install 'modtok[eval]'" in capsys.readouterr().err

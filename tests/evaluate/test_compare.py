@@ -12,6 +12,7 @@ import sacrebleu
 from sacrebleu.significance import PairedTest
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.files import write_lines
 from modtok_cli.evaluate.evaluate import compare
 from modtok_cli.evaluate.results import (
     RESAMPLES,
@@ -20,7 +21,6 @@ from modtok_cli.evaluate.results import (
     mean_interval,
     read_examples,
     resampled_sums,
-    write_examples,
 )
 
 REFERENCES = [f"the {word} cat sat on mat {n}" for n in range(8) for word in ("old", "new", "red")]
@@ -31,7 +31,7 @@ def questions(path: Path, right: list[int], language: str = "en", **more: Any) -
         example("arc", language, str(i), {"acc": float(value), "acc_norm": 1.0}, gold=i % 4, **more)
         for i, value in enumerate(right)
     ]
-    write_examples(path, rows)
+    write_lines(path, rows)
     return path
 
 
@@ -42,7 +42,7 @@ def translations(path: Path, damage: int) -> Path:
         output = " ".join(words[: len(words) - (damage if i % 2 else 0)])
         scores = {"in language": float(i % 3 > 0)}
         rows.append(example("mt", "fr-en", str(i), scores, reference=reference, output=output))
-    write_examples(path, rows if damage else rows[::-1])  # in another order
+    write_lines(path, rows if damage else rows[::-1])  # in another order
     return path
 
 
@@ -118,7 +118,7 @@ def test_languages_have_a_mean(tmp_path: Path) -> None:
         for language, right in (("en", [1, 0, 1]), ("fi", [0, 0, 1, 1])):
             file = questions(tmp_path / "part", [value ^ flip for value in right], language)
             rows += read_examples(file)
-        write_examples(tmp_path / name, rows)
+        write_lines(tmp_path / name, rows)
     rows = [row for row in compare(tmp_path / "a", tmp_path / "b") if row["metric"] == "acc"]
     assert [row["language"] for row in rows] == ["en", "fi", "mean"]
     assert rows[2]["a"] == pytest.approx((rows[0]["a"] + rows[1]["a"]) / 2)
@@ -136,10 +136,10 @@ def test_comparing_different_examples_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModtokError, match="source of example 0 of arc en differs from"):
         compare(file, other)
     rows = read_examples(file)
-    write_examples(tmp_path / "e", [{**rows[0], "scores": {"f1": 1.0}}, *rows[1:]])
+    write_lines(tmp_path / "e", [{**rows[0], "scores": {"f1": 1.0}}, *rows[1:]])
     with pytest.raises(ModtokError, match="example 0 of arc en has other metrics"):
         compare(file, tmp_path / "e")
-    write_examples(tmp_path / "f", [*rows, rows[0]])
+    write_lines(tmp_path / "f", [*rows, rows[0]])
     with pytest.raises(ModtokError, match="contains example 0 of arc en twice"):
         compare(tmp_path / "f", file)
 

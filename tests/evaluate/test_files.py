@@ -10,6 +10,7 @@ import pytest
 
 from helpers.questions import QUESTIONS, lay_out
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import write_lines
 from modtok_cli.base.progress import SILENT
 from modtok_cli.cli.commands.eval_mcq import all_local
 from modtok_cli.cli.evaluation_output import emit_evaluation, writing_examples
@@ -23,7 +24,6 @@ from modtok_cli.evaluate.results import (
     Result,
     example,
     read_examples,
-    write_examples,
 )
 from modtok_cli.evaluate.suite import read_suite, suites
 
@@ -140,7 +140,7 @@ def test_local_tasks_do_not_use_the_network(tmp_path: Path) -> None:
 
 
 def test_nothing_to_compare_is_an_error(tmp_path: Path) -> None:
-    write_examples(tmp_path / "a", [example("a", "b", "1", {})])
+    write_lines(tmp_path / "a", [example("a", "b", "1", {})])
     with pytest.raises(ModtokError, match="a: contains no scores and no translations"):
         compare(tmp_path / "a", tmp_path / "a")
     for wrong in ({"output": 3}, {"scores": {"acc": 1e308}}):

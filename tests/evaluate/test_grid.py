@@ -19,6 +19,7 @@ from helpers.python_processes import run_python
 from helpers.questions import lay_out
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import write_lines
 from modtok_cli.base.progress import Silent
 from modtok_cli.evaluate.evaluate import (
     compare,
@@ -32,7 +33,6 @@ from modtok_cli.evaluate.grid.cells import Cell, Row, Store
 from modtok_cli.evaluate.grid.grid import GridResult, list_cells, run_grid
 from modtok_cli.evaluate.grid.plan import drawn_sets, plan_grid
 from modtok_cli.evaluate.grid.spec import Bpb, Grid, Mcq, Mt, Runs, Sets, Sum, parse_grid, read_grid
-from modtok_cli.evaluate.results import write_examples
 
 TASKS = SAMPLE / "tasks"
 TEXT = SAMPLE / "parallel" / "fr.txt"
@@ -108,7 +108,7 @@ def test_examples_of_cells_compare(few_steps: Path, small: Grid, tmp_path: Path)
             if planned.cell.settings.infer == mode
             for example in found.store.examples(planned.cell.key)
         ]
-        write_examples(tmp_path / f"{mode}.jsonl", examples)
+        write_lines(tmp_path / f"{mode}.jsonl", examples)
     rows = compare(tmp_path / "lang.jsonl", tmp_path / "full.jsonl")
     (bits,) = (row for row in rows if row["task"] == "bpb")
     values = [row["bits_per_byte"] for row in found.rows if "bits_per_byte" in row]

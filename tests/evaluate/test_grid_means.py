@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 from helpers.sample import SAMPLE
+from modtok_cli.base.files import write_lines
 from modtok_cli.base.progress import SILENT
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
@@ -23,7 +24,7 @@ from modtok_cli.evaluate.grid.cells import Cell, Row
 from modtok_cli.evaluate.grid.grid import GridResult, run_grid
 from modtok_cli.evaluate.grid.means import Summary, summarize
 from modtok_cli.evaluate.grid.spec import Bpb, Grid, Mcq, Mt, Runs, Sets
-from modtok_cli.evaluate.results import example, interval, mean_interval, write_examples
+from modtok_cli.evaluate.results import example, interval, mean_interval
 from modtok_cli.reports.collect import read_result
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.kinds.grid import SHOWN, differences
@@ -166,7 +167,7 @@ def test_one_run_is_compared_on_examples(
             if planned.cell.settings.infer == mode
             for row in result.store.examples(planned.cell.key)
         ]
-        write_examples(tmp_path / f"{mode}.jsonl", rows)
+        write_lines(tmp_path / f"{mode}.jsonl", rows)
     expected = one(compare(tmp_path / "lang.jsonl", tmp_path / "full.jsonl"), language="mean")
     (test,) = tests
     for name in ("a", "b", "difference", "low", "high", "p"):

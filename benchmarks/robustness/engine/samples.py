@@ -133,7 +133,8 @@ def _asked(root: Path) -> None:
 
 def _kept(path: Path, results: Path) -> None:
     """What `modtok eval --examples` keeps of translations and of questions; and its rows."""
-    from modtok_cli.evaluate.results import ResultBuilder, example, write_examples
+    from modtok_cli.base.files import write_lines
+    from modtok_cli.evaluate.results import ResultBuilder, example
 
     lines = [
         (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8").splitlines()[:12]
@@ -151,7 +152,7 @@ def _kept(path: Path, results: Path) -> None:
             scores = {"acc_norm": float(number % 2), "acc": 0.0}
             facts = {"question": "?", "choices": ["a", "b"], "answer": 0}
             rows.append(example("facts", language, f"q{number}", scores, **facts))
-    write_examples(path, rows)
+    write_lines(path, rows)
     signed = {"data": "ab12", "infer": "lang:en", "checkpoint": "it@4/cd34"}
     sheets = [
         ResultBuilder("facts", name, 6, 2, "lang", signed, {"chance": 50.0}) for name in LANGUAGES

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import write_bytes
+from modtok_cli.base.files import write_lines
 from modtok_cli.base.locks import locked
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.grid.cells import Cell, Row, Store
@@ -148,8 +146,7 @@ def _write(output: Path, rows: Sequence[Row]) -> None:
         (BITS, [row for row in rows if "bits_per_byte" in row]),
     ):
         if chosen:
-            lines = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in chosen)
-            write_bytes(output / name, lines)
+            write_lines(output / name, chosen)
         else:
             (output / name).unlink(missing_ok=True)
 

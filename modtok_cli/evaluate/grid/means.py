@@ -19,7 +19,7 @@ import numpy as np
 import orjson
 
 from modtok_cli.base.arrays import Float64Array
-from modtok_cli.base.files import write_bytes
+from modtok_cli.base.files import write_lines
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest, signature
 from modtok_cli.evaluate.compare import BITS, drawn_metrics, p_value
@@ -203,12 +203,8 @@ def summarize(result: GridResult, output: Path, progress: Progress = SILENT) -> 
             fields = {key: row[key] for key in ("measure", "by", "grid")}
             kind = f"grid-{name.partition('.')[0]}"
             row["signature"] = signature(kind, **fields, bootstrap=RESAMPLES, seed=SEED)
-        write_bytes(output / name, b"".join(map(_line, rows)))
+        write_lines(output / name, rows)
     return summary
-
-
-def _line(row: Row) -> bytes:
-    return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _read(path: Path, grid: str) -> list[Row] | None:
@@ -384,19 +380,8 @@ def _over_seeds(one: dict[Any, float], other: dict[Any, float]) -> dict[str, Any
         result = None if steady else ttest_ind(first, second, equal_var=False)
     if result is None:  # no variance: the test has nothing to go by
         low = high = float(np.mean(list(other.values())) - np.mean(list(one.values())))
-        return {
-            "low": low,
-            "high": high,
-            "p": 1.0 if low == 0 else None,
-            "by": SEEDS,
-            "paired": paired,
-        }
-    ends = result.confidence_interval(_COVERED)
-    p = float(result.pvalue)
-    return {
-        "low": float(ends.low),
-        "high": float(ends.high),
-        "p": None if isnan(p) else p,
-        "by": SEEDS,
-        "paired": paired,
-    }
+        p = 1.0 if low == 0 else None
+    else:
+        low, high = map(float, result.confidence_interval(_COVERED))
+        p = None if isnan(result.pvalue) else float(result.pvalue)
+    return {"low": low, "high": high, "p": p, "by": SEEDS, "paired": paired}

@@ -21,10 +21,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, get_args
 
-import orjson
-
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.files import atomic_directory, write_bytes
+from modtok_cli.base.files import atomic_directory, write_lines
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Budget, Output
 from modtok_cli.base.progress import SILENT, Progress
@@ -252,14 +250,10 @@ def run_study(
             result = run_grid(grid, place / "scores", workers=workers, progress=progress)
             result.require_complete()
             curves += [row for row in curve_rows(result.rows) if row["step"] == steps]
-            _write(output / "curves.jsonl", curves)
+            write_lines(output / "curves.jsonl", curves)
         claims = check_claims(curves, systems, len(settings.world.languages))
-        _write(output / "claims.jsonl", claims)
+        write_lines(output / "claims.jsonl", claims)
     return {"curves": curves, "claims": claims}
-
-
-def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    write_bytes(path, b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows))
 
 
 def name_of(system: System, steps: int) -> str:
