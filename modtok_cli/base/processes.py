@@ -7,10 +7,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 
 # Set by the process that starts ranks: a directory for their error messages.
 MESSAGES = "MODTOK_RANK_MESSAGES"
+
+_MAIN = Lock()
 
 
 def report_to_launcher(message: str) -> bool:
@@ -65,9 +68,10 @@ def without_main() -> Iterator[None]:
 
     It may be a script that calls modtok outside `if __name__ == "__main__"`, and would do so again.
     """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
+    with _MAIN:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
