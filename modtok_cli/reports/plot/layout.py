@@ -242,9 +242,14 @@ def lay_panels(chart: Panels, width: float) -> Scene:
             at = down(tick)
             scene.add(Line([(left, at), (right, at)], GRID))
             scene.add(Label((left - 4, at + 4), down.text(tick), SMALL, "end", FAINT))
-        last = Label((right, bottom + SMALL + 3), across.text(across.high), SMALL, "end", FAINT)
-        scene.add(Label((left, bottom + SMALL + 3), across.text(across.low), SMALL, colour=FAINT))
-        scene.add(last)
+        free, last = left, right - text_width(across.text(across.high), SMALL)
+        for tick in across.ticks if several else (across.low, across.high):
+            half = text_width(across.text(tick), SMALL) / 2
+            at = min(max(across(tick), left + half), right - half)
+            if tick == across.high or free <= at - half <= last - 2 * half - 6:
+                under = (at, bottom + SMALL + 3)
+                scene.add(Label(under, across.text(tick), SMALL, "middle", FAINT))
+                free = at + half + 6
         for other, curve in curves.items():
             if other not in shown[name]:
                 scene.add(Line([(across(a), down(b)) for a, b in curve], FAINT, 0.6))
