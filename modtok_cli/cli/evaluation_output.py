@@ -11,23 +11,15 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.cli.command import Call
 from modtok_cli.cli.inference_options import require_models, sharing
-from modtok_cli.cli.output import Column, emit_tables
+from modtok_cli.cli.output import Column, emit_tables, parse_columns
 from modtok_cli.cli.plotting import emit_plot
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.results import Evaluation, Result
 
-COLUMNS = (
-    Column("task", "task"),
-    Column("language", "lang"),
-    Column("metric", "metric"),
-    Column("value", "score", "score"),
-    Column("low", "from", "score"),
-    Column("high", "to", "score"),
-    Column("n", "n", "int"),
-    Column("shots", "shots", "int"),
-    Column("normalization", "norm"),
-    Column("infer", "infer"),
+COLUMNS = parse_columns(
+    "task, language=lang, metric, value=score:score, low=from:score, high=to:score, n:int, "
+    "shots:int, normalization=norm, infer"
 )
 Examples = Annotated[
     Path | None,

@@ -16,6 +16,7 @@ from typing import Any
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.reports.tables import Best, Worst, cell, marked, short_names
 from modtok_cli.reports.tables import Column as Column
+from modtok_cli.reports.tables import parse_columns as parse_columns
 
 # Whether --table was given: tables go to standard output, whatever that is.
 TABLES: ContextVar[bool] = ContextVar("TABLES", default=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from modtok_cli.base.option import Option
 from modtok_cli.cli.command import Call
-from modtok_cli.cli.output import Column, emit_tables
+from modtok_cli.cli.output import Column, emit_tables, parse_columns
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
@@ -23,16 +23,10 @@ Report = Annotated[
 ]
 # Language of texts whose name and documents do not say it.
 _UNKNOWN = "unknown"
-COLUMNS = (
-    Column("text", "text"),
-    Column("language", "lang"),
-    Column("full_tokens_per_byte", "tokens/byte before", "ratio"),
-    Column("tokens_per_byte", "after", "ratio"),
-    Column("full_bits_per_byte", "bits/byte before", "ratio"),
-    Column("bits_per_byte", "after", "ratio"),
-    Column("change", "change", "ratio"),
-    Column("low", "from", "ratio"),
-    Column("high", "to", "ratio"),
+COLUMNS = parse_columns(
+    "text, language=lang, full_tokens_per_byte=tokens/byte before:ratio, "
+    "tokens_per_byte=after:ratio, full_bits_per_byte=bits/byte before:ratio, "
+    "bits_per_byte=after:ratio, change:ratio, low=from:ratio, high=to:ratio"
 )
 
 

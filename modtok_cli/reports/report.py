@@ -22,7 +22,7 @@ from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.page import Section, page
 from modtok_cli.reports.present import named, presented
 from modtok_cli.reports.runs import INVALID, TrainingRun, comparison, runs_finding, runs_tables
-from modtok_cli.reports.tables import Column, Table, cell, short_names, table_of
+from modtok_cli.reports.tables import Table, cell, parse_columns, short_names, table_of
 
 
 @public
@@ -269,13 +269,8 @@ def _size(value: int) -> str:
     return f"{value / 1e6:.1f} MB" if value >= 1e5 else f"{value / 1e3:.1f} kB"
 
 
-_COLUMNS = (
-    Column("name", "name"),
-    Column("algorithm", "algorithm"),
-    Column("languages", "languages", "count"),
-    Column("k", "tokens per language", "int"),
-    Column("size", "total tokens", "int"),
-    Column("signature", "signature"),
+_COLUMNS = parse_columns(
+    "name, algorithm, languages:count, k=tokens per language:int, size=total tokens:int, signature"
 )
 
 

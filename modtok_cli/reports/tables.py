@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 if TYPE_CHECKING:
     from modtok_cli.reports.charts import Mark
@@ -26,6 +26,21 @@ class Column:
     key: str
     heading: str
     form: Form = "text"
+
+
+def parse_columns(text: str) -> tuple[Column, ...]:
+    """Columns of a text of `key=heading:form`; without heading it is the key, without form "text".
+
+    >>> parse_columns("nsl=NSL:ratio, tokens:int")[1]
+    Column(key='tokens', heading='tokens', form='int')
+    """
+    found = []
+    for part in text.split(", "):
+        named, _, form = part.partition(":")
+        key, _, heading = named.partition("=")
+        assert not form or form in get_args(Form), part
+        found.append(Column(key, heading or key, cast(Form, form or "text")))
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def test_without_the_extra_the_command_says_what_to_install(
     for name in list(sys.modules):
         if name.startswith("modtok_cli.corpus"):
             monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(importlib.util, "find_spec", hidden)
+    monkeypatch.setattr("modtok_cli.base.extras.find_spec", hidden)
     status, out, err = here(*args)
     assert (status, out) == (2, "")
     assert f"requires {', '.join(missing)}; pip install 'modtok[corpus]'" in err

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import types
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -203,11 +204,9 @@ def test_gpus_start_that_many_ranks(
 
 
 def test_without_torch(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib.util
-
-    find = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *a: None if name == "megatron" else find(name, *a)
+        "modtok_cli.base.extras.find_spec",
+        lambda name: None if name == "megatron" else find_spec(name),
     )
     status, _, err = here("pretrain")
     assert status == 2

@@ -8,7 +8,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.commands.nsl import WORKSPACE_TOKENIZER, tokenizers_or_default
-from modtok_cli.cli.output import Column, emit_tables
+from modtok_cli.cli.output import Column, emit_tables, parse_columns
 from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.measure.check import check, hint, split_arguments
 from modtok_cli.reports.tables import grouped
@@ -77,33 +77,23 @@ def show(call: Call, arguments: Arguments, plot: Plot = None, json: Json = False
     emit_plot(call, plot, rows, "check")
 
 
-VERDICTS = [
-    Column("name", "language"),
-    Column("tokenizer", "tokenizer"),
-    Column("text", "verdict"),
-]
+VERDICTS = [*parse_columns("name=language, tokenizer, text=verdict")]
 CHANGED = [
-    Column("name", "language"),
-    Column("tokenizer", "tokenizer"),
-    Column("errors_5", "5% errors", "ratio"),
-    Column("errors_10", "10% errors", "ratio"),
-    Column("upper_case", "upper", "ratio"),
-    Column("no_diacritics", "no marks", "ratio"),
-    Column("mixed_with_english", "+English", "ratio"),
+    *parse_columns(
+        "name=language, tokenizer, errors_5=5% errors:ratio, errors_10=10% errors:ratio, "
+        "upper_case=upper:ratio, no_diacritics=no marks:ratio, mixed_with_english=+English:ratio"
+    )
 ]
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
     """Columns of the numbers; about English and unknown tokens only where there are any."""
     columns = [
-        Column("name", "language"),
-        Column("tokenizer", "tokenizer"),
-        Column("tokens", "tokens", "int"),
-        Column("tokens_per_word", "/word", "ratio"),
-        Column("tokens_per_character", "/char", "ratio"),
-        Column("tokens_per_byte", "/byte", "ratio"),
-        Column("excess", "vs own", "ratio"),
-        Column("byte_tokens", "bytes", "ratio"),
+        *parse_columns(
+            "name=language, tokenizer, tokens:int, tokens_per_word=/word:ratio, "
+            "tokens_per_character=/char:ratio, tokens_per_byte=/byte:ratio, excess=vs own:ratio, "
+            "byte_tokens=bytes:ratio"
+        )
     ]
     if any(row["unknown_tokens"] for row in rows):
         columns.append(Column("unknown_tokens", "unknown", "ratio"))

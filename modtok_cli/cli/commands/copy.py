@@ -2,14 +2,9 @@
 
 from modtok_cli.base.transfer import copy
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.output import emit_rows, parse_columns
 
-COLUMNS = (
-    Column("target", "target"),
-    Column("files", "files", "int"),
-    Column("bytes", "size", "bytes"),
-    Column("copied", "copied", "int"),
-)
+COLUMNS = parse_columns("target, files:int, bytes=size:bytes, copied:int")
 
 
 @command(

@@ -1,30 +1,17 @@
 """`modtok corpus build`: crawled pages → one corpus per language."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import Column, emit_rows, wants_json
+from modtok_cli.cli.output import emit_rows, parse_columns, wants_json
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.report import summary
 
-KEPT = (
-    Column("language", "language"),
-    Column("pages", "pages", "int"),
-    Column("paragraphs", "paragraphs", "int"),
-    Column("characters", "characters", "int"),
-    Column("characters_before", "before dedup", "int"),
+KEPT = parse_columns(
+    "language, pages:int, paragraphs:int, characters:int, characters_before=before dedup:int"
 )
 
-NEAR = (
-    Column("near_duplicates", "near-duplicates", "int"),
-    Column("near_share", "share", "ratio"),
-)
+NEAR = parse_columns("near_duplicates=near-duplicates:int, near_share=share:ratio")
 
-DROPPED = (
-    Column("step", "step"),
-    Column("reason", "reason"),
-    Column("pages", "pages", "int"),
-    Column("paragraphs", "paragraphs", "int"),
-    Column("characters", "characters", "int"),
-)
+DROPPED = parse_columns("step, reason, pages:int, paragraphs:int, characters:int")
 
 
 @command(

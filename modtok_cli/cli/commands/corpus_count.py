@@ -1,16 +1,11 @@
 """`modtok corpus count`: text → one table of word counts per language."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.corpus.count import corpus_count
 
-COLUMNS = (
-    Column("language", "language"),
-    Column("documents", "documents", "int"),
-    Column("bytes", "text", "bytes"),
-    Column("words", "words", "int"),
-    Column("unique", "unique", "int"),
-    Column("path", "counts"),
+COLUMNS = parse_columns(
+    "language, documents:int, bytes=text:bytes, words:int, unique:int, path=counts"
 )
 
 

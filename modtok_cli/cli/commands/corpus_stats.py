@@ -1,18 +1,12 @@
 """`modtok corpus stats`: size, words, duplicates and tokens of texts."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import Column, emit_rows, wants_json
+from modtok_cli.cli.output import emit_rows, parse_columns, wants_json
 from modtok_cli.measure.corpus_stats import corpus_stats
 
-COLUMNS = (
-    Column("language", "language"),
-    Column("documents", "documents", "int"),
-    Column("characters", "characters", "int"),
-    Column("bytes", "text", "bytes"),
-    Column("words", "words", "int"),
-    Column("unique_words", "unique", "int"),
-    Column("duplicates", "duplicates", "int"),
-    Column("tokens", "tokens", "int"),
+COLUMNS = parse_columns(
+    "language, documents:int, characters:int, bytes=text:bytes, words:int, "
+    "unique_words=unique:int, duplicates:int, tokens:int"
 )
 
 

@@ -2,17 +2,12 @@
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.corpus.quality import corpus_train_quality
 
-COLUMNS = (
-    Column("train_good", "good", "int"),
-    Column("train_bad", "bad", "int"),
-    Column("held_out_good", "held out", "int"),
-    Column("held_out_bad", "held out", "int"),
-    Column("precision", "precision", "ratio"),
-    Column("recall", "recall", "ratio"),
-    Column("auc", "AUC", "ratio"),
+COLUMNS = parse_columns(
+    "train_good=good:int, train_bad=bad:int, held_out_good=held out:int, "
+    "held_out_bad=held out:int, precision:ratio, recall:ratio, auc=AUC:ratio"
 )
 
 

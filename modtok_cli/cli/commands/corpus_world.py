@@ -1,15 +1,11 @@
 """`modtok corpus world`: texts in invented languages about a world with known facts."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.studies.world.corpus import corpus_world
 
-COLUMNS = (
-    Column("language", "language"),
-    Column("documents", "documents", "int"),
-    Column("bytes", "text", "bytes"),
-    Column("facts", "facts stated", "int"),
-    Column("own", "by it alone", "int"),
+COLUMNS = parse_columns(
+    "language, documents:int, bytes=text:bytes, facts=facts stated:int, own=by it alone:int"
 )
 
 

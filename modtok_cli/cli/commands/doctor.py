@@ -5,15 +5,9 @@ from dataclasses import asdict
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.doctor import doctor, healthy
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.output import emit_rows, parse_columns
 
-COLUMNS = (
-    Column("part", "part"),
-    Column("name", "name"),
-    Column("state", "state"),
-    Column("detail", "detail"),
-    Column("remedy", "remedy"),
-)
+COLUMNS = parse_columns("part, name, state, detail, remedy")
 
 
 @command(

@@ -3,16 +3,10 @@
 import orjson
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import Column, emit_rows, emit_text
+from modtok_cli.cli.output import emit_rows, emit_text, parse_columns
 from modtok_cli.modular.encoding.lines import encode
 
-_COLUMNS = (
-    Column("output", "output"),
-    Column("documents", "documents", "int"),
-    Column("tokens", "tokens", "int"),
-    Column("bytes", "text", "bytes"),
-    Column("dtype", "type"),
-)
+_COLUMNS = parse_columns("output, documents:int, tokens:int, bytes=text:bytes, dtype=type")
 
 
 @command(

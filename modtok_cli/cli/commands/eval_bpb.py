@@ -7,22 +7,15 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import LATEST, Gpus
 from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.inference_options import require_models, sharing
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.evaluate.evaluate import evaluate_bpb
 from modtok_cli.inference.cost.memory import model_among
 
-COLUMNS = (
-    Column("text", "text"),
-    Column("language", "lang"),
-    Column("infer", "infer"),
-    Column("bits_per_byte", "bits/byte", "ratio"),
-    Column("low", "from", "ratio"),
-    Column("high", "to", "ratio"),
-    Column("bits_per_character", "bits/character", "ratio"),
-    Column("bits_per_token", "bits/token", "ratio"),
-    Column("documents", "documents", "int"),
-    Column("bytes", "bytes", "int"),
+COLUMNS = parse_columns(
+    "text, language=lang, infer, bits_per_byte=bits/byte:ratio, low=from:ratio, high=to:ratio, "
+    "bits_per_character=bits/character:ratio, bits_per_token=bits/token:ratio, documents:int, "
+    "bytes:int"
 )
 Arguments = Annotated[
     list[str],

@@ -1,20 +1,12 @@
 """`modtok eval compare`: paired significance test of two systems."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.evaluate.evaluate import compare
 
-COLUMNS = (
-    Column("task", "task"),
-    Column("language", "lang"),
-    Column("metric", "metric"),
-    Column("a", "A", "score"),
-    Column("b", "B", "score"),
-    Column("difference", "B - A", "score"),
-    Column("low", "from", "score"),
-    Column("high", "to", "score"),
-    Column("p", "p", "ratio"),
-    Column("n", "n", "int"),
+COLUMNS = parse_columns(
+    "task, language=lang, metric, a=A:score, b=B:score, difference=B - A:score, low=from:score, "
+    "high=to:score, p:ratio, n:int"
 )
 
 

@@ -2,16 +2,10 @@
 
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.evaluate.evaluate import fetch_tasks
 
-COLUMNS = (
-    Column("task", "task"),
-    Column("language", "lang"),
-    Column("examples", "examples", "int"),
-    Column("shots", "for shots", "int"),
-    Column("source", "source"),
-)
+COLUMNS = parse_columns("task, language=lang, examples:int, shots=for shots:int, source")
 
 
 @command(

@@ -10,7 +10,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.commands.eval_mcq import WORKSPACE_TASKS, all_local, stay_local
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.output import Column, emit_rows, emit_tables
+from modtok_cli.cli.output import Column, emit_rows, emit_tables, parse_columns
 from modtok_cli.evaluate.evaluate import evaluate_grid
 from modtok_cli.text.languages import optional_languages
 
@@ -21,14 +21,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 TESTS = "tests"
 TABLES = ("averages", "languages", "p", "combinations", TESTS)
-CELLS = (
-    Column("run", "run"),
-    Column("step", "step", "int"),
-    Column("task", "task"),
-    Column("language", "lang"),
-    Column("infer", "infer"),
-    Column("state", "state"),
-)
+CELLS = parse_columns("run, step:int, task, language=lang, infer, state")
 DryRun = Annotated[bool, Option("List the cells and which are done; evaluate nothing.")]
 Show = Annotated[
     str | None,

@@ -2,15 +2,10 @@
 
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.output import Column, emit_each, emit_rows
+from modtok_cli.cli.output import emit_each, emit_rows, parse_columns
 from modtok_cli.inference.export.export import export
 
-COLUMNS = (
-    Column("languages", "languages"),
-    Column("vocabulary", "tokens", "int"),
-    Column("bytes", "size", "bytes"),
-    Column("output", "file"),
-)
+COLUMNS = parse_columns("languages, vocabulary=tokens:int, bytes=size:bytes, output=file")
 
 
 @command(

@@ -5,22 +5,15 @@ from typing import Any
 
 from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.commands.nsl import tokenizers_of
-from modtok_cli.cli.output import Column, emit_tables
+from modtok_cli.cli.output import Column, emit_tables, parse_columns
 from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.measure.fairness import fairness
 from modtok_cli.reports.kinds.tokenizers import summary_title
 
-TOTALS = (
-    Column("tokenizer", "tokenizer"),
-    Column("size", "size", "int"),
-    Column("per_character_mean", "/char", "ratio"),
-    Column("per_character_max_min", "max/min", "ratio"),
-    Column("premium_max", "premium", "ratio"),
-    Column("premium_max_language", "of"),
-    Column("tokens_gini", "Gini", "ratio"),
-    Column("nsl_mean", "NSL", "ratio"),
-    Column("utilization", "used", "ratio"),
-    Column("merge_only", "junk", "ratio"),
+TOTALS = parse_columns(
+    "tokenizer, size:int, per_character_mean=/char:ratio, per_character_max_min=max/min:ratio, "
+    "premium_max=premium:ratio, premium_max_language=of, tokens_gini=Gini:ratio, "
+    "nsl_mean=NSL:ratio, utilization=used:ratio, merge_only=junk:ratio"
 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import Column, emit_each, emit_lines, emit_rows, emit_tables
+from modtok_cli.cli.output import emit_each, emit_lines, emit_rows, emit_tables, parse_columns
 from modtok_cli.modular.comparison import compare, open_comparable, text_of
 from modtok_cli.modular.directory import is_modular, read_references
 from modtok_cli.modular.inspect import check_single, contents, inspect, open_whole, token_owners
@@ -21,45 +21,20 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.trace import trace
 from modtok_cli.text.languages import optional_languages
 
-LANGUAGES = (
-    Column("language", "language"),
-    Column("tokens", "tokens", "int"),
-    Column("own", "own", "int"),
-    Column("shared", "shared", "int"),
-    Column("superwords", "superwords", "int"),
-    Column("merges", "merges", "int"),
-    Column("documents", "documents", "int"),
-    Column("bytes", "text", "bytes"),
+LANGUAGES = parse_columns(
+    "language, tokens:int, own:int, shared:int, superwords:int, merges:int, documents:int, "
+    "bytes=text:bytes"
 )
-PLAIN = (
-    Column("tokenizer", "tokenizer"),
-    Column("tokens", "tokens", "int"),
-    Column("merges", "merges", "int"),
-    Column("languages", "languages"),
-    Column("signature", "signature"),
+PLAIN = parse_columns("tokenizer, tokens:int, merges:int, languages, signature")
+EXTERNAL = parse_columns("tokenizer, format, tokens:int, signature")
+CHECKS = parse_columns(
+    "languages, tokens:int, merges:int, improper:count, unreachable:count, unused:count"
 )
-EXTERNAL = (
-    Column("tokenizer", "tokenizer"),
-    Column("format", "format"),
-    Column("tokens", "tokens", "int"),
-    Column("signature", "signature"),
-)
-CHECKS = (
-    Column("languages", "languages"),
-    Column("tokens", "tokens", "int"),
-    Column("merges", "merges", "int"),
-    Column("improper", "improper", "count"),
-    Column("unreachable", "unreachable", "count"),
-    Column("unused", "unused", "count"),
-)
-TOKENS = (Column("id", "id", "int"), Column("token", "token"), Column("languages", "languages"))
+TOKENS = parse_columns("id:int, token, languages")
 MERGES = [
-    Column("word", "word", "int"),
-    Column("rank", "rank", "int"),
-    Column("merge", "merge"),
-    Column("learned_by", "learned by"),
-    Column("adopted_by", "adopted by"),
-    Column("pieces", "pieces"),
+    *parse_columns(
+        "word:int, rank:int, merge, learned_by=learned by, adopted_by=adopted by, pieces"
+    )
 ]
 PLAIN_MERGES = [column for column in MERGES if not column.key.endswith("_by")]
 MOST_NAMED = 5  # languages that adopted a merge, in a table

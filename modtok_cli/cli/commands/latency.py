@@ -2,19 +2,12 @@
 
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.inference.cost.latency import latency
 
-COLUMNS = (
-    Column("model", "model"),
-    Column("language", "lang"),
-    Column("tokenizer", "tokenizer"),
-    Column("vocabulary", "vocabulary", "int"),
-    Column("tokens", "tokens", "int"),
-    Column("forward_seconds", "forward", "seconds"),
-    Column("forward_ratio", "ratio", "ratio"),
-    Column("token_seconds", "per token", "seconds"),
-    Column("decode_ratio", "ratio", "ratio"),
+COLUMNS = parse_columns(
+    "model, language=lang, tokenizer, vocabulary:int, tokens:int, forward_seconds=forward:seconds, "
+    "forward_ratio=ratio:ratio, token_seconds=per token:seconds, decode_ratio=ratio:ratio"
 )
 
 

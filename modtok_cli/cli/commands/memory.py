@@ -1,23 +1,16 @@
 """`modtok memory`: parameters and KV cache by tokenizer."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.inference.cost.memory import memory
 
-COLUMNS = (
-    Column("model", "model"),
-    Column("tokenizer", "tokenizer"),
-    Column("vocabulary", "vocabulary", "int"),
-    Column("parameters", "parameters", "int"),
-    Column("share", "vocabulary share", "ratio"),
-    Column("saved", "saved", "ratio"),
-    Column("kv_bytes_per_token", "KV/token", "bytes"),
+COLUMNS = parse_columns(
+    "model, tokenizer, vocabulary:int, parameters:int, share=vocabulary share:ratio, saved:ratio, "
+    "kv_bytes_per_token=KV/token:bytes"
 )
-TEXT_COLUMNS = (
-    Column("language", "lang"),
-    Column("tokens_per_character", "/char", "ratio"),
-    Column("kv_bytes_per_character", "KV/char", "bytes"),
-    Column("kv_saved", "KV saved", "ratio"),
+TEXT_COLUMNS = parse_columns(
+    "language=lang, tokens_per_character=/char:ratio, kv_bytes_per_character=KV/char:bytes, "
+    "kv_saved=KV saved:ratio"
 )
 
 

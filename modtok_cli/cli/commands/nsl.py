@@ -3,26 +3,16 @@
 from collections.abc import Sequence
 
 from modtok_cli.cli.command import Call, Json, Plot, command
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.cli.session import stdin_holds_data
 from modtok_cli.measure.nsl import nsl
 
-COLUMNS = (
-    Column("text", "text"),
-    Column("language", "lang"),
-    Column("tokenizer", "tokenizer"),
-    Column("size", "size", "int"),
-    Column("tokens", "tokens", "int"),
-    Column("nsl", "NSL", "ratio"),
-    Column("tokens_per_character", "/char", "ratio"),
-    Column("tokens_per_byte", "/byte", "ratio"),
-    Column("tokens_per_word", "/word", "ratio"),
+COLUMNS = parse_columns(
+    "text, language=lang, tokenizer, size:int, tokens:int, nsl=NSL:ratio, "
+    "tokens_per_character=/char:ratio, tokens_per_byte=/byte:ratio, tokens_per_word=/word:ratio"
 )
-BOUNDARIES = (
-    Column("morph_score", "MorphScore", "ratio"),
-    Column("boundary_f1", "boundary F1", "ratio"),
-)
+BOUNDARIES = parse_columns("morph_score=MorphScore:ratio, boundary_f1=boundary F1:ratio")
 WORKSPACE_TOKENIZER = "tokenizer"
 
 

@@ -1,17 +1,13 @@
 """`modtok origin`: languages that the tokens of a text belong to."""
 
 from modtok_cli.cli.command import Call, Json, Plot, command
-from modtok_cli.cli.output import Column, emit_tables
+from modtok_cli.cli.output import emit_tables, parse_columns
 from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.measure.origin import origin
 
-COLUMNS = (
-    Column("text", "text"),
-    Column("language", "lang"),
-    Column("tokens", "tokens", "int"),
-    Column("outside", "outside %", "ratio"),
-    Column("several", "shared %", "ratio"),
-    Column("most", "mainly from"),
+COLUMNS = parse_columns(
+    "text, language=lang, tokens:int, outside=outside %:ratio, several=shared %:ratio, "
+    "most=mainly from"
 )
 
 

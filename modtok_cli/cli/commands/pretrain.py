@@ -10,29 +10,16 @@ from modtok_cli.base.errors import Stopped, UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.processes import MESSAGES
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import Column, emit_document, emit_rows
+from modtok_cli.cli.output import emit_document, emit_rows, parse_columns
 from modtok_cli.training.pretrain import pretrain
 from modtok_cli.training.settings import RunSettings
 
-COLUMNS = (
-    Column("language", "language"),
-    Column("text", "text"),
-    Column("bits_per_byte", "bits/byte", "ratio"),
-    Column("nats_per_token", "nats/token", "ratio"),
-    Column("tokens", "tokens", "int"),
-    Column("bytes", "bytes", "int"),
+COLUMNS = parse_columns(
+    "language, text, bits_per_byte=bits/byte:ratio, nats_per_token=nats/token:ratio, tokens:int, "
+    "bytes:int"
 )
-PLAN_COLUMNS = (
-    Column("part", "part"),
-    Column("parameters", "parameters", "int"),
-    Column("bytes", "memory", "bytes"),
-)
-TEXT_COLUMNS = (
-    Column("language", "language"),
-    Column("documents", "documents", "int"),
-    Column("bytes", "text", "bytes"),
-    Column("store", "directory"),
-)
+PLAN_COLUMNS = parse_columns("part, parameters:int, bytes=memory:bytes")
+TEXT_COLUMNS = parse_columns("language, documents:int, bytes=text:bytes, store=directory")
 
 
 ConfigFile = Annotated[

@@ -1,14 +1,10 @@
 """`modtok report`: one HTML page with all measurements of a workspace."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.reports.report import report
 
-COLUMNS = (
-    Column("section", "section"),
-    Column("pictures", "plots", "int"),
-    Column("tables", "tables", "int"),
-)
+COLUMNS = parse_columns("section, pictures=plots:int, tables:int")
 
 
 @command(

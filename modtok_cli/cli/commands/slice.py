@@ -5,17 +5,12 @@ from pathlib import Path
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
 from modtok_cli.inference.slice.slice import is_sliceable, slice
 from modtok_cli.reports.tables import format_bytes
 
-COLUMNS = (
-    Column("part", "part"),
-    Column("bytes", "slice", "bytes"),
-    Column("full_bytes", "full model", "bytes"),
-    Column("saved", "saved", "ratio"),
-)
+COLUMNS = parse_columns("part, bytes=slice:bytes, full_bytes=full model:bytes, saved:ratio")
 
 
 @command(

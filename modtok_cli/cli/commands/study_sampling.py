@@ -13,23 +13,16 @@ from modtok_cli.cli.commands.eval_grid import is_local, summary_of, tables_of
 from modtok_cli.cli.commands.eval_mcq import stay_local
 from modtok_cli.cli.commands.pretrain import require_training
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.output import Column, emit_rows, emit_tables, wants_json
+from modtok_cli.cli.output import emit_rows, emit_tables, parse_columns, wants_json
 from modtok_cli.studies.sampling import regimes_of, settings_of, study_sampling
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.grid.spec import Grid
     from modtok_cli.training.settings import RunSettings
 
-COLUMNS = (
-    Column("sampling", "sampling"),
-    Column("p", "p", "ratio"),
-    Column("seed", "seed", "int"),
-    Column("inference", "inference"),
-    Column("language", "lang"),
-    Column("bits_per_byte", "bits/byte", "ratio"),
-    Column("in_language", "in language", "ratio"),
-    Column("texts", "texts", "int"),
-    Column("vocabulary", "vocabulary", "int"),
+COLUMNS = parse_columns(
+    "sampling, p:ratio, seed:int, inference, language=lang, bits_per_byte=bits/byte:ratio, "
+    "in_language=in language:ratio, texts:int, vocabulary:int"
 )
 Tasks = Annotated[
     Path | None,

@@ -3,37 +3,18 @@
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.commands.pretrain import require_training
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.output import Column, emit_tables
+from modtok_cli.cli.output import emit_tables, parse_columns
 from modtok_cli.reports.kinds.world import mean_rows
 from modtok_cli.studies.world.study import study_world
 
-CURVES = (
-    Column("regime", "sampling"),
-    Column("p", "p", "ratio"),
-    Column("step", "steps", "int"),
-    Column("infer", "inference"),
-    Column("facts-all", "facts of all", "score"),
-    Column("facts-own", "own", "score"),
-    Column("facts-other", "of another", "score"),
-    Column("BLEU", "BLEU", "score"),
-    Column("in language", "in language", "score"),
-    Column("bits per byte", "bits/byte", "ratio"),
-    Column("seeds", "seeds", "int"),
+CURVES = parse_columns(
+    "regime=sampling, p:ratio, step=steps:int, infer=inference, facts-all=facts of all:score, "
+    "facts-own=own:score, facts-other=of another:score, BLEU:score, in language:score, "
+    "bits per byte=bits/byte:ratio, seeds:int"
 )
-CLAIMS = (
-    Column("claim", "claim"),
-    Column("p", "p", "ratio"),
-    Column("step", "steps", "int"),
-    Column("figure", "figure"),
-    Column("of", "of"),
-    Column("against", "against"),
-    Column("value", "value", "score"),
-    Column("other", "other", "score"),
-    Column("difference", "difference", "score"),
-    Column("low", "low", "score"),
-    Column("high", "high", "score"),
-    Column("expected", "expected"),
-    Column("holds", "holds"),
+CLAIMS = parse_columns(
+    "claim, p:ratio, step=steps:int, figure, of, against, value:score, other:score, "
+    "difference:score, low:score, high:score, expected, holds"
 )
 
 

@@ -4,16 +4,11 @@ from pathlib import Path
 
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.output import Column
+from modtok_cli.cli.output import parse_columns
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
 from modtok_cli.inference.hf.transplant import transplant
 
-COLUMNS = (
-    Column("part", "part"),
-    Column("bytes", "new", "bytes"),
-    Column("full_bytes", "before", "bytes"),
-    Column("saved", "saved", "ratio"),
-)
+COLUMNS = parse_columns("part, bytes=new:bytes, full_bytes=before:bytes, saved:ratio")
 
 
 @command(

@@ -20,16 +20,12 @@ from modtok_cli.reports.tables import (
     languages_of,
     marks_of,
     over,
+    parse_columns,
     short_names,
     unique,
 )
 
-_NSL = (
-    Column("size", "size", "int"),
-    Column("mean", "NSL", "ratio"),
-    Column("min", "min", "ratio"),
-    Column("max", "max", "ratio"),
-)
+_NSL = parse_columns("size:int, mean=NSL:ratio, min:ratio, max:ratio")
 _IN_CHARTS = {"T": "sequential, all languages"}
 
 
@@ -48,8 +44,7 @@ def _orders_summary(rows: Sequence[Row]) -> list[Summary]:
         line = {"tokenizer": tokenizer, "language": language, "size": size, **nsl}
         lines.append(line | {"spread": nsl["max"] - nsl["min"]})
     columns = (
-        Column("language", "language"),
-        Column("tokenizer", "tokenizer"),
+        *parse_columns("language, tokenizer"),
         *_NSL,
         Column("spread", "range", "ratio"),
     )
@@ -104,16 +99,9 @@ def _combos_summary(rows: Sequence[Row]) -> list[Summary]:
                 "max": float(values.max()),
             }
         )
-    columns = (
-        Column("n", "languages", "int"),
-        Column("method", "method"),
-        Column("sets", "sets", "int"),
-        Column("values", "values", "int"),
-        Column("mean", "NSL", "ratio"),
-        Column("std", "± languages", "ratio"),
-        Column("std_all", "± all", "ratio"),
-        Column("min", "min", "ratio"),
-        Column("max", "max", "ratio"),
+    columns = parse_columns(
+        "n=languages:int, method, sets:int, values:int, mean=NSL:ratio, std=± languages:ratio, "
+        "std_all=± all:ratio, min:ratio, max:ratio"
     )
     lines.sort(key=lambda line: (line["n"], line["method"]))
     return [("NSL of unions of languages", lines, columns)]
@@ -191,11 +179,9 @@ def _scaling_summary(rows: Sequence[Row]) -> list[Summary]:
     columns: tuple[Column, ...]
     if _has_families(rows):
         columns = (
-            Column("family", "family"),
-            Column("n", "languages", "int"),
+            *parse_columns("family, n=languages:int"),
             total,
-            Column("share", "of the sum", "ratio"),
-            Column("exponent", "exponent", "ratio"),
+            *parse_columns("share=of the sum:ratio, exponent:ratio"),
         )
         return [("Size of T of each family, mean over orders", _families(rows), columns)]
     counts = (Column(key, key, "int") for key in ("min", "max", "new", "adopted"))
@@ -246,8 +232,7 @@ def _budget_summary(rows: Sequence[Row]) -> list[Summary]:
     """Per budget and tokenizer: size, and mean, min and max NSL over languages."""
     lines = _sizes_and(rows, "nsl", "k", "tokenizer")
     columns = (
-        Column("k", "tokens per language", "int"),
-        Column("tokenizer", "tokenizer"),
+        *parse_columns("k=tokens per language:int, tokenizer"),
         *_NSL,
         Column("worst", "of"),
     )
@@ -284,13 +269,8 @@ BUDGET = Kind(
 def _cost_summary(rows: Sequence[Row]) -> list[Summary]:
     """Per tokenizer and model size: mean and max cost over languages."""
     lines = _sizes_and(rows, "cost", "tokenizer", "scale")
-    columns = (
-        Column("tokenizer", "tokenizer"),
-        Column("scale", "model"),
-        Column("size", "size", "int"),
-        Column("mean", "cost", "ratio"),
-        Column("max", "max", "ratio"),
-        Column("worst", "of"),
+    columns = parse_columns(
+        "tokenizer, scale=model, size:int, mean=cost:ratio, max:ratio, worst=of"
     )
     return [("Cost relative to monolingual tokenizers", lines, columns)]
 

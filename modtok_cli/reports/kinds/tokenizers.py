@@ -6,7 +6,6 @@ from modtok_cli.measure.check import SOME_UNKNOWN
 from modtok_cli.reports.charts import Chart, Dots, Heat, Mark
 from modtok_cli.reports.kinds import Kind, measuring_command
 from modtok_cli.reports.tables import (
-    Column,
     Row,
     Table,
     by_text,
@@ -15,6 +14,7 @@ from modtok_cli.reports.tables import (
     grouped,
     language_table,
     languages_of,
+    parse_columns,
     short_names,
     table_of,
 )
@@ -129,17 +129,11 @@ NSL = Kind(
 )
 
 
-_TOTALS = (
-    Column("tokenizer", "tokenizer"),
-    Column("size", "size", "int"),
-    Column("per_character_mean", "tokens/character", "ratio"),
-    Column("per_character_max_min", "max/min", "ratio"),
-    Column("premium_max", "premium", "ratio"),
-    Column("premium_max_language", "of"),
-    Column("tokens_gini", "Gini", "ratio"),
-    Column("nsl_mean", "NSL", "ratio"),
-    Column("utilization", "vocabulary used %", "percent"),
-    Column("merge_only", "junk %", "percent"),
+_TOTALS = parse_columns(
+    "tokenizer, size:int, per_character_mean=tokens/character:ratio, "
+    "per_character_max_min=max/min:ratio, premium_max=premium:ratio, premium_max_language=of, "
+    "tokens_gini=Gini:ratio, nsl_mean=NSL:ratio, utilization=vocabulary used %:percent, "
+    "merge_only=junk %:percent"
 )
 
 

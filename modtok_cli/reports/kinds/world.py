@@ -6,7 +6,7 @@ from typing import Any
 
 from modtok_cli.reports.charts import Chart, Panels
 from modtok_cli.reports.kinds import Kind
-from modtok_cli.reports.tables import Column, Row, Summary, grouped
+from modtok_cli.reports.tables import Row, Summary, grouped, parse_columns
 
 _POINT = ("regime", "p", "step", "infer")
 _FIGURES = {
@@ -65,17 +65,9 @@ def _charts(rows: Sequence[Row]) -> list[Chart]:
 
 
 def _claims(rows: Sequence[Row]) -> list[Summary]:
-    columns = (
-        Column("claim", "claim"),
-        Column("p", "p", "ratio"),
-        Column("step", "steps", "int"),
-        Column("figure", "figure"),
-        Column("value", "value", "score"),
-        Column("other", "other", "score"),
-        Column("low", "low", "score"),
-        Column("high", "high", "score"),
-        Column("expected", "expected"),
-        Column("holds", "holds"),
+    columns = parse_columns(
+        "claim, p:ratio, step=steps:int, figure, value:score, other:score, low:score, high:score, "
+        "expected, holds"
     )
     lines: list[dict[str, Any]] = [dict(row) for row in rows]
     return [("Claims: low and high are of the difference", lines, columns)]
