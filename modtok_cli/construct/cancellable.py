@@ -47,6 +47,7 @@ class CancellableProgress:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
+        self.draws, self.note, self.warn = progress.draws, progress.note, progress.warn
         self._stop = threading.Event()
 
     def stop(self) -> None:
@@ -66,19 +67,6 @@ class CancellableProgress:
 
         with SILENT.task(label, total, unit) as task:
             yield _CancellableTask(task, self._stop)
-
-    @property
-    def draws(self) -> bool:
-        """Forward."""
-        return self._progress.draws
-
-    def note(self, text: str) -> None:
-        """Forward."""
-        self._progress.note(text)
-
-    def warn(self, text: str) -> None:
-        """Forward."""
-        self._progress.warn(text)
 
 
 class HiddenProgress:

@@ -28,7 +28,6 @@ from modtok_cli.evaluate.models import (
     LANG,
     Infer,
     Models,
-    dtype_of,
     languages_of,
     mode_name,
     open_models,
@@ -98,26 +97,6 @@ def measure_texts(
                 rows.append(row)
                 examples += documents
     return rows, examples
-
-
-def measure_foreign(
-    path: Path,
-    sources: Sequence[Path | str],
-    language: str | None,
-    reading: Reading,
-    settings: BitsSettings,
-    dtype: str | None,
-    progress: Progress,
-) -> list[dict[str, Any]]:
-    """Rows of texts by a model of transformers, which has no modes.
-
-    It predicts over its vocabulary, after the token that begins a text.
-    """
-    texts = load_texts(
-        sources, language=language, references=None, keep_documents=True, reading=reading,
-        progress=progress,
-    )  # fmt: skip
-    return measure_directory(CausalLM(path, dtype=dtype_of(dtype)), texts, settings, progress)[0]
 
 
 def _vocabularies(models: Models, texts: Sequence[Text], mode: str | None) -> dict[str, Infer]:

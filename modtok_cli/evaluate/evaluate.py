@@ -93,8 +93,9 @@ def evaluate_bpb(
         ModtokError: a text is missing or damaged, or no text is in a language of the model.
     """
     from modtok_cli.evaluate import bits
-    from modtok_cli.evaluate.models import open_models
-    from modtok_cli.measure.texts import check_texts
+    from modtok_cli.evaluate.models import dtype_of, open_models
+    from modtok_cli.inference.hf.causal_lm import CausalLM
+    from modtok_cli.measure.texts import check_texts, load_texts
 
     sources, settings = parameters.text_paths(texts), bits.BitsSettings(infer, batch_size, limit)
     check_texts(sources)
@@ -107,9 +108,12 @@ def evaluate_bpb(
             raise UsageError(
                 "a Hugging Face model runs on one GPU", where=model, remedy="leave --gpus out"
             )
-        return bits.measure_foreign(
-            Path(model), sources, language, reading, settings, dtype, progress
-        )
+        found = load_texts(
+            sources, language=language, references=None, keep_documents=True, reading=reading,
+            progress=progress,
+        )  # fmt: skip
+        foreign = CausalLM(Path(model), dtype=dtype_of(dtype))
+        return bits.measure_directory(foreign, found, settings, progress)[0]
     models = open_models(model, tokenizer, step, dtype, processes=processes, progress=progress)
     return bits.measure_texts(models, sources, language, reading, settings)[0]
 

@@ -363,7 +363,7 @@ def generate_set(
     )
     texts, target = [output.text for output in outputs], target_of(name)
     rows = [dict(task.scores(test.target, text)) for test, text in zip(tests, texts, strict=True)]
-    in_language = models.identifier.in_language(target, texts)
+    in_language = models.in_language(target, texts)
     for row, value in zip(rows, in_language or (), strict=False):
         row[IN_LANGUAGE] = value
     mode = mode_name(model.source, settings.infer)

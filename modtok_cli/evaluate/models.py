@@ -159,44 +159,6 @@ def vocabularies_of(
     return {language: vocabulary_of(source, mode, [language]) for language in languages}
 
 
-class LanguageIdentifier:
-    """Identify the language of a text among the languages of a model.
-
-    Uses the monolingual references of its tokenizer, as `modtok generate --langs auto` does.
-    """
-
-    def __init__(self, references: dict[str, Reference]) -> None:
-        self.references = references
-
-    @classmethod
-    def of(cls, source: Source, progress: Progress = SILENT) -> LanguageIdentifier:
-        """References of a run's tokenizer; none, with a note, if it has none."""
-        if not isinstance(source, RunSource):
-            progress.note("no references: the language of outputs is not identified")
-            return cls({})
-        try:
-            references = routing_references(source.tokenizer_path, source.languages)
-            for reference in references.values():
-                _ = reference.prices
-        except ModtokError as error:
-            progress.note(f"the language of outputs is not identified: {error}")
-            return cls({})
-        return cls(references)
-
-    def in_language(self, language: str, texts: Sequence[str]) -> list[float] | None:
-        """1.0 for each text in `language`, 0.0 for other texts and for texts without letters.
-
-        None if there is no reference of `language`, or no other reference to compare with.
-        """
-        if language not in self.references or len(self.references) < 2:
-            return None
-        names = identify([utf8(text) for text in texts], self.references)
-        return [
-            float(name == language and any(map(str.isalpha, text)))
-            for text, name in zip(texts, names, strict=True)
-        ]
-
-
 class Models:
     """One run under several vocabularies. The backbone is loaded once, rows when needed.
 
@@ -222,9 +184,33 @@ class Models:
         self._last: tuple[Infer, SlicedModel] | None = None
 
     @cached_property
-    def identifier(self) -> LanguageIdentifier:
-        """What identifies the language of outputs."""
-        return LanguageIdentifier.of(self.source, self.progress)
+    def _references(self) -> dict[str, Reference]:
+        """Monolingual references of a run's tokenizer; none, with a note, if it has none."""
+        if not isinstance(self.source, RunSource):
+            self.progress.note("no references: the language of outputs is not identified")
+            return {}
+        try:
+            found = routing_references(self.source.tokenizer_path, self.source.languages)
+            for reference in found.values():
+                _ = reference.prices
+        except ModtokError as error:
+            self.progress.note(f"the language of outputs is not identified: {error}")
+            return {}
+        return found
+
+    def in_language(self, language: str, texts: Sequence[str]) -> list[float] | None:
+        """1.0 for each text in `language`, 0.0 for other texts and for texts without letters.
+
+        The language is identified as `modtok generate --langs auto` does, among those of the model.
+        None if there is no reference of `language`, or no other reference to compare with.
+        """
+        if language not in self._references or len(self._references) < 2:
+            return None
+        names = identify([utf8(text) for text in texts], self._references)
+        return [
+            float(name == language and any(map(str.isalpha, text)))
+            for text, name in zip(texts, names, strict=True)
+        ]
 
     def of(self, infer: Infer) -> SlicedModel:
         """Model with the vocabularies of `infer`; the last one is cached."""

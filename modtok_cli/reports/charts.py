@@ -35,6 +35,13 @@ class Dots:
     log: bool = False
     styles: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def numbers(self) -> list[float]:
+        """All values and ends of intervals."""
+        marks = [mark for row in self.series.values() for mark in row.values()]
+        ends = [end for each in marks for end in (each.value, each.low, each.high)]
+        return [end for end in ends if end is not None]
+
 
 @dataclass(frozen=True)
 class Spread:

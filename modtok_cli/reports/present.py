@@ -63,7 +63,7 @@ def presented(chart: Chart, styles: Mapping[str, int] | None = None) -> Chart:
         name: {display_name(code): mark for code, mark in marks.items()}
         for name, marks in chart.series.items()
     }
-    return replace(chart, rows=rows, series=series, log=is_squeezed(_numbers(chart)))
+    return replace(chart, rows=rows, series=series, log=is_squeezed(chart.numbers))
 
 
 def named(table: Table) -> Table:
@@ -104,16 +104,6 @@ def _sorted(chart: Dots | Spread) -> list[str]:
         return fmean(values) if values else float("-inf")
 
     return [names[code] for code in sorted(chart.rows, key=lambda code: (-mean(code), code))]
-
-
-def _numbers(chart: Dots) -> list[float]:
-    return [
-        number
-        for marks in chart.series.values()
-        for mark in marks.values()
-        for number in (mark.value, mark.low, mark.high)
-        if number is not None
-    ]
 
 
 def is_squeezed(values: Sequence[float]) -> bool:

@@ -25,7 +25,7 @@ from modtok_cli.evaluate.generation import (
     parse_pairs,
     write,
 )
-from modtok_cli.evaluate.models import Infer, LanguageIdentifier, Models
+from modtok_cli.evaluate.models import Infer, Models
 from modtok_cli.evaluate.parallel import Parallel, find_parallel
 from modtok_cli.evaluate.results import SEED
 from modtok_cli.evaluate.text_scores import corpus_metrics
@@ -224,13 +224,13 @@ def test_shots_that_do_not_fit_are_dropped_first_ones_first(models: Models) -> N
 
 
 def test_share_in_the_target_language(run: Path) -> None:
-    identifier = LanguageIdentifier.of(open_source(run))
+    models = Models(open_source(run))
     texts = ["Le chat dort dans la cuisine.", "The cat sleeps in the kitchen.", "", ".", "3 - 4"]
-    told = {name: identifier.in_language(name, texts) for name in ("fr", "en", "el", "fi")}
+    told = {name: models.in_language(name, texts) for name in ("fr", "en", "el", "fi")}
     assert told["fr"] == [1.0, 0.0, 0.0, 0.0, 0.0]
     assert told["en"] == [0.0, 1.0, 0.0, 0.0, 0.0]
     assert told["el"] == told["fi"] == [0.0] * 5
-    assert identifier.in_language("sw", texts) is None
+    assert models.in_language("sw", texts) is None
 
 
 def test_pairs(run: Path) -> None:

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_lines
@@ -176,22 +176,5 @@ class _Once:
     """A progress that says each line once: cells of one run would repeat it."""
 
     def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._said: set[str] = set()
-
-    @property
-    def draws(self) -> bool:
-        return self._progress.draws
-
-    def task(self, label: str, total: float | None, unit: str) -> Any:
-        return self._progress.task(label, total, unit)
-
-    def note(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self._progress.note(text)
-
-    def warn(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self._progress.warn(text)
+        self.draws, self.task = progress.draws, progress.task
+        self.note, self.warn = cache(progress.note), cache(progress.warn)

@@ -48,15 +48,8 @@ def lay_dots(chart: Dots, width: float) -> Scene:
     styles = styles_of(chart)
     names = list(styles)
     scene, y = begin(chart.title, width, styles)
-    values = [
-        number
-        for marks in chart.series.values()
-        for mark in marks.values()
-        for number in (mark.value, mark.low, mark.high)
-        if number is not None
-    ]
     height = max(19.0, 9.0 + _DODGE * len(names))
-    axis, top, _, end = _rows(scene, chart, values, y, height)
+    axis, top, _, end = _rows(scene, chart, chart.numbers, y, height)
     for row_index, row in enumerate(chart.rows):
         centre = top + (row_index + 0.5) * height
         for index, name in enumerate(names):

@@ -60,15 +60,8 @@ class _Scale:
 def _dots(chart: Dots, width: int) -> list[str]:
     names = list(chart.series)
     label = max(map(len, chart.rows))
-    values = [
-        number
-        for marks in chart.series.values()
-        for mark in marks.values()
-        for number in (mark.value, mark.low, mark.high)
-        if number is not None
-    ]
     reference = [] if chart.reference is None else [chart.reference]
-    scale = _Scale([*values, *reference], max(16, width - label - 2), log=chart.log)
+    scale = _Scale([*chart.numbers, *reference], max(16, width - label - 2), log=chart.log)
     lines = _legend(names)
     coincide = False
     for row in chart.rows:
