@@ -23,6 +23,8 @@ from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import plain_json
 from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.work import Work
+from modtok_cli.learn.merges import LearnedMerges
+from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.learn.sequential import learn_plain, of_all
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -51,6 +53,8 @@ class Separate(Learner):
 class Joint(Learner):
     """One vocabulary over the text of all languages, in which every token is of every language."""
 
+    _learned: LearnedMerges | LearnedPieces
+
     def check_output(self, request: Request, languages: Sequence[str]) -> None:
         """An existing output is an error, as for separate tokenizers."""
         check_absent(request)
@@ -70,6 +74,10 @@ class Joint(Learner):
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
         """One row."""
         return [{"language": ",".join(output.languages), "tokens": output.size}]
+
+    def result(self, work: Work) -> ModularTokenizer:
+        """A tokenizer directory in which every token belongs to every language."""
+        return self.made(self._learned, work)
 
 
 class SeparateBpe(Separate):
@@ -127,17 +135,6 @@ class JointBpe(Joint):
         )
         self._learned = of_all(grown.merges, languages)
         work.certify(",".join(languages), grown.merges)
-
-    def result(self, work: Work) -> ModularTokenizer:
-        """A tokenizer directory in which every token belongs to every language."""
-        return ModularTokenizer.from_learned(
-            self._learned,
-            algorithm=self.algorithm,
-            k=self.k,
-            pretokenizer=self.pretokenizer,
-            settings=self.recorded(),
-            corpora=work.corpora,
-        )
 
 
 @public

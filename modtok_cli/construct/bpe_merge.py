@@ -24,7 +24,6 @@ from modtok_cli.construct.references import reference_of
 from modtok_cli.construct.request import BuildReport
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
-from modtok_cli.learn.merges import GlobalMerges
 from modtok_cli.learn.prune import (
     OVERTRAIN,
     SAMPLE,
@@ -35,7 +34,7 @@ from modtok_cli.learn.prune import (
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.learn.unite import unite, without
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.counts import WordCounts, count_documents
+from modtok_cli.text.counts import count_documents
 from modtok_cli.text.languages import is_language
 from modtok_cli.text.pretokenizer import BPE, PHRASES, PretokenizerName
 from modtok_cli.text.reading import Reading
@@ -147,56 +146,21 @@ class UnitedBpe(Learner):
                 phrases = [count_documents([group], PHRASES) for group in groups]
             began = time.perf_counter()
             progress = HiddenProgress(work.progress)
-            tokens, wide = self._choose(language, counts, phrases, self.k, progress)
+            options: dict[str, Any] = {
+                "max_unspaced": self.max_unspaced, "label": language, "progress": progress
+            }  # fmt: skip
+            wide = learn_plain(counts, self.most_tokens, self.specials, **options).merges
+            if phrases is None:
+                whole = self.settings.whole_characters
+                tokens = choose_tokens(counts, wide, self.k, whole_characters=whole, **options)
+            else:
+                most = self.settings.superwords
+                tokens = choose_with_superwords(counts, phrases, wide, self.k, most, **options)
             if work.request.references:
                 reference = reference_of(language, counts, self.k, wide)
                 work.add_reference(language, reference)
             work.certify(language, wide)
         return LearnedLanguage(tokens, round(time.perf_counter() - began, 3))
-
-    def _choose(
-        self,
-        language: str,
-        counts: WordCounts,
-        phrases: list[WordCounts] | None,
-        k: int,
-        progress: Progress,
-    ) -> tuple[LanguageTokens, GlobalMerges]:
-        """The k tokens of a language, and the BPE with more tokens that they come from."""
-        wide = learn_plain(
-            counts,
-            self.most_tokens,
-            self.specials,
-            max_unspaced=self.max_unspaced,
-            label=language,
-            progress=progress,
-        ).merges
-        if phrases is not None:
-            tokens = choose_with_superwords(
-                counts,
-                phrases,
-                wide.token_data,
-                wide.token_offsets,
-                len(self.specials),
-                k,
-                self.settings.superwords,
-                max_unspaced=self.max_unspaced,
-                label=language,
-                progress=progress,
-            )
-            return tokens, wide
-        tokens = choose_tokens(
-            counts,
-            wide.token_data,
-            wide.token_offsets,
-            len(self.specials),
-            k,
-            whole_characters=self.settings.whole_characters,
-            max_unspaced=self.max_unspaced,
-            label=language,
-            progress=progress,
-        )
-        return tokens, wide
 
     def result(self, work: Work) -> ModularTokenizer:
         """The union of all languages, after those of the tokenizer that is extended."""
@@ -204,15 +168,8 @@ class UnitedBpe(Learner):
         start = None if base is None else (base.learned(), base.token_counts)
         tokens = {name: self._languages[name].tokens for name in sorted(self._languages)}
         learned, token_counts = unite(tokens, self.specials, start)
-        return ModularTokenizer.from_learned(
-            learned,
-            algorithm=self.algorithm,
-            k=self.k,
-            pretokenizer=PHRASES if self.settings.superwords else self.pretokenizer,
-            settings=self.recorded(),
-            corpora=work.corpora,
-            token_counts=token_counts,
-        )
+        pretokenizer = PHRASES if self.settings.superwords else self.pretokenizer
+        return self.made(learned, work, pretokenizer=pretokenizer, token_counts=token_counts)
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
         """Tokens, tokens of no other language, superwords, size of T, seconds."""

@@ -170,15 +170,8 @@ class SequentialBpe(Learner):
     def result(self, work: Work) -> ModularTokenizer:
         """T after the last language."""
         is_fewest = self.segmentation == FEWEST_TOKENS
-        return ModularTokenizer.from_learned(
-            self._learner.result(),
-            algorithm=self.algorithm,
-            k=self.k,
-            pretokenizer=self.pretokenizer,
-            settings=self.recorded(),
-            corpora=work.corpora,
-            token_counts=self._finished_token_counts() if is_fewest else None,
-        )
+        token_counts = self._finished_token_counts() if is_fewest else None
+        return self.made(self._learner.result(), work, token_counts=token_counts)
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
         """Tokens, adopted and new tokens, size of T after the language, seconds."""

@@ -17,8 +17,7 @@ from modtok_cli.text.reading import Reading
 
 def corpus_of(counts: WordCounts) -> Corpus:
     """Description of a text in the manifest of the tokenizer that was learned from it."""
-    size = counts.size
-    return Corpus(counts.fingerprint(), size.documents, size.characters, size.bytes)
+    return Corpus(counts.fingerprint(), **vars(counts.size))
 
 
 def file_stamps(files: Mapping[str, Sequence[Path]]) -> dict[str, list[list[object]]]:

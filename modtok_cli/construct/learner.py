@@ -24,6 +24,8 @@ from modtok_cli.text.pretokenizer import BPE, PreTokenizer, find_pretokenizer
 
 if TYPE_CHECKING:
     from modtok_cli.construct.work import References, Work
+    from modtok_cli.learn.merges import LearnedMerges
+    from modtok_cli.learn.pieces import LearnedPieces
 
 # Settings that the manifest has elsewhere, or not at all.
 _UNRECORDED = frozenset({"segmentation", "pretokenizer", "models"})
@@ -80,6 +82,15 @@ class Learner(ABC):
         settings = vars(self.settings)
         absent = {name for name, value in self.optional.items() if settings.get(name) == value}
         return {name: settings[name] for name in settings if name not in _UNRECORDED | absent}
+
+    def made(
+        self, learned: LearnedMerges | LearnedPieces, work: Work, **others: Any
+    ) -> ModularTokenizer:
+        """The tokenizer of what was learned; `others` as in `ModularTokenizer.from_learned`."""
+        others = {"pretokenizer": self.pretokenizer, "settings": self.recorded(), **others}
+        return ModularTokenizer.from_learned(
+            learned, algorithm=self.algorithm, k=self.k, corpora=work.corpora, **others
+        )
 
     @property
     def most_tokens(self) -> int:

@@ -21,7 +21,6 @@ from modtok_cli.construct.work import Work
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces
 from modtok_cli.learn.unigram import check_unigram_budget, learn_unigram
 from modtok_cli.modular.segmenters.unigram import Unigram
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM
 from modtok_cli.text.reading import Reading
@@ -117,16 +116,6 @@ class JointUnigram(Joint, UnigramLearner):
         model = learn_unigram(name, counts, self.k, self.specials, progress=work.progress)
         every = Membership.everywhere(model.size, len(languages))
         self._learned = replace(model, languages=languages, token_membership=every)
-
-    def result(self, work: Work) -> ModularTokenizer:
-        """A tokenizer directory in which every token belongs to every language."""
-        return ModularTokenizer.from_learned(
-            self._learned,
-            algorithm=self.algorithm,
-            k=self.k,
-            settings=self.recorded(),
-            corpora=work.corpora,
-        )
 
 
 @public

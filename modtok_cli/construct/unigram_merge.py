@@ -1,6 +1,6 @@
 """`modtok unigram-merge`: monolingual Unigram models, united and re-estimated by EM."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -128,18 +128,30 @@ class UnitedUnigram(UnigramLearner):
             self._state.set_em(mark, state)
             work.keep()
 
-        estimate = estimate_scores(
-            self._united,
-            tables,
-            factors,
-            init=self.settings.init,
-            tolerance=self.settings.tolerance,
-            iterations=self.settings.iterations,
-            threads=work.request.threads,
-            progress=work.progress,
-            resume=start,
-            keep=keep,
-        )
+        settings, progress, threads = self.settings, work.progress, work.request.threads
+        if all(factors[language] == 1.0 for language in tables):
+            # Languages share words; a shared word is then processed once.
+            words, weights = [merge_counts(list(tables.values()))], None
+        else:
+            words, weights = list(tables.values()), [factors[language] for language in tables]
+        with progress.task("EM", total=100, unit="%") as task:
+            way = Way(settings.tolerance, settings.iterations)
+
+            def report(step: Step) -> None:
+                progress.note(step.line())
+                task.describe(f"EM, iteration {step.iteration}")
+                task.advance(way.percent(step))
+
+            estimate = maximize(
+                Expectation(self._united, words, weights, threads),
+                (uniform_start if settings.init == "uniform" else mean_start)(self._united),
+                first=self._united.first,
+                tolerance=settings.tolerance,
+                iterations=settings.iterations,
+                report=report,
+                resume=start,
+                keep=keep,
+            )
         if not estimate.converged:
             work.progress.warn(
                 f"EM did not converge within {self.settings.iterations} iterations: the relative "
@@ -150,13 +162,8 @@ class UnitedUnigram(UnigramLearner):
     def result(self, work: Work) -> ModularTokenizer:
         """The united pieces with the estimated scores."""
         estimate = self._estimate
-        return ModularTokenizer.from_learned(
-            rescored(self._united, estimate) if estimate else self._united,
-            algorithm=self.algorithm,
-            k=self.k,
-            settings={**self.recorded(), "em": _outcome(estimate)},
-            corpora=work.corpora,
-        )
+        learned = rescored(self._united, estimate) if estimate else self._united
+        return self.made(learned, work, settings={**self.recorded(), "em": _outcome(estimate)})
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
         """Tokens, tokens of no other language, tokens at the floor, size of T."""
@@ -165,51 +172,6 @@ class UnitedUnigram(UnigramLearner):
         if self._estimate is not None:
             floor[first:] = self._estimate.expected[first:] < FLOOR_COUNT
         return united_rows(output, "at_the_floor", floor)
-
-
-def estimate_scores(
-    united: LearnedPieces,
-    tables: Mapping[str, WordCounts],
-    factors: Mapping[str, float],
-    *,
-    init: str = "uniform",
-    tolerance: float = TOLERANCE,
-    iterations: int = ITERATIONS,
-    threads: int | None = None,
-    progress: Progress = SILENT,
-    resume: Halfway | None = None,
-    keep: Callable[[Halfway], None] = lambda state: None,
-) -> Estimate:
-    """Run EM over the words of all languages, with a note per iteration.
-
-    `resume` and `keep` are those of `learn.em.maximize`.
-    """
-    if all(factors[language] == 1.0 for language in tables):
-        # Languages share words; a shared word is then processed once.
-        expectation = Expectation(united, [merge_counts(list(tables.values()))], None, threads)
-    else:
-        expectation = Expectation(
-            united, list(tables.values()), [factors[language] for language in tables], threads
-        )
-    start = uniform_start(united) if init == "uniform" else mean_start(united)
-    with progress.task("EM", total=100, unit="%") as task:
-        way = Way(tolerance, iterations)
-
-        def report(step: Step) -> None:
-            progress.note(step.line())
-            task.describe(f"EM, iteration {step.iteration}")
-            task.advance(way.percent(step))
-
-        return maximize(
-            expectation,
-            start,
-            first=united.first,
-            tolerance=tolerance,
-            iterations=iterations,
-            report=report,
-            resume=resume,
-            keep=keep,
-        )
 
 
 def _model_paths(directory: Path | None, languages: Sequence[str]) -> dict[str, Path]:

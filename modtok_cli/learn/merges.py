@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, flatten
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, flatten, unflatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.memory import check_memory
@@ -125,6 +125,10 @@ class GlobalMerges:
     def base(self) -> int:
         """Number of special tokens and bytes, which are in every language."""
         return len(self.specials) + 256
+
+    def strings(self) -> list[bytes]:
+        """The bytes of each token."""
+        return unflatten(self.token_data, self.token_offsets)
 
     def byte_ids(self) -> Int32Array:
         """Token id of each byte value, (256,) int32."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int64Array, UInt8Array, UInt64Array, flatten, unflatten
+from modtok_cli.base.arrays import Int64Array, UInt64Array, flatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.core.learn import removal_losses
 from modtok_cli.core.segment import build_trie
 from modtok_cli.learn.fewest_tokens import estimate_token_counts, fewest_tokens, likelihoods
-from modtok_cli.learn.merges import MAX_UNSPACED, unspaced
+from modtok_cli.learn.merges import MAX_UNSPACED, GlobalMerges, unspaced
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.sequences import frequent_sequences
 
@@ -46,9 +46,7 @@ class LanguageTokens:
 
 def choose_tokens(
     counts: WordCounts,
-    data: UInt8Array,
-    offsets: Int64Array,
-    specials: int,
+    wide: GlobalMerges,
     k: int,
     *,
     whole_characters: bool = False,
@@ -60,15 +58,13 @@ def choose_tokens(
 
     Args:
         counts: the words of the language.
-        data, offsets: candidates: special tokens, the 256 bytes, then others.
-        specials: number of special tokens, which come first.
+        wide: candidates: special tokens, the 256 bytes, then others.
         k: number of tokens to keep; fewer if there are fewer candidates.
         whole_characters: keep only tokens of whole characters, and with a token each of
             its characters, so that SentencePiece can express the vocabulary.
         max_unspaced: characters of scripts without spaces in a token, at most; 0: any number.
     """
-    tokens = unflatten(data, offsets)
-    base = specials + 256
+    tokens, base, specials = wide.strings(), wide.base, len(wide.specials)
     chooser = _Chooser(counts, tokens[:base], specials, k, whole_characters, max_unspaced)
     with progress.task(label, total=1 + JOINS, unit="rounds") as task:
         pool = chooser.prune(tokens[base:], FIRST_ROUNDS)
@@ -97,30 +93,16 @@ def damped(counts: Int64Array) -> Int64Array:
     return np.floor(64.0 * np.sqrt(plain * np.sqrt(plain))).astype(np.int64)
 
 
-def prune(
-    counts: WordCounts,
-    base: list[bytes],
-    pool: list[bytes],
-    specials: int,
-    k: int,
-    *,
-    rounds: int = LATER_ROUNDS,
-) -> list[bytes]:
-    """The tokens of `pool` to keep besides those of `base`, so that all are at most k.
-
-    base: special tokens, the 256 bytes, and others that are kept. Kept tokens are in their order.
-    """
-    return _Chooser(counts, base, specials, k, whole=False).prune(pool, rounds)
-
-
 class _Chooser:
+    """Chooses tokens besides `base`: special tokens, the 256 bytes, and others that are kept."""
+
     def __init__(
         self,
         counts: WordCounts,
         base: list[bytes],
         specials: int,
         k: int,
-        whole: bool,
+        whole: bool = False,
         max_unspaced: int = MAX_UNSPACED,
     ) -> None:
         self.counts = counts
@@ -132,7 +114,7 @@ class _Chooser:
         self.max_unspaced = max_unspaced
 
     def prune(self, pool: list[bytes], rounds: int) -> list[bytes]:
-        """Tokens of `pool` to keep besides special tokens and bytes, in the same order."""
+        """Tokens of `pool` to keep, so that all are at most k, in the same order."""
         if self.whole:
             pool = whole_tokens(pool)
         tokens = self.base + pool
@@ -234,9 +216,7 @@ CANDIDATES = 2
 def choose_with_superwords(
     words: WordCounts,
     groups: Sequence[WordCounts],
-    data: UInt8Array,
-    offsets: Int64Array,
-    specials: int,
+    wide: GlobalMerges,
     k: int,
     most: int,
     *,
@@ -249,30 +229,23 @@ def choose_with_superwords(
     Args:
         words: the words of the language.
         groups: the phrases of each group of documents of a sample of its text.
-        data, offsets: candidates for the other tokens: special tokens, the 256 bytes, then others.
-        specials: number of special tokens, which come first.
+        wide: candidates for the other tokens: special tokens, the 256 bytes, then others.
         k: number of tokens to keep; fewer if there are fewer candidates.
         most: greatest number of superwords.
         max_unspaced: as in `choose_tokens`, of the other tokens.
     """
-    tokens = unflatten(data, offsets)
-    base = tokens[: specials + 256]
+    tokens, specials = wide.strings(), len(wide.specials)
+    base = tokens[: wide.base]
     halves = _halves(groups)
     number = most
     for chosen_from, held_out in (halves, halves[::-1]):
         known = set(frequent_sequences(chosen_from, CANDIDATES * most))
         pool = [token for token in tokens[len(base) :] if token not in known]
-        pruned = prune(merge_counts(held_out), base, [*pool, *sorted(known)], specials, k)
+        chooser = _Chooser(merge_counts(held_out), base, specials, k)
+        pruned = chooser.prune([*pool, *sorted(known)], LATER_ROUNDS)
         number = min(number, sum(token in known for token in pruned))
     others = choose_tokens(
-        words,
-        data,
-        offsets,
-        specials,
-        k - number,
-        max_unspaced=max_unspaced,
-        label=label,
-        progress=progress,
+        words, wide, k - number, max_unspaced=max_unspaced, label=label, progress=progress
     ).tokens
     there = set(others)
     phrases = merge_counts(groups)
@@ -281,7 +254,7 @@ def choose_with_superwords(
         for sequence in frequent_sequences(groups, CANDIDATES * most)
         if sequence not in there
     ]
-    superwords = prune(phrases, [*base, *others], sequences, specials, k)
+    superwords = _Chooser(phrases, [*base, *others], specials, k).prune(sequences, LATER_ROUNDS)
     chosen = sorted([*others, *superwords], key=lambda token: (len(token), token))
     return LanguageTokens(tuple(chosen), count_tokens(phrases, base + chosen, specials))
 

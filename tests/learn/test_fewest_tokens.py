@@ -24,8 +24,9 @@ from modtok_cli.learn.fewest_tokens import (
     likelihood_of_scores,
     likelihoods,
 )
+from modtok_cli.learn.merges import GlobalMerges
 from modtok_cli.learn.prune import choose_tokens, damped, is_whole, whole_tokens
-from modtok_cli.learn.sequential import learn_bpe
+from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.reference.fewest_tokens import least, losses
 from modtok_cli.text.counts import WordCounts
 
@@ -153,21 +154,20 @@ TEXT = [(b" the", 90), (b" then", 30), (b" there", 20), (b"other", 7), ("été".
 TEXT += [("κόσμος".encode(), 5), (b" thesis", 3), (b"a" * 40, 1), ("été then".encode(), 2)]
 
 
-def wide(k: int) -> tuple[WordCounts, np.ndarray, np.ndarray]:
+def wide(k: int) -> tuple[WordCounts, GlobalMerges]:
     counts = WordCounts.from_pairs(TEXT)
-    learned = learn_bpe(counts, k, ("<|x|>",))
-    return counts, learned.token_data, learned.token_offsets
+    return counts, learn_plain(counts, k, ("<|x|>",)).merges
 
 
 @pytest.mark.parametrize("k", [257, 260, 265, 270])
 @pytest.mark.parametrize("whole", [False, True])
 def test_k_tokens_are_chosen(k: int, whole: bool) -> None:
-    counts, data, offsets = wide(290)
+    counts, merges = wide(290)
     if whole and k < 262:
         with pytest.raises(UsageError, match="single characters"):
-            choose_tokens(counts, data, offsets, 1, k, whole_characters=True)
+            choose_tokens(counts, merges, k, whole_characters=True)
         return
-    chosen = choose_tokens(counts, data, offsets, 1, k, whole_characters=whole)
+    chosen = choose_tokens(counts, merges, k, whole_characters=whole)
     assert len(chosen.tokens) == k - 257 == len(set(chosen.tokens))
     assert list(chosen.tokens) == sorted(chosen.tokens, key=lambda t: (len(t), t))
     assert len(chosen.token_counts) == k
@@ -178,16 +178,13 @@ def test_k_tokens_are_chosen(k: int, whole: bool) -> None:
 
 
 def test_the_best_token_is_kept() -> None:
-    counts, data, offsets = wide(290)
-    assert choose_tokens(counts, data, offsets, 1, 258).tokens == (b" the",)
+    counts, merges = wide(290)
+    assert choose_tokens(counts, merges, 258).tokens == (b" the",)
 
 
 def test_a_small_text_gives_fewer_tokens() -> None:
     counts = WordCounts.from_pairs([(b"ab", 3)])
-    learned = learn_bpe(counts, 300)
-    assert choose_tokens(counts, learned.token_data, learned.token_offsets, 0, 300).tokens == (
-        b"ab",
-    )
+    assert choose_tokens(counts, learn_plain(counts, 300).merges, 300).tokens == (b"ab",)
 
 
 def test_token_counts_decide_ties() -> None:

@@ -213,10 +213,7 @@ def adopt_counts(
     with progress.task("counting tokens", len(counted), "languages") as task:
         for language, counts in counted.items():
             masks.append(members(file, token_counts(file, counts), k, coverage))
-            size = counts.size
-            corpora[language] = Corpus(
-                counts.fingerprint(), size.documents, size.characters, size.bytes
-            )
+            corpora[language] = Corpus(counts.fingerprint(), **vars(counts.size))
             task.advance()
     if end_of_text is not None:
         needed = np.zeros(file.size, dtype=np.bool_)
