@@ -128,6 +128,18 @@ def cell(value: Any, form: Form) -> str:
     return str(value)
 
 
+def with_interval(row: Row | None, form: Form = "score") -> str:
+    """A value with its 95% interval, if it has one.
+
+    >>> with_interval({"value": 52.92, "low": 51.04, "high": 54.8})
+    '52.9 (51.0–54.8)'
+    """
+    if row is None:
+        return "–"
+    text, low, high = cell(row["value"], form), row.get("low"), row.get("high")
+    return text if low is None or high is None else f"{text} ({cell(low, form)}–{cell(high, form)})"
+
+
 def format_bytes(value: float) -> str:
     """Bytes in a unit that keeps them short.
 

@@ -14,6 +14,7 @@ from modtok_cli.cli.evaluation_output import Examples, emit_evaluation, evaluate
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import Column
 from modtok_cli.evaluate.evaluate import evaluate_mcq
+from modtok_cli.reports.tables import with_interval
 from modtok_cli.text.languages import optional_languages
 
 if TYPE_CHECKING:
@@ -84,16 +85,12 @@ def pivot(results: Sequence[Result]) -> tuple[list[Mapping[str, Any]], list[Colu
     guess: dict[str, Any] = {"language": "guessing"}
     for result in results:
         line = lines.setdefault(result.language, {"language": result.language})
-        line.setdefault(result.task, _cell(result))  # the first metric of an lm-eval task
+        line.setdefault(
+            result.task, with_interval(vars(result))
+        )  # the first metric of an lm-eval task
         if "chance" in result.facts:
             guess.setdefault(result.task, f"{result.facts['chance']:.1f}")
     rows: list[Mapping[str, Any]] = [*lines.values()]
     if len(guess) > 1:
         rows.append(guess)
     return rows, [Column("language", "lang"), *(Column(task, task) for task in tasks)]
-
-
-def _cell(result: Result) -> str:
-    if result.low is None or result.high is None:
-        return f"{result.value:.1f}"
-    return f"{result.value:.1f} ({result.low:.1f}–{result.high:.1f})"

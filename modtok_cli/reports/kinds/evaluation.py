@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
 from modtok_cli.reports.charts import Chart, Dots, Mark
@@ -17,6 +17,7 @@ from modtok_cli.reports.tables import (
     marks_of,
     short_names,
     unique,
+    with_interval,
 )
 from modtok_cli.text.languages import language_name
 
@@ -127,7 +128,7 @@ def evaluation_tables(rows: Sequence[Row]) -> list[Table]:
         columns = grouped(group, "task", "metric")
         scores = {(row["language"], row["task"], row["metric"]): row for row in group}
         body = [
-            [language, *(score_cell(scores.get((language, *column))) for column in columns)]
+            [language, *(with_interval(scores.get((language, *column))) for column in columns)]
             for language in languages_of(group)
         ]
         forms: dict[str, Form] = {"chance": "score", "n": "int"}
@@ -141,19 +142,6 @@ def evaluation_tables(rows: Sequence[Row]) -> list[Table]:
         headings = ["language", *(f"{task} {metric}" for task, metric in columns)]
         tables.append(Table(f"Scores, {name} (95% interval)", headings, body))
     return tables
-
-
-def score_cell(row: Mapping[str, object] | None) -> str:
-    """A score with its 95% interval.
-
-    >>> score_cell({"value": 0.0, "low": 0.0, "high": 11.35})
-    '0.0 (0.0–11.4)'
-    """
-    if row is None:
-        return "–"
-    value, low, high = (row.get(name) for name in ("value", "low", "high"))
-    text = cell(value, "score")
-    return text if low is None or high is None else f"{text} ({low:.1f}–{high:.1f})"
 
 
 def evaluation_command(rows: Sequence[Row]) -> str:

@@ -11,7 +11,16 @@ from collections.abc import Callable, Sequence
 
 from modtok_cli.reports.charts import Chart, Dots, Mark
 from modtok_cli.reports.kinds import Kind
-from modtok_cli.reports.tables import Row, Table, grouped, marks_of, unique
+from modtok_cli.reports.tables import (
+    Form,
+    Row,
+    Table,
+    cell,
+    grouped,
+    marks_of,
+    unique,
+    with_interval,
+)
 
 MEAN = "mean"
 # What the paper's tables show of each task; the page of a grid has the others too.
@@ -40,23 +49,9 @@ def _short(measure: str) -> str:
     return _SHORT.get(measure, measure)
 
 
-def figure(measure: str, value: float | None) -> str:
-    """A value of a measure: bits per byte with three decimals, scores with one."""
-    if value is None:
-        return "–"
-    return f"{value:.3f}" if measure == "bpb" else f"{value:.1f}"
-
-
-def with_interval(row: Row | None) -> str:
-    """A mean with its 95% interval.
-
-    >>> with_interval({"measure": "mcq", "value": 52.92, "low": 51.04, "high": 54.8})
-    '52.9 (51.0–54.8)'
-    """
-    if row is None:
-        return "–"
-    value, low, high = (figure(row["measure"], row[name]) for name in ("value", "low", "high"))
-    return f"{value} ({low}–{high})"
+def form_of(measure: str) -> Form:
+    """Bits per byte have three decimals, scores one."""
+    return "ratio" if measure == "bpb" else "score"
 
 
 def averages(means: Sequence[Row]) -> list[Table]:
@@ -67,7 +62,10 @@ def averages(means: Sequence[Row]) -> list[Table]:
         cells = {(row["system"], row["infer"]): row for row in rows}
         systems = dict.fromkeys(row["system"] for row in rows)
         body = [
-            [system, *(with_interval(cells.get((system, mode))) for mode in modes)]
+            [
+                system,
+                *(with_interval(cells.get((system, mode)), form_of(measure)) for mode in modes),
+            ]
             for system in systems
         ]
         caption = f"{title_of(measure)}: mean over {_languages(rows)} (95% interval)"
@@ -90,7 +88,7 @@ def languages(means: Sequence[Row]) -> list[Table]:
     }
     body = []
     for system, mode in dict.fromkeys((row["system"], row["infer"]) for row in rows):
-        values = [figure(column[1], cells.get((system, mode, *column))) for column in columns]
+        values = [cell(cells.get((system, mode, *one)), form_of(one[1])) for one in columns]
         body.append([system, mode, *values])
     headings = [f"{_column(language)} {_short(measure)}" for language, measure in columns]
     table = Table("Scores by language", ["system", "infer", *headings], body, left=2)
@@ -133,7 +131,7 @@ def over_p(means: Sequence[Row]) -> list[Table]:
         [
             system,
             f"{row['p']:g}" if row["sampling"] in several else "–",
-            *(with_interval(cells.get((system, *column))) for column in columns),
+            *(with_interval(cells.get((system, *one)), form_of(one[0])) for one in columns),
         ]
         for system, row in ordered
     ]
@@ -169,8 +167,8 @@ def combinations(means: Sequence[Row]) -> list[Table]:
 def _spread(row: Row | None) -> str:
     if row is None:
         return "–"
-    value = figure(row["measure"], row["value"])
-    return value if row["spread"] is None else f"{value} ± {figure(row['measure'], row['spread'])}"
+    value, spread = (cell(row[name], form_of(row["measure"])) for name in ("value", "spread"))
+    return value if row["spread"] is None else f"{value} ± {spread}"
 
 
 def differences(tests: Sequence[Row]) -> list[Table]:
@@ -186,8 +184,8 @@ def differences(tests: Sequence[Row]) -> list[Table]:
                 [
                     what,
                     *(str(row[side]) for side in sides),
-                    *(figure(measure, row[key]) for key in ("a", "b", "difference")),
-                    f"{figure(measure, row['low'])} to {figure(measure, row['high'])}",
+                    *(cell(row[key], form_of(measure)) for key in ("a", "b", "difference")),
+                    " to ".join(cell(row[key], form_of(measure)) for key in ("low", "high")),
                     "–" if row["p"] is None else f"{row['p']:.3f}",
                     f"{row['runs']} seeds" if row["by"] == "seeds" else "examples",
                 ]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +38,7 @@ class SubtokenizerCache:
         self.size = tokenizer.size
         self.end_of_text = _end_of_text(tokenizer, where)
         self.specials = _specials(tokenizer)
-        self._recent: OrderedDict[tuple[str, ...] | None, Subtokenizer] = OrderedDict()
+        self.of = lru_cache(_RECENT)(self._of)
 
     @staticmethod
     def load(directory: Path) -> SubtokenizerCache:
@@ -91,17 +90,9 @@ class SubtokenizerCache:
             found.append(np.array([index], dtype=np.int32))
         return found
 
-    def of(self, languages: tuple[str, ...] | None) -> Subtokenizer:
-        """The subtokenizer of `languages`; of all if None. Keeps those used last."""
-        if languages not in self._recent:
-            tokenizer = self.tokenizer
-            self._recent[languages] = (
-                tokenizer.full() if languages is None else tokenizer.subset(languages)
-            )
-            if len(self._recent) > _RECENT:
-                self._recent.popitem(last=False)
-        self._recent.move_to_end(languages)
-        return self._recent[languages]
+    def _of(self, languages: tuple[str, ...] | None) -> Subtokenizer:
+        """The subtokenizer of `languages`; of all if None. `of` keeps those used last."""
+        return self.tokenizer.full() if languages is None else self.tokenizer.subset(languages)
 
 
 def _specials(tokenizer: ModularTokenizer) -> dict[str, int]:
