@@ -85,9 +85,8 @@ def pivot(results: Sequence[Result]) -> tuple[list[Mapping[str, Any]], list[Colu
     guess: dict[str, Any] = {"language": "guessing"}
     for result in results:
         line = lines.setdefault(result.language, {"language": result.language})
-        line.setdefault(
-            result.task, with_interval(vars(result))
-        )  # the first metric of an lm-eval task
+        # The first metric of a task of lm-eval.
+        line.setdefault(result.task, with_interval(vars(result)))
         if "chance" in result.facts:
             guess.setdefault(result.task, f"{result.facts['chance']:.1f}")
     rows: list[Mapping[str, Any]] = [*lines.values()]
