@@ -150,16 +150,7 @@ class SequentialBpe(Learner):
             member = self._learner.token_members[-1]
             row = work.submit(_token_counts, counts, self._learner.merges, member)
             self._token_counts.append(row.result() if work.is_bounded else row)
-        self._rows.append(
-            {
-                "language": language,
-                "tokens": report.tokens,
-                "adopted": report.adopted,
-                "new_tokens": report.new_tokens,
-                "total": report.total,
-                "seconds": round(time.perf_counter() - began, 3),
-            }
-        )
+        self._rows.append({**report, "seconds": round(time.perf_counter() - began, 3)})
 
     def _finished_token_counts(self) -> list[Int64Array]:
         """Token counts of each language; waits for those in progress."""

@@ -6,7 +6,7 @@ k tokens it then takes the more frequent of two candidates: a token of T that it
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,18 +27,6 @@ from modtok_cli.learn.merges import (
 from modtok_cli.text.counts import WordCounts
 
 UNIT_COUNTS = ("all", "word")
-
-
-@dataclass(frozen=True)
-class LanguageReport:
-    """Result of one language: tokens in V_i, tokens adopted from T, tokens new in T."""
-
-    language: str
-    tokens: int
-    adopted: int
-    new_tokens: int
-    new_merges: int
-    total: int
 
 
 class SequentialLearner:
@@ -74,7 +62,6 @@ class SequentialLearner:
         self.whole_words_only = unit_counts == "word"
         self.passes = passes
         self.max_unspaced = max_unspaced
-        self.reports: list[LanguageReport] = []
         # Ids of the tokens, and ranks of the merges, of each language.
         self.token_members: list[Int64Array] = []
         self.merge_members: list[Int64Array] = []
@@ -95,8 +82,11 @@ class SequentialLearner:
 
     def add(
         self, language: str, counts: WordCounts, *, progress: Progress = SILENT
-    ) -> LanguageReport:
-        """Learn one more language from its word counts."""
+    ) -> dict[str, Any]:
+        """Learn one more language from its word counts.
+
+        Returns its tokens: in V_i, adopted from T, new in T, and those of T.
+        """
         if language in self.languages:
             raise UsageError(f"the tokenizer already has language '{language}'")
         before = self.merges
@@ -104,16 +94,13 @@ class SequentialLearner:
         for _ in range(1, self.passes):
             grown = self._pass(before, counts, grown, language, progress)
         self._record(language, grown)
-        report = LanguageReport(
-            language=language,
-            tokens=grown.size,
-            adopted=int(grown.member[before.base : before.tokens].sum()),
-            new_tokens=grown.merges.tokens - before.tokens,
-            new_merges=len(grown.merges.merges) - len(before.merges),
-            total=grown.merges.tokens,
-        )
-        self.reports.append(report)
-        return report
+        return {
+            "language": language,
+            "tokens": grown.size,
+            "adopted": int(grown.member[before.base : before.tokens].sum()),
+            "new_tokens": grown.merges.tokens - before.tokens,
+            "total": grown.merges.tokens,
+        }
 
     def _pass(
         self,

@@ -78,21 +78,16 @@ def study_scaling(
 
     def one(family: str, index: int) -> list[Row]:
         learner = SequentialLearner(k, DEFAULT_SPECIALS)
-        for language in chosen[family][index]:
-            learner.add(language, counts[language], progress=progress)
-        return [
-            ({"family": family} if family else {})
-            | {
-                "order": index,
-                "n": n,
-                "language": report.language,
-                "total": report.total,
-                "tokens": report.tokens,
-                "adopted": report.adopted,
-                "new": report.new_tokens,
-            }
-            for n, report in enumerate(learner.reports, 1)
-        ]
+        rows = []
+        for n, language in enumerate(chosen[family][index], 1):
+            report = learner.add(language, counts[language], progress=progress)
+            rows.append(
+                ({"family": family} if family else {})
+                | {"order": index, "n": n, "language": language, "total": report["total"]}
+                | {"tokens": report["tokens"], "adopted": report["adopted"]}
+                | {"new": report["new_tokens"]}
+            )
+        return rows
 
     units = {
         f"{family}: order {index}" if family else f"order {index}": partial(one, family, index)
