@@ -14,6 +14,7 @@ from types import ModuleType
 MESSAGES = "MODTOK_RANK_MESSAGES"
 
 _MAIN = Lock()
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 
 def report_to_launcher(message: str) -> bool:
@@ -62,16 +63,31 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
+def environment() -> dict[str, str]:
+    """Environment of a Python process that finds the modules of this one.
+
+    It imports no others: `python -m` alone would import files of the current directory.
+    """
+    path = os.pathsep.join(filter(None, sys.path))
+    return {**os.environ, "PYTHONPATH": path, _SAFE_PATH: "1"}
+
+
 @contextmanager
 def without_main() -> Iterator[None]:
     """Let processes of multiprocessing that start meanwhile not import the main module.
 
     It may be a script that calls modtok outside `if __name__ == "__main__"`, and would do so again.
+    Nor do they import files of the current directory before they have the path of this process.
     """
     with _MAIN:
-        main = sys.modules["__main__"]
+        main, safe = sys.modules["__main__"], os.environ.get(_SAFE_PATH)
         sys.modules["__main__"] = ModuleType("__main__")
+        os.environ[_SAFE_PATH] = "1"
         try:
             yield
         finally:
             sys.modules["__main__"] = main
+            if safe is None:
+                del os.environ[_SAFE_PATH]
+            else:
+                os.environ[_SAFE_PATH] = safe

@@ -68,7 +68,10 @@ class RemotePath(PosixPath):
     def __str__(self) -> str:
         text = super().__str__()
         match = _URL.fullmatch(text)  # not of a part, as relative_to gives it
-        return f"{match['scheme']}://{match['rest']}" if match else text
+        if not match:
+            return text
+        root = "/" if match["scheme"] == "file" else ""
+        return f"{match['scheme']}://{root}{match['rest']}"
 
     def __fspath__(self) -> str:
         return str(self)
@@ -173,11 +176,11 @@ class RemotePath(PosixPath):
 
     def put_file(self, file: Path) -> None:
         """Write it, whole or not at all, from a file here."""
-        self._ask(lambda store, name: store.put_file(str(file), name))
+        self._ask(lambda store, name: _put(store, name, lambda: store.put_file(str(file), name)))
 
     def put_bytes(self, content: bytes) -> None:
         """Write it, whole or not at all."""
-        self._ask(lambda store, name: store.pipe_file(name, content))
+        self._ask(lambda store, name: _put(store, name, lambda: store.pipe_file(name, content)))
 
     def get_file(self, file: Path) -> None:
         """Read it into a file here."""
@@ -187,6 +190,15 @@ class RemotePath(PosixPath):
         """Remove it, if it is there."""
         with suppress(FileNotFoundError):
             self._ask(lambda store, name: store.rm_file(name))
+
+
+def _put(store: Any, name: str, put: Callable[[], object]) -> None:
+    """Write a file, after its directory where a store has directories."""
+    try:
+        put()
+    except FileNotFoundError:
+        store.makedirs(store._parent(name), exist_ok=True)
+        put()
 
 
 class _Stream(io.RawIOBase):

@@ -156,9 +156,11 @@ def _send(source: Path, target: RemotePath, progress: Progress) -> dict[str, Any
             with suppress(FileNotFoundError):
                 sending.send(name, path)
             task.advance(size)
-    for name, path, _ in found:  # of a checkpoint that the run has removed: nothing
-        if not path.exists():
+    for name, path, _ in found:
+        if not path.exists():  # of a checkpoint that the run has removed
             sending.now.pop(name, None)
+        elif name not in sending.now:
+            raise ModtokError("was not written", where=target / name, remedy="repeat the command")
     copied = sending.finish()
     return _row(target, sending.now, copied)
 

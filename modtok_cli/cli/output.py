@@ -9,6 +9,7 @@ import errno
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -173,7 +174,14 @@ def emit_lines(lines: Iterable[str], row: Mapping[str, Any], *, json: bool) -> N
         emit_chunks(f"{escape_controls(line)}\n".encode() for line in lines)
     else:
         for line in lines:
-            print(escape_controls(line), file=sys.stderr)
+            say(escape_controls(line))
+
+
+def say(line: str) -> None:
+    """Write a line to standard error; if nobody can read it, the work goes on."""
+    with suppress(OSError, ValueError, AttributeError):  # closed, full or missing
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def emit_chunks(chunks: Iterable[bytes]) -> None:

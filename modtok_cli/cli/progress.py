@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from modtok_cli.base.progress import SILENT, Task
-from modtok_cli.cli.output import one_line
+from modtok_cli.cli.output import one_line, say
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -77,9 +77,8 @@ class CommandProgress:
             from rich.text import Text
 
             bars.console.print(Text(line), soft_wrap=True)
-        elif sys.stderr is not None:
-            sys.stderr.write(line + "\n")
-            sys.stderr.flush()
+        else:
+            say(line)
 
 
 class _Bar:

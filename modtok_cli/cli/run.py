@@ -18,7 +18,7 @@ from modtok_cli.base.errors import Exit, ModtokError
 from modtok_cli.base.interrupts import acknowledge
 from modtok_cli.base.processes import report_to_launcher
 from modtok_cli.cli.framework import ClosedPipe, Interrupted
-from modtok_cli.cli.output import one_line, output_error
+from modtok_cli.cli.output import one_line, output_error, say
 from modtok_cli.cli.session import Session
 
 _QUOTED = re.compile(r"'([^']*)'")
@@ -67,7 +67,7 @@ def _interrupted(session: Session) -> int:
 def _report(message: str) -> None:
     """Print the message that ends the command; a rank leaves that to its launcher."""
     if not report_to_launcher(message):
-        _say(f"modtok: {message}")
+        say(one_line(f"modtok: {message}"))
 
 
 def _thread_failed(failure: threading.ExceptHookArgs) -> None:
@@ -78,7 +78,7 @@ def _thread_failed(failure: threading.ExceptHookArgs) -> None:
     if os.environ.get("MODTOK_DEBUG"):
         threading.__excepthook__(failure)
     kind = failure.exc_type.__name__
-    _say(f"modtok: warning: a thread failed ({kind}: {failure.exc_value})")
+    say(one_line(f"modtok: warning: a thread failed ({kind}: {failure.exc_value})"))
 
 
 def _invoke(root: Any, session: Session) -> int:
@@ -197,13 +197,6 @@ def _name(param: Any) -> str:
 
 def _wants_traceback(session: Session) -> bool:
     return session.debug or os.environ.get("MODTOK_DEBUG", "").lower() in {"1", "true", "yes", "on"}
-
-
-def _say(message: str) -> None:
-    with suppress(
-        OSError, ValueError, AttributeError
-    ):  # standard error is closed; the exit status remains
-        print(one_line(message), file=sys.stderr, flush=True)
 
 
 def _flush() -> None:

@@ -201,12 +201,13 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
     # Imported once by the server, not by every worker.
     blocks = {type(block).__module__ for stage in stages for block in stage.blocks}
     context.set_forkserver_preload([LocalPipelineExecutor.__module__, *sorted(blocks)])
-    pool = ProcessPoolExecutor(
-        min(workers, max(len(ranks) for _, ranks in waiting)),
-        mp_context=context,
-        initializer=_begin_worker,
-        initargs=(os.getpid(), str(logs / "workers.log")),
-    )
+    with without_main():
+        pool = ProcessPoolExecutor(
+            min(workers, max(len(ranks) for _, ranks in waiting)),
+            mp_context=context,
+            initializer=_begin_worker,
+            initargs=(os.getpid(), str(logs / "workers.log")),
+        )
     try:
         for executor, ranks in waiting:
             # Local rank 1: only local rank 0 writes to the terminal.

@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import IO
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.processes import die_with_parent
+from modtok_cli.base.processes import die_with_parent, environment
 
 SECONDS = 5.0
 MEMORY = 2 << 30
@@ -82,7 +82,7 @@ class Sandbox:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env=environment(),
         )
         assert child.stdout is not None
         try:

@@ -17,6 +17,7 @@ from pathlib import Path
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import scratch_directory
 from modtok_cli.base.membership import Membership
+from modtok_cli.base.processes import environment
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.learn.merges import check_id_range
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
@@ -124,6 +125,7 @@ def _train(
         progress.task(f"{language}: Unigram", total=100, unit="%") as task,
         subprocess.Popen(
             command,
+            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

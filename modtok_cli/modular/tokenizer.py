@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,13 +19,13 @@ import numpy as np
 import orjson
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.signature import digest
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular import directory as directories
-from modtok_cli.modular.manifest import Corpus
+from modtok_cli.modular.manifest import Corpus, read_manifest
 from modtok_cli.modular.methods import TokenizerMethods
 from modtok_cli.modular.segmenters.fewest_tokens import ModularFewestTokens
 from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter
@@ -281,8 +282,16 @@ class ModularTokenizer(TokenizerMethods):
         return resolve(self.languages, languages)
 
     def save(self, directory: str | Path, references: directories.References | None = None) -> None:
-        """Write the modular directory, whole or not at all; see `directory.save`."""
-        directories.save(self, Path(directory), references or {})
+        """Write the modular directory, whole or not at all; see `directory.save`.
+
+        By default it keeps the references that a directory of the same tokenizer has.
+        """
+        place = Path(directory)
+        if references is None and directories.is_modular(place):
+            with suppress(ModtokError):  # a damaged one is replaced
+                if read_manifest(place).signature == self.signature:
+                    references = directories.read_references(place)
+        directories.save(self, place, references or {})
 
     @classmethod
     def load(cls, directory: str | Path) -> ModularTokenizer:

@@ -169,9 +169,11 @@ def test_a_closed_pipe_ends_quietly(command: str) -> None:
         assert done.stderr == b""
 
 
-def test_closed_standard_error_is_no_failure() -> None:
-    done = shell('"$@" good 2>&1 >/dev/null | true')
+@pytest.mark.parametrize("reader", ["2>&1 >{} | true", "2>/dev/full >{}", "2>&- >{}"])
+def test_work_goes_on_without_standard_error(reader: str, tmp_path: Path) -> None:
+    done = shell('"$@" good ' + reader.format(tmp_path / "rows"))
     assert done.returncode == 0
+    assert (tmp_path / "rows").read_bytes().count(b"\n") == 2
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")

@@ -176,7 +176,9 @@ def test_killed_count_resumes_without_counting_twice(
 
 
 def test_tasks_of_a_script_do_not_run_it_again(tmp_path: Path, data: Path) -> None:
-    script = tmp_path / "script.py"
+    (data.parent / "random.py").write_text("raise SystemExit('a file of the user ran')\n")
+    script = tmp_path / "place" / "script.py"
+    script.parent.mkdir()
     script.write_text(
         "import modtok_cli as modtok\n"
         "print('begins')\n"

@@ -114,6 +114,13 @@ def test_directories_with_other_files_are_refused(
     assert files_of(home) == {"thesis.txt": b"years of work"}
 
 
+def test_saving_again_keeps_the_references(directory: Path) -> None:
+    ModularTokenizer.load(directory).save(directory)
+    assert read_references(directory) == REFERENCES
+    toy(1).save(directory)  # another tokenizer
+    assert read_references(directory) == {}
+
+
 def test_references_of_unknown_languages_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="unknown languages: sw"):
         toy(1).save(tmp_path / "tok", {"sw": b"{}"})

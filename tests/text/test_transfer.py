@@ -55,6 +55,26 @@ def contents(place: Path) -> dict[str, bytes]:
     }
 
 
+def test_directories_of_a_store_are_made(run: Path, tmp_path: Path) -> None:
+    there = f"file://{tmp_path}/there/it"
+    assert copy(run, there)[0]["files"] == 3
+    copy(there, tmp_path / "back")
+    assert contents(tmp_path / "back") == contents(run)
+
+
+def test_a_file_that_is_not_written_is_an_error(
+    store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(path: remote.RemotePath, file: Path) -> None:
+        raise FileNotFoundError(2, "no such file")
+
+    monkeypatch.setattr(remote.RemotePath, "put_file", lost)
+    with pytest.raises(ModtokError, match="was not written"):
+        copy(run, THERE)
+    assert remote.path_of(f"{THERE}/{PENDING}").exists()
+    assert not remote.path_of(f"{THERE}/{LIST}").exists()
+
+
 def test_there_and_back(store: Store, run: Path, tmp_path: Path) -> None:
     (row,) = copy(run, THERE)
     assert row == {"target": THERE, "files": 3, "bytes": 60, "copied": 3}

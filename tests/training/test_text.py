@@ -122,6 +122,13 @@ def test_unpacking_continues_after_a_kill(
         assert (again.directory / each).read_bytes() == (whole.directory / each).read_bytes()
 
 
+def test_a_store_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "en.txt").write_text("a\nb\n")
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(ModtokError, match=r"cannot write: .*; choose --runs"):
+        text_store("en", [tmp_path / "en.txt"], tmp_path / "runs" / ".text")
+
+
 def test_store_is_reused_until_the_text_changes(tmp_path: Path) -> None:
     file = tmp_path / "fi.txt"
     file.write_text("yksi\nkaksi\n", encoding="utf-8")

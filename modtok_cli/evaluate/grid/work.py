@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.processes import die_with_parent
+from modtok_cli.base.processes import die_with_parent, environment
 from modtok_cli.base.progress import Progress, Silent
 from modtok_cli.evaluate.bits import measure_texts
 from modtok_cli.evaluate.generation import summarize, translate
@@ -143,7 +143,9 @@ class _Worker:
 
     @staticmethod
     def start(words: Sequence[str]) -> _Worker:
-        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+        )
         assert process.stdin is not None
         assert process.stdout is not None
         # Connections own their descriptors.

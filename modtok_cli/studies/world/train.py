@@ -128,9 +128,10 @@ class _Alone:
 
     def train(self, run: RunSettings) -> None:
         """Train a run; the calling thread waits for it."""
-        pool = ProcessPoolExecutor(
-            1, mp_context=get_context("spawn"), initializer=_begin, initargs=(self._workers,)
-        )
+        with without_main():
+            pool = ProcessPoolExecutor(
+                1, mp_context=get_context("spawn"), initializer=_begin, initargs=(self._workers,)
+            )
         with pool:
             with self._lock:
                 if self._stopped:

@@ -141,7 +141,8 @@ class _Worker:
     ) -> None:
         # Not forked: the parent has threads of torch and, on GPUs, a CUDA context.
         context = multiprocessing.get_context("spawn")
-        self._queue: Any = context.Queue(AHEAD * len(slots))
+        with without_main():  # a queue starts a process too
+            self._queue: Any = context.Queue(AHEAD * len(slots))
         self._process = context.Process(
             target=_work,
             args=(plan, list(slots), state, first, last, self._queue, os.getpid()),

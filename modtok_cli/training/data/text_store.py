@@ -234,8 +234,13 @@ class _Wanted:
         """Unpack the files that no other process does."""
         if self.is_done:
             return
-        with self._one_line_errors():
+        try:
             self.working.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ModtokError(
+                f"cannot write: {error.strerror}", where=self.final.parent, remedy="choose --runs"
+            ) from error
+        with self._one_line_errors():
             with alone(self.working) as is_alone:
                 if is_alone:
                     start(self.working)

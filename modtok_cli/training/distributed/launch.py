@@ -27,7 +27,7 @@ from types import FrameType
 from typing import Any, BinaryIO
 
 from modtok_cli.base.errors import Exit, ModtokError
-from modtok_cli.base.processes import MESSAGES, die_with_parent, join_slurm_step
+from modtok_cli.base.processes import MESSAGES, die_with_parent, environment, join_slurm_step
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 """Signals that end a run in order: forwarded to each rank, which saves a checkpoint."""
@@ -95,8 +95,8 @@ def launch(
                 copyfileobj(source, file)
         try:
             for rank in range(count):
-                environment = {
-                    **os.environ,
+                variables = {
+                    **environment(),
                     MESSAGES: messages,
                     "RANK": str(rank),
                     "LOCAL_RANK": str(rank),
@@ -109,7 +109,7 @@ def launch(
                     ranks.append(
                         subprocess.Popen(
                             [sys.executable, "-m", "modtok_cli", *args],
-                            env=environment,
+                            env=variables,
                             stdin=stdin,
                             stdout=None if rank == 0 else subprocess.DEVNULL,
                             # Ctrl-C reaches the launcher only, which forwards it.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -114,6 +115,7 @@ def _join(backend: str, rank: int, world: int) -> None:
     if dist.is_initialized():
         return
     store: Any = torch._C._distributed_c10d.HashStore() if world == 1 else None
+    hook = sys.excepthook
     try:
         dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=TIMEOUT)
     except (ValueError, RuntimeError) as error:  # of torch, about address or port
@@ -121,6 +123,9 @@ def _join(backend: str, rank: int, world: int) -> None:
             f"rank {rank} of {world} cannot reach the others ({str(error).splitlines()[0]})",
             remedy="set the same MASTER_ADDR and MASTER_PORT for all, as torchrun does",
         ) from error
+    finally:
+        if world == 1:  # torch prefixes every traceback with the rank
+            sys.excepthook = hook
 
 
 def _rank_and_world() -> tuple[int, int]:
