@@ -193,10 +193,12 @@ class RemotePath(PosixPath):
 
 
 def _put(store: Any, name: str, put: Callable[[], object]) -> None:
-    """Write a file, after its directory where a store has directories."""
+    """Write a file, after its directory where a store has directories; never make a bucket."""
     try:
         put()
     except FileNotFoundError:
+        if not store.exists(name[: name.find("/", 1)]):
+            raise
         store.makedirs(store._parent(name), exist_ok=True)
         put()
 

@@ -62,6 +62,22 @@ def test_directories_of_a_store_are_made(run: Path, tmp_path: Path) -> None:
     assert contents(tmp_path / "back") == contents(run)
 
 
+def test_a_bucket_is_not_made() -> None:
+    class Buckets(fsspec.AbstractFileSystem):  # type: ignore[misc]
+        def exists(self, path: str, **_: object) -> bool:
+            assert path == "typo"
+            return False
+
+        def makedirs(self, path: str, exist_ok: bool = False) -> None:
+            raise AssertionError(path)
+
+    def put() -> None:
+        raise FileNotFoundError(2, "no such bucket")
+
+    with pytest.raises(FileNotFoundError, match="no such bucket"):
+        remote._put(Buckets(), "typo/runs/it/config.json", put)
+
+
 def test_a_file_that_is_not_written_is_an_error(
     store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,7 +125,7 @@ def test_unpacking_continues_after_a_kill(
 def test_a_store_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "en.txt").write_text("a\nb\n")
     (tmp_path / "runs").write_text("")
-    with pytest.raises(ModtokError, match=r"cannot write: .*; choose --runs"):
+    with pytest.raises(ModtokError, match=r"cannot write: .*; choose another --runs"):
         text_store("en", [tmp_path / "en.txt"], tmp_path / "runs" / ".text")
 
 

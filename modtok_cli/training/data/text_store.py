@@ -238,7 +238,9 @@ class _Wanted:
             self.working.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ModtokError(
-                f"cannot write: {error.strerror}", where=self.final.parent, remedy="choose --runs"
+                f"cannot write: {error.strerror}",
+                where=self.final.parent,
+                remedy="choose another --runs",
             ) from error
         with self._one_line_errors():
             with alone(self.working) as is_alone:
