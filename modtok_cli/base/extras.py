@@ -1,7 +1,9 @@
-"""Check that the packages of the extras are installed, without importing them."""
+"""Packages of the extras: whether they are installed, without importing them."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from modtok_cli.base.errors import UsageError
 
@@ -28,3 +30,12 @@ def is_installed(name: str) -> bool:
         return find_spec(name) is not None
     except (ImportError, ValueError):  # hidden or partly installed
         return False
+
+
+def transformers() -> Any:
+    """The package transformers, complete also if another thread imports it at the same time.
+
+    It replaces itself in `sys.modules` while it loads. An `import` statement that waits for this
+    gives the module without its classes; `import_module` reads `sys.modules` again.
+    """
+    return import_module("transformers")

@@ -1,5 +1,7 @@
 """A slice writes what the whole model writes with the other tokens masked; and the rest."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -196,3 +198,23 @@ def test_json_lines_in_their_order(run: Path) -> None:
 def test_a_slice_has_nothing_to_choose(french_english: Path) -> None:
     with pytest.raises(UsageError, match="nothing to choose"):
         Generator(french_english, inputs=["auto"])
+
+
+def test_threads_generate_at_first_use(french_english: Path) -> None:
+    """transformers replaces itself while it loads, which threads that wait for it must not see."""
+    program = (
+        "import sys, threading, time\n"
+        "import modtok_cli as modtok\n"
+        "def one(number):\n"
+        "    time.sleep(0.05 * number)\n"
+        "    made.append([*modtok.generate(sys.argv[1], ['La ville'], max_tokens=4)])\n"
+        "made = []\n"
+        "threads = [threading.Thread(target=one, args=(number,)) for number in range(6)]\n"
+        "[thread.start() for thread in threads]\n"
+        "[thread.join() for thread in threads]\n"
+        "assert len(made) == 6 and all(each == made[0] for each in made), made\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(french_english)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]

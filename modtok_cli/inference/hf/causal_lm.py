@@ -11,6 +11,7 @@ import torch
 from modtok_cli.architectures.hf_directory import TOKENIZER, HfDirectory, open_hf_directory
 from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.extras import transformers
 from modtok_cli.base.reading import read_file
 from modtok_cli.base.signature import digest
 from modtok_cli.inference.hf.token_tensors import open_config
@@ -108,7 +109,6 @@ class CausalLM:
     @cached_property
     def model(self) -> Any:
         """The model, in memory."""
-        import transformers
         from safetensors import SafetensorError
 
         check_device_memory(
@@ -117,9 +117,9 @@ class CausalLM:
             f"measuring with {self.path}",
             "use a machine with more memory",
         )
-        transformers.utils.logging.disable_progress_bar()
+        transformers().utils.logging.disable_progress_bar()
         try:
-            model = transformers.AutoModelForCausalLM.from_pretrained(
+            model = transformers().AutoModelForCausalLM.from_pretrained(
                 str(self.path),
                 dtype=self._dtype or "auto",
                 local_files_only=True,

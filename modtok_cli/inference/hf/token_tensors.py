@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.extras import transformers
 
 Shape = tuple[int, ...]
 Field = tuple[str, ...]
@@ -46,10 +47,9 @@ def open_config(path: Path) -> Any:
     """The configuration of a model as transformers reads it."""
     try:
         import torch  # noqa: F401 - shapes need it
-        import transformers
 
         with quiet():
-            return transformers.AutoConfig.from_pretrained(
+            return transformers().AutoConfig.from_pretrained(
                 str(path), local_files_only=True, trust_remote_code=False
             )
     except Exception as error:  # each configuration checks its fields in its own way
@@ -58,12 +58,10 @@ def open_config(path: Path) -> Any:
 
 def model_class(config: Any) -> Any:
     """The class of transformers that a configuration names, or the one that generates text."""
-    import transformers
-
     for name in getattr(config, "architectures", None) or ():
-        if isinstance(kind := getattr(transformers, name, None), type):
+        if isinstance(kind := getattr(transformers(), name, None), type):
             return kind
-    return transformers.AutoModelForCausalLM
+    return transformers().AutoModelForCausalLM
 
 
 def shapes_of(config: Any, where: Path) -> dict[str, Shape]:

@@ -8,6 +8,7 @@ import torch
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.extras import transformers
 
 DTYPES = ("float32", "bfloat16", "float16")
 """Dtypes of weights in files."""
@@ -18,9 +19,7 @@ def backbone_config(
     shape: Shape, *, vocabulary: int, context: int, end: int, dtype: torch.dtype
 ) -> Any:
     """The transformers configuration of a shape; `end` is the id of the end-of-text token."""
-    import transformers
-
-    return getattr(transformers, f"{shape.hf_name}Config")(
+    return getattr(transformers(), f"{shape.hf_name}Config")(
         vocab_size=vocabulary,
         max_position_embeddings=context,
         bos_token_id=end,
@@ -34,11 +33,9 @@ def backbone_config(
 
 def empty_backbone(shape: Shape, config: Any) -> Any:
     """The transformers backbone with a table of one row, on the meta device but for its RoPE."""
-    import transformers
-
     config = type(config)(**{**config.to_dict(), "vocab_size": 1, "pad_token_id": None})
     with torch.device("meta"):
-        model = getattr(transformers, f"{shape.hf_name}Model")(config)
+        model = getattr(transformers(), f"{shape.hf_name}Model")(config)
     model.rotary_emb = type(model.rotary_emb)(config)  # its frequencies are not weights
     return model
 
