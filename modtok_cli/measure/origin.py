@@ -21,8 +21,7 @@ from modtok_cli.base.signature import signature
 from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import check_texts, load_texts
 from modtok_cli.measure.usage import usage
-from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.open import split_spec
+from modtok_cli.modular.open import home_of, opened
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.reading import Reading
@@ -87,13 +86,14 @@ def origin(
         UsageError: the tokenizer is not a modular directory.
         ModtokError: a text is missing, empty or damaged, or none is in a language of the tokenizer.
     """
-    texts, tokenizer = text_paths(texts), str(tokenizer)
+    texts = text_paths(texts)
     check_texts(texts)
-    modular, subset = _open(tokenizer)
+    subset, home = _opened(tokenizer)
+    modular = ModularTokenizer.load(home)
     loaded = load_texts(
         texts,
         language=language,
-        references=references_or_none(None, [tokenizer]),
+        references=references_or_none(None, [subset]),
         keep_documents=False,
         reading=reading,
         progress=progress,
@@ -106,7 +106,7 @@ def origin(
         for text in loaded:
             task.advance(1)
             if text.language not in subset.languages:
-                progress.warn(f"{text.name}: skipped, {tokenizer} does not have {text.language}")
+                progress.warn(f"{text.name}: skipped, {subset.name} does not have {text.language}")
                 continue
             used = usage(subset, text, occurrences=True)
             if not used.tokens:
@@ -114,7 +114,7 @@ def origin(
             assert used.occurrences is not None
             rows.append(
                 {
-                    "tokenizer": tokenizer,
+                    "tokenizer": subset.name,
                     "size": subset.size,
                     "languages": list(subset.languages),
                     "text": text.name,
@@ -134,20 +134,20 @@ def origin(
     if not rows:
         raise ModtokError(
             "no text is in a language of the tokenizer",
-            where=tokenizer,
+            where=subset.name,
             remedy=f"the tokenizer has: {', '.join(subset.languages)}",
         )
     return rows
 
 
-def _open(spec: str) -> tuple[ModularTokenizer, Subtokenizer]:
-    head, tail = split_spec(spec)
-    if spec == "-" or not is_modular(Path(head)):
+def _opened(tokenizer: OriginTokenizer) -> tuple[Subtokenizer, Path]:
+    """The subset, and the directory with the languages of its tokens."""
+    subset = opened(tokenizer)
+    home = home_of(subset)
+    if home is None or not isinstance(subset, Subtokenizer):
         raise UsageError(
             "expected a modular tokenizer, whose tokens belong to languages",
-            where=spec,
+            where=subset.name,
             remedy="pass a modular directory, or DIR@fr,en",
         )
-    modular = ModularTokenizer.load(Path(head))
-    languages = modular.languages if tail is None else tail.replace(",", " ").split()
-    return modular, modular.subset(languages, name=spec)
+    return subset, home

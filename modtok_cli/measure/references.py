@@ -18,7 +18,7 @@ from modtok_cli.base.reading import read_file
 from modtok_cli.measure.candidates import Candidate, Spec
 from modtok_cli.modular.directory import is_modular, read_checked
 from modtok_cli.modular.manifest import read_manifest, reference_name
-from modtok_cli.modular.open import open_bytes, split_spec
+from modtok_cli.modular.open import home_of, open_bytes, split_spec
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.counts import WordCounts
 
@@ -166,10 +166,9 @@ def _named(directory: Path | None, tokenizers: Sequence[Spec]) -> Path | None:
     if directory is not None:
         return directory
     for spec in tokenizers:
-        if isinstance(spec, str) and spec != "-":
-            inside = Path(split_spec(spec)[0]) / "references"
-            if inside.is_dir():
-                return inside
+        home = Path(split_spec(spec)[0]) if isinstance(spec, str) else home_of(spec)
+        if home is not None and (home / "references").is_dir():
+            return home / "references"
     return None
 
 
@@ -180,7 +179,7 @@ def _parents(opened: Sequence[Candidate]) -> Iterator[tuple[str, str]]:
     """
     for candidate in opened:
         parent = getattr(candidate.tokenizer, "parent_signature", None)
-        if parent is not None and not is_modular(Path(split_spec(candidate.label)[0])):
+        if parent is not None and home_of(candidate.tokenizer) is None:
             yield "stdin" if candidate.label == "-" else candidate.label, parent
 
 

@@ -18,7 +18,7 @@ from modtok_cli.base.reading import read_file, read_stream
 from modtok_cli.modular import directory as directories
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.formats import formats
-from modtok_cli.modular.manifest import MISSING, Manifest
+from modtok_cli.modular.manifest import MISSING, Manifest, read_manifest
 from modtok_cli.modular.segmenters import segmentation
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer, places
@@ -176,6 +176,15 @@ def split_spec(spec: str) -> tuple[str, str | None]:
     return (head, tail) if at and not Path(spec).exists() else (spec, None)
 
 
+def home_of(tokenizer: Tokenizer) -> Path | None:
+    """Modular directory that a tokenizer is part of; None if of none, or if it has changed."""
+    home = getattr(tokenizer, "directory", None)
+    if home is None or not is_modular(home):
+        return None
+    same = read_manifest(home).signature == getattr(tokenizer, "parent_signature", None)
+    return home if same else None
+
+
 def opened(
     tokenizer: FilePath | Tokenizer | ModularTokenizer,
     languages: Languages | None = None,
@@ -277,4 +286,5 @@ def open_subset(
         languages=[each for i, each in enumerate(names) if everything or i in chosen],
         parent_signature=stored.manifest.signature,
         name=name,
+        directory=directory.absolute(),
     )

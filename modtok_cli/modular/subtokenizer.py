@@ -38,6 +38,7 @@ class Subtokenizer(TokenizerMethods):
         name: name that the user gave.
         languages: in the parent's order; empty if unknown.
         parent_signature: of the modular tokenizer that it was extracted from, None if from none.
+        directory: of that tokenizer, if it was loaded from one.
         provenance: what its own file says about its origin; empty if from no file.
         ignored: settings of its file that are not applied.
     """
@@ -49,6 +50,7 @@ class Subtokenizer(TokenizerMethods):
         languages: Sequence[str] = (),
         parent_signature: str | None = None,
         name: str | None = None,
+        directory: Path | None = None,
         provenance: Mapping[str, Any] | None = None,
         ignored: tuple[str, ...] = (),
         extra: Mapping[str, Any] | None = None,
@@ -57,6 +59,7 @@ class Subtokenizer(TokenizerMethods):
         self.languages = tuple(languages)
         self.name = name or ",".join(self.languages) or "tokenizer"
         self.parent_signature = parent_signature
+        self.directory = directory
         self.provenance: Mapping[str, Any] = provenance or {}
         self.ignored = ignored
         self._extra = extra or {}

@@ -53,6 +53,7 @@ class ModularTokenizer(TokenizerMethods):
         token_membership: (V, L).
         settings: other settings of learning (order, passes, …), as JSON knows them.
         corpora: language → what it was learned from.
+        directory: that it was loaded from, absolute; None if from none.
 
     `where` names the tokenizer in errors.
 
@@ -67,6 +68,7 @@ class ModularTokenizer(TokenizerMethods):
     token_membership: Membership
     settings: Mapping[str, Any] = field(default_factory=dict)
     corpora: Mapping[str, Corpus] = field(default_factory=dict)
+    directory: Path | None = None
     where: InitVar[str] = "the tokenizer"
 
     def __post_init__(self, where: str) -> None:
@@ -271,6 +273,7 @@ class ModularTokenizer(TokenizerMethods):
             languages=[self.languages[i] for i in columns],
             parent_signature=self.signature,
             name=name,
+            directory=self.directory,
         )
 
     def resolve(self, languages: str | Iterable[str]) -> set[str]:
@@ -310,6 +313,7 @@ class ModularTokenizer(TokenizerMethods):
             token_membership=stored.token_members,
             settings=manifest.settings,
             corpora={row.language: row.corpus for row in manifest.languages if row.corpus},
+            directory=Path(directory).absolute(),
             where=str(directory),
         )
         stored.verify(tokenizer)

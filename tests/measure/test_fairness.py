@@ -273,6 +273,9 @@ def test_origin_equals_counting_encoded_tokens(tmp_path: Path, monkeypatch) -> N
     assert row["outside"] > 0
     (only,) = origin("tokenizer@fi", [text])
     assert only["outside"] == 0.0
+    assert origin(subset, [text]) == [{**row, "tokenizer": "en,fi,fr"}]
+    (whole,) = origin(modular, [text])
+    assert origin("tokenizer", [text]) == [{**whole, "tokenizer": "tokenizer"}]
 
 
 def test_origin_requires_a_modular_tokenizer(tmp_path: Path, monkeypatch) -> None:
@@ -282,6 +285,11 @@ def test_origin_requires_a_modular_tokenizer(tmp_path: Path, monkeypatch) -> Non
     with pytest.raises(UsageError, match="expected a modular tokenizer"):
         origin(tokenizer, [text])
     bpe_seq(["en", "fi"], data=SAMPLE / "data", output=tmp_path / "tokenizer", k=400)
+    loaded = ModularTokenizer.load(tmp_path / "tokenizer")
+    bpe_seq(["en"], data=SAMPLE / "data", output=tmp_path / "tokenizer", k=300, force=True)
+    with pytest.raises(UsageError, match="en,fi: expected a modular tokenizer"):
+        origin(loaded, [text])  # another one is there now
+    loaded.save(tmp_path / "tokenizer")
     (greek,) = write_text(tmp_path / "y", el=["α"])
     with pytest.raises(ModtokError, match=r"no text is in a language .* the tokenizer has: en, fi"):
         origin("tokenizer", [greek])

@@ -233,6 +233,18 @@ def test_directory_with_an_at_sign_in_its_path(
     assert subset_spec("me@home/tok@fr", "en") == "me@home/tok@fr@en"
 
 
+def test_loaded_tokenizer_is_measured_against_its_own_references(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not against those of the workspace, which has another tokenizer."""
+    monkeypatch.chdir(tmp_path)
+    bpe_seq(["en", "fr"], data=SAMPLE / "data", output="tokenizer", k=400)
+    text = SAMPLE / "parallel" / "fr.txt"
+    (row,) = nsl(f"{place}@fr", [text])
+    subset = ModularTokenizer.load(place).subset("fr")
+    assert nsl(subset, [text]) == [{**row, "tokenizer": "fr"}]
+
+
 def test_damaged_reference_counts(place: Path, tmp_path: Path) -> None:
     (tmp_path / "refs").mkdir()
     data = (place / "references" / "fr.json").read_text()
