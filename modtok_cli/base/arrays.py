@@ -7,12 +7,29 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.errors import UsageError
+
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 UInt8Array: TypeAlias = npt.NDArray[np.uint8]
 Int32Array: TypeAlias = npt.NDArray[np.int32]
 Int64Array: TypeAlias = npt.NDArray[np.int64]
 UInt64Array: TypeAlias = npt.NDArray[np.uint64]
 Float64Array: TypeAlias = npt.NDArray[np.float64]
+
+
+def token_ids(ids: npt.ArrayLike) -> Int64Array:
+    """Ids of any kind of sequence, (N,) int64.
+
+    Raises:
+        UsageError: they are not whole numbers.
+    """
+    try:
+        array = np.asarray(ids)
+    except (TypeError, ValueError, RuntimeError):  # lists of several lengths, tensors of a GPU
+        array = np.array([None])
+    if array.size and array.dtype.kind not in "iu":
+        raise UsageError(f"expected token ids, got {ids!r:.80}", where="ids")
+    return array.reshape(-1).astype(np.int64)
 
 
 def offsets_of(sizes: Iterable[int] | npt.NDArray[np.integer]) -> Int64Array:

@@ -6,8 +6,12 @@ with `exit_code`. Any other exception is a bug.
 
 import re
 from collections.abc import Mapping
+from contextvars import ContextVar
 from enum import IntEnum
 from os import PathLike
+
+# Whether a command runs: errors name its flags, those of a Python call name parameters.
+IN_COMMAND: ContextVar[bool] = ContextVar("IN_COMMAND", default=False)
 
 Place = str | PathLike[str] | None
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import IN_COMMAND, UsageError
 from modtok_cli.base.remote import path_of, refuse_remote
 
 _KEY = "option"
@@ -347,7 +347,7 @@ class Declared:
         """Check every value that is given.
 
         Raises:
-            UsageError: a value of the wrong type or out of range; names the flag.
+            UsageError: a value of the wrong type or out of range; names the option.
         """
         for name, option in options_of(type(self)).items():
             value = getattr(self, name)
@@ -356,7 +356,8 @@ class Declared:
             try:
                 object.__setattr__(self, name, option.read(value))
             except ValueError as error:
-                raise UsageError(str(error), where=option.flag) from error
+                where = option.flag if IN_COMMAND.get() else name
+                raise UsageError(str(error), where=where) from error
 
     def given(self) -> dict[str, Any]:
         """The options that are not None, by name."""

@@ -50,7 +50,13 @@ def _are_paths(value: object) -> bool:
     return isinstance(items, Iterable) and all(map(is_path, items))
 
 
+def _are_texts(value: object) -> bool:
+    items = [value] if isinstance(value, str) else value
+    return isinstance(items, list | tuple) and all(isinstance(item, str) for item in items)
+
+
 PATHS = (_are_paths, "a path or a list of paths")
+TEXTS = (_are_texts, "a text or a list of texts")
 CODES = (_are_codes, "codes, a string or list")
 _TEXT = (
     "Text file (.txt, .jsonl, .parquet, .csv, .arrow; may be compressed), directory, or - (stdin)."

@@ -8,20 +8,17 @@ import textwrap
 import threading
 import warnings
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.option import Option, options_of, parameters_of
+from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError
+from modtok_cli.base.option import Declared, Option, options_of, parameters_of
 from modtok_cli.base.progress import Silent
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Whether a command runs: errors name its flags, those of a Python call name parameters.
-IN_COMMAND: ContextVar[bool] = ContextVar("IN_COMMAND", default=False)
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 _SECTIONS = ("Args:", "Returns:", "Yields:", "Examples:", "Raises:")
 
@@ -91,11 +88,13 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         if IN_COMMAND.get():
             return function(*args, **kwargs)
-        options, signature = options_of(function), inspect.signature(function)
+        declared, signature = parameters_of(function), inspect.signature(function)
         values = signature.bind(*args, **kwargs)
         for name, value in values.arguments.items():
-            option = options.get(name)
-            if option is None or (value is None and option.optional):
+            option = declared.get(name)
+            if isinstance(option, type) and not isinstance(value, option):
+                raise UsageError(f"expected {option.__name__}, got {value!r:.80}", where=name)
+            if not isinstance(option, Option) or (value is None and option.optional):
                 continue
             try:
                 values.arguments[name] = option.read(value)
@@ -106,7 +105,7 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*values.args, **values.kwargs)
         except ModtokError as error:
-            error.rename({flag: each.name for each in options.values() for flag in each.all_flags})
+            error.rename(_names(declared))
             raise
 
     return call
@@ -126,13 +125,7 @@ def documented(function: Callable[..., Any]) -> str:
     head = description_of(function)
     lines = []
     declared = parameters_of(function)
-    names: dict[str, str] = {}
-    for name, value in declared.items():
-        if isinstance(value, Option):
-            names.update(dict.fromkeys(value.all_flags, name))
-        else:
-            for option in options_of(value).values():
-                names.update(dict.fromkeys(option.all_flags, f"{name}.{option.name}"))
+    names = _names(declared)
     for name in inspect.signature(function).parameters:
         each = declared.get(name)
         if name == "progress":
@@ -146,6 +139,18 @@ def documented(function: Callable[..., Any]) -> str:
         lines.append(textwrap.fill(f"{name}: {words}", 96, subsequent_indent="    "))
     section = "Args:\n" + textwrap.indent("\n".join(lines), "    ")
     return "\n\n".join(part for part in (head, section, text[len(head) :].strip()) if part)
+
+
+def _names(declared: Mapping[str, Option | type[Declared]]) -> dict[str, str]:
+    """Parameters by the flags of the command line: `k`, `settings.steps`."""
+    names: dict[str, str] = {}
+    for name, value in declared.items():
+        if isinstance(value, Option):
+            names.update(dict.fromkeys(value.all_flags, name))
+        else:
+            for option in options_of(value).values():
+                names.update(dict.fromkeys(option.all_flags, f"{name}.{option.name}"))
+    return names
 
 
 def _for_python(option: Option, names: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 import errno
 import mmap
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -94,22 +95,37 @@ def read_object(path: Path, *, largest: int = LARGEST) -> dict[str, Any]:
     return content
 
 
-def read_toml(path: Path, what: str, *, largest: int = 1 << 20) -> dict[str, Any]:
-    """The content of a TOML file that the user names; `what` it is, for the error.
+def read_toml(path: Path, *, largest: int = 1 << 20) -> dict[str, Any]:
+    """The content of a TOML file that the user wrote, in UTF-8 with or without a mark.
 
     Raises:
-        UsageError: it cannot be read, has more than `largest` bytes, or is something else.
+        UsageError: it cannot be read, has more than `largest` bytes, or is something else; names
+            the line.
     """
-    import tomllib
-
     try:
-        if path.stat().st_size > largest:
-            raise UsageError(f"is too large for a {what}", where=path)
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        if not stat.S_ISREG(path.stat().st_mode):  # a named pipe would block
+            raise UsageError("cannot read: not a regular file", where=path)
+        with path.open("rb") as stream:
+            data = stream.read(largest + 1)
     except OSError as error:
         raise UsageError(f"cannot read: {error.strerror}", where=path) from error
-    except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
-        raise UsageError(f"is not TOML ({error})", where=path) from error
+    if len(data) > largest:
+        raise UsageError(f"larger than {largest:,} bytes", where=path, remedy="correct the file")
+    import tomllib  # slow, and most directories have no settings
+
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise UsageError("not UTF-8", where=path, remedy="save the file as UTF-8") from error
+    except (ValueError, RecursionError) as error:
+        line = re.search(r"line (\d+)", str(error))
+        where = f"{path}:{line[1]}" if line else path
+        what = re.sub(r" \(at .*\)$", "", str(error))
+        if isinstance(error, RecursionError):
+            what = "nested too deeply"
+        elif not isinstance(error, tomllib.TOMLDecodeError):
+            what = "an integer has too many digits"
+        raise UsageError(f"invalid TOML: {what}", where=where, remedy="correct the file") from error
 
 
 def check_depth(parsed: object, where: str) -> None:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, get_origin
 
 import typer
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import IN_COMMAND, UsageError
 from modtok_cli.base.option import Option, options_of, parameters_of
-from modtok_cli.base.public import IN_COMMAND, description_of
+from modtok_cli.base.public import description_of
 from modtok_cli.cli import completion
 from modtok_cli.cli.framework import Command, source_of
 from modtok_cli.cli.output import KEEP, TABLES

@@ -18,8 +18,6 @@ the command line (see `COMMAND_LINE_ONLY`).
 """
 
 import os
-import re
-import stat
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -27,11 +25,11 @@ from typing import Any, get_origin
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
+from modtok_cli.base.reading import read_toml
 from modtok_cli.cli.tree import Node, nodes, options_of_command
 
 FILE = "modtok.toml"
 SHARED_TABLE = "default"
-MAX_BYTES = 1 << 20  # far more than any real file
 LISTED = 100  # most names that an error lists; [default] has the options of all commands
 # Parameters that a settings file cannot set. `force` overwrites files. The others can run code:
 # lm-eval tasks, and job scripts of executors.
@@ -139,32 +137,11 @@ def variable_of(words: Sequence[str]) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a named pipe would block
-            raise UsageError("cannot read: not a regular file", where=FILE)
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise UsageError(f"cannot read: {error.strerror}", where=FILE) from error
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"larger than {MAX_BYTES:,} bytes", where=FILE, remedy="correct the file")
-    import tomllib  # slow; most directories have no settings
-
-    try:
-        return tomllib.loads(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise UsageError("not UTF-8", where=FILE, remedy="save the file as UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
-        line = re.search(r"line (\d+)", str(error))
-        where = f"{FILE}:{line[1]}" if line else FILE
-        what = re.sub(r" \(at .*\)$", "", str(error))
-        raise UsageError(f"invalid TOML: {what}", where=where, remedy="correct the file") from error
-    except RecursionError as error:
-        raise UsageError("nested too deeply", where=FILE, remedy="correct the file") from error
-    except ValueError as error:
-        what = "invalid TOML: an integer has too many digits"
-        raise UsageError(what, where=FILE, remedy="correct the file") from error
+        return read_toml(path)
+    except UsageError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return {}
+        raise
 
 
 def _keys(node: Node) -> dict[str, Any]:

@@ -7,12 +7,13 @@ from abc import ABC, abstractmethod
 from codecs import getincrementaldecoder
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import Int32Array, Int64Array, offsets_of
+from modtok_cli.base.arrays import Int32Array, Int64Array, offsets_of, token_ids
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular.encoding.encoder import strings, utf8
 from modtok_cli.modular.segmenters.interface import Segmenter
@@ -150,9 +151,10 @@ class TokenizerMethods(ABC):
         """Text of token ids; invalid UTF-8 becomes U+FFFD.
 
         Raises:
+            UsageError: something else than whole numbers.
             ModtokError: an id outside the vocabulary.
         """
-        ids = np.asarray(ids, dtype=np.int64).reshape(-1)
+        ids = token_ids(ids)
         if skip_special_tokens:
             ids = ids[~np.isin(ids, list(self._special_ids.values()))]
         return self.decode_bytes(ids).decode("utf-8", "replace")
@@ -202,6 +204,6 @@ _NONE = np.zeros(0, dtype=np.int64)
 def _cut(ids: Int32Array, max_length: int | None) -> Int32Array:
     if max_length is None:
         return ids
-    if max_length < 0:
-        raise UsageError(f"max_length: expected 0 or more, got {max_length}")
+    if not isinstance(max_length, Integral) or max_length < 0:
+        raise UsageError(f"max_length: expected 0 or more, got {max_length!r}")
     return ids[:max_length]

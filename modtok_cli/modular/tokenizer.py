@@ -19,7 +19,7 @@ import numpy as np
 import orjson
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.signature import digest
 from modtok_cli.learn.merges import LearnedMerges
@@ -335,7 +335,7 @@ def places(known: Sequence[str], wanted: str | Iterable[str]) -> list[int]:
 def resolve(known: Sequence[str], wanted: str | Iterable[str]) -> set[str]:
     """The languages of `known` that `wanted` names, as such or by another code of theirs."""
     chosen: set[str] = set()
-    for language in language_list(wanted):
+    for language in language_list(wanted, "--langs" if IN_COMMAND.get() else "languages"):
         those = matching(language, known)
         if not those:
             near = difflib.get_close_matches(normalize(language), known, n=1)

@@ -23,6 +23,7 @@ from modtok_cli.base.arrays import (
     UInt64Array,
     flatten,
     offsets_of,
+    token_ids,
     unflatten,
 )
 from modtok_cli.base.errors import ModtokError
@@ -191,7 +192,7 @@ class Vocabulary:
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         """Concatenated bytes of tokens."""
-        flat = np.asarray(ids, dtype=np.int64).reshape(-1)
+        flat = token_ids(ids)
         if len(flat) and (int(flat.min()) < 0 or int(flat.max()) >= len(self)):
             odd = flat[(flat < 0) | (flat >= len(self))][0]
             raise ModtokError(f"token id {odd} is outside the vocabulary of {len(self)} tokens")

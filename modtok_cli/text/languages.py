@@ -147,10 +147,14 @@ def language_list(languages: str | Iterable[str], flag: str = "--langs") -> list
     (['fi'], ['fr', 'en'], ['fr', 'en'])
 
     Raises:
-        UsageError: a string with an empty entry or a repeated language; names the flag.
+        UsageError: no codes, a string with an empty entry or a repeated language; names the flag.
     """
     if not isinstance(languages, str):
-        return list(languages)
+        codes = list(languages) if isinstance(languages, Iterable) else [languages]
+        if not all(isinstance(code, str) for code in codes):
+            what = f"expected codes, a string or list, got {languages!r:.80}"
+            raise UsageError(what, where=flag)
+        return codes
     parts = languages.split(",") if "," in languages else languages.split()
     codes = [part.strip() for part in parts]
     if not all(codes):

@@ -39,7 +39,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: not readable, not TOML, an unknown section or key, or an invalid value.
     """
-    content = read_toml(path, "recipe")
+    content = read_toml(path)
     known = sections()
     options: dict[str, Any] = {}
     for section, table in content.items():

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 import modtok_cli as modtok
 from modtok_cli.base.public import PythonWarnings
@@ -121,12 +123,41 @@ def test_contents_and_comparison(directory: Path, tmp_path: Path) -> None:
         (lambda: modtok.check("t", 3), "texts: expected a path or a list of paths, got 3"),  # type: ignore[arg-type]
         (lambda: modtok.load(3), "directory: expected a path, got 3"),  # type: ignore[arg-type]
         (lambda: modtok.extract("t", 3), "languages: expected codes, a string or list, got 3"),  # type: ignore[arg-type]
+        (lambda: modtok.generate("t", 3), "prompts: expected a text or a list of texts, got 3"),  # type: ignore[arg-type]
+        (lambda: modtok.pretrain({"steps": 3}), "settings: expected RunSettings, got {'steps': 3}"),  # type: ignore[arg-type]
+        (lambda: modtok.RunSettings(steps="3"), "steps: expected a whole number, got '3'"),  # type: ignore[arg-type]
+        (
+            lambda: modtok.load_generator("t", "f,f"),
+            "languages repeats 'f'; give each language once",
+        ),
     ],
 )  # fmt: skip
 def test_wrong_types_are_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(modtok.UsageError) as caught:
         call()
     assert str(caught.value) == message
+
+
+def test_methods_name_what_is_wrong(directory: Path) -> None:
+    tokenizer = modtok.load(directory)
+    finnish: Any = tokenizer.subset("fi")
+    wrong = "12", None, [1.5], [True], 2**70, [[1], [2, 3]]
+    for ids in wrong:
+        with pytest.raises(modtok.UsageError, match=r"^ids: expected token ids, got "):
+            finnish.decode(ids)
+        with pytest.raises(modtok.UsageError, match=r"^ids: expected token ids, got "):
+            finnish.decode_bytes(ids)
+    ids = finnish.encode("talo")
+    for fine in (ids, ids.tolist(), tuple(ids), ids.astype(np.uint16), torch.tensor(ids)):
+        assert finnish.decode(fine) == "talo"
+    assert finnish.decode([]) == ""
+    with pytest.raises(modtok.UsageError, match=r"^max_length: expected 0 or more, got '3'$"):
+        finnish.encode("talo", max_length="3")
+    for languages in (None, 5, [5]):
+        with pytest.raises(modtok.UsageError, match=r"^languages: expected codes, a string or li"):
+            tokenizer.subset(languages)  # type: ignore[arg-type]
+    with pytest.raises(modtok.UsageError, match=r"^languages repeats 'fi'; "):
+        tokenizer.encode("talo", languages="fi,fi")
 
 
 @pytest.mark.parametrize("wrong", [3, None, b"t"])

@@ -114,7 +114,7 @@ def test_a_slip_is_one_line_with_file_and_key(tmp_path: Path, text: str, message
     with pytest.raises(UsageError) as caught:
         load_settings(TREE, tmp_path)
     assert message in str(caught.value)
-    assert str(caught.value).startswith("modtok.toml:")
+    assert str(caught.value).removeprefix(f"{tmp_path}/").startswith("modtok.toml:")
     assert "\n" not in str(caught.value)
 
 
@@ -312,6 +312,13 @@ def test_broken_settings_stop_commands_but_not_their_help(workspace: Path, here)
     assert status == 2
     assert err.startswith("modtok: error: modtok.toml:1: invalid TOML")
     assert here("bpe", "--help")[0] == 0
+
+
+def test_settings_may_begin_with_a_byte_order_mark(workspace: Path, here, stand_in) -> None:
+    stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
+    write(workspace, "\ufeff[bpe-seq]\nk = 1000\n")
+    _, _, err = here("bpe-seq", "-v", "--langs", "en")
+    assert "setting k = 1000 (modtok.toml)\n" in err
 
 
 def test_verbose_names_settings_and_origin(workspace: Path, here, stand_in) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import IN_COMMAND, UsageError
 from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.cli.command import as_parameter
 from modtok_cli.cli.main import command_tree
@@ -29,19 +29,23 @@ class Example(Declared):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"count": 0}, "--count: expected at least 1 and at most 9, got 0"),
-        ({"count": "3"}, "--count: expected a whole number, got '3'"),
-        ({"count": True}, "--count: expected a whole number, got True"),
-        ({"rate": 0}, "--rate: expected a number greater than 0, got 0"),
-        ({"rate": float("inf")}, "--rate: expected a number greater than 0, got inf"),
-        ({"kind": "c"}, "--kind: expected a or b, got 'c'"),
-        ({"place": 3}, "--place: expected text, got 3"),
+        ({"count": 0}, "count: expected at least 1 and at most 9, got 0"),
+        ({"count": "3"}, "count: expected a whole number, got '3'"),
+        ({"count": True}, "count: expected a whole number, got True"),
+        ({"rate": 0}, "rate: expected a number greater than 0, got 0"),
+        ({"rate": float("inf")}, "rate: expected a number greater than 0, got inf"),
+        ({"kind": "c"}, "kind: expected a or b, got 'c'"),
+        ({"place": 3}, "place: expected text, got 3"),
     ],
 )
 def test_values_are_checked(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        Example(**values)
-    assert str(caught.value) == message
+    """Messages have the name of the field, those of a command its flag."""
+    for is_command in (False, True):
+        token = IN_COMMAND.set(is_command)
+        with pytest.raises(UsageError) as caught:
+            Example(**values)
+        IN_COMMAND.reset(token)
+        assert str(caught.value) == f"{'--' if is_command else ''}{message}"
 
 
 def test_values_are_converted() -> None:

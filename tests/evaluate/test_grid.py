@@ -374,9 +374,15 @@ def test_bad_toml_and_missing_runs(tmp_path: Path, few_steps: Path) -> None:
     path = tmp_path / "grid.toml"
     with pytest.raises(UsageError, match="cannot read: No such file"):
         read_grid(path)
-    for text in (b"[[runs", b"\xff", b"x = " + b"[" * 5000):
+    deep = b"x = " + b"[" * 5000
+    for text, what in (
+        (b"[[runs", r"grid\.toml: invalid TOML"),
+        (b"a = 1\nb\n", r"grid\.toml:2: invalid TOML"),
+        (b"\xff", "not UTF-8"),
+        (deep, "nested too deeply"),
+    ):
         path.write_bytes(text)
-        with pytest.raises(UsageError, match="is not TOML"):
+        with pytest.raises(UsageError, match=what):
             read_grid(path)
     task = (Mcq(data=TASKS, limit=1),)
     for name, message in (("nowhere", "does not exist"), ("*.json", "matches no run")):

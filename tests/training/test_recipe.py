@@ -27,7 +27,7 @@ def test_a_resolved_configuration_is_a_recipe(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x", "is not TOML"),
+        ("x", "invalid TOML"),
         ("a = 1", r"unknown section \[a\]; use the sections data, architecture"),
         ("[data]\nsteps = 3", r"\[data\] steps: unknown key; use sampling"),
         ("[schedule]\nsteps = 0", r"\[schedule\] steps: expected at least 1"),

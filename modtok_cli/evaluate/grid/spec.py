@@ -167,7 +167,7 @@ class Grid:
 
 def read_grid(path: Path, runs: Sequence[Runs] | None = None) -> Grid:
     """Read a TOML file; with `runs` one that names tasks only, for these."""
-    where, content = str(path), read_toml(path, "grid")
+    where, content = str(path), read_toml(path)
     if runs is None:
         return parse_grid(content, where)
     if "runs" in content:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
+    TEXTS,
     FilePath,
     Inputs,
     Langs,
@@ -309,7 +311,10 @@ def load_generator(
 @public
 def generate(
     model: FilePath | Generator,
-    prompts: str | Sequence[str],
+    prompts: Annotated[
+        str | Sequence[str],
+        Option("Texts to continue.", python_only=True, kind=object, accepts=TEXTS),
+    ],
     languages: Langs = None,
     *,
     inputs: Inputs = None,

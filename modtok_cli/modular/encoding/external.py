@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import Int32Array, Int64Array, UInt8Array, offsets_of, unflatten
+from modtok_cli.base.arrays import (
+    Int32Array,
+    Int64Array,
+    UInt8Array,
+    offsets_of,
+    token_ids,
+    unflatten,
+)
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.extras import require
 from modtok_cli.base.signature import digest
@@ -99,7 +106,7 @@ def as_ids(ids: Sequence[int]) -> Int32Array:
 
 def as_list(ids: npt.ArrayLike) -> list[int]:
     """Ids as a library takes them."""
-    return [int(i) for i in np.asarray(ids, dtype=np.int64).reshape(-1)]
+    return [*map(int, token_ids(ids))]
 
 
 @contextmanager
