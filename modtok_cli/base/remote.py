@@ -25,6 +25,8 @@ _TRIES, _SECONDS = 6, 30.0
 _BLOCK = 8 << 20
 """Bytes of a request."""
 _NONE = (FileNotFoundError, NotADirectoryError)
+_MISSING, _DENIED = (404, 410), (401, 403)
+"""Status of HTTP."""
 # Fields of what stores tell about a file.
 _TIMES = ("LastModified", "mtime", "last_modified")
 _VERSIONS = ("ETag", "etag", "blob_id", "Last-Modified")
@@ -262,10 +264,13 @@ def _again(ask: Callable[[], T], path: Path) -> T:
     for attempt in range(_TRIES):
         try:
             return ask()
-        except (*_NONE, ModtokError):
+        except ModtokError:
             raise
-        except Exception as error:  # each store has errors of its own
-            refused = isinstance(error, PermissionError)
+        except Exception as failure:  # each store has errors of its own
+            error = _reason(failure)
+            if error is None:
+                raise
+            refused = isinstance(error, PermissionError) or getattr(error, "status", 0) in _DENIED
             if refused or attempt + 1 == _TRIES or time.monotonic() - began > _SECONDS:
                 what = "access is denied" if refused else "cannot be reached"
                 what += f": {str(error) or type(error).__name__}"
@@ -273,3 +278,17 @@ def _again(ask: Callable[[], T], path: Path) -> T:
                 raise ModtokError(what, where=path, remedy=remedy) from error
             time.sleep(2.0**attempt / 2)
     raise AssertionError
+
+
+def _reason(error: Exception) -> Exception | None:
+    """Why a request failed; None if there is nothing at the address.
+
+    fsspec raises FileNotFoundError for any failed HTTP request; its cause tells them apart.
+    """
+    cause = error.__cause__
+    if not isinstance(error, _NONE):
+        return error
+    if not isinstance(cause, Exception) or isinstance(cause, _NONE):
+        return None
+    is_other = getattr(cause, "status", 404) not in _MISSING
+    return cause if is_other or isinstance(cause, OSError) else None

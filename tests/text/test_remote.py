@@ -6,6 +6,7 @@ import io
 import pickle
 import re
 import shutil
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -131,15 +132,19 @@ def test_a_version_stands_for_a_time(store: Store, monkeypatch: pytest.MonkeyPat
 
 
 class Ranges(SimpleHTTPRequestHandler):
-    """Files of the sample; with `serves_parts`, also parts of them."""
+    """Files of the sample; with `serves_parts`, also parts of them. With `status`, an error."""
 
     serves_parts = True
+    status = 0
 
     def log_message(self, *_: Any) -> None:
         """Nothing."""
 
     def do_GET(self) -> None:
         """Answer."""
+        if self.status:
+            self.send_error(self.status)
+            return
         wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         file = Path(self.translate_path(self.path))
         if not (wanted and file.is_file() and self.serves_parts):
@@ -174,6 +179,25 @@ def test_stores_whose_names_are_addresses(web: str, monkeypatch: pytest.MonkeyPa
         file.read(10)
     with pytest.raises(ModtokError, match="no such file"):
         list(read_documents(f"{web}/data/none.txt"))
+
+
+def test_a_web_server_that_fails_is_not_a_missing_file(
+    web: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits.append)
+    assert not path_of(f"{web}/none.txt").exists()
+    assert not waits
+    for status, what in ((403, "access is denied: 403"), (503, "cannot be reached: 503")):
+        monkeypatch.setattr(Ranges, "status", status)
+        with pytest.raises(ModtokError, match=rf"/fi\.txt: {what}, message="):
+            path_of(f"{web}/fi.txt").exists()
+        assert bool(waits) == (status == 503)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/fi.txt"
+        with pytest.raises(ModtokError, match="cannot be reached: Cannot connect to host"):
+            path_of(url).exists()
 
 
 def test_learning_counting_and_measuring(store: Store, tmp_path: Path) -> None:
