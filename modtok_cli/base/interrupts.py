@@ -8,6 +8,9 @@ recorded, and raised again until it arrives.
 
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _PERIOD = 0.2  # seconds after which a lost KeyboardInterrupt is raised again
@@ -32,6 +35,25 @@ def install() -> None:
             previous(failure)
 
     sys.unraisablehook = hook
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Handle Ctrl-C afterwards. Processes that start meanwhile do not receive it."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # of this thread
+    # A thread of a library may receive the signal; its handler runs in the main thread.
+    handler, came = signal.getsignal(signal.SIGINT), []
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and handler is not None:
+        signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        if is_main and handler is not None:
+            signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def acknowledge() -> bool:

@@ -10,6 +10,8 @@ from pathlib import Path
 from threading import Lock
 from types import ModuleType
 
+from modtok_cli.base.interrupts import deferred
+
 # Set by the process that starts ranks: a directory for their error messages.
 MESSAGES = "MODTOK_RANK_MESSAGES"
 
@@ -73,18 +75,20 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def without_main() -> Iterator[None]:
-    """Let processes of multiprocessing that start meanwhile not import the main module.
+def starting_processes() -> Iterator[None]:
+    """Start processes of multiprocessing that do not import the main module.
 
     It may be a script that calls modtok outside `if __name__ == "__main__"`, and would do so again.
     Nor do they import files of the current directory before they have the path of this process.
+    Ctrl-C is for this process, which ends them.
     """
     with _MAIN:
         main, safe = sys.modules["__main__"], os.environ.get(_SAFE_PATH)
         sys.modules["__main__"] = ModuleType("__main__")
         os.environ[_SAFE_PATH] = "1"
         try:
-            yield
+            with deferred():
+                yield
         finally:
             sys.modules["__main__"] = main
             if safe is None:

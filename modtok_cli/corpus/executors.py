@@ -21,7 +21,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import is_alive
 from modtok_cli.base.locks import locked
 from modtok_cli.base.option import Option
-from modtok_cli.base.processes import without_main
+from modtok_cli.base.processes import starting_processes
 from modtok_cli.corpus.plan import JOBS
 from modtok_cli.corpus.ray_tasks import OPTIONS as RAY_OPTIONS
 from modtok_cli.corpus.ray_tasks import run_on_ray
@@ -201,7 +201,7 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
     # Imported once by the server, not by every worker.
     blocks = {type(block).__module__ for stage in stages for block in stage.blocks}
     context.set_forkserver_preload([LocalPipelineExecutor.__module__, *sorted(blocks)])
-    with without_main():
+    with starting_processes():
         pool = ProcessPoolExecutor(
             min(workers, max(len(ranks) for _, ranks in waiting)),
             mp_context=context,
@@ -211,7 +211,7 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
     try:
         for executor, ranks in waiting:
             # Local rank 1: only local rank 0 writes to the terminal.
-            with without_main():
+            with starting_processes():
                 futures = [pool.submit(executor._run_for_rank, rank, 1) for rank in ranks]
             pending: set[Future[Any]] = set(futures)
             while pending:

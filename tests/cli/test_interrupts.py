@@ -123,3 +123,24 @@ sys.exit(run(Root(), []))
     done = run(program)
     assert done.returncode == 130
     assert done.stderr == "modtok: interrupted; no partial output remains\n"
+
+
+def test_ctrl_c_is_deferred_while_processes_start() -> None:
+    """Also if a thread of a library receives it; a process that starts meanwhile has it blocked."""
+    done = run(
+        "import os, signal, subprocess, sys, threading, time\n"
+        "from modtok_cli.base.interrupts import deferred\n"
+        "end = threading.Event()\n"
+        "threading.Thread(target=end.wait, daemon=True).start()\n"
+        "child = 'import signal; print(signal.pthread_sigmask(signal.SIG_BLOCK, []))'\n"
+        "try:\n"
+        "    with deferred():\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        time.sleep(0.1)\n"
+        "        subprocess.run([sys.executable, '-c', child])\n"
+        "        print('went on', flush=True)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('arrived', signal.pthread_sigmask(signal.SIG_BLOCK, []))\n"
+    )
+    blocked = "{<Signals.SIGINT: 2>}"
+    assert done.stdout == f"{blocked}\nwent on\narrived set()\n", done.stderr

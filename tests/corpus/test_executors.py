@@ -1,8 +1,10 @@
 """Executors, and counting as tasks; for Slurm see `test_slurm`."""
 
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from itertools import chain, pairwise
 from pathlib import Path
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from benchmarks.robustness.engine.crawl import DATA
 from helpers.killed_stages import Deadly
+from helpers.processes import hear_ctrl_c
 from helpers.split_text import split_text
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -198,3 +201,25 @@ def test_sandbox_module_runs(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert (done.stdout, done.stderr) == (b"r", b"")  # it is ready
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.1])
+def test_ctrl_c_while_workers_start_is_one_line(tmp_path: Path, data: Path, delay: float) -> None:
+    """The terminal sends it to all processes, of which some do not ignore it yet."""
+    command = [sys.executable, "-m", "modtok_cli", "corpus", "count", "--executor", "local"]
+    process = subprocess.Popen(
+        [*command, "--data", str(data), "--output", str(tmp_path / "counts")],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=hear_ctrl_c,
+    )
+    while process.poll() is None and not [*tmp_path.rglob("sockets")]:
+        time.sleep(0.01)
+    time.sleep(delay)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate()
+    assert (process.returncode, err) == (
+        130,
+        "modtok: interrupted; repeat the command to continue\n",
+    )

@@ -201,5 +201,5 @@ def test_the_default_world_is_what_it_was(tmp_path: Path) -> None:
 def test_settings_are_checked() -> None:
     with pytest.raises(UsageError, match="choose two or more"):
         WorldSettings(languages=("qaa", "fr"))
-    with pytest.raises(UsageError, match="--quotes: expected at least 0 and at most 1"):
+    with pytest.raises(UsageError, match="quotes: expected at least 0 and at most 1"):
         WorldSettings(quotes=2.0)

@@ -18,6 +18,7 @@ COLUMNS = parse_columns("target, files:int, bytes=size:bytes, copied:int")
     # to another machine, where modtok pretrain --resume continues it
     modtok copy s3://bucket/runs/it runs/it
     """,
+    resumes=True,
 )
 def show(call: Call, json: Json = False) -> None:
     emit_rows(call(), COLUMNS, title="Copied", json=json)

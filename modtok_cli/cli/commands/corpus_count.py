@@ -25,6 +25,7 @@ COLUMNS = parse_columns(
     # learn from the counts instead of the text
     modtok bpe-seq --data counts --langs fi,fr -k 24000
     """,
+    resumes=True,
 )
 def show(call: Call, json: Json = False) -> None:
     emit_rows(call(), COLUMNS, title="Word counts", json=json)

@@ -12,7 +12,7 @@ from threading import Lock
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import atomic_directory
-from modtok_cli.base.processes import die_with_parent, without_main
+from modtok_cli.base.processes import die_with_parent, starting_processes
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.training.settings import RunSettings
 
@@ -128,7 +128,7 @@ class _Alone:
 
     def train(self, run: RunSettings) -> None:
         """Train a run; the calling thread waits for it."""
-        with without_main():
+        with starting_processes():
             pool = ProcessPoolExecutor(
                 1, mp_context=get_context("spawn"), initializer=_begin, initargs=(self._workers,)
             )
@@ -136,7 +136,7 @@ class _Alone:
             with self._lock:
                 if self._stopped:
                     return
-                with without_main():
+                with starting_processes():
                     future = pool.submit(self._train, run)
                 self._pools.add(pool)
             try:

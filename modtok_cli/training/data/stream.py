@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.processes import without_main
+from modtok_cli.base.processes import starting_processes
 from modtok_cli.training.data.foreign import streams
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import Batch, SlotPacker, StreamPosition
@@ -141,18 +141,17 @@ class _Worker:
     ) -> None:
         # Not forked: the parent has threads of torch and, on GPUs, a CUDA context.
         context = multiprocessing.get_context("spawn")
-        with without_main():  # a queue starts a process too
+        with starting_processes():  # a queue starts a process too
             self._queue: Any = context.Queue(AHEAD * len(slots))
         self._process = context.Process(
             target=_work,
             args=(plan, list(slots), state, first, last, self._queue, os.getpid()),
             daemon=True,
         )
-        # The worker inherits the blocked signals: Ctrl-C and SIGTERM are for the rank, which
-        # finishes its step first.
-        previous = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+        # SIGTERM too is for the rank, which finishes its step first.
+        previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         try:
-            with without_main():
+            with starting_processes():
                 self._process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, previous)
