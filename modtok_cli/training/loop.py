@@ -64,7 +64,7 @@ def pretrain(
     Raises:
         ModtokError, UsageError: settings or files are not usable, the disk is full, the loss
             is not finite. The last checkpoint stays.
-        Stopped: SIGTERM or SIGINT; a checkpoint was saved.
+        Stopped: one of `launch.SIGNALS`; a checkpoint was saved.
     """
     run = prepare(settings, resume=resume, force=force, progress=progress)
     try:
@@ -257,6 +257,8 @@ def _describe(run: Run, model: Model) -> str:
 class StopSignals:
     """Context in which the first of `launch.SIGNALS` is only noted; a second one stops at once.
 
+    A terminal that is closed sends SIGHUP more than once.
+
     A run stops at the end of a step, on all ranks together.
 
     Attributes:
@@ -275,8 +277,8 @@ class StopSignals:
         self._handling.close()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if not self.received:
-            self.received = number
+        if not self.received or number == signal.SIGHUP:
+            self.received = self.received or number
             return
         self._handling.close()
         signal.raise_signal(number)

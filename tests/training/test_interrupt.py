@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: a run finishes its step, saves a checkpoint, and resumes exactly."""
+"""SIGINT, SIGTERM and SIGHUP: a run finishes its step, saves a checkpoint, and resumes exactly."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def start(workspace: Path, *words: str) -> Python:
     return Python(command, cwd=workspace, env=environment, stderr=subprocess.PIPE, text=True)
 
 
-def wait_for_steps(workspace: Path, running: Python, count: int) -> None:
+def wait_for_steps(workspace: Path, running: Python | subprocess.Popen[str], count: int) -> None:
     metrics = workspace / "runs" / "it" / "metrics.jsonl"
     while running.poll() is None:
         if metrics.exists() and metrics.read_bytes().count(b"\n") >= count:
@@ -87,6 +88,28 @@ def test_a_signal_saves_and_the_run_resumes(
         shutil.rmtree(workspace / "runs" / "it")
         (workspace / "resumed").rename(workspace / "runs" / "it")
         assert numbers(workspace) == unbroken
+
+
+def test_a_closed_terminal_saves_too(workspace: Path) -> None:
+    """It sends SIGHUP more than once, and to the processes that make batches."""
+    command = [sys.executable, "-m", "modtok_cli", "pretrain", "--name", "it", *RUN.split()]
+    with subprocess.Popen(
+        [*command, "--workers", "1"],
+        cwd=workspace,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "MODTOK_DEVICE": "cpu"},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as running:
+        wait_for_steps(workspace, running, 3)
+        os.killpg(running.pid, signal.SIGHUP)
+        os.killpg(running.pid, signal.SIGHUP)
+        _, err = running.communicate(timeout=120)
+    step = numbers(workspace)[-1]["step"]
+    assert f"modtok: stopped by SIGHUP after step {step}; resume with" in err
+    assert running.returncode == 129
+    (saved,) = (workspace / "runs" / "it" / "checkpoints").iterdir()
+    assert saved.name == f"step-{step:08d}"
 
 
 def test_a_second_signal_stops_at_once(workspace: Path) -> None:

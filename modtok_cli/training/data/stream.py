@@ -148,8 +148,8 @@ class _Worker:
             args=(plan, list(slots), state, first, last, self._queue, os.getpid()),
             daemon=True,
         )
-        # SIGTERM too is for the rank, which finishes its step first.
-        previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        # These too are for the rank, which finishes its step first.
+        previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGHUP})
         try:
             with starting_processes():
                 self._process.start()

@@ -29,7 +29,7 @@ from typing import Any, BinaryIO
 from modtok_cli.base.errors import Exit, ModtokError
 from modtok_cli.base.processes import MESSAGES, die_with_parent, environment, join_slurm_step
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 """Signals that end a run in order: forwarded to each rank, which saves a checkpoint."""
 
 # Time that the other ranks have to end after one has failed.
@@ -68,10 +68,10 @@ def launch(
 ) -> int:
     """Run `modtok ARGS…` as `count` ranks; returns the exit status of the first that failed, or 0.
 
-    The standard output of ranks other than 0 is discarded. SIGINT, SIGTERM and SIGUSR1 are
-    forwarded to each rank. `source` is read to its end, and every rank has all of it as standard
-    input. After one has failed, the others have `grace` seconds to end by themselves, by default
-    20. `remedy` says what to do if a rank is killed.
+    The standard output of ranks other than 0 is discarded. `SIGNALS` are forwarded
+    to each rank. `source` is read to its end, and every rank has all of it as standard input.
+    After one has failed, the others have `grace` seconds to end by themselves, by default 20.
+    `remedy` says what to do if a rank is killed.
 
     Raises:
         RanksFailed: ranks reported errors; each different one is in the message once.
@@ -145,10 +145,17 @@ def distinct_messages(messages: Sequence[str]) -> list[str]:
 
 @contextmanager
 def handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Context with a handler of `SIGNALS`; without effect outside of the main thread."""
+    """Context with a handler of `SIGNALS`; without effect outside of the main thread.
+
+    SIGHUP, of a terminal that is closed, stays ignored under nohup.
+    """
     previous: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        previous = {each: signal.signal(each, handler) for each in SIGNALS}
+        previous = {
+            each: signal.signal(each, handler)
+            for each in SIGNALS
+            if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN
+        }
     try:
         yield
     finally:
