@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated
 
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Force
 from modtok_cli.base.progress import SILENT, Progress
@@ -12,6 +14,10 @@ from modtok_cli.training.settings import RunSettings
 
 if TYPE_CHECKING:
     from modtok_cli.training.loop import RunReport
+
+
+_RUNNING = Lock()
+"""Megatron-Core and torch have the process groups of one run."""
 
 
 @public
@@ -49,7 +55,12 @@ def pretrain(
     from modtok_cli.training.loop import finish
     from modtok_cli.training.loop import pretrain as run
 
+    if not _RUNNING.acquire(blocking=False):
+        raise UsageError(
+            "another run trains in this process", remedy="start a process for each run"
+        )
     try:
         return run(settings, resume=resume, force=force, progress=progress)
     finally:
         finish()
+        _RUNNING.release()

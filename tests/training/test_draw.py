@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ def steps_of(
     stores: Any,
     count: int,
     replicas: int = 1,
+    workers: int = 0,
 ) -> list[list[Step]]:
     """For each of `count` steps, what each replica works on."""
     plan = StreamPlan(
@@ -64,7 +66,7 @@ def steps_of(
                 range(replica * share, (replica + 1) * share),
                 first_step=1,
                 last_step=count,
-                workers=0,
+                workers=workers,
             ),
             subtokenizers,
             start_ranks(),
@@ -96,6 +98,18 @@ def test_what_shares_a_draw(
     else:
         assert any(len(draws) == 2 for draws in per_step)
     assert all(len(draws) == 1 for draws in per_rank)
+
+
+def test_a_process_of_a_pool_makes_batches_itself(
+    tokenizer: Path, subtokenizers: SubtokenizerCache, stores: Any, monkeypatch: Any
+) -> None:
+    """It is daemonic and may start no process."""
+    config = config_of("step")
+    expected = sequences(steps_of(config, tokenizer, subtokenizers, stores, 2))
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)  # type: ignore[attr-defined]
+    made = sequences(steps_of(config, tokenizer, subtokenizers, stores, 2, workers=2))
+    for one, other in zip(expected, made, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("draw", ["step", "micro"])

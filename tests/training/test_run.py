@@ -197,8 +197,8 @@ def test_a_language_the_tokenizer_lacks(settings: RunSettings) -> None:
         ({"model": "9b"}, "--model: preset '9b' does not exist"),
         ({"name": "../out"}, "cannot be the name of a run"),
         ({"name": "latest"}, "cannot be the name of a run"),
-        ({"p": 1.5}, "--p: expected at least 0 and at most 1, got 1.5"),
-        ({"seq_length": 4}, "--seq-length: expected at least 8"),
+        ({"p": 1.5}, "^p: expected at least 0 and at most 1, got 1.5"),
+        ({"seq_length": 4}, "^seq_length: expected at least 8"),
         ({"tp": 2}, "--tp 2 needs a multiple of 2 processes; this run has 1"),
         pytest.param(
             {"distributed_optimizer": True}, "--distributed-optimizer: requires GPUs", marks=ON_CPU

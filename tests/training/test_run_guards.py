@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
+import modtok_cli as modtok
 from helpers.metrics import read_metrics
 from helpers.python_processes import run_python
 from modtok_cli.architectures.sizes import SIZES
@@ -105,13 +106,13 @@ def test_resume_accepts_settings_that_are_repeated(settings: RunSettings) -> Non
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lr": 0.0}, "--lr: expected a number greater than 0, got 0"),
-        ({"lr": float("nan")}, "--lr: expected a number greater than 0, got nan"),
-        ({"lr": float("inf")}, "--lr: expected a number greater than 0, got inf"),
-        ({"seed": 1 << 62}, "--seed: expected at least 0 and at most"),
+        ({"lr": 0.0}, "^lr: expected a number greater than 0, got 0"),
+        ({"lr": float("nan")}, "^lr: expected a number greater than 0, got nan"),
+        ({"lr": float("inf")}, "^lr: expected a number greater than 0, got inf"),
+        ({"seed": 1 << 62}, "^seed: expected at least 0 and at most"),
         ({"log": ("tensorboard",)}, r"--log: tensorboard is not .* pip install 'modtok\[log\]'"),
         ({"log": "wandb"}, r"--log: wandb is not installed; pip install 'modtok\[log\]'"),
-        ({"log": "mlflow"}, "--log: expected tensorboard, wandb or none, got 'mlflow'"),
+        ({"log": "mlflow"}, "^log: expected tensorboard, wandb or none, got 'mlflow'"),
     ],
 )
 def test_nothing_is_begun_with_wrong_settings(
@@ -370,3 +371,19 @@ HOLDS = (
     "import sys; from pathlib import Path; from modtok_cli.training.rundir import RunDirectory\n"
     "run = RunDirectory(Path(sys.argv[1])); run.lock(); print('held', flush=True); input()"
 )
+
+
+def test_one_run_at_a_time(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """Of threads of one process: they share process groups."""
+    whole = loop.train_step
+
+    def with_another(run: Any, model: Model, feed: Any, step: int) -> dict[str, Any]:
+        with pytest.raises(UsageError, match="another run trains in this process; start a proc"):
+            modtok.pretrain(replace(settings, name="other"))
+        return whole(run, model, feed, step)
+
+    monkeypatch.setattr(loop, "train_step", with_another)
+    monkeypatch.setattr(loop, "finish", lambda: None)  # other tests use the groups
+    modtok.pretrain(settings)
+    monkeypatch.setattr(loop, "train_step", whole)
+    assert modtok.pretrain(replace(settings, name="later", steps=2)).step == 2

@@ -94,7 +94,7 @@ class BatchStream:
         self._last_step = last_step
         self._workers: list[_Worker] = []
         self._packers: list[SlotPacker] = []
-        if workers == 0:
+        if workers == 0 or multiprocessing.current_process().daemon:  # which may start none
             self._packers = plan.packers(self._slots, self.state)
             return
         count = min(workers, len(self._slots))
