@@ -7,6 +7,7 @@ Run it when the library moves to a newer Unicode (a test compares them).
 
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 
@@ -52,11 +53,12 @@ def render(table: UInt8Array, library: str, cases: bool = False) -> str:
         f"// as the regular-expression engine of tokenizers {library} has them.",
         "// Made by: python -m modtok_cli.text.make_class_table",
     ]
-    lines += [
-        f"{{0x{start:04X}, 0x{stop - 1:04X}, {table[start]}}},"
+    rows = [
+        f"{{0x{start:X},0x{stop - 1:X},{table[start]}}},"
         for start, stop in zip(starts, stops, strict=True)
         if table[start]
     ]
+    lines += wrap(" ".join(rows), 100)
     return "\n".join(lines) + "\n"
 
 
