@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.extras import require
 from modtok_cli.cli.output import TABLES, escape_controls
 
 if TYPE_CHECKING:
@@ -28,9 +29,7 @@ def check_plot(plot: str | None) -> None:
     if suffix not in (".svg", ".png"):
         raise UsageError(f"expected FILE.svg, FILE.png or -, got {plot!r}", where="--plot")
     if suffix == ".png":
-        from modtok_cli.reports.plot.png import require_png
-
-        require_png()
+        require("a plot in .png, unlike .svg,", plot=("matplotlib",))
 
 
 def emit_plot(call: Call, plot: str | None, rows: Sequence[Mapping[str, Any]], kind: str) -> None:

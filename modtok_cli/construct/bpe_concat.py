@@ -68,18 +68,11 @@ def bpe_concat(
             )
     whole = concatenate([merges_of(tokenizer) for tokenizer in opened])
     vocabulary = Vocabulary(whole.specials, whole.token_data, whole.token_offsets)
-    provenance = {
-        "format": 1,
-        "languages": list(
-            dict.fromkeys(language for tokenizer in opened for language in tokenizer.languages)
-        ),
-        "parent": None,
-        "pretokenizer": opened[0].pretokenizer.name,
-        "segmentation": "merges",
-        "concatenated": [tokenizer.signature for tokenizer in opened],
-    }
     made = Merges(vocabulary, opened[0].pretokenizer, whole.merges)
-    return Concatenation(made.to_json(provenance), made.size, len(made.unreachable_tokens()))
+    languages = dict.fromkeys(language for tokenizer in opened for language in tokenizer.languages)
+    facts = {"concatenated": [tokenizer.signature for tokenizer in opened]}
+    data = Subtokenizer(made, languages=[*languages]).to_json(facts)
+    return Concatenation(data, made.size, len(made.unreachable_tokens()))
 
 
 def plain(spec: str) -> Subtokenizer:

@@ -9,6 +9,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.learn.merges import MAX_UNSPACED, GlobalMerges, Grown
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.modular.segmenters.merges import Merges
+from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
 
@@ -69,15 +70,13 @@ def _reference(
     frequency: npt.NDArray[np.int64],
 ) -> bytes:
     vocabulary = Vocabulary(merges.specials, merges.token_data, merges.token_offsets)
-    provenance = {
-        "format": 1,
-        "languages": [language],
-        "parent": None,
-        "pretokenizer": counts.pretokenizer.name,
-        "segmentation": "merges",
-        "k": k,
-        "corpus": counts.fingerprint(),
-        "counts": frequency.tolist(),
-    }
     rules = Merges(vocabulary, counts.pretokenizer, merges.merges)
-    return rules.to_json(provenance)
+    return with_counts(Subtokenizer(rules, languages=[language]), counts, k, frequency)
+
+
+def with_counts(
+    tokenizer: Subtokenizer, counts: WordCounts, k: int, frequency: npt.NDArray[np.int64]
+) -> bytes:
+    """The `tokenizer.json` of a language, with how often each token occurs in `counts`, (V,)."""
+    facts = {"k": k, "corpus": counts.fingerprint(), "counts": frequency.tolist()}
+    return tokenizer.to_json(facts)

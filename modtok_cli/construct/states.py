@@ -15,7 +15,7 @@ from modtok_cli.base.membership import Membership
 from modtok_cli.base.records import from_json
 from modtok_cli.base.signature import digest
 from modtok_cli.construct.journal import Arrays, JournalState
-from modtok_cli.learn.em import Halfway, Step
+from modtok_cli.learn.em import Estimate, Step
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.text.counts import WordCounts
@@ -34,7 +34,7 @@ class UnigramState:
         self._specials = tuple(specials)
         self._lock = threading.Lock()
         self._models: dict[str, tuple[str, LearnedPieces]] = {}
-        self._em: tuple[str, Halfway] | None = None
+        self._em: tuple[str, Estimate] | None = None
 
     def model(self, language: str, counts: WordCounts) -> LearnedPieces | None:
         """The model of this language if it was learned from this text."""
@@ -48,11 +48,11 @@ class UnigramState:
         with self._lock:
             self._models[language] = (fingerprint, model)
 
-    def em(self, mark: str) -> Halfway | None:
+    def em(self, mark: str) -> Estimate | None:
         """The state of EM, if it is of this `mark`."""
         return self._em[1] if self._em is not None and self._em[0] == mark else None
 
-    def set_em(self, mark: str, state: Halfway) -> None:
+    def set_em(self, mark: str, state: Estimate) -> None:
         """Replace the state of EM."""
         with self._lock:
             self._em = (mark, state)
@@ -137,7 +137,7 @@ def _is_valid(model: LearnedPieces) -> bool:
     )
 
 
-def _em_of(saved: JournalState) -> tuple[str, Halfway] | None:
+def _em_of(saved: JournalState) -> tuple[str, Estimate] | None:
     notes = saved.notes["em"]
     if notes is None:
         return None
@@ -147,7 +147,7 @@ def _em_of(saved: JournalState) -> tuple[str, Halfway] | None:
     steps: Sequence[Step] = [from_json(Step, step, "journal") for step in notes["steps"]]
     if not steps:
         raise ValueError("no step")
-    return str(notes["mark"]), Halfway(expected, tuple(steps))
+    return str(notes["mark"]), Estimate(expected, tuple(steps))
 
 
 def merges_to_arrays(learned: LearnedMerges) -> dict[str, npt.NDArray[Any]]:

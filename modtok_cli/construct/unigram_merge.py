@@ -30,7 +30,6 @@ from modtok_cli.learn.em import (
     TOLERANCE,
     Estimate,
     Expectation,
-    Halfway,
     Step,
     Way,
     maximize,
@@ -124,7 +123,7 @@ class UnitedUnigram(UnigramLearner):
         if start is not None:
             work.progress.note(f"EM resumes after iteration {start.steps[-1].iteration}")
 
-        def keep(state: Halfway) -> None:
+        def keep(state: Estimate) -> None:
             self._state.set_em(mark, state)
             work.keep()
 

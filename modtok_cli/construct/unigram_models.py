@@ -6,6 +6,7 @@ from pathlib import Path
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.reading import read_file
+from modtok_cli.construct.references import with_counts
 from modtok_cli.learn.pieces import LearnedPieces, make_pieces
 from modtok_cli.learn.unigram import SPACE
 from modtok_cli.modular.open import open_bytes
@@ -38,17 +39,7 @@ def model_json(language: str, model: LearnedPieces, counts: WordCounts, k: int) 
     which `measure.references` identifies the language of a line.
     """
     tokenizer = tokenizer_of(model, language)
-    provenance = {
-        "format": 1,
-        "languages": [language],
-        "parent": None,
-        "pretokenizer": tokenizer.pretokenizer.name,
-        "segmentation": tokenizer.segmentation,
-        "k": k,
-        "corpus": counts.fingerprint(),
-        "counts": tokenizer.token_occurrences(counts).tolist(),
-    }
-    return tokenizer.segmenter.to_json(provenance)
+    return with_counts(tokenizer, counts, k, tokenizer.token_occurrences(counts))
 
 
 def find_model(directory: Path, language: str) -> Path | None:

@@ -81,28 +81,25 @@ class Way:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Probabilities (V,), expected counts (V,) of the last E-step, and all steps."""
+    """EM after some steps: expected counts (V,) of the last one, and all steps.
 
-    probabilities: Float64Array
+    All else follows from these, so that a resumed EM is bit-identical.
+    """
+
     expected: Float64Array
     steps: tuple[Step, ...]
-    converged: bool
+    converged: bool = False
+
+    @property
+    def probabilities(self) -> Float64Array:
+        """(V,) float64."""
+        probabilities: Float64Array = self.expected / self.expected.sum()
+        return probabilities
 
     @property
     def floor(self) -> int:
         """Number of pieces at the floor."""
         return self.steps[-1].floor
-
-
-@dataclass(frozen=True)
-class Halfway:
-    """EM after some steps: expected counts (V,) of the last one, and all steps.
-
-    Probabilities and scale follow from these, so that a resumed EM is bit-identical.
-    """
-
-    expected: Float64Array
-    steps: tuple[Step, ...]
 
 
 class Expectation:
@@ -209,8 +206,8 @@ def maximize(
     tolerance: float = TOLERANCE,
     iterations: int = ITERATIONS,
     report: Callable[[Step], None] = lambda step: None,
-    resume: Halfway | None = None,
-    keep: Callable[[Halfway], None] = lambda state: None,
+    resume: Estimate | None = None,
+    keep: Callable[[Estimate], None] = lambda state: None,
 ) -> Estimate:
     """Iterate p(v) = E[c(v)] / Σ E until the log-likelihood converges.
 
@@ -233,7 +230,7 @@ def maximize(
     expected = np.zeros_like(start)
     if resume is not None:
         expected, steps = resume.expected, list(resume.steps)
-        probabilities = expected / expected.sum()
+        probabilities = resume.probabilities
         expectation.rescale(steps[-1].log_likelihood)
     while len(steps) < iterations and not _converged(steps, tolerance):
         start_time = time.perf_counter()
@@ -250,18 +247,13 @@ def maximize(
         seconds = time.perf_counter() - start_time
         steps.append(Step(len(steps) + 1, likelihood, change, floor, seconds))
         report(steps[-1])
-        keep(Halfway(expected, tuple(steps)))
-    return Estimate(probabilities, expected, tuple(steps), _converged(steps, tolerance))
+        keep(Estimate(expected, tuple(steps)))
+    return Estimate(expected, tuple(steps), _converged(steps, tolerance))
 
 
 def _converged(steps: Sequence[Step], tolerance: float) -> bool:
     change = steps[-1].change if steps else None
     return change is not None and abs(change) < tolerance
-
-
-def floor_probability(expected: Float64Array) -> float:
-    """The probability of a piece with an expected count of `FLOOR_COUNT`."""
-    return float(FLOOR_COUNT / max(expected.sum(), 1.0))
 
 
 def rescored(pieces: LearnedPieces, estimate: Estimate) -> LearnedPieces:
@@ -271,6 +263,6 @@ def rescored(pieces: LearnedPieces, estimate: Estimate) -> LearnedPieces:
     """
     scores = np.zeros(pieces.size)
     own = slice(len(pieces.specials), None)
-    smallest = floor_probability(estimate.expected)
+    smallest = FLOOR_COUNT / max(estimate.expected.sum(), 1.0)
     scores[own] = np.log(np.maximum(estimate.probabilities[own], smallest))
     return replace(pieces, scores=on_grid(scores))

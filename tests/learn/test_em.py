@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from helpers.examples import examples
 from modtok_cli.base.membership import Membership
 from modtok_cli.learn.em import (
+    Estimate,
     Expectation,
-    Halfway,
     Step,
     Way,
     maximize,
@@ -146,9 +146,9 @@ def test_likelihood_increases_to_a_distribution() -> None:
 def test_resuming_from_any_step_is_bit_identical() -> None:
     """Also from the last one, after which nothing is left to do."""
     pieces, counts = real()
-    states: list[Halfway] = []
+    states: list[Estimate] = []
 
-    def run(begun: Halfway | None = None):  # type: ignore[no-untyped-def]
+    def run(begun: Estimate | None = None):  # type: ignore[no-untyped-def]
         steps: list[int] = []
         estimate = maximize(
             Expectation(pieces, [counts]),

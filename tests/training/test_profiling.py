@@ -59,5 +59,5 @@ def test_a_trace_that_cannot_be_written_is_a_warning(
 
 
 def test_at_least_one_step() -> None:
-    with pytest.raises(UsageError, match="^profile: expected at least 1"):
+    with pytest.raises(UsageError, match=r"^profile: expected at least 1"):
         RunSettings(profile=0)

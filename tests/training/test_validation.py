@@ -99,6 +99,6 @@ def test_wrong_directories(news: RunSettings, tmp_path: Path) -> None:
     ):
         with pytest.raises(ModtokError, match=message):
             pretrain(replace(news, valid=str(valid)))  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="^valid: expected directories"):
+    with pytest.raises(UsageError, match=r"^valid: expected directories"):
         replace(news, valid=3)  # type: ignore[arg-type]
     assert not (news.runs / "it").exists()

@@ -8,22 +8,13 @@ from modtok_cli.reports.plot.scene import Area, Disc, Label, Line, Scene
 _PIXELS_PER_INCH = 100.0
 
 
-def require_png() -> None:
-    """Check that matplotlib is installed, without importing it.
-
-    Raises:
-        UsageError: it is not.
-    """
-    require("a plot in .png, unlike .svg,", plot=("matplotlib",))
-
-
 def to_png(scene: Scene, scale: float = 2.0) -> bytes:
     """Picture with `scale` pixels for each pixel of the scene.
 
     Raises:
         UsageError: matplotlib is not installed.
     """
-    require_png()
+    require("a plot in .png, unlike .svg,", plot=("matplotlib",))
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
