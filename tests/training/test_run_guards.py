@@ -387,3 +387,17 @@ def test_one_run_at_a_time(settings: RunSettings, monkeypatch: pytest.MonkeyPatc
     modtok.pretrain(settings)
     monkeypatch.setattr(loop, "train_step", whole)
     assert modtok.pretrain(replace(settings, name="later", steps=2)).step == 2
+
+
+def test_tracebacks_of_a_program_stay_as_they_are() -> None:
+    """torch prefixes them with "[rank0]:" when process groups begin."""
+    program = (
+        "import sys\n"
+        "import torch.distributed as dist\n"
+        "from modtok_cli.training.distributed.ranks import start_ranks\n"
+        "hook = sys.excepthook\n"
+        "start_ranks()\n"
+        "assert dist.is_initialized()\n"
+        "assert sys.excepthook is hook\n"
+    )
+    run_python(["-c", program], check=True)
