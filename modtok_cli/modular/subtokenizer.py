@@ -54,6 +54,7 @@ class Subtokenizer(TokenizerMethods):
         provenance: Mapping[str, Any] | None = None,
         ignored: tuple[str, ...] = (),
         extra: Mapping[str, Any] | None = None,
+        restricts: Subtokenizer | None = None,
     ) -> None:
         self.segmenter = segmenter
         self.languages = tuple(languages)
@@ -63,6 +64,7 @@ class Subtokenizer(TokenizerMethods):
         self.provenance: Mapping[str, Any] = provenance or {}
         self.ignored = ignored
         self._extra = extra or {}
+        self._restricts = restricts
 
     @classmethod
     def of_file(
@@ -106,15 +108,19 @@ class Subtokenizer(TokenizerMethods):
         """Splits text into words."""
         return self.segmenter.pretokenizer
 
-    @property
+    @cached_property
     def global_ids(self) -> Int32Array:
         """(n,) int32, ascending; the parent's id of each local id."""
-        return self.segmenter.selection.global_ids
+        ids, base = self.segmenter.selection.global_ids, self._restricts
+        return ids if base is None else base.global_ids[ids]
 
-    @property
+    @cached_property
     def local_of_global(self) -> Int32Array:
         """(V,) int32; -1 for what is outside."""
-        return self.segmenter.selection.local_of_global
+        local, base = self.segmenter.selection.local_of_global, self._restricts
+        if base is None:
+            return local
+        return np.where(base.local_of_global < 0, np.int32(-1), local[base.local_of_global])
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -124,7 +130,8 @@ class Subtokenizer(TokenizerMethods):
     @property
     def merge_ranks(self) -> Int64Array:
         """Rank in the parent of each merge; (m,) int64, ascending."""
-        return self.segmenter.merge_ranks
+        ranks, base = self.segmenter.merge_ranks, self._restricts
+        return ranks if base is None else base.merge_ranks[ranks]
 
     @property
     def merges(self) -> Int32Array:
@@ -234,7 +241,9 @@ class Subtokenizer(TokenizerMethods):
             languages=self.languages,
             parent_signature=self.parent_signature or self.signature,
             name=self.name,
+            directory=self.directory,
             extra=extra,
+            restricts=self,
         )
 
     def save(self, path: str | Path) -> None:

@@ -189,7 +189,7 @@ def test_merges_without_rare_tokens(seed: int, k: int, texts: list[str]) -> None
     assert cut.size == k
     assert not len(cut.segmenter.improper_merges())
     assert set(cut.segmenter.unreachable_tokens()) <= {
-        cut.local_of_global[i] for i in whole.segmenter.unreachable_tokens()
+        cut.local_of_global[whole.global_ids[i]] for i in whole.segmenter.unreachable_tokens()
     }
     library = tokenizers.Tokenizer.from_str(cut.to_json().decode())
     library.encode_special_tokens = True
@@ -220,6 +220,13 @@ def test_coverage_of_fewest_tokens_and_of_others(ours: Path, text: Path, foreign
     cut = extract(str(ours), "sw", coverage=0.9, on=[text])
     assert isinstance(cut, Subtokenizer)
     assert cut.size < 266
+    whole = ModularTokenizer.load(ours)
+    assert whole.vocabulary.tokens() != cut.vocabulary.tokens()
+    assert [whole.vocabulary.tokens()[index] for index in cut.global_ids] == cut.vocabulary.tokens()
+    assert cut.local_of_global.tolist() == [
+        cut.global_ids.tolist().index(index) if index in cut.global_ids else -1
+        for index in range(whole.size)
+    ]
     assert cut.decode(cut.encode("xx ab")) == "xx ab"
     with pytest.raises(UsageError, match="coverage is for modular tokenizers"):
         extract(str(foreign), coverage=0.9, on=[text])

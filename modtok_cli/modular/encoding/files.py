@@ -210,7 +210,7 @@ def encode_files(
     end = None if end_of_text is None else _token_id(tokenizer, end_of_text)
     size, names = tokenizer.size, None
     if ours is not None and global_ids:
-        size, names = len(ours.segmenter.selection.whole), ours.global_ids
+        size, names = len(ours.local_of_global), ours.global_ids
 
     def encode(spans: Spans) -> tuple[Int32Array, Int64Array, int]:
         ids, ends = _ids_of(tokenizer, spans)
