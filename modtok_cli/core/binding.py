@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-import weakref
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,11 +191,15 @@ class Handle:
     """
 
     def __init__(self, place: int | None, free: Callable[[int], None]) -> None:
+        self.place, self._free = place or 0, free
         if not place:
             raise MemoryError
-        self.place = place
-        # Not at the end of the process: other threads may still use it.
-        weakref.finalize(self, free, place).atexit = False
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # weakref.finalize would have a list, which may fail at exit while threads make handles.
+        # At the end of the process other threads may still use the object.
+        if self.place and not is_finalizing():
+            self._free(self.place)
 
 
 def array_at(place: int, count: int, dtype: Any, owner: Handle | None = None) -> npt.NDArray[Any]:

@@ -99,6 +99,7 @@ def test_a_closed_terminal_saves_too(workspace: Path) -> None:
         env={**os.environ, "OMP_NUM_THREADS": "1", "MODTOK_DEVICE": "cpu"},
         stderr=subprocess.PIPE,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # tests under nohup
         text=True,
     ) as running:
         wait_for_steps(workspace, running, 3)

@@ -233,12 +233,12 @@ def test_options_are_stored_and_reach_the_model() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beta1": 1.0}, "--beta1: expected at least 0 and less than 1, got 1"),
-        ({"beta2": -0.1}, "--beta2: expected at least 0 and less than 1"),
-        ({"eps": 0.0}, "--eps: expected at least 1e-30, got 0"),
-        ({"decay_params": "matrices,rows"}, "--decay-params: expected some of matrices, embedd"),
-        ({"clip": -1.0}, "--clip: expected at least 0, got -1"),
-        ({"init_std": 0.0}, "--init-std: expected a number greater than 0"),
+        ({"beta1": 1.0}, "^beta1: expected at least 0 and less than 1, got 1"),
+        ({"beta2": -0.1}, "^beta2: expected at least 0 and less than 1"),
+        ({"eps": 0.0}, "^eps: expected at least 1e-30, got 0"),
+        ({"decay_params": "matrices,rows"}, "^decay_params: expected some of matrices, embedd"),
+        ({"clip": -1.0}, "^clip: expected at least 0, got -1"),
+        ({"init_std": 0.0}, "^init_std: expected a number greater than 0"),
     ],
 )
 def test_invalid_values(options: dict[str, Any], message: str) -> None:
