@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import ne
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -40,7 +41,10 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """For people: the reason, then one finding a line."""
-        return [f"verdict: {self.reason}", *self.difference.lines()]
+        found = self.difference.lines()
+        if self.difference.empty and self.relation != "equal":
+            found = []  # the reason says what is not listed, such as the languages of merges
+        return [f"verdict: {self.reason}", *found]
 
     @property
     def verdict(self) -> dict[str, Any]:
@@ -62,7 +66,7 @@ def compare_tokenizers(first: AnyTokenizer, second: AnyTokenizer) -> Comparison:
     Returns:
         `relation` of the second to the first ("equal", "contains": models of the first can use the
         second; "contained", "different"), `reason` in a sentence, and `rows()`, one for each
-        language, token, merge and membership that only one of both has.
+        language, token, merge and membership that only one of both has, and for other differences.
 
     Examples:
         >>> modtok.compare_tokenizers("tokenizer@fi", "tokenizer@en,fi").relation
@@ -83,12 +87,16 @@ def compare(a: Comparable, b: Comparable, names: tuple[str, str]) -> Comparison:
     """Compare `b`, the second tokenizer, with `a`; `names` are those of both in the reason."""
     difference = diff(a, b)
     first, second = names if names[0] != names[1] else ("the first", "the second")
-    if difference.empty:
-        return Comparison("equal", f"{first} and {second} are equal", difference)
     if not (isinstance(a, ModularTokenizer) and isinstance(b, ModularTokenizer)):
-        counts = f"{len(difference.only_a):,} tokens are only in the first"
-        counts += f", {len(difference.only_b):,} only in the second"
-        return Comparison("different", f"{first} and {second} differ: {counts}", difference)
+        if difference.empty and _alone(a).signature == _alone(b).signature:
+            return Comparison("equal", f"{first} and {second} are equal", difference)
+        what = f"{len(difference.only_a):,} tokens are only in the first"
+        what += f", {len(difference.only_b):,} only in the second"
+        if difference.empty:
+            what = "they split or normalize text in another way"
+        return Comparison("different", f"{first} and {second} differ: {what}", difference)
+    if a.signature == b.signature:
+        return Comparison("equal", f"{first} and {second} are equal", difference)
     forward = containment(b, a)
     if forward.holds:
         reason = f"{second} contains {first}: {forward}; runs of {first} can use it"
@@ -98,6 +106,10 @@ def compare(a: Comparable, b: Comparable, names: tuple[str, str]) -> Comparison:
         reason = f"{first} contains {second}: {backward}; runs of {second} can use it"
         return Comparison("contained", reason, difference)
     return Comparison("different", f"{second} does not contain {first}: {forward}", difference)
+
+
+def _alone(tokenizer: Comparable) -> Subtokenizer:
+    return tokenizer.full() if isinstance(tokenizer, ModularTokenizer) else tokenizer
 
 
 def open_comparable(tokenizer: str | os.PathLike[str] | Comparable | Tokenizer) -> Comparable:
@@ -130,7 +142,8 @@ class Difference:
         rescored: how many tokens of both have another score.
         parts_at: first rank at which the lists of merges differ; None if they are equal.
         languages_only_a, languages_only_b: in training order.
-        segmentations: that of a and that of b, if they are not the same.
+        segmentations, pretokenizers: that of a and that of b, if they are not the same.
+        renumbered: how many tokens have another id, if both have the same tokens.
         joined, left: language → tokens (in both) that b counts to it and a does not, and
             the other way round; only for modular tokenizers, over the languages of both.
     """
@@ -143,6 +156,8 @@ class Difference:
     languages_only_a: tuple[str, ...] = ()
     languages_only_b: tuple[str, ...] = ()
     segmentations: tuple[str, str] | None = None
+    pretokenizers: tuple[str, str] | None = None
+    renumbered: int = 0
     rescored: int = 0
     joined: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
     left: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
@@ -161,6 +176,13 @@ class Difference:
         ):
             yield from ((kind, side, items) for side, items in enumerate(both) if items)
 
+    def _names(self) -> Iterator[tuple[str, tuple[str, str]]]:
+        """What has another name in both."""
+        if self.segmentations is not None:
+            yield "segmentation", self.segmentations
+        if self.pretokenizers is not None:
+            yield "pre-tokenizer", self.pretokenizers
+
     def _memberships(self) -> Iterator[tuple[int, str, tuple[bytes, ...]]]:
         for side, change in enumerate((self.left, self.joined)):
             yield from ((side, language, tokens) for language, tokens in change.items())
@@ -170,12 +192,13 @@ class Difference:
 
         `only` is "first" or "second". Scores and the order of merges have a row each.
         """
-        if self.segmentations is not None:
-            sides = dict(zip(SIDES, self.segmentations, strict=True))
-            yield {"difference": "segmentation", **sides}
+        for kind, names in self._names():
+            yield {"difference": kind, **dict(zip(SIDES, names, strict=True))}
         for kind, side, items in self._one_sided():
             for item in items:
                 yield {"difference": kind, "only": SIDES[side], kind: _plain(item)}
+        if self.renumbered:
+            yield {"difference": "ids", "tokens": self.renumbered}
         if self.parts_at is not None:
             yield {"difference": "merges from rank", "rank": self.parts_at}
         if self.rescored:
@@ -189,14 +212,15 @@ class Difference:
         if self.empty:
             return ["no difference"]
         lines = []
-        if self.segmentations is not None:
-            lines.append("segmentation: {} → {}".format(*self.segmentations))
+        lines += [f"{kind}: {names[0]} → {names[1]}" for kind, names in self._names()]
         for kind, side, items in self._one_sided():
             if kind == "language":
                 lines.append(f"{'-+'[side]} languages: {', '.join(items)}")
             else:
                 shown = _examples(items, limit)
                 lines.append(f"{'-+'[side]} {len(items):,} {kind}s: {shown}")
+        if self.renumbered:
+            lines.append(f"{self.renumbered:,} tokens have another id")
         if self.rescored:
             lines.append(f"{self.rescored:,} tokens have another score")
         if self.parts_at is not None:
@@ -233,7 +257,7 @@ Comparable = ModularTokenizer | Subtokenizer
 
 
 def diff(a: Comparable, b: Comparable) -> Difference:
-    """How `b` differs from `a`, by the bytes of tokens and not by their ids."""
+    """How `b` differs from `a`, by the bytes of tokens; of the same tokens also by their ids."""
     tokens_a, tokens_b = _tokens(a), _tokens(b)
     merges_a, merges_b = _merge_pairs(a, tokens_a), _merge_pairs(b, tokens_b)
     parts = next(
@@ -263,12 +287,16 @@ def diff(a: Comparable, b: Comparable) -> Difference:
         rescored=_rescored(a, b, tokens_a, tokens_b),
         languages_only_a=_without(a.languages, b.languages),
         languages_only_b=_without(b.languages, a.languages),
-        segmentations=None
-        if a.segmentation == b.segmentation
-        else (a.segmentation, b.segmentation),
+        segmentations=_different(a.segmentation, b.segmentation),
+        pretokenizers=_different(a.pretokenizer.name, b.pretokenizer.name),
+        renumbered=sum(map(ne, tokens_a, tokens_b)) if {*tokens_a} == {*tokens_b} else 0,
         joined=joined,
         left=left,
     )
+
+
+def _different(one: str, other: str) -> tuple[str, str] | None:
+    return None if one == other else (one, other)
 
 
 def _tokens(tokenizer: Comparable) -> list[bytes]:

@@ -13,10 +13,12 @@ from helpers.toy_tokenizers import rebuilt, toy
 from modtok_cli.base.membership import Membership
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.pieces import LearnedPieces
-from modtok_cli.modular.comparison import containment
+from modtok_cli.modular.comparison import compare, containment
+from modtok_cli.modular.open import open_bytes
+from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokenizer import UNIGRAM
+from modtok_cli.text.pretokenizer import UNIGRAM, find_pretokenizer
 
 from .test_fewest_tokens import random_parts, united
 
@@ -190,3 +192,38 @@ def test_unigram_scores_are_compared() -> None:
     assert parent.subset(["en"]).signature == child.subset(["en"]).signature
     other = pieces({"en": ["a", " ab"], "fi": ["a", "c"]}, {**scores, "a": -1.5})
     assert containment(other, child).reason == "token 257 of 259 has another score"
+
+
+def test_same_tokens_in_another_order_are_not_equal() -> None:
+    """A language that is appended or learned with the others: nothing differs but the ids."""
+    parts = random_parts(3)
+    one = united({name: parts[name] for name in ("en", "fr")})
+    two = united({"en": parts["en"]}, united({"fr": parts["fr"]}))
+    assert {*one.vocabulary.tokens()} == {*two.vocabulary.tokens()}
+    found = compare(one, two, ("a", "b"))
+    assert (found.relation, found.reason) == (
+        "different", "b does not contain a: the order of the languages changed"
+    )  # fmt: skip
+    pairs = zip(one.vocabulary.tokens(), two.vocabulary.tokens(), strict=True)
+    renumbered = sum(token != other for token, other in pairs)
+    assert renumbered
+    assert {"difference": "ids", "tokens": renumbered} in found.rows()
+    assert f"{renumbered:,} tokens have another id" in found.lines()
+    subsets = one.subset("fr"), two.subset("fr")
+    assert (compare(*subsets, ("a", "b")).relation == "equal") == (
+        subsets[0].signature == subsets[1].signature
+    )
+
+
+def test_another_pretokenizer_is_not_equal() -> None:
+    one = PARENT.subset("fi")
+    two = rebuilt(PARENT, pretokenizer=find_pretokenizer("gpt2")).subset("fi")
+    found = compare(one, two, ("a", "b"))
+    assert found.relation == "different"
+    assert [*found.rows()][1:] == [
+        {"difference": "pre-tokenizer", "first": "bpe", "second": "gpt2"}
+    ]
+    assert found.lines()[1:] == ["pre-tokenizer: bpe → gpt2"]
+    file = open_bytes(one.to_json(), "a", "a")
+    assert isinstance(file, Subtokenizer)
+    assert compare(file, one, ("a", "b")).relation == "equal"
