@@ -154,12 +154,17 @@ class LibraryVocabulary:
         flat = np.fromiter((one for ids in spelled for one in ids), np.int32, int(offsets[-1]))
         return Spelling(flat, offsets)
 
-    def first_token(self) -> tuple[str, int] | None:
-        """Text and id of the special token that it puts before every text, if there is one."""
+    def frame(self) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
+        """Text and id of the special tokens that it puts before and after every text."""
         with in_library("cannot encode", self._library.name):
             encoded = self._library.inner.encode("a", add_special_tokens=True)
-        first = encoded.tokens[0] if encoded.tokens else ""
-        return (first, encoded.ids[0]) if first in self.added_ids else None
+        ends = [
+            (encoded.tokens[place], encoded.ids[place])
+            if encoded.special_tokens_mask[place] and encoded.tokens[place] in self.added_ids
+            else None
+            for place in ((0, -1) if len(encoded.ids) > 1 else ())
+        ]
+        return (ends[0], ends[1]) if ends else (None, None)
 
     def _same(self, vocabulary: Vocabulary, index: int, token: bytes) -> list[int]:
         is_byte = isinstance(vocabulary, PieceVocabulary) and index < vocabulary.first

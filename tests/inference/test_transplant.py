@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 from helpers.external_models import FAMILIES, build
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import Silent
 from modtok_cli.inference.hf.fit_outputs import (
     FitText,
     constant_direction,
@@ -20,6 +21,7 @@ from modtok_cli.inference.hf.fit_outputs import (
     logit_offsets,
 )
 from modtok_cli.inference.hf.transplant import transplant
+from modtok_cli.inference.slice.write import framed
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.spelling import LibraryVocabulary, Spelling
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -65,6 +67,50 @@ def test_rows_are_copied_or_means(family: str, workspace: Path, tmp_path: Path) 
     assert tokenizer.decode(ids) == TEXT
     with torch.no_grad():
         assert torch.isfinite(model(torch.tensor([ids])).logits).all()
+
+
+def test_tokens_around_a_text_stay(workspace: Path, tmp_path: Path) -> None:
+    """As T5 ends a text, and RoBERTa begins and ends one."""
+    import transformers
+
+    old = build(tmp_path / "model")
+    document = orjson.loads((old / "tokenizer.json").read_bytes())
+    names = [token["content"] for token in document["added_tokens"] if token["special"]][:2]
+    ids = {token["content"]: token["id"] for token in document["added_tokens"]}
+    for number, (before, after) in enumerate([(None, names[0]), (names[0], names[1])]):
+        document["post_processor"] = None
+        special = [each and (each, ids[each]) for each in (before, after)]
+        (old / "tokenizer.json").write_bytes(framed(orjson.dumps(document), *special))  # type: ignore[arg-type]
+        (old / "chat_template.jinja").write_text(" ".join(names))  # names both
+        output = tmp_path / f"new-{number}"
+        transplant(old, f"{workspace / 'tokenizer'}@fr", output=output)
+        new = transformers.PreTrainedTokenizerFast.from_pretrained(output)
+        plain = new("La maison", add_special_tokens=False).input_ids
+        whole = new("La maison").input_ids
+        begin = [] if before is None else [new.convert_tokens_to_ids(before)]
+        assert whole == [*begin, *plain, new.convert_tokens_to_ids(after)]
+        assert None not in whole
+
+
+@pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3"])
+def test_other_ids_of_autotokenizer_are_told(family: str, workspace: Path, tmp_path: Path) -> None:
+    """transformers opens the tokenizer of a qwen2 model with Qwen's own pre-tokenizer."""
+    import transformers
+
+    old, progress = build(tmp_path / "model", family), Silent()
+    spec = f"{workspace / 'tokenizer'}@fr"
+    output = tmp_path / "new"
+    transplant(old, spec, output=output, progress=progress)
+    text, tokenizer = "1986 e\u0301te\u0301", open_tokenizer(spec)
+    expected = tokenizer.encode(text).tolist()
+    auto = transformers.AutoTokenizer.from_pretrained(output)
+    is_other = auto.encode(text, add_special_tokens=False) != expected
+    assert is_other == (family == "Qwen2")
+    assert [is_other] * is_other == [
+        "have other token ids: it opens Qwen2Tokenizer" in each for each in progress.warnings
+    ]
+    plain = transformers.PreTrainedTokenizerFast.from_pretrained(output)
+    assert plain.encode(text, add_special_tokens=False) == expected
 
 
 def test_an_identical_vocabulary_changes_no_logit(workspace: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A slice compared with the model that it was made from: does it load, are its logits the same."""
+"""A model directory as transformers opens it: does it load, are logits and token ids the same."""
 
 from pathlib import Path
 from typing import Any
@@ -7,14 +7,42 @@ import numpy as np
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.extras import transformers
 from modtok_cli.base.memory import available
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.hf.token_tensors import model_class, open_config, quiet
 from modtok_cli.modular.encoding.external import one_line
 
 _TOKENS = (2, 12)  # sequences, and tokens of each
+_PROBE = "Année 1986: e\u0301te\u0301, 12 fois;\n\n  x = 1"
 _TOLERANCE = 1e-3  # largest difference, as a share of the largest logit
 _INFO = ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")
+
+
+def warn_of_other_ids(directory: Path, progress: Progress) -> None:
+    """Warn if AutoTokenizer does not use the directory's `tokenizer.json` as it is.
+
+    For some model types, such as qwen2, it replaces normalizer and pre-tokenizer by the model's.
+    """
+    from tokenizers import Tokenizer
+
+    own = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    expected = own.encode(_PROBE, add_special_tokens=False).ids
+    try:
+        with quiet():
+            auto = transformers().AutoTokenizer.from_pretrained(
+                str(directory), local_files_only=True, trust_remote_code=False
+            )
+        same = auto.encode(_PROBE, add_special_tokens=False) == expected
+    except Exception as error:  # each tokenizer checks its files in its own way
+        progress.warn(f"{directory}: AutoTokenizer does not open it ({one_line(error)})")
+        return
+    if not same:
+        progress.warn(
+            f"{directory}: AutoTokenizer, and programs that use it such as vLLM, have other token "
+            f"ids: it opens {type(auto).__name__}, which has a pre-tokenizer of its own; in Python "
+            "use PreTrainedTokenizerFast.from_pretrained"
+        )
 
 
 def check_slice(

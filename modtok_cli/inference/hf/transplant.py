@@ -40,6 +40,7 @@ from modtok_cli.base.parameters import (
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file, read_object
+from modtok_cli.inference.hf.check import warn_of_other_ids
 from modtok_cli.inference.hf.directory import ModelDirectory
 from modtok_cli.inference.hf.files import (
     CHAT_TEMPLATE,
@@ -140,8 +141,8 @@ def transplant(
     train the new rows and adapters.
 
     Ids of the result are those of `tokenizer`; the special tokens follow them. If the model's
-    tokenizer begins every text with a token, the new one does too. Files of weights are rewritten
-    one at a time.
+    tokenizer begins or ends every text with a token, the new one does too. Files of weights are
+    rewritten one at a time.
 
     Examples:
         >>> report = modtok.transplant("fr-en", "tokenizer@fi", output="fr-en-for-fi")
@@ -260,6 +261,7 @@ class _Transplant:
                 sizes["tables"] = (after + self._fit(beside, fit, counts), before)
             new = np.flatnonzero(self.spellings["input"].lengths != 1)
             write_peft(beside, self._table_names(beside), new.tolist())
+        warn_of_other_ids(output, progress)
         lengths = self.spellings["input"].lengths[: len(self.new.vocabulary)]
         tokens = {
             "identical": int((lengths == 1).sum()),
@@ -397,12 +399,13 @@ class _Transplant:
             for place, token in enumerate(added_tokens([*self.extra]))
         ]
         data = orjson.dumps(document)
-        begins = self.old.first_token()
-        if begins is None or begins[1] not in self.new_of:
-            return data
-        from modtok_cli.inference.slice.write import with_bos
+        from modtok_cli.inference.slice.write import framed
 
-        return with_bos(data, begins[0], self.new_of[begins[1]])
+        before, after = (
+            (each[0], self.new_of[each[1]]) if each and each[1] in self.new_of else None
+            for each in self.old.frame()
+        )
+        return framed(data, before, after)
 
     def _tokenizer_config(self) -> dict[str, Any]:
         known = {*self.new.vocabulary.specials, *self.extra}

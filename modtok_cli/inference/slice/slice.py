@@ -183,7 +183,9 @@ def slice(
     where, home, place = optional_path(tokenizer), Path(output or path), optional_path(origin)
     if append is not None:
         added = language_list(append, "--append")
-        return extended(path, added, home, place, where, step, labels, force=force)
+        return extended(
+            path, added, home, place, where, step, labels, force=force, progress=progress
+        )
     return sliced(
         path, (reading_side, writing_side or reading_side), home, where, step, labels,
         force=force, progress=progress,

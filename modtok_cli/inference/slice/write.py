@@ -25,6 +25,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.inference.hf.check import warn_of_other_ids
 from modtok_cli.inference.hf.files import check_output, size_rows
 from modtok_cli.inference.run.backbone import backbone_config, check_range
 from modtok_cli.inference.slice.directory import (
@@ -107,7 +108,7 @@ def sliced(
         )
     source = open_run(path, tokenizer=tokenizer, step=step, progress=progress)
     defaults = Labels(str(source.dtype).removeprefix("torch."), True, "unknown", source.name)
-    return _write(source, languages, output, labels.or_those_of(defaults))
+    return _write(source, languages, output, labels.or_those_of(defaults), progress)
 
 
 def extended(
@@ -120,6 +121,7 @@ def extended(
     labels: Labels,
     *,
     force: bool,
+    progress: Progress = SILENT,
 ) -> SliceReport:
     """Add languages to the slice in `path` from its run; `output` may be the slice itself."""
     check_output(output, NAME, force=force or output.resolve() == path.resolve())
@@ -128,7 +130,7 @@ def extended(
     both = (tuple(dict.fromkeys((*side, *added))) for side in (facts.inputs, facts.outputs))
     reading, writing = both
     own = Labels(facts.dtype, facts.bos, facts.license, facts.base_model)
-    return _write(source, (reading, writing), output, labels.or_those_of(own))
+    return _write(source, (reading, writing), output, labels.or_those_of(own), progress)
 
 
 def _origin(
@@ -161,7 +163,11 @@ def _origin(
 
 
 def _write(
-    source: RunSource, languages: tuple[Side, Side], output: Path, labels: Labels
+    source: RunSource,
+    languages: tuple[Side, Side],
+    output: Path,
+    labels: Labels,
+    progress: Progress,
 ) -> SliceReport:
     vocabularies = source.vocabularies(*(FULL if side is None else side for side in languages))
     facts = _facts(source, vocabularies, labels)
@@ -182,6 +188,8 @@ def _write(
             (beside / name).write_bytes(data)
         save_file(tensors, beside / WEIGHTS, metadata={"format": "pt"})
         (beside / WEIGHTS).chmod((beside / README).stat().st_mode)  # it writes with mode 600
+    if vocabularies.same:
+        warn_of_other_ids(output, progress)
     return SliceReport(output, facts, sizes, (source.tokenizer.size, len(vocabularies.ids)))
 
 
@@ -249,7 +257,8 @@ def slice_files(
         README: _model_card(facts, sizes, vocabularies).encode(),
     }
     if facts.bos:
-        files["tokenizer.json"] = with_bos(files["tokenizer.json"], vocabularies.text_of(end), end)
+        before = vocabularies.text_of(end), end
+        files["tokenizer.json"] = framed(files["tokenizer.json"], before)
     if not vocabularies.same:
         files[TOKENIZER_OUT] = vocabularies.tokenizer_out.to_json()
     return files
@@ -294,17 +303,30 @@ def _tokenizer_config(facts: SliceFacts, vocabularies: Vocabularies) -> dict[str
     return document
 
 
-def with_bos(data: bytes, name: str, index: int) -> bytes:
-    """A `tokenizer.json` with a post-processor that puts a special token before every text."""
+Special = tuple[str, int]
+"""Text and id of a special token."""
+
+
+def framed(data: bytes, before: Special | None, after: Special | None = None) -> bytes:
+    """A `tokenizer.json` with a post-processor that puts special tokens around every text."""
+    special = dict(filter(None, (before, after)))
+    if not special:
+        return data
+
+    def part(letter: str, kind: int) -> list[dict[str, Any]]:
+        def end(one: Special | None) -> list[dict[str, Any]]:
+            return [] if one is None else [{"SpecialToken": {"id": one[0], "type_id": kind}}]
+
+        return [*end(before), {"Sequence": {"id": letter, "type_id": kind}}, *end(after)]
+
     document = orjson.loads(data)
-    first = {"SpecialToken": {"id": name, "type_id": 0}}
-    texts = [{"Sequence": {"id": part, "type_id": kind}} for kind, part in enumerate("AB")]
-    second = {"SpecialToken": {"id": name, "type_id": 1}}
     document["post_processor"] = {
         "type": "TemplateProcessing",
-        "single": [first, texts[0]],
-        "pair": [first, texts[0], second, texts[1]],
-        "special_tokens": {name: {"id": name, "ids": [index], "tokens": [name]}},
+        "single": part("A", 0),
+        "pair": part("A", 0) + part("B", 1),
+        "special_tokens": {
+            name: {"id": name, "ids": [index], "tokens": [name]} for name, index in special.items()
+        },
     }
     return orjson.dumps(document)
 
@@ -351,10 +373,10 @@ lossless.
 """
 _USE_TRANSFORMERS = """\
 ```python
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 model = AutoModelForCausalLM.from_pretrained(".")
-tokenizer = AutoTokenizer.from_pretrained(".")
+tokenizer = PreTrainedTokenizerFast.from_pretrained(".")
 ids = tokenizer({text}, return_tensors="pt")
 tokenizer.decode(model.generate(**ids, max_new_tokens=50)[0])
 ```
