@@ -109,7 +109,9 @@ def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[
                 f"unknown inference mode {mode!r}" if name == mode else f"unknown language {name!r}"
             )
             raise UsageError(
-                f"{what}: the model has {','.join(languages)}", where="--infer", remedy=_REMEDY
+                f"{what}: the model has {','.join(languages)}",
+                where="--infer" if name in mode else None,
+                remedy=_REMEDY,
             )
     return tuple(name for name in languages if name in names)
 

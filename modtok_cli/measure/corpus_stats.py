@@ -17,7 +17,7 @@ from modtok_cli.base.remote import path_of
 from modtok_cli.core.text import hash_spans
 from modtok_cli.measure.candidates import is_each, open_each, open_named
 from modtok_cli.modular.open import Tokenizer
-from modtok_cli.text.corpus import count_files
+from modtok_cli.text.corpus import count_files, no_text
 from modtok_cli.text.counts import WordCounter, WordCounts, merge_counts
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.parallel import read_each
@@ -139,6 +139,8 @@ def stats_of(
                     picked = heapq.nsmallest(samples, {*picked, *smallest})
         every = np.concatenate([np.zeros(0, dtype=np.uint64), *hashes])
         table = merge_counts([counter.result(), *counted])
+        if not table.size.documents:
+            raise no_text(files[language], own)
         if of:
             tables[language] = table
         return {

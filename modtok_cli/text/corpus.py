@@ -65,14 +65,19 @@ def count_corpus(
     )
     table = merge_counts(tables)
     if not len(table) and not table.size.documents:
-        raise ModtokError(
-            "holds no text" if len(sources) == 1 else "hold no text",
-            where=", ".join(map(display, sources)),
-            remedy="choose the field of the languages with --lang-field"
-            if reading.lang_field
-            else "expected a file with one document per line",
-        )
+        raise no_text(sources, reading)
     return table
+
+
+def no_text(sources: Sequence[Path | str], reading: Reading) -> ModtokError:
+    """The error for files without documents."""
+    return ModtokError(
+        "holds no text" if len(sources) == 1 else "hold no text",
+        where=", ".join(map(display, sources)),
+        remedy="choose the field of the languages with --lang-field"
+        if reading.lang_field
+        else "expected a file with one document per line",
+    )
 
 
 def count_languages(

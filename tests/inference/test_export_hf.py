@@ -16,6 +16,8 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.export.export import export
 from modtok_cli.inference.hf.slice import Selection, slice_directory
 
+from .test_sliced_families import build
+
 gguf = pytest.importorskip("gguf")
 
 TOKENS, ROWS = 602, 640
@@ -76,6 +78,13 @@ def test_a_slice(tmp_path: Path) -> None:
     assert fields["tokenizer.ggml.eos_token_id"] == plain.token_to_id("</s>")
     with pytest.raises(UsageError, match="is a model without languages"):
         export(tmp_path / "fr", tmp_path / "x.gguf", languages=["fr"])
+
+
+def test_other_architectures_are_refused_first(tmp_path: Path) -> None:
+    """Not by a tensor that they name otherwise, which would seem to be missing."""
+    build(tmp_path / "m", "GPT2LMHeadModel")
+    with pytest.raises(UsageError, match="architecture 'gpt2' is not supported"):
+        export(tmp_path / "m", tmp_path / "m.gguf")
 
 
 def test_sentencepiece_merges(tmp_path: Path) -> None:

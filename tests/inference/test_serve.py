@@ -75,6 +75,14 @@ def test_a_directory_is_kept_while_the_weights_are_these(run: Path, tmp_path: Pa
         served_run(run, tmp_path / "other")
 
 
+def test_what_vllm_does_not_serve_here_is_refused_first(tmp_path: Path) -> None:
+    model = build(tmp_path / "whole", "Llama", "byte-level")
+    before = orjson.loads((model / "config.json").read_bytes())
+    (model / "config.json").write_text(json.dumps({**before, "architectures": ["GPT2LMHeadModel"]}))
+    with pytest.raises(UsageError, match=r"whole/config\.json: field 'architectures' is \['GPT2LM"):
+        served_model(model, tmp_path / "adopted", tmp_path / "served")
+
+
 def test_a_model_is_served_with_its_adopted_tokenizer(tmp_path: Path) -> None:
     model, adopted = build(tmp_path / "whole", "Llama", "byte-level"), tmp_path / "adopted"
     adopt(model, ["en", "fr"], data=SAMPLE / "parallel").save(adopted)

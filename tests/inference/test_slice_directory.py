@@ -86,9 +86,10 @@ def test_texts_and_keep_lists_add_up(whole: Path, tmp_path: Path) -> None:
     assert both.tolist() == np.union1d(by_text, by_list).tolist()
     keep.write_text(f"[{last}, 3]")
     assert read_keep_list(keep).tolist() == [3, last]
-    keep.write_text("3 x")
-    with pytest.raises(ModtokError, match="is not a list of token ids"):
-        read_keep_list(keep)
+    for wrong in ("3 x", "", "[]"):
+        keep.write_text(wrong)
+        with pytest.raises(ModtokError, match="is not a list of token ids"):
+            read_keep_list(keep)
     keep.write_text("5000")
     with pytest.raises(UsageError, match="the model has no token with id 5000"):
         Selection(keep=keep).ids(model)

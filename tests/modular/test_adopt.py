@@ -197,6 +197,11 @@ def test_what_cannot_be_adopted(tmp_path: Path) -> None:
         adopt(tmp_path / "none.json", data=data)
     with pytest.raises(UsageError, match=r"has no tokenizer\.json"):
         adopt(tmp_path, data=data)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "en.txt").write_text("\n\n")
+    (tmp_path / "whole.json").write_bytes(external_tokenizer("byte-level"))
+    with pytest.raises(ModtokError, match="the text of language 'en' is empty"):
+        adopt(tmp_path / "whole.json", ["en"], data=tmp_path / "data")
     document = orjson.loads(external_tokenizer("byte-level"))
     for change, message in (
         ({"type": "WordPiece"}, "a tokenizer of type 'WordPiece' cannot be restricted"),

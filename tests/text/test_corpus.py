@@ -238,7 +238,13 @@ def test_empty_file_among_others_is_skipped(tmp_path, data):
         assert list(found.pairs()) == list(alone.pairs())
     (stats,) = stats_of({"fr": parts})
     assert (stats["documents"], stats["words"]) == (1, 2)
+    mixed = tmp_path / "fr.jsonl"
+    mixed.write_text('{"text": "un deux", "lang": "fr"}\n')
+    with pytest.raises(ModtokError, match="no text; choose the field of the languages with --lang"):
+        stats_of({"fr": [mixed]}, reading=Reading(lang_field="langage"))
     for several in (parts[1:], [parts[1]]):
+        with pytest.raises(ModtokError, match="no text"):
+            stats_of({"fr": several})
         for threads in (1, 2):
             with pytest.raises(ModtokError, match="no text"):
                 count_corpus(several, threads=threads)

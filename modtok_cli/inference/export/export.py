@@ -251,6 +251,7 @@ class _Export:
         from modtok_cli.inference.run.backbone import check_range
 
         source, kind, path = self.source, self.kind, self.source.path
+        shape = source.shape  # first: it refuses other architectures
         vocabularies = source.vocabularies(languages, None)
         if not vocabularies.same:
             raise UsageError(
@@ -280,7 +281,7 @@ class _Export:
         embedding, head = source.tables(vocabularies)
         check_range({"input rows": embedding, "output rows": head}, self.dtype)
         exported = ExportedModel(
-            source.shape, own, embedding, head, self.backbone, source.context, ends, template
+            shape, own, embedding, head, self.backbone, source.context, ends, template
         )
         kind.write(file, exported, chosen, self.dtype)
         size, spoken = file.stat().st_size, tuple(own.languages)

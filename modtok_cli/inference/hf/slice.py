@@ -138,7 +138,7 @@ def read_keep_list(path: Path) -> Int32Array:
     text = read_file(path)
     try:
         ids = orjson.loads(text) if text.lstrip()[:1] == b"[" else [*map(int, text.split())]
-        if not all(type(index) is int and 0 <= index < 1 << 31 for index in ids):
+        if not ids or not all(type(index) is int and 0 <= index < 1 << 31 for index in ids):
             raise ValueError
     except ValueError as error:
         raise ModtokError(

@@ -104,6 +104,7 @@ def served_model(model: Path, tokenizer: Path, output: Path, *, force: bool = Fa
     from modtok_cli.inference.hf.directory import ModelDirectory
 
     check_output(output, _MARK, force=force, kind="served directory")
+    _architecture(model)
     Selection.adopted(tokenizer, ModelDirectory(model))
     with atomic_directory(output) as beside:
         for file in sorted(model.iterdir()):
@@ -114,15 +115,20 @@ def served_model(model: Path, tokenizer: Path, output: Path, *, force: bool = Fa
     return output
 
 
+def _architecture(model: Path) -> str:
+    names = read_object(model / CONFIG, largest=LARGEST).get("architectures")
+    if not isinstance(names, list) or not str((*names, "")[0]).endswith("ForCausalLM"):
+        raise UsageError(
+            f"field 'architectures' is {names!r}, only names that end in ForCausalLM are served",
+            where=model / CONFIG,
+        )
+    return str(names[0])
+
+
 def _finish(directory: Path, tokenizer: Path) -> None:
     """Name the class of the model, and copy the modular tokenizer."""
     config = read_object(directory / CONFIG, largest=LARGEST)
-    names = config.get("architectures")
-    if not isinstance(names, list) or not str(names[:1]).endswith("ForCausalLM']"):
-        raise UsageError(
-            f"field 'architectures' is {names!r}, expected a model that predicts the next token",
-            where=directory / CONFIG,
-        )
-    write_object(directory / CONFIG, {**config, "architectures": [f"{PREFIX}{names[0]}"]})
+    name = _architecture(directory)
+    write_object(directory / CONFIG, {**config, "architectures": [f"{PREFIX}{name}"]})
     assert is_modular(tokenizer)
     shutil.copytree(tokenizer, directory / TOKENIZER)

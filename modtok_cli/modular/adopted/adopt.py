@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int64Array
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
@@ -212,6 +212,11 @@ def adopt_counts(
     masks, corpora = [], {}
     with progress.task("counting tokens", len(counted), "languages") as task:
         for language, counts in counted.items():
+            if not len(counts):
+                raise ModtokError(
+                    f"the text of language '{language}' is empty",
+                    remedy="add text, or omit the language from --langs",
+                )
             masks.append(members(file, token_counts(file, counts), k, coverage))
             corpora[language] = Corpus(counts.fingerprint(), **vars(counts.size))
             task.advance()
