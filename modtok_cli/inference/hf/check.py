@@ -26,7 +26,7 @@ def warn_of_other_ids(directory: Path, progress: Progress) -> None:
     """
     from tokenizers import Tokenizer
 
-    own = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    own = Tokenizer.from_buffer((directory / "tokenizer.json").read_bytes())
     expected = own.encode(_PROBE, add_special_tokens=False).ids
     try:
         with quiet():
