@@ -38,7 +38,7 @@ def is_tokenizer(value: object) -> bool:
 
 def _are_tokenizers(value: object) -> bool:
     items = value if isinstance(value, list | tuple) else [value]
-    return all(map(is_tokenizer, items))
+    return bool(items) and all(map(is_tokenizer, items))
 
 
 def _are_codes(value: object) -> bool:

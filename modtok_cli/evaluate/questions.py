@@ -131,7 +131,9 @@ def as_question(data: Any, where: str, number: int, taken: Container[str] = ()) 
         raise ModtokError("no 'question'", where=where, remedy=remedy)
     choices = data.get("choices")
     if not isinstance(choices, list) or not all(isinstance(x, str) and x for x in choices):
-        raise ModtokError("'choices' is not a list of strings", where=where, remedy=remedy)
+        raise ModtokError(
+            "'choices' is not a list of non-empty strings", where=where, remedy=remedy
+        )
     if len(choices) < 2:
         raise ModtokError(
             f"expected two or more choices, got {len(choices)}", where=where, remedy=remedy

@@ -121,6 +121,10 @@ def test_contents_and_comparison(directory: Path, tmp_path: Path) -> None:
         (lambda: modtok.bpe(joint="yes"), "joint: expected true or false, got 'yes'"),  # type: ignore[arg-type]
         (lambda: modtok.nsl("t", "x", language=3), "language: expected text, got 3"),  # type: ignore[arg-type]
         (lambda: modtok.check("t", 3), "texts: expected a path or a list of paths, got 3"),  # type: ignore[arg-type]
+        (
+            lambda: modtok.nsl([], "x"),
+            "tokenizers: expected a path or a tokenizer or a list of these, got []",
+        ),
         (lambda: modtok.load(3), "directory: expected a path, got 3"),  # type: ignore[arg-type]
         (lambda: modtok.extract("t", 3), "languages: expected codes, a string or list, got 3"),  # type: ignore[arg-type]
         (lambda: modtok.generate("t", 3), "prompts: expected a text or a list of texts, got 3"),  # type: ignore[arg-type]

@@ -240,7 +240,7 @@ BAD = {
     "the answer 2 is not a choice": {"question": "?", "choices": ["a", "b"], "answer": 2},
     "the answer 'c' is not a choice": {"question": "?", "choices": ["a", "b"], "answer": "c"},
     "expected two or more choices, got 1": {"question": "?", "choices": ["a"], "answer": 0},
-    "not a list of strings": {"question": "?", "choices": "ab", "answer": 0},
+    "not a list of non-empty strings": {"question": "?", "choices": ["a", ""], "answer": 0},
     "no 'question'": {"choices": ["a", "b"], "answer": 0},
     "expected a JSON object": ["?"],
 }
