@@ -34,6 +34,8 @@ def warn_of_other_ids(directory: Path, progress: Progress) -> None:
                 str(directory), local_files_only=True, trust_remote_code=False
             )
         same = auto.encode(_PROBE, add_special_tokens=False) == expected
+    except UnicodeError:  # of the path: the library opens no such file
+        return
     except Exception as error:  # each tokenizer checks its files in its own way
         progress.warn(f"{directory}: AutoTokenizer does not open it ({one_line(error)})")
         return
