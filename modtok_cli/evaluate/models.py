@@ -110,7 +110,7 @@ def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[
             )
             raise UsageError(
                 f"{what}: the model has {','.join(languages)}",
-                where="--infer" if name in mode else None,
+                where="--infer" if name in map(str.strip, mode.split(",")) else None,
                 remedy=_REMEDY,
             )
     return tuple(name for name in languages if name in names)

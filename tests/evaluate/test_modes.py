@@ -70,6 +70,8 @@ def test_unknown_modes(mode: str, what: str) -> None:
 def test_language_missing_in_the_run() -> None:
     with pytest.raises(UsageError, match=r"^unknown language 'sw'"):  # --infer was not given
         infer_vocabularies("lang", RUN, ["sw"])
+    with pytest.raises(UsageError, match=r"^unknown language 'an'"):
+        infer_vocabularies("lang", RUN, ["an"])
     with pytest.raises(UsageError, match=r"^--infer: unknown language 'sw'"):
         infer_vocabularies("en,sw", RUN, ["en"])
     assert infer_vocabularies("full", RUN, ["sw"]) == Infer("full")
