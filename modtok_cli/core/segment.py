@@ -44,10 +44,6 @@ def build_trie(
 
     Raises:
         ValueError: a piece is empty or occurs twice.
-
-    >>> trie = trie_of([b"a", b"ab", b"b"])
-    >>> prefixes(trie, b"abc"), prefixes(trie, b"c")
-    ([(1, 0), (2, 1)], [])
     """
     pieces = len(offsets) - 1
     numbers = np.arange(pieces) if ids is None else ids
@@ -76,23 +72,6 @@ def build_trie(
 def trie_of(pieces: list[bytes]) -> UInt64Array:
     """The double array of a list of pieces; piece i is found as i."""
     return build_trie(*flatten(pieces))
-
-
-def prefixes(units: UInt64Array, text: bytes) -> list[tuple[int, int]]:
-    """(length, id) of every piece that `text` begins with, shortest first."""
-    pieces = []
-    node = int(units[0])
-    for length, byte in enumerate(text, 1):
-        base = node >> 36
-        if not base:
-            break
-        node = int(units[base ^ byte])
-        if node & 0x1FF != byte:
-            break
-        value = (node >> 9) & 0x7FFFFFF
-        if value:
-            pieces.append((length, value - 1))
-    return pieces
 
 
 class Pairs(Handle):

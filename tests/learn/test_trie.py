@@ -5,10 +5,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modtok_cli.core.segment import build_trie, prefixes, trie_of
+from modtok_cli.base.arrays import UInt64Array
+from modtok_cli.core.segment import build_trie, trie_of
 
 few_letters = st.binary(min_size=1, max_size=6).map(lambda b: bytes(x % 3 for x in b))
 any_bytes = st.binary(min_size=1, max_size=5)
+
+
+def prefixes(units: UInt64Array, text: bytes) -> list[tuple[int, int]]:
+    """(length, id) of every piece that `text` begins with, shortest first."""
+    pieces = []
+    node = int(units[0])
+    for length, byte in enumerate(text, 1):
+        base = node >> 36
+        if not base:
+            break
+        node = int(units[base ^ byte])
+        if node & 0x1FF != byte:
+            break
+        value = (node >> 9) & 0x7FFFFFF
+        if value:
+            pieces.append((length, value - 1))
+    return pieces
 
 
 @settings(max_examples=200, deadline=None)

@@ -194,3 +194,31 @@ def check_output(output: Path, mark: str, *, force: bool, kind: str = "slice") -
         raise UsageError(f"exists but is not a {kind}", where=output, remedy="choose another -o")
     if not force:
         raise UsageError("already exists", where=output, remedy="choose another -o, or use --force")
+
+
+Special = tuple[str, int]
+"""Text and id of a special token."""
+
+
+def framed(data: bytes, before: Special | None, after: Special | None = None) -> bytes:
+    """A `tokenizer.json` with a post-processor that puts special tokens around every text."""
+    special = dict(filter(None, (before, after)))
+    if not special:
+        return data
+
+    def part(letter: str, kind: int) -> list[dict[str, Any]]:
+        def end(one: Special | None) -> list[dict[str, Any]]:
+            return [] if one is None else [{"SpecialToken": {"id": one[0], "type_id": kind}}]
+
+        return [*end(before), {"Sequence": {"id": letter, "type_id": kind}}, *end(after)]
+
+    document = orjson.loads(data)
+    document["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": part("A", 0),
+        "pair": part("A", 0) + part("B", 1),
+        "special_tokens": {
+            name: {"id": name, "ids": [index], "tokens": [name]} for name, index in special.items()
+        },
+    }
+    return orjson.dumps(document)

@@ -48,6 +48,7 @@ from modtok_cli.inference.hf.files import (
     LARGEST,
     TOKENIZER_CONFIG,
     check_output,
+    framed,
     ids_to_keep,
     size_rows,
     with_ids,
@@ -399,8 +400,6 @@ class _Transplant:
             for place, token in enumerate(added_tokens([*self.extra]))
         ]
         data = orjson.dumps(document)
-        from modtok_cli.inference.slice.write import framed
-
         before, after = (
             (each[0], self.new_of[each[1]]) if each and each[1] in self.new_of else None
             for each in self.old.frame()

@@ -26,7 +26,7 @@ from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.hf.check import warn_of_other_ids
-from modtok_cli.inference.hf.files import check_output, size_rows
+from modtok_cli.inference.hf.files import check_output, framed, size_rows
 from modtok_cli.inference.run.backbone import backbone_config, check_range
 from modtok_cli.inference.slice.directory import (
     NAME,
@@ -301,34 +301,6 @@ def _tokenizer_config(facts: SliceFacts, vocabularies: Vocabularies) -> dict[str
     if "<unk>" in vocabularies.tokenizer_in.vocabulary.specials:
         document["unk_token"] = "<unk>"
     return document
-
-
-Special = tuple[str, int]
-"""Text and id of a special token."""
-
-
-def framed(data: bytes, before: Special | None, after: Special | None = None) -> bytes:
-    """A `tokenizer.json` with a post-processor that puts special tokens around every text."""
-    special = dict(filter(None, (before, after)))
-    if not special:
-        return data
-
-    def part(letter: str, kind: int) -> list[dict[str, Any]]:
-        def end(one: Special | None) -> list[dict[str, Any]]:
-            return [] if one is None else [{"SpecialToken": {"id": one[0], "type_id": kind}}]
-
-        return [*end(before), {"Sequence": {"id": letter, "type_id": kind}}, *end(after)]
-
-    document = orjson.loads(data)
-    document["post_processor"] = {
-        "type": "TemplateProcessing",
-        "single": part("A", 0),
-        "pair": part("A", 0) + part("B", 1),
-        "special_tokens": {
-            name: {"id": name, "ids": [index], "tokens": [name]} for name, index in special.items()
-        },
-    }
-    return orjson.dumps(document)
 
 
 def _json(document: dict[str, Any]) -> bytes:
