@@ -45,6 +45,11 @@ def pip(*arguments: str | Path) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def normalized(name: str) -> str:
+    """A package's name as PEP 503 compares it: `hf_xet` is `hf-xet`."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def chosen(modtok: Path, target: list[str], torch: str | None) -> list[str]:
     """The packages for that Python, as NAME==VERSION; torch and its parts only if it is named."""
     wanted = [f"modtok[lm] @ {modtok.as_uri()}", *TESTS, *([f"torch=={torch}"] if torch else [])]
@@ -64,7 +69,7 @@ def chosen(modtok: Path, target: list[str], torch: str | None) -> list[str]:
     return [
         f"{one['name']}=={one['version']}"
         for one in packages
-        if one["name"] != "modtok" and (torch or not TORCH.fullmatch(one["name"].lower()))
+        if one["name"] != "modtok" and (torch or not TORCH.fullmatch(normalized(one["name"])))
     ]
 
 
@@ -86,11 +91,11 @@ def main() -> int:
     target = ["--only-binary=:all:", "--python-version", options.python, "--implementation", "cp"]
     target += [word for platform in PLATFORMS for word in ("--platform", platform)]
     into = ["--target", str(folder / "site")]
-    left_out = options.leave_out.lower().split(",")
+    left_out = set(map(normalized, options.leave_out.split(",")))
     names = [
         name
         for name in chosen(modtok, [*target, *into], options.torch)
-        if name.partition("==")[0].lower() not in left_out
+        if normalized(name.partition("==")[0]) not in left_out
     ]
     pip("download", "--quiet", "--no-deps", "--dest", wheels, *target, *names)
     for part in ("benchmarks", "tests", "examples/sample", "pyproject.toml"):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import importlib.util
 import json
 import os
 import re
@@ -33,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import ROOT
+from modtok_cli.text.parallel import cores
 
 # Call → its parts and the most seconds of each, the most informative first.
 CALLS = {
@@ -53,6 +55,10 @@ TESTS = (
     "run",
 )
 PACKAGES = ("torch", "triton", "megatron-core", "transformer-engine", "numpy")
+# A line of pytest -v; with several processes the result comes first.
+RESULT = re.compile(
+    r"(\[gw\d+\] \[ *\d+%\] (?P<early>[A-Z]+) )?(?P<test>tests/.+?)( (?P<late>[A-Z]+) +\[.*)?$"
+)
 # Bars: a step with offloaded rows against one with resident rows; the loss of a resumed run.
 OFFLOADED, RESUMED = 1.05, 0.02
 
@@ -190,17 +196,20 @@ def tests(part: Part) -> Iterator[dict[str, Any]]:
     chosen = TESTS if part.gpu else ("loss", "megatron")
     paths = [str(ROOT / "tests" / "training" / f"test_{name}.py") for name in chosen]
     flags = ["-v", "--tb=line", "-p", "no:cacheprovider", "-o", "addopts="]
+    if importlib.util.find_spec("xdist"):  # most of their time is the host's
+        flags += ["-n", str(min(8, cores()))]
     counts: dict[str, int] = {}
     try:
         for line in part.lines([sys.executable, "-m", "pytest", *flags, *paths]):
-            result = re.match(r"(tests/.+?) (PASSED|FAILED|ERROR|SKIPPED)", line)
-            if result is None:
+            words = RESULT.match(line)
+            result = words and (words["early"] or words["late"])
+            if words is None or result is None:
                 if re.match(r"(/\S+:\d+: |E  )", line):
                     yield {"said": line[:300]}
                 continue
-            counts[result[2]] = counts.get(result[2], 0) + 1
-            if result[2] in ("FAILED", "ERROR"):
-                yield {"failed": result[1]}
+            counts[result] = counts.get(result, 0) + 1
+            if result in ("FAILED", "ERROR"):
+                yield {"failed": words["test"]}
     finally:
         yield {"tests": list(chosen), **counts}
 

@@ -24,8 +24,10 @@ import argparse
 import os
 import re
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -101,7 +103,8 @@ def settings_of(options: argparse.Namespace, plan: Plan, steps: int, name: str) 
         data=options.work / "data", tokenizer=options.work / "tokenizer",
         runs=options.work / "runs", name=name, sampling=regime, seed=plan.seed, steps=steps,
         model="small", layers=layers, hidden_size=width, ffn=width * 11 // 4, heads=width // 64,
-        kv_heads=width // 64, seq_length=options.length, batch_size=8, micro_batch=2,
+        kv_heads=width // 64, seq_length=options.length, batch_size=options.batch,
+        micro_batch=options.micro_batch, warmup=options.warmup,
         mix={"en": options.english}, mix_rest="uniform", workers=0, lr=options.lr,
         eval_every=steps, eval_bytes=4096, save_every=max(PILOT, steps // 10), keep=1,
     )  # fmt: skip
@@ -111,20 +114,31 @@ def pilot_of(options: argparse.Namespace, plan: Plan) -> RunSettings:
     return settings_of(options, plan, PILOT, f"pilot-{plan.name}")
 
 
-def flops(options: argparse.Namespace, plan: Plan, tokenizer: ModularTokenizer) -> float:
-    """Floating-point operations of a step, by the draws of a short run."""
-    settings = pilot_of(options, plan)
-    assert settings.runs is not None
-    metrics = (settings.runs / str(settings.name) / "metrics.jsonl").read_bytes()
-    drawn = [
-        Draw.parse(each).languages
-        for line in metrics.splitlines()
-        for each in orjson.loads(line).get("draws", ())
-    ]
-    sizes = {one: (tokenizer.full() if one is None else tokenizer.subset(one)).size
-             for one in set(drawn)}  # fmt: skip
-    config = resolve(settings, gpu=False)
-    rows = fmean(sizes[one] for one in drawn)
+def mean_rows(options: argparse.Namespace, plans: list[Plan]) -> dict[str, float]:
+    """Rows of a draw of each plan, by short runs; WORK/rows.json has those that are known."""
+    place: Path = options.work / "rows.json"
+    known: dict[str, float] = orjson.loads(place.read_bytes()) if place.exists() else {}
+    new = {plan: pilot_of(options, plan) for plan in plans if plan.name not in known}
+    train_runs(list(new.values()), workers=options.processes)
+    tokenizer = ModularTokenizer.load(options.work / "tokenizer")
+    for plan, settings in new.items():
+        assert settings.runs is not None
+        metrics = (settings.runs / str(settings.name) / "metrics.jsonl").read_bytes()
+        drawn = [
+            Draw.parse(each).languages
+            for line in metrics.splitlines()
+            for each in orjson.loads(line).get("draws", ())
+        ]
+        sizes = {one: (tokenizer.full() if one is None else tokenizer.subset(one)).size
+                 for one in set(drawn)}  # fmt: skip
+        known[plan.name] = fmean(sizes[one] for one in drawn)
+    place.write_bytes(orjson.dumps(known))
+    return known
+
+
+def flops(options: argparse.Namespace, plan: Plan, rows: float) -> float:
+    """Floating-point operations of a step."""
+    config = resolve(pilot_of(options, plan), gpu=False)
     return config.shape.step_flops(config.seq_length, [(config.step_tokens, rows)])
 
 
@@ -150,18 +164,23 @@ def texts_of(options: argparse.Namespace) -> dict[str, dict[str, Path]]:
     return texts
 
 
-def evaluations(options: argparse.Namespace, run: Path) -> Iterator[dict[str, Any]]:
+def evaluations(
+    run: Path, texts: dict[str, dict[str, Path]], modes: list[str]
+) -> list[dict[str, Any]]:
     """A row per text and mode."""
     models = open_models(run)
-    for kind, files in texts_of(options).items():
-        for mode in options.modes.split(","):
+    found = []
+    for kind, files in texts.items():
+        for mode in modes:
             bits = {}
             for language, path in files.items():
                 infer = ",".join(sorted({"en", language})) if mode == "en+lang" else mode
                 settings = BitsSettings(infer, 32)
                 rows, _ = measure_texts(models, [path], language, Reading(), settings)
                 bits[language] = round(rows[0]["bits_per_byte"], 4)
-            yield {"text": kind, "infer": mode, "mean": round(fmean(bits.values()), 4), **bits}
+            mean = round(fmean(bits.values()), 4)
+            found.append({"text": kind, "infer": mode, "mean": mean, **bits})
+    return found
 
 
 def gains(options: argparse.Namespace, tokenizer: ModularTokenizer) -> Iterator[dict[str, Any]]:
@@ -202,8 +221,11 @@ def main() -> None:
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--size", default="4x256", help="layers x hidden size")
     parser.add_argument("--length", type=int, default=256)
+    parser.add_argument("--batch", type=int, default=8, help="sequences of a step")
+    parser.add_argument("--micro-batch", type=int, default=2)
     parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--warmup", type=int, default=500)
     parser.add_argument("--english", type=float, default=0.1)
     parser.add_argument(
         "--text", type=int, default=1 << 20, help="bytes of CORPUS of each language"
@@ -221,26 +243,30 @@ def main() -> None:
         bpe_seq(data=options.corpus, output=place, k=options.k)
     if not (options.work / "data").exists():
         write_training_text(options)
-    tokenizer = ModularTokenizer.load(place)
-    for row in gains(options, tokenizer):
+    for row in gains(options, ModularTokenizer.load(place)):
         emit(row)
     if not options.steps:
         return
     plans = [Plan(regime, int(seed)) for seed in options.seeds.split(",")
              for regime in options.regimes.split(",")]  # fmt: skip
     first = Plan("none", plans[0].seed)
-    pilots = [pilot_of(options, plan) for plan in dict.fromkeys([first, *plans])]
-    train_runs(pilots, workers=options.processes)
-    costs = {plan: flops(options, plan, tokenizer) for plan in plans}
-    budget = options.steps * flops(options, first, tokenizer)
+    rows = mean_rows(options, list(dict.fromkeys([first, *plans])))
+    costs = {plan: flops(options, plan, rows[plan.name]) for plan in [first, *plans]}
+    budget = options.steps * costs[first]
     runs = {
         plan: settings_of(options, plan, round(budget / costs[plan]), plan.name) for plan in plans
     }
     train_runs(list(runs.values()), workers=options.processes)
-    for plan, settings in runs.items():
-        head = {"what": "on text", "regime": plan.regime, "seed": plan.seed}
-        for row in evaluations(options, options.work / "runs" / plan.name):
-            emit({**head, "steps": settings.steps, **row})
+    texts, modes = texts_of(options), options.modes.split(",")
+    with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
+        evaluated = {
+            plan: pool.submit(evaluations, options.work / "runs" / plan.name, texts, modes)
+            for plan in runs
+        }
+        for plan, found in evaluated.items():
+            head = {"what": "on text", "regime": plan.regime, "seed": plan.seed}
+            for row in found.result():
+                emit({**head, "steps": runs[plan].steps, **row})
 
 
 if __name__ == "__main__":
