@@ -57,7 +57,8 @@ TESTS = (
 PACKAGES = ("torch", "triton", "megatron-core", "transformer-engine", "numpy")
 # A line of pytest -v; with several processes the result comes first.
 RESULT = re.compile(
-    r"(\[gw\d+\] \[ *\d+%\] (?P<early>[A-Z]+) )?(?P<test>tests/.+?)( (?P<late>[A-Z]+) +\[.*)?$"
+    r"(\[gw\d+\] \[ *\d+%\] (?P<early>[A-Z]+) )?(?P<test>tests/.+?)"
+    r"( (?P<late>PASSED|FAILED|ERROR|SKIPPED)\b.*| *)$"
 )
 # Bars: a step with offloaded rows against one with resident rows; the loss of a resumed run.
 OFFLOADED, RESUMED = 1.05, 0.02
@@ -195,7 +196,7 @@ def tests(part: Part) -> Iterator[dict[str, Any]]:
     """The suite's own tests, on the GPU; each failure is a row."""
     chosen = TESTS if part.gpu else ("loss", "megatron")
     paths = [str(ROOT / "tests" / "training" / f"test_{name}.py") for name in chosen]
-    flags = ["-v", "--tb=line", "-p", "no:cacheprovider", "-o", "addopts="]
+    flags = ["-v", "--color=no", "--tb=line", "-p", "no:cacheprovider", "-o", "addopts="]
     if importlib.util.find_spec("xdist"):  # most of their time is the host's
         flags += ["-n", str(min(8, cores()))]
     counts: dict[str, int] = {}

@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +71,29 @@ def test_a_call_has_nine_minutes_and_every_part_a_measure() -> None:
     for parts in gpu_check.CALLS.values():
         assert set(parts) <= set(gpu_check.MEASURES)
         assert sum(parts.values()) - max(parts.values()) < 540  # no part is starved by one other
+
+
+def test_results_of_pytest_are_read_from_one_process_and_from_several(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('letter', ['a b', 'c'])\n"
+        "def test_letter(letter): assert letter == 'c'\n"
+        "def test_skipped(): pytest.skip('not here')\n"
+        "@pytest.fixture\n"
+        "def broken(): raise ValueError\n"
+        "def test_broken(broken): pass\n"
+    )
+    flags = ["-v", "--color=no", "-p", "no:cacheprovider", "tests"]
+    for processes in ([], ["-n", "1"]):
+        command = [sys.executable, "-m", "pytest", *flags, *processes]
+        lines = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+        found = filter(None, map(gpu_check.RESULT.match, lines.splitlines()))
+        results = {(m["test"], m["early"] or m["late"]) for m in found}
+        it = "tests/test_it.py::test_"
+        assert {result for result in results if result[1]} == {
+            (f"{it}letter[a b]", "FAILED"),
+            (f"{it}letter[c]", "PASSED"),
+            (f"{it}skipped", "SKIPPED"),
+            (f"{it}broken", "ERROR"),
+        }
