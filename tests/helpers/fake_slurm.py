@@ -2,7 +2,8 @@
 
 `install(place)` writes the commands. Every job is a directory in `place/jobs` with a file for the
 state of each task: PD, R, done, failed or cancelled. An array runs once the jobs it depends on are
-done; with `place/held` it stays as it is, and a test sets the states.
+done; with `place/held` it stays as it is, and a test sets the states; with `place/paused` its tasks
+are running, and do nothing until the file is removed.
 """
 
 from __future__ import annotations
@@ -126,7 +127,8 @@ def run(place: Path, words: list[str]) -> None:
         if number < len(states(job)) and len(running) < 2:
             if states(job)[number] == "PD":
                 env = {**os.environ, "SLURM_ARRAY_TASK_ID": str(number), "SLURM_NODELIST": "here"}
-                command = ["bash", str(job / "script")]
+                wait = 'while [ -e "$0" ]; do sleep 0.02; done; exec bash "$1"'
+                command = ["bash", "-c", wait, str(place / "paused"), str(job / "script")]
                 running[number] = subprocess.Popen(
                     command, env=env, start_new_session=True, stdout=log, stderr=log
                 )
