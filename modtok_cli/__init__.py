@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from modtok_cli.construct.bpe import bpe as bpe
     from modtok_cli.construct.bpe_concat import bpe_concat as bpe_concat
     from modtok_cli.construct.bpe_merge import bpe_merge as bpe_merge
-    from modtok_cli.construct.bpe_parity import bpe_parity as bpe_parity
     from modtok_cli.construct.bpe_seq import bpe_seq as bpe_seq
     from modtok_cli.construct.unigram import unigram as unigram
     from modtok_cli.construct.unigram_merge import unigram_merge as unigram_merge
@@ -86,7 +85,6 @@ _NAMES = {
     "construct.bpe": "bpe",
     "construct.bpe_concat": "bpe_concat",
     "construct.bpe_merge": "bpe_merge",
-    "construct.bpe_parity": "bpe_parity",
     "construct.bpe_seq": "bpe_seq",
     "construct.unigram": "unigram",
     "construct.unigram_merge": "unigram_merge",

@@ -37,7 +37,6 @@ READERS = (
     "bpe-merge --data hostile -k 300 -o t",
     "unigram --data hostile -k 300 -o t",
     "unigram-merge --data hostile -k 300 -o t",
-    "bpe-parity hostile --data hostile -k 300 -o t.json",
     "extract -t unigram --langs en --top-k 300 --on {} -o t.json",
     "encode -t bpe {}",
     "encode -t external.json {}",

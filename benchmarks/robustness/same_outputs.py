@@ -144,7 +144,6 @@ CALLS = (
     Call("bpe-merge --append sw -o whole --json",
          "bpe-merge -t whole --append sw -o whole-2 --json", "-t", moved=("whole-2/", "whole/")),
     Call("bpe-concat alone/fr.json alone/en.json -o concatenated.json"),
-    Call("bpe-parity parallel -k 1500 -o parity.json --json"),
     Call("unigram --langs el,fi -k 600 -o pieces-alone --json"),
     Call("unigram --langs el,fi --joint -k 900 -o pieces-joint.json --json"),
     Call("unigram-merge -k 600 -o pieces --json"),

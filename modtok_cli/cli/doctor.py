@@ -25,7 +25,7 @@ State = Literal["ok", "missing", "old", "none", "invalid"]
 # extras of pyproject.toml and the existing commands.
 PURPOSES = {
     "": "every command",
-    "published": "tokenizers of other programs: tokenizer.json and tiktoken files; bpe-parity",
+    "published": "tokenizers of other programs: tokenizer.json and tiktoken files",
     "plot": "PNG plots (--plot x.png); SVG and terminal plots need no extra",
     "data": "text in Parquet and Arrow files",
     "corpus": "corpus build, corpus train-quality, --executor",

@@ -41,7 +41,7 @@ _ORDER = """
 corpus build, corpus train-quality, corpus count, corpus stats, corpus world, study orders,
 study combos, study scaling, study budget, study cost, study sampling, study world, eval bpb,
 eval mcq, eval mt, eval sum, eval grid, eval compare, eval fetch, bpe, bpe-seq, bpe-concat,
-bpe-merge, bpe-parity, unigram, unigram-merge, adopt, extract, encode, decode, inspect, check,
+bpe-merge, unigram, unigram-merge, adopt, extract, encode, decode, inspect, check,
 nsl, fairness, origin, explore, report, pretrain, generate, serve, slice, graft, tokens,
 transplant, export, latency, memory, copy, doctor
 """

@@ -68,7 +68,6 @@ def test_examples_of_the_functions_run(tmp_path: Path, monkeypatch: pytest.Monke
         document = inspect.getdoc(getattr(modtok, name)) or ""
         if not run(name, document, {"modtok": modtok}):
             without.append(name)
-    # The trainer of bpe_parity is in newer releases of `tokenizers` only.
     # corpus_train_quality needs crawled pages, fetch_tasks a network, study_world minutes.
-    needy = ["bpe_parity", "corpus_train_quality", "fetch_tasks", "study_world"]
+    needy = ["corpus_train_quality", "fetch_tasks", "study_world"]
     assert without == [*needy, "write_examples"]

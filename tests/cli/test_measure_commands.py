@@ -1,4 +1,4 @@
-"""fairness, origin, bpe-concat, bpe-parity, the studies and report on the command line."""
+"""fairness, origin, bpe-concat, the studies and report on the command line."""
 
 from __future__ import annotations
 
@@ -229,33 +229,6 @@ def test_bpe_concat(at, learned: Path) -> None:
     assert at(*line.split(), "-o", "en-fr.json", "--force")[0] == 0
     assert rows(at("nsl", "-t", "en-fr.json", "parallel/fr.txt")[1])[0]["nsl"] > 1
     assert at("bpe-concat", "tokenizer/references/en.json")[0] == 2
-
-
-def test_bpe_parity(at, learned: Path) -> None:
-    from modtok_cli.construct.bpe_parity import parity_trainer
-
-    line = "bpe-parity parallel --langs en,fr -k 700 -o parity.json"
-    status, out, err = at(*line.split())
-    if parity_trainer() is None:
-        assert status == 1
-        assert "install a newer one" in err
-        return
-    assert status == 0
-    assert rows(out)[0]["tokens"] == 700
-    assert at(*line.split())[0] == 2
-    (row, *_) = rows(at("fairness", "-t", "parity.json", "parallel")[1])
-    assert (row["size"], row["measured_on"], row["lossy_lines"]) == (700, "words", 0)
-    status, _, err = at("bpe-parity", "parallel", "--langs", "en,fi", "-o", "x.json")
-    assert status == 2
-
-
-def test_bpe_parity_without_the_trainer(at, monkeypatch) -> None:
-    from tokenizers import trainers
-
-    monkeypatch.delattr(trainers, "ParityBpeTrainer", raising=False)
-    status, _, err = at("bpe-parity", "parallel", "-o", "y.json")
-    assert status == 1
-    assert "no trainer for parity-aware BPE; install a newer release" in err
 
 
 STUDIES = {

@@ -12,7 +12,6 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_merge import bpe_merge
-from modtok_cli.construct.bpe_parity import bpe_parity, parity_trainer
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.export.gguf_tokenizer import candidates
 from modtok_cli.modular.directory import read_references
@@ -42,23 +41,14 @@ def test_bpe_learns_with_a_published_pretokenizer(name: str, tmp_path: Path) -> 
     agrees(alone)
 
 
-def test_joint_and_parity_bpe_learn_with_a_published_pretokenizer(tmp_path: Path) -> None:
+def test_joint_bpe_learns_with_a_published_pretokenizer(tmp_path: Path) -> None:
     bpe(["en", "fr"], data=PARALLEL, output=tmp_path / "j", k=400, joint=True, pretokenizer="gpt2")
     joint = ModularTokenizer.load(tmp_path / "j")
     assert joint.settings == {"joint": True}
     assert joint.pretokenizer.name == "gpt2"
     agrees(joint.full())
     with pytest.raises(UsageError, match="unknown pre-tokenizer 'gpt9'"):
-        bpe_parity(PARALLEL, ["en"], data=PARALLEL, output=tmp_path / "p", pretokenizer="gpt9")
-    if parity_trainer() is not None:
-        place = tmp_path / "p.json"
-        bpe_parity(
-            PARALLEL, ["en", "fr"], data=PARALLEL, output=place, k=400, pretokenizer="smollm"
-        )
-        opened = open_tokenizer(str(place))
-        assert isinstance(opened, Subtokenizer)
-        assert opened.pretokenizer.name == "smollm"
-        agrees(opened)
+        bpe(["en"], data=PARALLEL, output=tmp_path / "p", pretokenizer="gpt9")
 
 
 def test_bpe_merge_learns_with_a_published_pretokenizer(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def output_dash(arena: Arena) -> None:
         "extract -t bpe --langs en -o -", "bpe --langs en -k 300 -o -", "report -o -",
         "nsl -t bpe parallel/en.txt --plot -", "corpus count --langs en -o -",
         "bpe-concat bpe/references/en.json bpe/references/fi.json -o -",
-        "bpe-parity parallel --langs en,fi -k 300 -o -", "unigram --langs en -k 300 -o -",
+        "unigram --langs en -k 300 -o -",
         "study scaling -k 300 --orders 1 -o -", "bpe-seq --langs en -k 300 -o -",
     ):  # fmt: skip
         arena.modtok(*words.split())

@@ -79,7 +79,6 @@ JOBS = (
     Job("bpe-seq", "-k 500 --segmentation fewest-tokens -o seq", ("seq",)),
     Job("bpe-concat", "bpe/references/en.json bpe/references/fi.json -o cat", ("cat",)),
     Job("bpe-merge", "-k 400 -o merged", ("merged",)),
-    Job("bpe-parity", "parallel --langs en,fi -k 400 -o parity.json", ("parity.json",)),
     Job("unigram", "-k 400 -o pieces", ("pieces",)),
     Job("unigram-merge", "-k 400 -o united", ("united",)),
     Job("extract", "-t bpe --langs fi -o fi.json", ("fi.json",)),
