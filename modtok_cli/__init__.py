@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from modtok_cli.base.errors import Unfinished as Unfinished
     from modtok_cli.base.errors import UsageError as UsageError
     from modtok_cli.base.public import ModtokWarning as ModtokWarning
-    from modtok_cli.base.transfer import copy as copy
     from modtok_cli.cli.doctor import doctor as doctor
     from modtok_cli.construct.bpe import bpe as bpe
     from modtok_cli.construct.bpe_concat import bpe_concat as bpe_concat
@@ -80,7 +79,6 @@ __version__ = "0.1.0"
 _NAMES = {
     "base.errors": "ModtokError Unfinished UsageError",
     "base.public": "ModtokWarning",
-    "base.transfer": "copy",
     "cli.doctor": "doctor",
     "construct.bpe": "bpe",
     "construct.bpe_concat": "bpe_concat",

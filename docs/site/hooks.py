@@ -27,7 +27,7 @@ SOURCES = {site: source for source, site in PAGES.items()}
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 CODE = re.compile(r"`[^`]+`")
 TASKS = {  # page of the Python reference → its title, and the modules with its names
-    "corpora": ("Read text, build corpora, count words, copy", "corpus text base.transfer"),
+    "corpora": ("Read text, build corpora, count words", "corpus text"),
     "learners": ("Learn tokenizers", "construct learn"),
     "tokenizers": ("Open, extract and check tokenizers", "modular"),
     "measures": ("Measure, study and report", "measure reports studies"),

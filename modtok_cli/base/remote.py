@@ -1,7 +1,7 @@
 """Paths in object storage (s3://, gs://, az://, hf://, …) that text is read from, by fsspec.
 
 A `RemotePath` answers what readers ask a path: whether it exists, what is in it, its size, its
-content. Only `modtok copy` writes there. fsspec finds credentials as the tools of each store do;
+content. Nothing is written there. fsspec finds credentials as the tools of each store do;
 the package of a store (s3fs, gcsfs, adlfs) is installed apart.
 """
 
@@ -11,7 +11,6 @@ import re
 import stat
 import time
 from collections.abc import Callable, Generator
-from contextlib import suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path, PosixPath
@@ -58,9 +57,9 @@ def refuse_remote(output: str | os.PathLike[str]) -> None:
     """
     if is_remote(output):
         raise UsageError(
-            "is in object storage, where only modtok copy writes",
+            "is in object storage, which modtok only reads",
             where=path_of(output),
-            remedy="write to a directory here, then: modtok copy DIRECTORY ADDRESS",
+            remedy="write to a directory here, and copy it, with rclone for example",
         )
 
 
@@ -175,34 +174,6 @@ class RemotePath(PosixPath):
         with self.open() as file:
             content: bytes = file.read()
         return content
-
-    def put_file(self, file: Path) -> None:
-        """Write it, whole or not at all, from a file here."""
-        self._ask(lambda store, name: _put(store, name, lambda: store.put_file(str(file), name)))
-
-    def put_bytes(self, content: bytes) -> None:
-        """Write it, whole or not at all."""
-        self._ask(lambda store, name: _put(store, name, lambda: store.pipe_file(name, content)))
-
-    def get_file(self, file: Path) -> None:
-        """Read it into a file here."""
-        self._ask(lambda store, name: store.get_file(name, str(file)))
-
-    def remove(self) -> None:
-        """Remove it, if it is there."""
-        with suppress(FileNotFoundError):
-            self._ask(lambda store, name: store.rm_file(name))
-
-
-def _put(store: Any, name: str, put: Callable[[], object]) -> None:
-    """Write a file, after its directory where a store has directories; never make a bucket."""
-    try:
-        put()
-    except FileNotFoundError:
-        if not store.exists(name[: name.find("/", 1)]):
-            raise
-        store.makedirs(store._parent(name), exist_ok=True)
-        put()
 
 
 class _Stream(io.RawIOBase):

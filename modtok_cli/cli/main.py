@@ -43,7 +43,7 @@ study combos, study scaling, study budget, study cost, study sampling, study wor
 eval mcq, eval mt, eval sum, eval grid, eval compare, eval fetch, bpe, bpe-seq, bpe-concat,
 bpe-merge, unigram, unigram-merge, adopt, extract, encode, decode, inspect, check,
 nsl, fairness, origin, explore, report, pretrain, generate, serve, slice, graft, tokens,
-transplant, export, latency, memory, copy, doctor
+transplant, export, latency, memory, doctor
 """
 ORDER = tuple(name.strip() for name in _ORDER.split(","))  # in the help
 

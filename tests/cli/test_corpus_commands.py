@@ -198,28 +198,3 @@ def test_corpus_world(here: Any, tmp_path: Path) -> None:
     assert all(" = " in json.loads(text)["text"] for text in texts)
     assert len((place / "tasks/mt/test.tsv").read_text("utf-8").splitlines()) == 13
     assert here("corpus", "world")[0] == 2
-
-
-def test_copy(here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Again and again with --every, until Ctrl-C."""
-    (tmp_path / "tables").mkdir()
-    (tmp_path / "tables" / "a").write_text("1")
-    rounds = []
-
-    def sleep(seconds: float) -> None:
-        rounds.append(seconds)
-        if len(rounds) == 2:
-            raise KeyboardInterrupt
-        (tmp_path / "tables" / "b").write_text("2")
-
-    monkeypatch.setattr("time.sleep", sleep)
-    status, _, err = here("copy", str(tmp_path / "tables"), "memory://copied/it", "--every", "7")
-    assert (status, rounds) == (130, [7, 7])
-    assert "memory://copied/it: 1 of 2 files were new" in err
-    status, out, _ = here("copy", "memory://copied/it", str(tmp_path / "back"), "--json")
-    assert status == 0
-    assert json.loads(out) == {
-        "target": str(tmp_path / "back"), "files": 2, "bytes": 2, "copied": 2,
-    }  # fmt: skip
-    status, _, err = here("copy", "memory://copied/it", str(tmp_path / "back"))
-    assert (status, "already exists" in err) == (2, True)

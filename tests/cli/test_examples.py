@@ -32,12 +32,10 @@ from modtok_cli.cli.tree import nodes
 TREE = {node.path: node for node in nodes(command_tree())}
 FLAGS = {path: {f for line in node.lines for f in line.flags} for path, node in TREE.items()}
 LANGUAGES = ("en", "fi", "fr")
-CLUSTER = re.compile(r"--executor slurm|study world|--gpus 8(?!.*--dry-run)|eval fetch|--every \d")
+CLUSTER = re.compile(r"--executor slurm|study world|--gpus 8(?!.*--dry-run)|eval fetch")
 SMALL = (
     ("modtok serve", "modtok serve --host localhost --offload-rows --prepare"),
     ("--port 8080", "--port 0"),
-    ("modtok copy corpus/ s3://", "modtok copy data/ memory://"),
-    ("modtok copy s3://bucket/runs/it", "modtok copy memory://bucket/corpus"),
     (r"-k \d+", "-k 600"),
     (r"--top-k \d+", "--top-k 300"),
     (r"--budgets [\d,]+", "--budgets 400,600"),

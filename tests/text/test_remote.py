@@ -245,7 +245,7 @@ def test_pages_and_columns(store: Store, tmp_path: Path) -> None:
 
 def test_outputs_are_local(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"object storage, where only modtok copy writes"):
+    with pytest.raises(UsageError, match=r"object storage, which modtok only reads"):
         write_bytes(Path("flaky://bucket/x"), b"")
     with pytest.raises(UsageError, match=r"object storage"), atomic_directory(path_of("s3://b/x")):
         pass
