@@ -1,7 +1,12 @@
-"""Algorithm 2 of the paper, written from the paper: slow, obvious, everything recounted.
+"""Algorithm 2 of the paper, sequential BPE, in plain Python: slow, and everything is recounted.
 
-Words are tuples of byte strings; T's merges are (left, right) byte strings in order. The numbering
-of the bytes, which decides ties, is that of GPT-2's alphabet.
+Languages are learned one after the other. `SequentialBpe` is T, `Language` the loop for one
+language: `step` is the body of the paper's `while`, and the other methods are its lines. A token is
+its bytes, a merge the pair (left, right). The core must equal this file, merge for merge.
+
+    python -m modtok_cli.reference.sequential_bpe
+
+prints the steps of two languages with a sentence each.
 """
 
 from __future__ import annotations
@@ -11,14 +16,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+Merge = tuple[bytes, bytes]
+
 
 def byte_order() -> list[int]:
-    """The bytes in the order of their ids: those that print, then the others."""
+    """The bytes in the order of their ids, which is GPT-2's: printable bytes, then the others."""
     prints = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     return prints + [byte for byte in range(256) if byte not in prints]
-
-
-Merge = tuple[bytes, bytes]
 
 
 def unspaced(token: bytes) -> int:
@@ -55,14 +59,14 @@ def segment(word: bytes, merges: list[Merge]) -> tuple[bytes, ...]:
 
 @dataclass
 class SequentialBpe:
-    """T and the vocabulary of each language, which `add` learns one after the other.
+    """T and the vocabulary of each language.
 
     Attributes:
-        k: budget of a language; `specials` special tokens and the 256 bytes count towards it.
+        k: tokens of a language; the 256 bytes and `specials` special tokens are among them.
         unit_counts: "all" counts every occurrence of a token, "word" only whole words.
-        passes: with 2, words are segmented again by the adopted merges alone, and the new merges
-            learned from that.
-        max_unspaced: characters of scripts without spaces in a new token, at most; 0: any number.
+        passes: with 2, the new merges of a language are learned again from words that are
+            segmented by the adopted merges only.
+        max_unspaced: the most characters of scripts without spaces in a new token; 0: no limit.
         tokens, merges: T in order of creation.
         vocabularies, merge_sets: V_i and M_i by language.
     """
@@ -86,118 +90,173 @@ class SequentialBpe:
         >>> both.merges, sorted(both.vocabularies["bb"] - both.vocabularies["aa"])
         ([(b'a', b'b')], [])
         """
-        tokens, merges = list(self.tokens), list(self.merges)
-        member, used = self._loop(tokens, merges, counts, None, None)
+        learned = Language(self, counts)
+        while learned.step():
+            pass
         for _ in range(1, self.passes):
-            kept_merges = {merge for merge in used if merge in self.merges}
-            kept = {bytes([b]) for b in range(256)} | {a + b for a, b in kept_merges}
-            tokens, merges = list(self.tokens), list(self.merges)
-            member, used = self._loop(tokens, merges, counts, kept, kept_merges)
-        self.tokens, self.merges = tokens, merges
-        self.vocabularies[language] = member
-        self.merge_sets[language] = used
+            learned = Language(self, counts, adopted=learned.merges & set(self.merges))
+            while learned.step():
+                pass
+        self.keep(language, learned)
 
-    def _loop(
-        self,
-        tokens: list[bytes],
-        merges: list[Merge],
-        counts: dict[bytes, int],
-        kept: set[bytes] | None,
-        kept_merges: set[Merge] | None,
-    ) -> tuple[set[bytes], set[Merge]]:
-        """V_i and M_i; new tokens and merges are appended to T's."""
-        number = {token: i for i, token in enumerate(tokens)}
-        member = set(tokens[:256]) if kept is None else set(kept)
-        used = set() if kept_merges is None else set(kept_merges)
-        active = merges if kept_merges is None else [m for m in merges if m in kept_merges]
-        words = {word: segment(word, active) for word in counts}
+    def keep(self, language: str, learned: Language) -> None:
+        """Extend T by what a language has learned."""
+        self.tokens, self.merges = learned.all_tokens, learned.all_merges
+        self.vocabularies[language] = learned.vocabulary
+        self.merge_sets[language] = learned.merges
 
-        def origin(token: bytes) -> Merge | None:
-            return next((m for m in merges if m[0] + m[1] == token), None)
 
-        def ancestors(token: bytes) -> set[bytes]:
-            """`token` and all it is made of, as far as V_i lacks it."""
-            if token in member:
-                return set()
-            found = {token}
-            merge = origin(token)
-            if merge is not None:
-                found |= ancestors(merge[0]) | ancestors(merge[1])
-            return found
+class Language:
+    """The loop for one language, over its words as T segments them.
 
-        def take(family: set[bytes]) -> None:
-            for token in sorted(family, key=number.__getitem__):
-                if len(member) + self.specials >= self.k:
-                    return
-                member.add(token)
-                merge = origin(token)
-                if merge is not None:
-                    used.add(merge)
+    Args:
+        before: T before this language; it stays as it is.
+        counts: occurrences of each word.
+        adopted: for a second pass, the merges of T that the first pass adopted. They segment the
+            words, and V_i starts with their tokens.
 
-        def to_derive(merge: Merge) -> list[Merge]:
-            """Merges of T lacking for `merge`, at its rank, to find its parts derived."""
-            needed: list[Merge] = []
-            queue = [merge]
-            while queue:
-                rank = merges.index(queue[0])
-                for part in queue.pop(0):
-                    ways = [m for m in merges[:rank] if m[0] + m[1] == part]
-                    if len(part) == 1 or any(m in used or m in needed for m in ways):
-                        continue
-                    needed.append(ways[0])
+    Attributes:
+        all_tokens, all_merges: T, which grows.
+        vocabulary, merges: V_i and M_i.
+        words: each word's tokens.
+    """
+
+    def __init__(
+        self, before: SequentialBpe, counts: dict[bytes, int], adopted: set[Merge] | None = None
+    ) -> None:
+        self.settings = before
+        self.counts = counts
+        self.all_tokens, self.all_merges = list(before.tokens), list(before.merges)
+        self.ids = {token: i for i, token in enumerate(self.all_tokens)}
+        self.merges: set[Merge] = adopted or set()
+        self.vocabulary = set(self.all_tokens[:256]) | {a + b for a, b in self.merges}
+        active = [m for m in self.all_merges if adopted is None or m in adopted]
+        self.words = {word: segment(word, active) for word in counts}
+        self.too_large: dict[Merge, int] = {}
+
+    def step(self) -> str | None:
+        """Adopt a token of T or merge a pair; a line that says which, None at the end."""
+        if self.room() <= 0:
+            return None
+        unit, unit_count = self.most_frequent_unit()
+        pair, pair_count = self.most_frequent_pair()
+        if unit is not None and unit_count >= pair_count:
+            return self.adopt(self.ancestors(unit), unit_count)
+        if pair is None:
+            return None
+        parts = self.ancestors(pair[0]) | self.ancestors(pair[1])
+        if parts and self.room() <= len(parts):  # no place for the merged token
+            return self.adopt(parts, pair_count)
+        self.adopt(parts, pair_count)
+        return self.merge(pair, pair_count)
+
+    def room(self) -> int:
+        """Tokens that V_i can still take."""
+        return self.settings.k - self.settings.specials - len(self.vocabulary)
+
+    def most_frequent_unit(self) -> tuple[bytes | None, int]:
+        """u_m and f_u: of the tokens that V_i lacks; ties go to the smaller id."""
+        count: Counter[bytes] = Counter()
+        for word, parts in self.words.items():
+            if self.settings.unit_counts == "all" or len(parts) == 1:
+                for part in parts:
+                    count[part] += self.counts[word]
+        lacking = [u for u in count if u not in self.vocabulary]
+        unit = min(lacking, key=lambda u: (-count[u], self.ids[u]), default=None)
+        return unit, count[unit] if unit is not None else 0
+
+    def most_frequent_pair(self) -> tuple[Merge | None, int]:
+        """b_m and f_b; ties go to the smaller ids."""
+        count: Counter[Merge] = Counter()
+        for word, parts in self.words.items():
+            for pair in pairwise(parts):
+                count[pair] += self.counts[word]
+        limit = self.settings.max_unspaced
+        allowed = [
+            (a, b)
+            for (a, b), c in count.items()
+            if c > self.too_large.get((a, b), 0) and not (limit and unspaced(a + b) > limit)
+        ]
+        best = min(allowed, key=lambda m: (-count[m], self.ids[m[0]], self.ids[m[1]]), default=None)
+        return best, count[best] if best is not None else 0
+
+    def first_merge(self, token: bytes) -> Merge | None:
+        """The first merge of T that makes a token; None for a byte."""
+        return next((m for m in self.all_merges if m[0] + m[1] == token), None)
+
+    def ancestors(self, token: bytes) -> set[bytes]:
+        """A: the token and the tokens that it is made of, as far as V_i lacks them."""
+        if token in self.vocabulary:
+            return set()
+        merge = self.first_merge(token)
+        parts = () if merge is None else merge
+        return {token}.union(*(self.ancestors(part) for part in parts))
+
+    def adopt(self, tokens: set[bytes], count: int) -> str:
+        """Take tokens of T with their merges, in T's order, while there is room."""
+        taken = sorted(tokens, key=self.ids.__getitem__)[: self.room()]
+        for token in taken:
+            self.vocabulary.add(token)
+            if (merge := self.first_merge(token)) is not None:
+                self.merges.add(merge)
+        return f"adopt {', '.join(map(_shown, taken))} ({count} times)"
+
+    def merge(self, pair: Merge, count: int) -> str:
+        """Append a merge to T and V_i, and apply it to the words."""
+        token = pair[0] + pair[1]
+        if pair in self.all_merges:  # after a second pass: T has it, M_i did not
+            lacking = self.derivation(pair)
+            tokens = {a + b for a, b in lacking} - self.vocabulary - {token}
+            if self.room() < len(tokens) + (token not in self.vocabulary):
+                self.too_large[pair] = count
+                return f"no room for {_shown(token)}"
+            self.merges.update(lacking)
+            self.vocabulary |= tokens
+        else:
+            self.all_merges.append(pair)
+        if token not in self.ids:
+            self.ids[token] = len(self.all_tokens)
+            self.all_tokens.append(token)
+        self.merges.add(pair)
+        self.vocabulary.add(token)
+        self.words = {word: apply_merge(parts, pair) for word, parts in self.words.items()}
+        return f"merge {_shown(pair[0])} + {_shown(pair[1])} ({count} times)"
+
+    def derivation(self, merge: Merge) -> list[Merge]:
+        """Merges of T that M_i lacks, so that at the rank of `merge` its parts are made."""
+        lacking: list[Merge] = []
+        queue = [merge]
+        while queue:
+            rank = self.all_merges.index(queue[0])
+            for part in queue.pop(0):
+                ways = [m for m in self.all_merges[:rank] if m[0] + m[1] == part]
+                if len(part) > 1 and not any(m in self.merges or m in lacking for m in ways):
+                    lacking.append(ways[0])
                     queue.append(ways[0])
-            return needed
+        return lacking
 
-        shelved: dict[Merge, int] = {}
-        while len(member) + self.specials < self.k:
-            units: Counter[bytes] = Counter()
-            pairs: Counter[Merge] = Counter()
-            for word, parts in words.items():
-                if self.unit_counts == "all":
-                    for part in parts:
-                        units[part] += counts[word]
-                elif len(parts) == 1:
-                    units[parts[0]] += counts[word]
-                for pair in pairwise(parts):
-                    pairs[pair] += counts[word]
-            best_unit = min(
-                ((-c, number[u], u) for u, c in units.items() if u not in member), default=None
-            )
-            best_pair = min(
-                (
-                    (-c, number[a], number[b], (a, b))
-                    for (a, b), c in pairs.items()
-                    if c > shelved.get((a, b), 0)
-                    and not (self.max_unspaced and unspaced(a + b) > self.max_unspaced)
-                ),
-                default=None,
-            )
-            if best_unit is not None and (best_pair is None or -best_unit[0] >= -best_pair[0]):
-                take(ancestors(best_unit[2]))
-                continue
-            if best_pair is None:
-                break
-            merge = best_pair[3]
-            parts_lacking = ancestors(merge[0]) | ancestors(merge[1])
-            if parts_lacking and len(member) + self.specials + len(parts_lacking) >= self.k:
-                take(parts_lacking)
-                continue
-            take(parts_lacking)
-            token = merge[0] + merge[1]
-            if merge in merges:
-                needed = to_derive(merge)
-                more = {a + b for a, b in needed} | {token}
-                if len(member | more) + self.specials > self.k:
-                    shelved[merge] = -best_pair[0]
-                    continue
-                used.update(needed)
-                member |= more
-            if token not in number:
-                number[token] = len(tokens)
-                tokens.append(token)
-            if merge not in merges:
-                merges.append(merge)
-            used.add(merge)
-            member.add(token)
-            words = {word: apply_merge(parts, merge) for word, parts in words.items()}
-        return member, used
+
+def _shown(token: bytes) -> str:
+    return repr(token.decode("utf-8", "backslashreplace"))
+
+
+def main() -> None:
+    """Print the steps of two languages, and the segmentation of a word by each vocabulary."""
+    sentences = {
+        "en": "the then them other mother",
+        "de": "der andere mutter then other anders",
+    }
+    both = SequentialBpe(k=264)
+    for name, sentence in sentences.items():
+        language = Language(both, Counter(sentence.encode().split()))
+        print(f"{name}: {sentence}")
+        while done := language.step():
+            print(f"  {done}")
+        both.keep(name, language)
+    for name, merges in both.merge_sets.items():
+        parts = segment(b"mother", [m for m in both.merges if m in merges])
+        print(f"mother in {name}: {' '.join(map(_shown, parts))}")
+
+
+if __name__ == "__main__":
+    main()

@@ -14,6 +14,7 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn import merges as state
 from modtok_cli.learn.sequential import SequentialLearner, learn_bpe, learn_plain
+from modtok_cli.reference import sequential_bpe
 from modtok_cli.reference.sequential_bpe import SequentialBpe
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
@@ -196,3 +197,11 @@ def test_counts_beyond_32_bits() -> None:
 def test_wrong_settings(arguments: dict[str, object], named: str) -> None:
     with pytest.raises(UsageError, match=named):
         SequentialLearner(**arguments)  # type: ignore[arg-type]
+
+
+def test_the_reference_shows_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    sequential_bpe.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert "  merge 't' + 'he' (5 times)" in lines
+    assert "  adopt 'he', 'the', 'othe', 'other' (1 times)" in lines
+    assert lines[-1] == "mother in de: 'm' 'other'"
