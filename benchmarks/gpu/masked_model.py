@@ -67,7 +67,7 @@ class MaskedModel:
         total = torch.zeros(())
         for index, microbatch in enumerate(microbatches):
             with self.backbone.accumulating(more=index + 1 < len(microbatches)):
-                loss = self.loss(microbatch) / len(microbatches)
+                loss = self.loss(microbatch)
                 loss.backward()
             total = total + loss.detach().cpu()
         gradients = self.backbone.finish_gradients()

@@ -87,7 +87,7 @@ def gradient_noise(run: Run, model: Model, kind: str, step: int) -> float:
             active = model.activate(batches)
             for one in batches:
                 loss, _ = model.loss(one, active)
-                (loss / len(batches)).backward()  # type: ignore[no-untyped-call]
+                loss.backward()  # type: ignore[no-untyped-call]
             found = model.backbone.finish_gradients()
             flat = torch.cat([found[name].flatten().double() for name in sorted(found)])
             total = flat if total is None else total + flat

@@ -77,7 +77,7 @@ def batches(torch: Any, ranks: Any, step: int, length: int = LENGTH, size: int =
         vocabulary = torch.randperm(size, generator=generator)[: size // 5].sort().values
         chosen = torch.randint(len(vocabulary), (2, length + 1), generator=generator)
         ids = vocabulary[chosen]
-        weights = torch.full((2 * length,), 1 / (2 * length))
+        weights = torch.full((2 * length,), 1 / (2 * length * SLOTS))
         mine = vocabulary[vocabulary % ranks.shards == ranks.shard]
         found.append(MicroBatch(ids[:, :-1], ids[:, 1:].flatten(), mine, weights))
     return found

@@ -82,8 +82,8 @@ class Gradients:
 
     Attributes:
         losses: nll of each microbatch's tokens, in nats.
-        backbone: mean gradients by parameter, of what this rank updates.
-        rows: ids and mean gradients by table, of the rows that this rank owns.
+        backbone: gradients by parameter, of what this rank updates.
+        rows: ids and gradients by table, of the rows that this rank owns.
         norm: of all gradients of the model together, a scalar on the device.
     """
 
@@ -113,11 +113,11 @@ def mean_gradients(
         with backbone.accumulating(more=index + 1 < len(microbatches)):
             # Forward, loss over V_S, backward.
             loss, nll = model.loss(microbatch, active)
-            (loss / len(microbatches)).backward()  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call]
         losses.append(nll)
         for rows in active:
             rows.add_gradient()
-    # Exchange: mean gradients over replicas, those of rows on the ranks that own them.
+    # Exchange: sums of gradients over replicas, those of rows on the ranks that own them.
     gradients = {}
     if model.only_rows is None:
         gradients = optimizer.own(backbone.finish_gradients())

@@ -115,7 +115,7 @@ def train(
         for packer in packers:
             batch = packer.batch(step)
             ids = subtokenizers.of(batch.draw.languages).global_ids
-            microbatches.append(microbatch(batch.inputs, batch.targets, ids, ranks))
+            microbatches.append(microbatch(batch.inputs, batch.targets, ids, ranks, of=slots))
         nll, _ = optimizer_step(model, microbatches, 2e-3, dense=dense)
         total = torch.stack([one.mean() for one in nll]).sum()
         if ranks.replica_group is not None:

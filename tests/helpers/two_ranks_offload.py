@@ -56,7 +56,7 @@ def microbatches(
         ids = [subtokenizers.of(batch.draw.languages).global_ids for batch in batches]
         found.append(
             [
-                microbatch(batch.inputs, batch.targets, rows, ranks)
+                microbatch(batch.inputs, batch.targets, rows, ranks, of=slots)
                 for batch, rows in zip(batches, ids, strict=True)
             ]
         )

@@ -184,13 +184,12 @@ def test_the_loss_is_the_mean_over_answers_of_all_microbatches() -> None:
     ids = np.arange(5, dtype=np.int32)
     arrays = [(ids[None, :3], ids[None, :3], ids)] * 3
     made = microbatches_of(arrays, ranks, copies_for(ranks.device, print), in_loss=masks)
-    # The sum over three microbatches is divided by three.
     assert [each.weights.tolist() for each in made] == [
-        pytest.approx([3 / 5, 0, 3 / 5]), pytest.approx([3 / 5] * 3), [0, 0, 0],
+        pytest.approx([1 / 5, 0, 1 / 5]), pytest.approx([1 / 5] * 3), [0, 0, 0],
     ]  # fmt: skip
     assert all(torch.equal(each.inputs, torch.arange(3)[None]) for each in made)
     plain = microbatches_of(arrays, ranks, copies_for(ranks.device, print), in_loss=[None] * 3)
-    assert [each.weights.tolist() for each in plain] == [pytest.approx([1 / 3] * 3)] * 3
+    assert [each.weights.tolist() for each in plain] == [pytest.approx([1 / 9] * 3)] * 3
 
 
 def test_what_templates_and_conversations_may_not_do(subsets: SubtokenizerCache) -> None:

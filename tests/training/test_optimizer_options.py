@@ -76,7 +76,7 @@ def batches() -> list[list[MicroBatch]]:
             vocabulary = torch.randperm(SIZE, generator=generator)[: SIZE // 2].sort().values
             ids = vocabulary[torch.randint(len(vocabulary), (2, 7), generator=generator)]
             inputs, targets = ids[:, :-1].contiguous(), ids[:, 1:].flatten()
-            weights = torch.full((len(targets),), 1 / len(targets))
+            weights = torch.full((len(targets),), 0.5 / len(targets))
             step.append(MicroBatch(inputs, targets, vocabulary, weights))
         found.append(step)
     return found
@@ -123,7 +123,7 @@ class Reference:
         self.adamw.zero_grad()
         for index, batch in enumerate(microbatches):
             with self.backbone.accumulating(more=index + 1 < len(microbatches)):
-                (self.loss(batch) / len(microbatches)).backward()
+                self.loss(batch).backward()
         gradients = self.backbone.finish_gradients()
         for name, parameter in self.backbone.parameters.items():
             parameter.grad = gradients[name]

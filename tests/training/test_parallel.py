@@ -1,16 +1,18 @@
-"""Two processes by gloo against one: tensor parallel, data parallel, and both ways of saving."""
+"""Processes by gloo against one: tensor parallel, data parallel, and both ways of saving."""
 
 import os
 import socket
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 import torch
 
-from helpers import two_ranks_offload
+from helpers import rank_of_runs, two_ranks_offload
+from helpers.metrics import read_metrics
 from helpers.python_processes import Python
 from helpers.two_ranks import SHAPE, SHAPES, WAYS, evaluated, train
 from modtok_cli.architectures.shape import Shape
@@ -20,6 +22,28 @@ from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import Model
 
+from .conftest import SAMPLE
+
+
+def on_ranks(world: int, module: str, *words: object) -> None:
+    """Run a module as each rank of a group, and wait."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    ranks = [
+        Python(
+            ["-m", module, *words],
+            cwd=Path(__file__).parents[1],
+            env={**os.environ, **place, "RANK": str(rank), "WORLD_SIZE": str(world)},
+            stderr=subprocess.PIPE,
+        )
+        for rank in range(world)
+    ]
+    for rank in ranks:
+        _, err = rank.communicate(timeout=900)
+        assert rank.returncode == 0, err.decode()[-3000:]
+
 
 @pytest.fixture(scope="module")
 def left(tokenizer: Path, subtokenizers: SubtokenizerCache, stores, tmp_path_factory) -> Path:
@@ -28,28 +52,7 @@ def left(tokenizer: Path, subtokenizers: SubtokenizerCache, stores, tmp_path_fac
     single = Model(SHAPE, subtokenizers.size, start_ranks(), seed=3)
     checkpoint.save(out / "single", single, 3, {})
     texts = next(iter(stores.values())).directory.parent
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    ranks = [
-        Python(
-            ["-m", "helpers.two_ranks", tokenizer, texts, out],
-            cwd=Path(__file__).parents[1],
-            env={
-                **os.environ,
-                "RANK": str(rank),
-                "WORLD_SIZE": "2",
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
-                "OMP_NUM_THREADS": "1",
-            },
-            stderr=subprocess.PIPE,
-        )
-        for rank in range(2)
-    ]
-    for rank in ranks:
-        _, err = rank.communicate(timeout=900)
-        assert rank.returncode == 0, err.decode()[-3000:]
+    on_ranks(2, "helpers.two_ranks", tokenizer, texts, out)
     return out
 
 
@@ -114,3 +117,58 @@ def test_rows_in_host_memory_on_two_processes(name: str, left: Path) -> None:
     found = orjson.loads((left / "offload.json").read_bytes())[name]
     assert found
     assert [claim for claim, holds in found.items() if not holds] == []
+
+
+def test_any_number_of_ranks_trains_as_one(tokenizer: Path, tmp_path: Path) -> None:
+    """Losses, gradient norms and evaluations, also where a rank has no answer in a step."""
+    for language in ("en", "fi"):
+        lines = (SAMPLE / f"{language}.jsonl").read_bytes().splitlines()
+        texts = [orjson.loads(line)["text"] for line in lines]
+        rows = [
+            {"messages": [{"role": "user", "content": text[: number * 37 % 150 + 1]},
+                          {"role": "assistant", "content": text[5 : number * 53 % 90 + 9]}]}
+            for number, text in enumerate(texts)
+        ]  # fmt: skip
+        (tmp_path / f"{language}.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    (tmp_path / "template.jinja").write_text(template)
+    small = {
+        "model": "tiny", "layers": 1, "hidden_size": 32, "ffn": 64, "heads": 4, "kv_heads": 2,
+        "head_width": 8, "tokenizer": str(tokenizer), "runs": str(tmp_path / "runs"),
+        "langs": ["en", "fi"], "sampling": "sub:1", "steps": 4, "batch_size": 8, "micro_batch": 1,
+        "seq_length": 32, "workers": 0, "eval_bytes": 400, "warmup": 1, "lr": 1e-3, "clip": 0.3,
+        "z_loss": 0.01,
+    }  # fmt: skip
+    chat = {"data": str(tmp_path), "chat_template": str(tmp_path / "template.jinja")}
+    kinds = {"chat": chat, "text": {"data": str(SAMPLE), "offload": True}}
+    ways = [(1, 1), (2, 1), (4, 1), (4, 2)]
+    for world in (1, 2, 4):
+        runs = [
+            {**small, **kind, "tp": tp, "name": f"{name}-{ranks}-{tp}"}
+            for ranks, tp in ways if ranks == world
+            for name, kind in kinds.items()
+        ]  # fmt: skip
+        (tmp_path / "settings.json").write_bytes(orjson.dumps(runs))
+        if world == 1:
+            rank_of_runs.train(tmp_path / "settings.json")
+        else:
+            on_ranks(world, "helpers.rank_of_runs", tmp_path / "settings.json")
+    for name in kinds:
+        alone, *others = (
+            [numbers(line) for line in read_metrics(tmp_path / "runs" / f"{name}-{ranks}-{tp}")]
+            for ranks, tp in ways
+        )
+        assert len(alone) == 5
+        for other in others:
+            assert other == [pytest.approx(line, rel=1e-6) for line in alone]
+
+
+def numbers(line: dict[str, Any]) -> dict[str, Any]:
+    """What a line of metrics says, flat; without times."""
+    parts = {**line, **line.get("languages", {}), **line.get("held_out", {})}
+    plain = {key: value for key, value in parts.items() if isinstance(value, int | float)}
+    return plain | {
+        f"{key} {name}": value
+        for key, figures in parts.items() if isinstance(figures, dict) and key != "time"
+        for name, value in figures.items() if isinstance(value, int | float)
+    }  # fmt: skip

@@ -197,6 +197,7 @@ def _config(
         pipeline_dtype=dtype,
         sequence_parallel=execution.sequence_parallel,
         gradient_accumulation_fusion=False,
+        calculate_per_token_loss=True,  # gradients of replicas are summed
         bias_activation_fusion=execution.fused,
         bias_dropout_fusion=False,  # no bias, no dropout
         masked_softmax_fusion=False,  # attention is flash attention
@@ -393,7 +394,7 @@ class Backbone:
             yield
 
     def finish_gradients(self) -> dict[str, torch.Tensor]:
-        """Reduce over replicas and shards; returns mean gradients in float32 by parameter."""
+        """Reduce over replicas and shards; returns the sums in float32 by parameter."""
         with cpu_as_current_device(self._device):
             self.wrapped.finish_grad_sync()
         gradients: dict[str, torch.Tensor] = {

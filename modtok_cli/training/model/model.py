@@ -250,7 +250,7 @@ class Model:
         return self.cross_entropy(hidden, microbatch, active[1])
 
     def reduce(self, plan: ActivePlan, active: Sequence[GatheredRows]) -> Rows:
-        """By table, the rows that this rank owns and a step updates, and their mean gradients."""
+        """By table, the rows that this rank owns and a step updates, and their gradients."""
         reduced = {}
         for (name, part), gathered in zip(plan.updated.items(), active, strict=False):
             ids = part.own if self.offloaded is None else part.plan.own

@@ -202,7 +202,7 @@ class RowExchange:
         return result
 
     def reduce(self, placed: PlacedPlan, gradients: torch.Tensor) -> torch.Tensor:
-        """Mean over replicas of the gradients of `placed.own`, from those of `placed.ids`; float32.
+        """Sum over replicas of the gradients of `placed.own`, from those of `placed.ids`; float32.
 
         Of a part of a plan, from those of the whole plan. A replica that does not need a row adds
         zero.
@@ -219,7 +219,7 @@ class RowExchange:
             parts = torch.zeros(shape, device=gradients.device)
             parts.view(-1, width)[block.places] = gradients[block.rows].float()
             result[block.own] = self._reduce_scatter(parts)[: block.owned]
-        return result.div_(replicas)
+        return result
 
     def _blocks(self, plan: RowPlan, width: int) -> list[_Block]:
         if plan.replicas == 1:

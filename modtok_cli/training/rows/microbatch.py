@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.distributed as dist
 
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.stream import BatchStream
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.distributed.ranks import Ranks
+from modtok_cli.training.distributed.ranks import Ranks, summed
 from modtok_cli.training.rows.copies import Copies, Warn, copies_for
 from modtok_cli.training.rows.table import RowTable
 
@@ -62,7 +63,8 @@ class MicroBatch:
         inputs: (B, S) int64, ids of T.
         targets: (B · S,) int64, ids of T.
         vocabulary: (n,) int64, ascending ids of T: this shard's part of the output vocabulary V_S.
-        weights: (B · S,) float32, weight of each token in the loss.
+        weights: (B · S,) float32, weight of each token in the loss of the step, which is the sum
+            over all microbatches of all replicas.
         documents: (documents + 1,) int32, see `document_bounds`; None: not known.
         host: inputs and V_S in host memory; None: only the device has them.
     """
@@ -81,18 +83,22 @@ def microbatches_of(
     copies: Copies,
     end_of_text: int = -1,
     in_loss: Sequence[BoolArray | None] | None = None,
+    replica_group: dist.ProcessGroup | None = None,
 ) -> list[MicroBatch]:
     """Microbatches in one copy, from (inputs in ids of T, targets in local ids, ids of V_S).
 
-    The loss is the mean over the tokens. Documents start at `end_of_text`, an id of T. With
-    `in_loss`, it is the mean over those tokens of all microbatches together; None stands for all.
+    The loss is the mean over the tokens of all microbatches together, also those of the other
+    replicas in `replica_group`, of hosts: then this is collective. With `in_loss` it is over these
+    tokens; None stands for all. Documents start at `end_of_text`, an id of T.
     """
     arrays = list(arrays)
     masks = in_loss or [None] * len(arrays)
-    total = sum(
+    counts = [
         targets.size if mask is None else int(mask.sum())
         for (_, targets, _), mask in zip(arrays, masks, strict=True)
-    )
+    ]
+    total = int(summed(torch.tensor(sum(counts)), replica_group))
+    share = 1 / max(1, total)  # none is in the loss of a step within long prompts
     parts: list[npt.NDArray[np.integer]] = []
     for (inputs, targets, ids), mask in zip(arrays, masks, strict=True):
         if mask is not None:
@@ -100,13 +106,9 @@ def microbatches_of(
         own = ids if ranks.shards == 1 else ids[ids % ranks.shards == ranks.shard]
         parts += [inputs, ids[targets], own, document_bounds(inputs, end_of_text)]
     sent = iter(copies.send([torch.from_numpy(part) for part in parts]))
-    # Of conversations, the sum over microbatches is divided by their number later.
-    share = len(arrays) / max(1, total)
     microbatches = []
     for (inputs, targets, ids), mask in zip(arrays, masks, strict=True):
-        if all(each is None for each in masks):
-            weights = torch.full((targets.size,), 1.0 / targets.size, device=ranks.device)
-        elif mask is None:
+        if mask is None:
             weights = torch.full((targets.size,), share, device=ranks.device)
         else:
             weights = next(sent).flatten().float() * share
@@ -174,7 +176,8 @@ class Step:
 class Prefetcher:
     """Copies the batches of a stream to the device, from pinned memory and in one copy per step.
 
-    `sequences` consecutive slots are a microbatch. `warn` is told if memory cannot be pinned.
+    `sequences` consecutive slots are a microbatch. Replicas exchange the number of their tokens in
+    the loss, so that `step` and `ahead` are collective. `warn` is told if memory cannot be pinned.
     """
 
     def __init__(
@@ -217,6 +220,7 @@ class Prefetcher:
             self._copies,
             self._subtokenizers.end_of_text,
             [one.in_loss for one in batches],
+            self._ranks.host_group,
         )
         sizes = [(one.targets.size, len(ids)) for one, ids in zip(batches, rows, strict=True)]
         return Step(sequences, batches, microbatches, sizes)
