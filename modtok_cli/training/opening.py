@@ -36,9 +36,23 @@ def text_files(config: Config, progress: Progress = SILENT) -> dict[str, list[Pa
     """The files of text of a run by language, which has the name that it has in the tokenizer.
 
     The tokenizer need not be there yet: text can be prepared without it.
+
+    Raises:
+        UsageError: the tokenizer lacks some of the languages.
     """
     known = languages_of(config.tokenizer) if is_modular(config.tokenizer) else ()
-    return language_files(config.data, config.langs, config.reading, known, progress)
+    files = language_files(config.data, config.langs, config.reading, known, progress)
+    strangers = [language for language in files if known and language not in known]
+    if strangers:
+        names = ", ".join(f"'{language}'" for language in strangers)
+        both = [language for language in files if language in known]
+        raise UsageError(
+            f"the tokenizer has no language {names}, which {config.data} has",
+            where=config.tokenizer,
+            remedy=(f"choose others with --langs {','.join(both)}, or " if both else "")
+            + f"add it with modtok bpe-seq --append {','.join(strangers)}",
+        )
+    return files
 
 
 def choose_run(

@@ -1,6 +1,6 @@
 """Prepare a run: ranks, tokenizer, text, mixture, directory."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -165,7 +165,6 @@ def prepare_text(
     stores = text_stores(files, cache, reading=reading, progress=progress)
     if config.regime.kind == "auto":
         tokenizer = ModularTokenizer.load(config.tokenizer)
-        _check_languages(config, stores, tokenizer.languages)
         divide(stores, tokenizer, progress=progress)
     return [
         {
@@ -207,7 +206,6 @@ def _open_texts(
     """The stores of the training text, those of --valid by name, and `Mixture.divided`."""
     files = text_files(config, progress)
     languages = subtokenizers.tokenizer.languages
-    _check_languages(config, files, languages)
     valid_files, notes = check_validation(config, languages)
     for note in notes:
         progress.note(note)
@@ -231,17 +229,6 @@ def _open_texts(
         error = caught
     raise_together(ranks, error)
     return stores, valid, divided
-
-
-def _check_languages(config: Config, texts: Collection[str], languages: Sequence[str]) -> None:
-    """Refuse text in languages that the tokenizer does not have."""
-    strangers = sorted(set(texts) - set(languages))
-    if strangers:
-        raise UsageError(
-            f"the tokenizer has no language '{strangers[0]}', which {config.data} has",
-            where=config.tokenizer,
-            remedy="exclude it with --langs, or add it with modtok bpe-seq --append",
-        )
 
 
 def _use_initial(run: Run, *, resume: bool) -> None:

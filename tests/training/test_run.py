@@ -19,11 +19,13 @@ from helpers.python_processes import Python
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.progress import Silent
+from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.training import loop, step
 from modtok_cli.training.checkpoint import saving
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.plan import plan
+from modtok_cli.training.prepare import prepare_text
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.settings import RunSettings
 
@@ -182,8 +184,14 @@ def test_text_that_changed(settings: RunSettings) -> None:
 
 def test_a_language_the_tokenizer_lacks(settings: RunSettings) -> None:
     shutil.copy(SAMPLE / "sw.jsonl", settings.data)
-    with pytest.raises(UsageError, match=r"no language 'sw'.*--langs"):
-        pretrain(settings)
+    missing = (
+        rf"tokenizer: .* no language 'sw', which {settings.data} has; .*--langs el,en,fi,fr, or"
+    )
+    for command in (pretrain, plan, prepare_text):
+        keywords = {"resume": False, "progress": SILENT} if command is prepare_text else {}
+        with pytest.raises(UsageError, match=missing):
+            command(settings, **keywords)
+    assert not settings.runs.exists()  # nothing was unpacked
     pretrain(replace(settings, langs=("en", "fi"), steps=1))
 
 
