@@ -66,6 +66,7 @@ def run_external_tasks(
                 "data": data_digest(str(row["doc_hash"]) for row in samples),
                 "infer": f"{mode}:{infer}",
                 "checkpoint": checkpoint_digest(model),
+                "bos": model.begins,
                 "packages": ("torch", "transformers", "lm-eval"),
             },
             facts={"truncated": lm.truncated},

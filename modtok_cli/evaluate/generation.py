@@ -201,7 +201,7 @@ class Prompt:
     """Prompt of one example.
 
     Attributes:
-        rows: embedding rows, starting with the end-of-text token.
+        rows: embedding rows, with what begins a text.
         shots: number of few-shot examples in it.
         cut: whether the text itself was truncated, or does not fit.
     """
@@ -228,14 +228,14 @@ class Output:
 
 
 def encode(model: SlicedModel, pieces: Sequence[Piece], *, crossed: bool) -> list[int]:
-    """Embedding rows of a prompt, starting with the end-of-text token.
+    """Embedding rows of a prompt, with what begins a text.
 
     If `crossed`, target pieces are tokenized by `tokenizer_out`. Otherwise all pieces are one text,
     and a token may span two pieces.
     """
     if not crossed:
         text = "".join(piece.text for piece in pieces)
-        return [model.end_of_text, *model.encode_in(text)]
+        return model.prompt(text)
     rows = [model.end_of_text]
     row_of_out = model.vocabularies.row_of_out
     for piece in pieces:
@@ -381,6 +381,7 @@ def generate_set(
         "infer": f"{mode}:{infer}",
         "checkpoint": checkpoint_digest(model),
         "most": length,
+        "bos": model.begins,
     }
     builder = ResultBuilder(task.name, name, len(tests), settings.shots, mode, signed, facts)
     _note_dropped(builder, model.context, models.progress)

@@ -7,7 +7,10 @@ of the context. This fails if a token spans the boundary, and supports one token
   continuation by `tokenizer_out`. Trailing white space of the context is moved to the continuation,
   as in lm-eval: the pre-tokenizer attaches a space to the following word, so a continuation
   " word" has the same tokens as within a text.
-* Start: every context starts with the end-of-text token, as documents do in training.
+  A model of other programs is scored as lm-eval scores it: both are tokenized together, because a
+  tokenizer may put a space before a text, and the tokens after those of the context count.
+* Start: every context starts with the end-of-text token, as documents do in training; with what the
+  tokenizer of another program puts before a text, often nothing.
 * Score: the sum of log-probabilities (base e) of the continuation's tokens over the output
   vocabulary. A context that is too long is truncated on the left; `truncated` counts these.
 """
@@ -58,23 +61,22 @@ class ModtokLM(LM):
         self._contexts: dict[str, list[int]] = {}
 
     def context_rows(self, context: str) -> list[int]:
-        """Embedding rows of a context, starting with the end-of-text token."""
+        """Embedding rows of a context, with what begins a text."""
         rows = self._contexts.get(context)
         if rows is None:
-            rows = [self.model.end_of_text, *self.model.encode_in(context)]
-            self._contexts[context] = rows
+            rows = self._contexts[context] = self.model.prompt(context)
         return rows
 
     def fits(self, context: str, continuations: Sequence[str]) -> bool:
         """Whether a context fits together with each of its continuations."""
-        longest = max((len(self.model.encode_out(text)) for text in continuations), default=0)
-        return len(self.context_rows(context)) + longest <= self.model.context + 1
+        both = (self.request(context, text) for text in continuations)
+        return all(len(rows) + len(ids) <= self.model.context + 1 for rows, ids in both)
 
     def request(self, context: str, continuation: str) -> Request:
         """Tokens of a request, see the module's docstring."""
         text = context.rstrip()
-        moved = context[len(text) :]
-        return self.context_rows(text), self.model.encode_out(moved + continuation)
+        moved, rows = context[len(text) :], self.context_rows(text)
+        return rows, self.model.continuation(text, rows, moved + continuation)
 
     def likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[Likelihood]:
         """Score (context, continuation) pairs."""

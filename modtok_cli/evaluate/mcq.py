@@ -322,6 +322,7 @@ def _run_job(
         "data": data_digest(_texts(job)),
         "infer": f"{mode}:{infer}",
         "checkpoint": checkpoint_digest(model),
+        "bos": model.begins,
         "packages": ("torch", "transformers", "lm-eval"),
     }
     builder = ResultBuilder(suite.task, language, len(rows), task.shots, mode, signed, facts)

@@ -69,7 +69,7 @@ def test_text_is_that_of_the_model(directory: Path) -> None:
     for prompt, found in zip(prompts, generate(model, prompts, options), strict=True):
         ids = list(prompt)
         for _ in range(6):
-            ids.append(int(logits(directory, ids)[-1, : len(model.head)].argmax()))
+            ids.append(int(logits(directory, ids)[-1, : len(model.row_of_out)].argmax()))
         assert list(found.ids) == ids[len(prompt) :]
 
 

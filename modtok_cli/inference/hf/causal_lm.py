@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from modtok_cli.architectures.hf_directory import TOKENIZER, HfDirectory, open_hf_directory
-from modtok_cli.base.arrays import Float64Array
+from modtok_cli.base.arrays import Float64Array, Int32Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.extras import transformers
 from modtok_cli.base.reading import read_file
 from modtok_cli.base.signature import digest
-from modtok_cli.inference.hf.token_tensors import open_config
+from modtok_cli.inference.hf.token_tensors import open_config, quiet
 from modtok_cli.inference.run.backbone import cache_name
 from modtok_cli.inference.run.model import check_device_memory
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
@@ -71,14 +71,33 @@ class CausalLM:
         return LibraryTokenizer(str(self.path), read_file(file), str(file))
 
     @cached_property
+    def prefix(self) -> tuple[int, ...]:
+        """Ids that transformers puts before a text; often none, or that of one token."""
+        with_and_without = True, False
+        try:
+            with quiet():
+                auto = transformers().AutoTokenizer.from_pretrained(
+                    str(self.path), local_files_only=True, trust_remote_code=False
+                )
+                whole, plain = (
+                    auto.encode("a", add_special_tokens=added) for added in with_and_without
+                )
+        except Exception:  # each tokenizer checks its files in its own way
+            inner = self.hf_tokenizer.inner
+            whole, plain = (
+                inner.encode("a", add_special_tokens=added).ids for added in with_and_without
+            )
+        places = range(len(whole) - len(plain) + 1)
+        at = next((at for at in places if whole[at : at + len(plain)] == plain), 0)
+        return tuple(whole[:at])
+
+    @cached_property
     def first(self) -> int:
         """Id of the token that begins a text.
 
         The one that the tokenizer puts before it; else bos, else eos of the configuration.
         """
-        plain = self.hf_tokenizer.inner.encode("a", add_special_tokens=False).ids
-        whole = self.hf_tokenizer.inner.encode("a", add_special_tokens=True).ids
-        index = whole[0] if whole[:1] != plain[:1] else None
+        index = self.prefix[0] if self.prefix else None
         if index is None:
             index = self.directory.token_id("bos_token_id", "eos_token_id")
         if index is None:
@@ -88,6 +107,23 @@ class CausalLM:
                 remedy="set bos_token_id",
             )
         return int(index)
+
+    def ids(self, texts: Sequence[str]) -> list[Int32Array]:
+        """Ids of each text, as `hf_tokenizer` encodes it.
+
+        Raises:
+            ModtokError: a token that the table has no row for.
+        """
+        encoded = self.hf_tokenizer.encode_batch(texts)
+        for ids in encoded:
+            if ids.max(initial=0) >= self.rows:
+                token = self.hf_tokenizer.decode([int(ids.max())])
+                raise ModtokError(
+                    f"the token {token!r} of a text has no row in the table",
+                    where=self.path,
+                    remedy="remove it from the text, or add rows to the table",
+                )
+        return encoded
 
     @property
     def rows(self) -> int:
@@ -157,7 +193,7 @@ class CausalLM:
         for start in range(0, len(documents), block := 64 * batch_size):
             part = documents[start : start + block]
             windows = []
-            for owner, ids in enumerate(self.hf_tokenizer.encode_batch(part), start):
+            for owner, ids in enumerate(self.ids(part), start):
                 tokens[owner] = len(ids)
                 windows += [(owner, *window) for window in self._windows(ids.tolist())]
             windows.sort(key=lambda window: len(window[1]))

@@ -6,7 +6,7 @@ out which short cuts give the model's own logits: hidden states that the head is
 and a cache with padding.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -27,18 +27,47 @@ class HfModel(SlicedModel):
     source: HfSource
 
     def __init__(self, source: HfSource, dtype: torch.dtype, device: torch.device) -> None:
-        model = CausalLM(source.path, dtype=dtype, device=device).model
+        self._whole = CausalLM(source.path, dtype=dtype, device=device)
+        # A special token in a prompt is one, as in transformers.
+        self._whole.hf_tokenizer.inner.encode_special_tokens = False
+        model = self._whole.model
         self.source, self.backbone, self.dtype = source, model, dtype
         self.vocabularies = source.vocabularies(None, None)
         self.device = next(model.parameters()).device
         self.context = source.context
         self.end_of_text = source.end_of_text(self.vocabularies)
         self.row_of_out = torch.arange(self.vocabularies.tokenizer_out.size, device=self.device)
-        rows = min(len(self.row_of_out), model.get_input_embeddings().weight.shape[0])
-        self.head = torch.empty(rows, 0, device="meta")  # its size is used
         self._takes_positions = "position_ids" in forward_parameters(model)
         self._split = self._cached = True
         self._probe()
+
+    @property
+    def begins(self) -> str:
+        """Text of what its tokenizer puts before a text; "none" if it puts nothing."""
+        return self.source.hf_tokenizer.decode(self.source.prefix) or "none"
+
+    def encode_in(self, text: str) -> list[int]:
+        """Ids of a text, without what begins it; special tokens in it are such."""
+        ids: list[int] = self._whole.ids([text])[0].tolist()
+        return ids
+
+    encode_out = encode_in
+
+    def prompt(self, text: str) -> list[int]:
+        """Ids of a text as the model's tokenizer begins it; only once where it begins so."""
+        ids, prefix = self.encode_in(text), list(self.source.prefix)
+        if not prefix or ids[: len(prefix)] == prefix:
+            return ids or [self.end_of_text]
+        return [*prefix, *ids]
+
+    def continuation(self, context: str, rows: Sequence[int], text: str) -> list[int]:
+        """Ids of `text` after a context of `rows`, from both together, as lm-eval cuts them.
+
+        A tokenizer may put a space before a text, so that `text` alone has other ids. Alone where
+        nothing would remain: a token spans the boundary, or the context is empty.
+        """
+        tail = self.prompt(context + text)[len(rows) :] if context else []
+        return tail or self.encode_out(text)
 
     @property
     def ends_of_output(self) -> frozenset[int]:
@@ -126,14 +155,18 @@ class HfModel(SlicedModel):
                 places = torch.zeros(flat.shape[:2], dtype=torch.int64, device=self.device)
                 logits = self.backbone(places).logits
             hidden = logits.reshape(*hidden.shape[:-1], -1)
-        return hidden[..., : len(self.head)].float()
+        return hidden.float()
 
     @torch.inference_mode()
     def _probe(self) -> None:
         """Find out which short cuts give the model's own logits, on a few tokens."""
-        ids = torch.arange(7, device=self.device)[None] % len(self.head)
+        rows = self.backbone.get_input_embeddings().weight.shape[0]
+        ids = torch.arange(7, device=self.device)[None] % rows
         with quiet():
-            expected = self.backbone(ids).logits[0, :, : len(self.head)].float()
+            expected = self.backbone(ids).logits[0].float()
+            # Its size is used. Rows without a token, which fill the table up, are part of it:
+            # the model was trained with their logits in the sum.
+            self.head = torch.empty(expected.shape[-1], 0, device="meta")
             self._split = self._agrees(lambda: self.head_logits(self._run(ids))[0], expected)
             self._cached = self._agrees(lambda: self._in_parts(ids), expected[-3:])
 

@@ -147,7 +147,8 @@ def generate(
             position_ids=positions if padded else None,
             cache=cache,
         )
-        logits = model.head_logits(hidden[:, -1])
+        # Without rows that fill a table up.
+        logits = model.head_logits(hidden[:, -1])[:, : len(model.row_of_out)]
         for each, row in zip(sequences, logits, strict=True):
             if each.begun and model.healing is not None:
                 others = torch.ones_like(row, dtype=torch.bool)

@@ -153,7 +153,7 @@ class Generator:
                 if line is None:
                     raise
                 raise UsageError(error.what, where=f"line {line}", remedy=error.remedy) from error
-            tokens = [[model.end_of_text, *model.encode_in(prompts[i].text)] for i in members]
+            tokens = [model.prompt(prompts[i].text) for i in members]
 
             def heard(place: int, text: str, members: Sequence[int] = members) -> None:
                 if listener is not None:
@@ -164,18 +164,18 @@ class Generator:
                 results = continued(model, tokens, options, indices=indices, listener=heard)
             except UsageError as error:
                 raise _located(error, model, tokens, [prompts[i] for i in members]) from error
-            for index, ids, result in zip(members, tokens, results, strict=True):
+            for index, result in zip(members, results, strict=True):
                 rows[index] = {
                     "prompt": prompts[index].text,
                     "text": result.text,
                     "langs": list(model.tokenizer_in.languages),
                     "output_langs": list(model.tokenizer_out.languages),
-                    "prompt_tokens": len(ids) - 1,
+                    "prompt_tokens": len(model.encode_in(prompts[index].text)),
                     "tokens": len(result.ids),
                     "reason": result.reason,
                     "routed": index in routes,
                     "lead": round(routes[index].lead, 1) if index in routes else None,
-                    **self._stranger(prompts[index].text, model, len(ids) - 1),
+                    **self._stranger(prompts[index].text, model),
                 }
         return [rows[index] for index in range(len(prompts))]
 
@@ -191,7 +191,7 @@ class Generator:
         routes = route([prompts[index].text for index in wanted], self._references)
         return dict(zip(wanted, routes, strict=True))
 
-    def _stranger(self, text: str, model: SlicedModel, tokens: int) -> dict[str, Any]:
+    def _stranger(self, text: str, model: SlicedModel) -> dict[str, Any]:
         """Tokens by its own subset, of a prompt in a language that the model's does not have."""
         from modtok_cli.inference.slice.run import RunSource
 
@@ -205,7 +205,9 @@ class Generator:
         if not chosen.certain or chosen.languages[0] in known:
             return {}
         own = len(source.side(chosen.languages).encode(text))
-        return {"looks_like": chosen.languages[0], "own_tokens": own} if own < tokens else {}
+        if own >= len(model.encode_in(text)):
+            return {}
+        return {"looks_like": chosen.languages[0], "own_tokens": own}
 
 
 def _is_auto(side: Side) -> bool:

@@ -135,6 +135,19 @@ class SlicedModel:
         """Ids of a text by `tokenizer_out`, as `score.score` takes them."""
         return self.vocabularies.encode_out(text)
 
+    @property
+    def begins(self) -> str:
+        """Text of what `prompt` puts before a text."""
+        return self.vocabularies.text_of(self.end_of_text)
+
+    def prompt(self, text: str) -> list[int]:
+        """Rows of a text to be continued, with what begins a text in training."""
+        return [self.end_of_text, *self.encode_in(text)]
+
+    def continuation(self, context: str, rows: Sequence[int], text: str) -> list[int]:
+        """Ids of `text` after a context, which has these rows: those of the text alone."""
+        return self.encode_out(text)
+
     @torch.inference_mode()
     def hidden(
         self,

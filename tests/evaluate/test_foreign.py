@@ -1,0 +1,118 @@
+"""Models of other programs: the likelihoods of lm-eval's own class, for each kind of tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+import transformers
+from lm_eval.models.huggingface import HFLM
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+from helpers.sample import SAMPLE
+from modtok_cli.evaluate.lm import ModtokLM
+from modtok_cli.inference.load import load
+
+from .test_mcq import request
+
+LINES = (SAMPLE / "parallel" / "fr.txt").read_text("utf-8").splitlines()[:60]
+SPECIALS = ["<unk>", "<s>", "</s>"]
+BEGIN = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+PAIRS = [
+    ("Question: Où ?\nAnswer:", " le roi"),
+    ("Question: Où ?\nAnswer:", " dans la maison rouge"),
+    ("Question: Où ?\nAnswer: ", "le roi"),
+    ("Le", "ur maison"),  # inside a word
+    ("<s>Le roi", " dort"),  # it begins the text already
+    ("", "Le roi"),
+]
+
+
+def trained(kind: str) -> tokenizers.Tokenizer:
+    """A tokenizer of one kind; that of GPT-2 puts nothing before a text, the others <s>."""
+    if kind == "byte-level":
+        made = tokenizers.Tokenizer(models.BPE())
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.decoder = decoders.ByteLevel()
+        alphabet = list(pre_tokenizers.ByteLevel.alphabet())
+        trainer: Any = tokenizers.trainers.BpeTrainer(
+            vocab_size=400, special_tokens=SPECIALS, initial_alphabet=alphabet, show_progress=False
+        )
+        made.train_from_iterator(LINES, trainer)
+        return made
+    if kind == "metaspace":  # XLM-R
+        made = tokenizers.Tokenizer(models.Unigram())
+        made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+        made.decoder = decoders.Metaspace(prepend_scheme="always")
+        trainer = tokenizers.trainers.UnigramTrainer(
+            vocab_size=300, special_tokens=SPECIALS, unk_token="<unk>", show_progress=False
+        )
+        made.train_from_iterator(LINES, trainer)
+    elif kind == "prepend":  # Llama 2
+        made = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
+        made.normalizer = normalizers.Sequence(
+            [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+        )
+        made.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.Fuse()])
+        trainer = tokenizers.trainers.BpeTrainer(
+            vocab_size=300, special_tokens=SPECIALS, show_progress=False
+        )
+        made.train_from_iterator([word for line in LINES for word in line.split()], trainer)
+    else:
+        made = tokenizers.SentencePieceBPETokenizer()
+        made.train_from_iterator(
+            LINES, vocab_size=300, special_tokens=SPECIALS, show_progress=False
+        )
+        made = made._tokenizer
+    made.post_processor = BEGIN
+    return made
+
+
+def save(path: Path, kind: str, rows: Callable[[int], int], **settings: Any) -> Path:
+    """A random model with such a tokenizer."""
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=trained(kind), bos_token="<s>", eos_token="</s>", pad_token="</s>",
+        unk_token="<unk>", **settings,
+    )  # fmt: skip
+    tokenizer.save_pretrained(path)
+    transformers.set_seed(1)
+    config = transformers.LlamaConfig(
+        vocab_size=rows(len(tokenizer)), hidden_size=32, intermediate_size=32, num_hidden_layers=1,
+        num_attention_heads=2, max_position_embeddings=64, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config)
+    for parameter in model.parameters():
+        parameter.data.normal_(0, 0.3)
+    model.save_pretrained(path)
+    return path
+
+
+@pytest.mark.parametrize("padding", [0, 64])
+@pytest.mark.parametrize("kind", ["byte-level", "metaspace", "prepend", "sentencepiece"])
+def test_likelihoods_of_lm_eval(tmp_path: Path, kind: str, padding: int) -> None:
+    path = save(tmp_path / "model", kind, lambda size: size + padding)
+    ours = ModtokLM(load(path), batch_size=4)
+    theirs = HFLM(pretrained=str(path), batch_size=1, device="cpu")
+    asked = [request("loglikelihood", *pair) for pair in PAIRS]
+    expected = theirs.loglikelihood(asked, disable_tqdm=True)
+    found = ours.loglikelihood(asked)
+    assert [nats for nats, _ in found] == pytest.approx([nats for nats, _ in expected], abs=1e-3)
+    assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
+    assert ours.model.begins == ("none" if kind == "byte-level" else "<s>")
+    # A choice that the context has no space for with what precedes it.
+    context, choice = "a " * 100, " b"
+    assert not ours.fits(context, [choice])
+
+
+def test_settings_of_transformers_decide_what_begins_a_text(tmp_path: Path) -> None:
+    """They take precedence over what tokenizer.json does."""
+    path = save(tmp_path / "none", "prepend", int, add_bos_token=False)
+    model = load(path)
+    assert model.begins == "none"
+    assert model.prompt("Le roi") == model.encode_in("Le roi")
+    assert model.prompt("") == [1]
+    path = save(tmp_path / "some", "byte-level", int, add_bos_token=True)
+    assert load(path).prompt("Le roi")[0] == 1
