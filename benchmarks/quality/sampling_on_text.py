@@ -1,7 +1,7 @@
 """Sampling regimes on real text: bits per byte of one language, and of text mixed with English.
 
     python -m benchmarks sampling_on_text CORPUS PARALLEL WORK -k 8000 \\
-        --regimes none,sub:2,auto,auto:2 --size 4x256 --steps 1200 [--seeds 0] [--processes 2]
+        --regimes none,sub:2 --size 4x256 --steps 1200 [--seeds 0] [--processes 2]
 
 Learns sequential BPE of CORPUS (text by language). The text of training is --text of CORPUS in each
 language and, but for English, its first --pairs lines of PARALLEL, each followed by the English
@@ -13,8 +13,8 @@ PARALLEL has the same lines in each language. Its last --lines lines (`own`) are
 tokens of the language (`lang`), with English (`en+lang`) and over T (`full`); so are lines whose
 second half is that of the English line (`mixed`). What is in WORK is not made again.
 
-Prints a JSON line per kind of text: how many times as many tokens it takes without English (`auto`
-asks for 1.2), as 1, 10, 50, 90 and 99% quantiles over documents of all languages. Then one per run,
+Prints a JSON line per kind of text: how many times as many tokens it takes without English,
+as 1, 10, 50, 90 and 99% quantiles over documents of all languages. Then one per run,
 text and mode: mean bits per byte over languages, and each language's. --steps 0 stops before.
 """
 
@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("parallel", type=Path)
     parser.add_argument("work", type=Path)
     parser.add_argument("-k", type=int, default=8000)
-    parser.add_argument("--regimes", default="none,sub:2,auto,auto:2")
+    parser.add_argument("--regimes", default="none,sub:2")
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--size", default="4x256", help="layers x hidden size")
     parser.add_argument("--length", type=int, default=256)

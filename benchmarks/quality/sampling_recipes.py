@@ -1,12 +1,11 @@
 """Other ways to sample subtokenizers, as curves in the worlds of `modtok study world`.
 
-    python -m benchmarks sampling_recipes WORLDS [--seeds 0] [--recipes auto,annealed,micro]
+    python -m benchmarks sampling_recipes WORLDS [--seeds 0] [--recipes annealed,micro]
         [--points 150,300,600,1200,2400] [--workers 2] [--limit 30]
 
 WORLDS is the output of `modtok study world`; its worlds, tokenizers and settings of runs are used,
 runs go to WORLDS/seed-N/recipes. A recipe is a way to choose the vocabulary of a batch:
 
-auto      The regime of `modtok pretrain`: the vocabulary follows from the text.
 annealed  sub:2, p falls from 1 to 0 over the steps of the last point.
 micro     sub:2, p = 0.5, with a draw for each two of the eight sequences of a step.
 
@@ -40,7 +39,7 @@ from modtok_cli.training.data import sampling, slot_packer
 from modtok_cli.training.data.sampling import Draw, Mixture, Regime
 from modtok_cli.training.settings import RunSettings
 
-RECIPES = ("auto", "annealed", "micro")
+RECIPES = ("annealed", "micro")
 SYSTEM = System("sub:2", 0.5)
 
 
@@ -82,9 +81,7 @@ def run_of(
     """The run of a point; batches are made in the process that trains, where functions change."""
     run = study._run(SYSTEM, steps, seed, place, settings)
     changed: dict[str, Any] = {"runs": place / "recipes", "name": f"{recipe}-{steps}", "workers": 0}
-    if recipe == "auto":
-        changed["sampling"] = recipe
-    elif recipe == "micro":
+    if recipe == "micro":
         changed |= {"micro_batch": 2, "draw": "micro"}
     return point_of(replace(run, **changed), steps)
 

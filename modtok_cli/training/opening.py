@@ -192,8 +192,7 @@ def check_tokenizer(directory: RunDirectory, own: ModularTokenizer, path: Path |
 def check_text(directory: RunDirectory, mixture: Mixture, texts: Mapping[str, int]) -> None:
     """Check that a resumed run finds the text that it was started with."""
     then = directory.read_config()
-    kept = (then["mixture"], then["divided"], then["text"])
-    if kept != (mixture.as_dict(), mixture.divided, texts):
+    if (then["mixture"], then["text"]) != (mixture.as_dict(), texts):
         raise ModtokError(
             "the text has changed since the run was started",
             where=directory.path,

@@ -1,7 +1,7 @@
 """`--dry-run`: parameters, memory and time of a run, before it starts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
@@ -126,11 +126,7 @@ def plan(
     mixture = _mixture(config)
     config.regime.check(mixture.languages)
     check_step_memory(config)
-    drawing = config
-    if config.regime.kind == "auto":  # a plan does not read which text has another language
-        most = min(1 + config.regime.extra, len(mixture.languages) - 1)
-        drawing = replace(config, sampling=f"sub:{most}" if most else "none", p=1.0)
-    step_rows = row_counts(drawing, mixture, subtokenizers, ranks // config.tp)
+    step_rows = row_counts(config, mixture, subtokenizers, ranks // config.tp)
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
     memory = memory_parts(config, subtokenizers.size, step_rows, ranks)

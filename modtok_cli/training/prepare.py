@@ -12,13 +12,11 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.parallel import cores
 from modtok_cli.text.reading import Reading
 from modtok_cli.training.checkpoint import Checkpointer
 from modtok_cli.training.config import Config, check_ranks, command_line
 from modtok_cli.training.data.conversation import FIELD, FILE, ChatFormat, chat_format
-from modtok_cli.training.data.foreign import divide, in_words
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, text_stores
@@ -120,9 +118,9 @@ def prepare(
         progress.note(note)
     check_step_memory(config)
     chat = _chat(config, subtokenizers, directory.path if resume else None)
-    stores, valid, divided = _open_texts(config, chat, subtokenizers, ranks, progress)
+    stores, valid = _open_texts(config, chat, subtokenizers, ranks, progress)
     sizes = {language: store.text_bytes for language, store in stores.items()}
-    mixture = replace(Mixture.of(sizes, config.mix, config.mix_rest), divided=divided)
+    mixture = Mixture.of(sizes, config.mix, config.mix_rest)
     config.regime.check(mixture.languages)
     _check_resources(config, mixture, subtokenizers, ranks, directory)
     run = Run(
@@ -163,9 +161,6 @@ def prepare_text(
         subsets = SubtokenizerCache.load(config.tokenizer)
         reading = _reading(config, _chat(config, subsets, directory.path if resume else None))
     stores = text_stores(files, cache, reading=reading, progress=progress)
-    if config.regime.kind == "auto":
-        tokenizer = ModularTokenizer.load(config.tokenizer)
-        divide(stores, tokenizer, progress=progress)
     return [
         {
             "language": language,
@@ -200,10 +195,8 @@ def _open_texts(
     subtokenizers: SubtokenizerCache,
     ranks: Ranks,
     progress: Progress,
-) -> tuple[
-    dict[str, TextStore], dict[str, dict[str, TextStore]], Mapping[str, Mapping[str, float]]
-]:
-    """The stores of the training text, those of --valid by name, and `Mixture.divided`."""
+) -> tuple[dict[str, TextStore], dict[str, dict[str, TextStore]]]:
+    """The stores of the training text, and those of --valid by name."""
     files = text_files(config, progress)
     languages = subtokenizers.tokenizer.languages
     valid_files, notes = check_validation(config, languages)
@@ -213,7 +206,6 @@ def _open_texts(
     error: ModtokError | None = None
     stores: dict[str, TextStore] = {}
     valid: dict[str, dict[str, TextStore]] = {}
-    divided: Mapping[str, Mapping[str, float]] = {}
     threads = max(1, cores() // ranks_here(ranks))
     try:
         # The ranks share the files, and wait for each other outside of collectives.
@@ -222,13 +214,10 @@ def _open_texts(
             name: text_stores(by_language, cache, reading=reading, least=1, progress=progress)
             for name, by_language in valid_files.items()
         }
-        if config.regime.kind == "auto":
-            divided = divide(stores, subtokenizers.tokenizer, threads=threads, progress=progress)
-            progress.note(in_words(divided))
     except ModtokError as caught:
         error = caught
     raise_together(ranks, error)
-    return stores, valid, divided
+    return stores, valid
 
 
 def _use_initial(run: Run, *, resume: bool) -> None:
@@ -307,7 +296,6 @@ def _content(run: Run) -> dict[str, Any]:
         "command": now["command"],
         "config": now["config"],
         "mixture": run.mixture.as_dict(),
-        "divided": run.mixture.divided,
         "text": run.texts,
         "data": now["data"],
         "places": now["places"],

@@ -86,7 +86,7 @@ class RunDirectory:
                 if not isinstance(config[table], dict):
                     raise TypeError(f"field '{table}' is not an object")
                 config[table][field]
-            for table in ("mixture", "divided", "text"):
+            for table in ("mixture", "text"):
                 if not isinstance(config[table], dict):
                     raise TypeError(f"field '{table}' is not an object")
             if not all(isinstance(path, str) for path in config["data"].values()):

@@ -43,8 +43,7 @@ class ModelSettings(Declared):
 
     sampling: str = _data(
         "Subtokenizer of a batch: none (its language only), full (all of T), sub:N (N more "
-        "languages), joint (T always), auto or auto:N (documents with much of another language: "
-        "with it). Default: sub:2; sub:1 of two languages, none of one.",
+        "languages) or joint (T always). Default: sub:2; sub:1 of two languages, none of one.",
         default=lambda run: "sub:2",
         metavar="REGIME",
         parse=values.sampling,

@@ -44,8 +44,8 @@ class System:
         (0.3, 0.9)
         """
         regime = Regime.parse(self.regime)
-        if self.p is None or regime.kind == "auto":
-            return float(regime.kind in ("joint", "auto"))
+        if self.p is None:
+            return float(regime.kind == "joint")
         others = regime.extra
         # Each of the other languages is drawn as often as another, on average over pairs.
         return self.p * (others / (languages - 1) if others else 1.0)

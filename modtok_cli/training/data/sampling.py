@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite, nan
 
 import numpy as np
@@ -18,16 +18,16 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.text.languages import canonical, the_one
 
 _SHARE = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=\s*(\S+)\s*")
-REGIMES = "none, full, sub:N, joint, auto or auto:N"
+REGIMES = "none, full, joint or sub:N"
 
 
 @dataclass(frozen=True)
 class Regime:
-    """A sampling regime of the paper's §5, the shared-vocabulary baseline, or ours.
+    """A sampling regime of the paper's §5, or the shared-vocabulary baseline.
 
     With probability p a batch of language i uses a larger subtokenizer than T_i: all of T
     ("full"), or T_i with `extra` further languages ("sub"). "none" is always T_i, "joint"
-    always T. "auto" is as "sub", with the other language of documents that have much of one.
+    always T.
     """
 
     kind: str
@@ -35,17 +35,17 @@ class Regime:
 
     @staticmethod
     def parse(text: str) -> Regime:
-        """Read `none`, `full`, `joint`, `auto`, `auto:N` or `sub:N`.
+        """Read `none`, `full`, `joint` or `sub:N`.
 
         >>> Regime.parse("sub:2")
         Regime(kind='sub', extra=2)
         """
-        if text in ("none", "full", "joint", "auto"):
+        if text in ("none", "full", "joint"):
             return Regime(text)
-        match = re.fullmatch(r"(sub|auto):([1-9][0-9]{0,3})", str(text))
+        match = re.fullmatch(r"sub:([1-9][0-9]{0,3})", str(text))
         if not match:
             raise ValueError(f"expected {REGIMES}, got {text!r}")
-        return Regime(match[1], int(match[2]))
+        return Regime("sub", int(match[1]))
 
     @staticmethod
     def usual(languages: int) -> Regime:
@@ -78,16 +78,10 @@ class Regime:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Sampling probability of each language; weights are positive and sum to 1.
-
-    Attributes:
-        divided: language → language → share of its text that has much of it, for "auto"; the
-            share of plain text is under the language itself.
-    """
+    """Sampling probability of each language; weights are positive and sum to 1."""
 
     languages: tuple[str, ...]
     weights: tuple[float, ...]
-    divided: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -170,18 +164,11 @@ def parse_mix(value: str | Mapping[str, float]) -> dict[str, float]:
 class Draw:
     """The language of some sequences, and the languages of their subtokenizer.
 
-    `languages` is None for all of T. `second`: the other language that their documents have, for
-    "auto".
+    `languages` is None for all of T.
     """
 
     language: str
     languages: tuple[str, ...] | None
-    second: str | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def source(self) -> str:
-        """Name of the documents that it reads: `fi`, or `fi+en` of those with English."""
-        return self.language if self.second is None else f"{self.language}+{self.second}"
 
     def __str__(self) -> str:
         """Form in the metrics: `fi:en,fi`, or `fi:full` for T."""
@@ -211,25 +198,19 @@ def draw(regime: Regime, p: float, mixture: Mixture, seed: int, step: int, group
     Extra languages are sampled one after the other without replacement, in proportion to
     their weights in the mixture.
     """
-    numbers = iter(uniforms(seed, step, group, 3 + regime.extra))
+    numbers = iter(uniforms(seed, step, group, 2 + regime.extra))
     language = mixture.languages[_pick(mixture.weights, next(numbers))]
-    chosen, second = {language}, None
-    if regime.kind == "auto":
-        shares = mixture.divided[language]
-        other = list(shares)[_pick(list(shares.values()), next(numbers))]
-        if other != language:
-            second = other
-            chosen.add(other)
     more = next(numbers) < p
     if regime.kind == "joint" or (regime.kind == "full" and more):
         return Draw(language, None)
+    chosen = {language}
     if more:
         weights = [0.0 if name in chosen else each for name, each in mixture.as_dict().items()]
         for _ in range(min(regime.extra, sum(weight > 0 for weight in weights))):
             index = _pick(weights, next(numbers))
             chosen.add(mixture.languages[index])
             weights[index] = 0.0
-    return Draw(language, tuple(sorted(chosen)), second)
+    return Draw(language, tuple(sorted(chosen)))
 
 
 def _pick(weights: Sequence[float], number: float) -> int:

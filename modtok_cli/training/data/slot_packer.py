@@ -110,7 +110,7 @@ class SlotPacker:
         """The batch of `step`, the next one."""
         what = draw(self._regime, self._p, self._mixture, self._seed, step, self._group)
         subtokenizer = self._subtokenizers.of(what.languages)
-        source = what.source
+        source = what.language
         position = self.positions.get(source, (0, 0))
         first = self._document(source, position[0])
         rows, length = self._shape

@@ -17,7 +17,6 @@ from typing import Any
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.processes import starting_processes
-from modtok_cli.training.data.foreign import streams
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import Batch, SlotPacker, StreamPosition
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
@@ -49,8 +48,6 @@ class StreamPlan:
         """The packers of some slots at their positions."""
         subtokenizers = SubtokenizerCache.load(self.tokenizer)
         stores = {name: TextStore(path) for name, path in self.stores.items()}
-        if self.regime.kind == "auto":
-            stores = dict(streams(stores, subtokenizers.tokenizer.signature))
         return [
             SlotPacker(
                 slot,

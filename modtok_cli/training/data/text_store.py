@@ -39,13 +39,9 @@ class TextStore:
     """Documents of one language on disk: `text` and `ends.npy`, mapped, and `checksum`.
 
     Document d is data[ends[d-1]:ends[d]], valid UTF-8 and not empty.
-
-    Attributes:
-        chosen: documents that are trained on; None: all but those held out.
     """
 
     directory: Path
-    chosen: Int64Array | None = None
 
     @cached_property
     def _data(self) -> UInt8Array:
@@ -94,7 +90,7 @@ class TextStore:
     @property
     def training_size(self) -> int:
         """Number of training documents."""
-        return len(self) - len(self.held_out) if self.chosen is None else len(self.chosen)
+        return len(self) - len(self.held_out)
 
     def training_document(self, position: int, seed: int) -> int:
         """The document at `position` (0 …) of the endless shuffled order.
@@ -103,8 +99,6 @@ class TextStore:
         """
         epoch, place = divmod(position, self.training_size)
         shuffled = permuted(place, self.training_size, seed, epoch)
-        if self.chosen is not None:
-            return int(self.chosen[shuffled])
         return shuffled + shuffled // (self.stride - 1)
 
 
