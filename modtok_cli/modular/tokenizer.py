@@ -332,8 +332,16 @@ def places(known: Sequence[str], wanted: str | Iterable[str]) -> list[int]:
     return [i for i, language in enumerate(known) if language in chosen]
 
 
-def resolve(known: Sequence[str], wanted: str | Iterable[str]) -> set[str]:
-    """The languages of `known` that `wanted` names, as such or by another code of theirs."""
+MODEL = "the model has no language"
+
+
+def resolve(
+    known: Sequence[str], wanted: str | Iterable[str], what: str = "the tokenizer has no language"
+) -> set[str]:
+    """The languages of `known` that `wanted` names, as such or by another code of theirs.
+
+    `what` is said of others.
+    """
     chosen: set[str] = set()
     for language in language_list(wanted, "--langs" if IN_COMMAND.get() else "languages"):
         those = matching(language, known)
@@ -341,7 +349,7 @@ def resolve(known: Sequence[str], wanted: str | Iterable[str]) -> set[str]:
             near = difflib.get_close_matches(normalize(language), known, n=1)
             hint = f"did you mean '{near[0]}'? " if near else ""
             raise UsageError(
-                f"the tokenizer has no language '{language}'",
+                f"{what} '{language}'",
                 remedy=f"{hint}it has: {', '.join(known)}",
             )
         chosen.update(those)

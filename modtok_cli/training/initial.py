@@ -6,8 +6,7 @@ The run's tokenizer may be smaller; that of a transformers model may be another.
 from __future__ import annotations
 
 import re
-from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,7 +39,16 @@ from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows.growth import grow_rows
-from modtok_cli.training.rundir import CONFIG, GRAFTED, METRICS, RunDirectory, find_tokenizer
+from modtok_cli.training.rundir import (
+    CONFIG,
+    GRAFTED,
+    METRICS,
+    NEW_ROWS,
+    RunDirectory,
+    find_tokenizer,
+    new_rows,
+    trained_languages,
+)
 from modtok_cli.training.settings import RunSettings
 
 # Special tokens that start or end a text, by table: the model reads one and predicts the other.
@@ -49,7 +57,6 @@ _ENDS = {
     "input": ("bos_token_id", "eos_token_id"),
     "output": ("eos_token_id", "bos_token_id"),
 }
-_ROWS = "new_rows"
 
 
 def open_initial(path: Path) -> Initial:
@@ -79,13 +86,7 @@ def trained_rows(stored: Mapping[str, Any], tokenizer: ModularTokenizer) -> torc
     """Rows that `--train rows` trains, (V,) bool; `stored` is "initial" of config.json."""
     if "languages" in stored:
         return _new_rows(tokenizer, stored["languages"])
-    try:
-        packed = np.frombuffer(b64decode(stored[_ROWS], validate=True), np.uint8)
-        if len(packed) != (tokenizer.size + 7) // 8:
-            raise ValueError
-    except (KeyError, TypeError, ValueError, Base64Error) as error:
-        raise ModtokError(f"field 'initial.{_ROWS}' is damaged", where="config.json") from error
-    return torch.from_numpy(np.unpackbits(packed, count=tokenizer.size).astype(np.bool_))
+    return torch.from_numpy(new_rows(stored, tokenizer.size))
 
 
 def _new_rows(tokenizer: ModularTokenizer, old_languages: Sequence[str]) -> torch.Tensor:
@@ -128,9 +129,10 @@ class InitialRun:
 
     @property
     def languages(self) -> list[str]:
-        """Languages whose rows belong to its backbone: of its tokenizer, or those grafted."""
-        source = self.facts.get(GRAFTED) or self.facts["tokenizer"]
-        return [str(language) for language in source["languages"]]
+        """Languages whose rows belong to its backbone: those trained, or those grafted."""
+        if GRAFTED in self.facts:
+            return [str(language) for language in self.facts[GRAFTED]["languages"]]
+        return list(trained_languages(self.facts, self.tokenizer))
 
     @cached_property
     def tokenizer(self) -> ModularTokenizer:
@@ -243,7 +245,7 @@ class InitialModel:
         return {
             "model": str(self.directory.path),
             "architecture": self.directory.shape.architecture,
-            _ROWS: b64encode(packed.tobytes()).decode(),
+            NEW_ROWS: b64encode(packed.tobytes()).decode(),
         }
 
     def initialize(self, model: Model, new: ModularTokenizer, *, rows: str, note: Progress) -> None:

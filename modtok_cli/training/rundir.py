@@ -9,14 +9,18 @@ checkpoints/     see `checkpoint`
 
 import os
 import re
+from base64 import b64decode
+from binascii import Error as Base64Error
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import orjson
 
+from modtok_cli.base.arrays import BoolArray
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.locks import alone
@@ -30,6 +34,8 @@ CONFIG = "config.json"
 METRICS = "metrics.jsonl"
 GRAFTED = "grafted"
 """Field of the config of a run that `modtok graft` wrote: the languages that were trained."""
+NEW_ROWS = "new_rows"
+"""Field of its "initial" with a bit for each token, see `new_rows`."""
 CHECKPOINTS = "checkpoints"
 LATEST = "latest"
 STEP = re.compile(r"step-\d{8,}")
@@ -52,6 +58,33 @@ def is_run(path: Path) -> bool:
 def run_of(path: Path) -> Path:
     """The directory of the run, of a path to it or to `…/checkpoints/step-…`."""
     return path.parent.parent if STEP.fullmatch(path.name) else path
+
+
+def trained_languages(config: Mapping[str, Any], tokenizer: ModularTokenizer) -> tuple[str, ...]:
+    """The languages of T whose rows a run has trained, or has from a trained model.
+
+    `config` is the content of its config.json. Rows of other languages are as initialized.
+    """
+    initial = config.get("initial", {})
+    trained = {name for name, share in config["mixture"].items() if share}
+    trained.update(initial.get("languages", ()), config.get(GRAFTED, {}).get("languages", ()))
+    if NEW_ROWS in initial:
+        new = np.flatnonzero(new_rows(initial, tokenizer.size))
+        for column, name in enumerate(tokenizer.languages):
+            if not tokenizer.token_membership[new, column].any():
+                trained.add(name)
+    return tuple(name for name in tokenizer.languages if name in trained)
+
+
+def new_rows(initial: Mapping[str, Any], size: int) -> BoolArray:
+    """Which tokens of T the model of --init-from lacks, (V,); `initial` is that of config.json."""
+    try:
+        packed = np.frombuffer(b64decode(initial[NEW_ROWS], validate=True), np.uint8)
+        if len(packed) != (size + 7) // 8:
+            raise ValueError
+    except (KeyError, TypeError, ValueError, Base64Error) as error:
+        raise ModtokError(f"field 'initial.{NEW_ROWS}' is damaged", where=CONFIG) from error
+    return np.unpackbits(packed, count=size).astype(np.bool_)
 
 
 class RunDirectory:

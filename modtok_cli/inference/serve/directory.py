@@ -91,8 +91,8 @@ def _has(output: Path, source: RunSource, dtype: str) -> bool:
     except ModtokError:
         return False
     signature = source.tokenizer.signature
-    own = (facts.weights, facts.step, facts.dtype, facts.tokenizer)
-    return own == (source.fingerprint, source.step, dtype, signature)
+    own = (facts.weights, facts.step, facts.dtype, facts.tokenizer, facts.inputs)
+    return own == (source.fingerprint, source.step, dtype, signature, source.languages)
 
 
 def served_model(model: Path, tokenizer: Path, output: Path, *, force: bool = False) -> Path:

@@ -12,10 +12,11 @@ from typing import Any
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.run.route import route, routing_references
+from modtok_cli.inference.slice.directory import NAME, read_facts
 from modtok_cli.inference.vocabularies import FULL
 from modtok_cli.measure.references import Reference
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.tokenizer import MODEL, ModularTokenizer, resolve
 
 TOKENIZER = "modular"
 """The modular directory in a served directory."""
@@ -30,34 +31,36 @@ class ServedLanguages:
     """The modular tokenizer of a served model.
 
     Attributes:
+        languages: those that the model was trained in; of T by default.
         references: those that find the language of a prompt; empty if there are none.
-        default: languages of a request that names none: "auto", "full" or codes.
+        default: languages of a request that names none: "auto", "full" or codes; without, "auto" if
+            there are references.
     """
 
     tokenizer: ModularTokenizer
+    languages: Sequence[str] = ()
     references: Mapping[str, Reference] = field(default_factory=dict)
-    default: str = AUTO
+    default: str = ""
 
     def __post_init__(self) -> None:
         self._subsets: OrderedDict[str, Subtokenizer] = OrderedDict()
-        if self.default not in (AUTO, FULL):
-            self.tokenizer.resolve(self.default)
-        elif self.default == AUTO and not self.references:
-            self.default = FULL
+        self.languages = self.languages or self.tokenizer.languages
+        self.default = self.default or (AUTO if self.references else FULL)
+        self.chosen(None, [])  # an unknown language is an error here
 
     @classmethod
-    def of(cls, directory: Path, default: str = AUTO) -> ServedLanguages:
+    def of(cls, directory: Path, default: str = "") -> ServedLanguages:
         """Those of a served directory.
 
         Raises:
-            UsageError: an unknown language in `default`.
+            UsageError: an unknown language in `default`, or no references for "auto".
             ModtokError: the tokenizer is damaged.
         """
         home = directory / TOKENIZER
         tokenizer = ModularTokenizer.load(home)
+        own = read_facts(directory).inputs if (directory / NAME).is_file() else tokenizer.languages
         has = (home / "references").is_dir()
-        references = routing_references(home, tokenizer.languages) if has else {}
-        return cls(tokenizer, references, default)
+        return cls(tokenizer, own, routing_references(home, own) if has else {}, default)
 
     def chosen(self, wanted: object, texts: Sequence[str]) -> str:
         """The languages of a request, in T's order with commas between; "" is T.
@@ -87,7 +90,7 @@ class ServedLanguages:
             names = [name for each in routes for name in each.languages] or [FULL]
         if names == [FULL]:
             return ""
-        known = self.tokenizer.resolve(names)
+        known = resolve(self.languages, names, MODEL)
         return ",".join(name for name in self.tokenizer.languages if name in known)
 
     def subset(self, languages: str) -> Subtokenizer:

@@ -10,7 +10,6 @@ from vllm.renderers.hf import HfRenderer
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.inference.serve.languages import (
-    AUTO,
     CURRENT,
     KEY,
     OF_REQUEST,
@@ -23,7 +22,7 @@ class LanguageRenderer(HfRenderer):
 
     def __init__(self, config: Any, tokenizer: Any) -> None:
         super().__init__(config, tokenizer)
-        default = (config.additional_config or {}).get(KEY, AUTO)
+        default = (config.additional_config or {}).get(KEY, "")
         self.served = ServedLanguages.of(Path(config.model_config.tokenizer), default)
         CURRENT[:] = [self.served]
         self._around = _around(self.get_tokenizer())

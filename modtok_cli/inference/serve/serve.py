@@ -123,7 +123,10 @@ def serve(
         )
         name = path.resolve().name
     chosen = optional_languages(languages)
-    settings: dict[str, object] = {KEY: AUTO if chosen is None else ",".join(chosen)}
+    served = ServedLanguages.of(place, ",".join(chosen or ()))  # an unknown language is an error
+    if chosen is None and served.default != AUTO:
+        progress.note("no references: requests that name no languages use the whole vocabulary")
+    settings: dict[str, object] = {KEY: served.default}
     if offload_rows:
         settings[OFFLOAD] = True
     command = _command(place, name, settings, host, port)
@@ -138,7 +141,6 @@ def serve(
 def _command(
     place: Path, name: str, settings: dict[str, object], host: str, port: int
 ) -> list[str]:
-    ServedLanguages.of(place, str(settings[KEY]))  # an unknown language is an error here
     flags = {
         **_FLAGS,
         "--additional-config": orjson.dumps(settings).decode(),

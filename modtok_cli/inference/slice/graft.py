@@ -155,7 +155,7 @@ def _graft_run(
         what = f"other weights than {whole} has at step {source.step}"
     if what:
         raise UsageError(f"was cut from {what}", where=home, remedy=ANOTHER)
-    reading = source.vocabularies(facts.inputs, None).tokenizer_in
+    reading = source.side(None if facts.full_inputs else facts.inputs)
     expected = vocabulary_of(parse_document(reading.to_json(), str(home)), str(home))
     for directory in dict.fromkeys((home, part)):
         check_vocabulary(directory, expected, whole)

@@ -22,13 +22,21 @@ from modtok_cli.base.reading import read_bounded, read_object
 from modtok_cli.inference.run.backbone import build_backbone
 from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.tokenizer import MODEL, ModularTokenizer, resolve
 from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import ShardFile
 from modtok_cli.training.config import DTYPES, stored_shape
 from modtok_cli.training.data.conversation import FILE as CHAT
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.rundir import CHECKPOINTS, CONFIG, STEP, find_tokenizer, is_run, run_of
+from modtok_cli.training.rundir import (
+    CHECKPOINTS,
+    CONFIG,
+    STEP,
+    find_tokenizer,
+    is_run,
+    run_of,
+    trained_languages,
+)
 
 _BACKBONE = "backbone.weight/"
 
@@ -41,7 +49,7 @@ class RunSource:
         checkpoint: the directory of the checkpoint.
         step: steps trained.
         state: the state of the checkpoint.
-        settings: "config" of the run's config.json.
+        config: content of the run's config.json; `settings` is its field "config".
         tokenizer_path: modular directory with the run's signature.
     """
 
@@ -50,17 +58,18 @@ class RunSource:
         path: Path,
         checkpoint: Path,
         state: Mapping[str, Any],
-        settings: Mapping[str, Any],
+        config: Mapping[str, Any],
         shape: Shape,
         tokenizer_path: Path,
     ) -> None:
         self.path, self.checkpoint, self.tokenizer_path = path, checkpoint, tokenizer_path
-        self.settings, self.shape, self.state = settings, shape, state
+        self.config, self.shape, self.state = config, shape, state
+        self.settings: Mapping[str, Any] = config["config"]
         self.name = path.resolve().name
         self.step = int(state["step"])
-        self.context = int(settings["seq_length"])
+        self.context = int(self.settings["seq_length"])
         # Weights are stored in float32.
-        self.dtype: torch.dtype = getattr(torch, str(settings["dtype"]))
+        self.dtype: torch.dtype = getattr(torch, str(self.settings["dtype"]))
 
     @cached_property
     def tokenizer(self) -> ModularTokenizer:
@@ -69,8 +78,8 @@ class RunSource:
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
-        """Languages of the run's tokenizer."""
-        return self.tokenizer.languages
+        """Languages that the run was trained in; T may have others, whose rows are untrained."""
+        return trained_languages(self.config, self.tokenizer)
 
     @cached_property
     def signature(self) -> str:
@@ -86,19 +95,30 @@ class RunSource:
     def _subsets(self) -> SubtokenizerCache:
         return SubtokenizerCache(self.tokenizer, str(self.tokenizer_path))
 
+    @cached_property
+    def _full(self) -> Subtokenizer:
+        """T, as a tokenizer of the languages of the run."""
+        whole = self._subsets.of(None)
+        whole.languages = self.languages
+        return whole
+
     def side(self, languages: Side) -> Subtokenizer:
-        """The subtokenizer of one side; None and "full" are T."""
+        """The subtokenizer of one side; None and "full" are T.
+
+        Raises:
+            UsageError: a language that the run was not trained in.
+        """
         if languages is None or is_full(languages):
-            return self._subsets.of(None)
+            return self._full
         names = [languages] if isinstance(languages, str) else languages
-        wanted = self.tokenizer.resolve(names)
+        wanted = resolve(self.languages, names, MODEL)
         return self._subsets.of(tuple(name for name in self.languages if name in wanted))
 
     def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
         """Both sides by their languages."""
         reading = self.side(inputs)
         writing = reading if outputs is None else self.side(outputs)
-        return Vocabularies(reading, reading if writing.languages == reading.languages else writing)
+        return Vocabularies(reading, reading if writing.signature == reading.signature else writing)
 
     def end_of_text(self, vocabularies: Vocabularies) -> int:
         """Row of the token between documents."""
@@ -240,7 +260,7 @@ def open_run(
         root.resolve() if root.is_symlink() else root,
         directory,
         state,
-        config["config"],
+        config,
         shape,
         find_tokenizer(root, config["tokenizer"], tokenizer),
     )
@@ -256,6 +276,7 @@ def _config(file: Path) -> tuple[dict[str, Any], Shape]:
         if stored["dtype"] not in DTYPES:
             raise ValueError(f"field 'dtype' is {stored['dtype']!r}")
         config["tokenizer"]["signature"]
+        config["mixture"].items()
     except OSError as error:
         raise ModtokError(f"cannot be read: {error.strerror}", where=file) from error
     except (ValueError, KeyError, TypeError) as error:

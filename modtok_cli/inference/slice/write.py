@@ -126,9 +126,11 @@ def extended(
     """Add languages to the slice in `path` from its run; `output` may be the slice itself."""
     check_output(output, NAME, force=force or output.resolve() == path.resolve())
     facts, source = _origin(path, run, tokenizer, step)
-    added = source.tokenizer.resolve(languages)
-    both = (tuple(dict.fromkeys((*side, *added))) for side in (facts.inputs, facts.outputs))
-    reading, writing = both
+    added = source.side(languages).languages
+    reading, writing = (
+        FULL if full else tuple(dict.fromkeys((*side, *added)))
+        for side, full in ((facts.inputs, facts.full_inputs), (facts.outputs, facts.full_outputs))
+    )
     own = Labels(facts.dtype, facts.bos, facts.license, facts.base_model)
     return _write(source, (reading, writing), output, labels.or_those_of(own), progress)
 
