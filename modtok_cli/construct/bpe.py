@@ -33,7 +33,7 @@ from modtok_cli.text.pretokenizer import PretokenizerName
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
-    from modtok_cli.construct.work import References
+    from modtok_cli.construct.reference_tasks import References
 
 
 class Separate(Learner):
@@ -62,9 +62,9 @@ class Joint(Learner):
 
     def learn(self, work: Work) -> None:
         """Merge the word counts of all languages, and learn from them."""
-        work.start_counting()
+        work.words.start(work.languages)
         languages = tuple(sorted(work.languages))
-        with work.learning(*languages) as counts:
+        with work.words.learning(*languages) as counts:
             self.learn_all(languages, counts, work)
 
     @abstractmethod
@@ -88,7 +88,7 @@ class SeparateBpe(Separate):
 
     def learn(self, work: Work) -> None:
         """All languages in the thread pool, after all are counted."""
-        work.start_counting()
+        work.words.start(work.languages)
         learning: dict[str, Future[bytes]] = {
             language: work.submit(self._learn_language, language, work)
             for language in work.languages
@@ -96,7 +96,7 @@ class SeparateBpe(Separate):
         self._made = results_of(learning)
 
     def _learn_language(self, language: str, work: Work) -> bytes:
-        with work.learning(language) as counts:
+        with work.words.learning(language) as counts:
             grown = learn_plain(
                 counts,
                 self.k,
@@ -105,7 +105,7 @@ class SeparateBpe(Separate):
                 label=f"{language} alone",
                 progress=work.progress,
             )
-            work.certify(language, grown.merges)
+            work.words.certify(language, grown.merges)
             return plain_json(language, counts, self.k, grown)
 
     def result(self, work: Work) -> PlainFiles:
@@ -134,7 +134,7 @@ class JointBpe(Joint):
             progress=work.progress,
         )
         self._learned = of_all(grown.merges, languages)
-        work.certify(",".join(languages), grown.merges)
+        work.words.certify(",".join(languages), grown.merges)
 
 
 @public

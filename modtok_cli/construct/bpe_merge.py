@@ -139,10 +139,10 @@ class UnitedBpe(Learner):
 
     def learn_language(self, language: str, work: Work) -> LearnedLanguage:
         """Count a language, learn more tokens than k by BPE, keep the k best of them."""
-        with work.learning(language) as counts:
+        with work.words.learning(language) as counts:
             phrases = None
             if self.settings.superwords:
-                groups = work.sample(language, SAMPLE)
+                groups = work.words.sample(language, SAMPLE)
                 phrases = [count_documents([group], PHRASES) for group in groups]
             began = time.perf_counter()
             progress = HiddenProgress(work.progress)
@@ -158,8 +158,8 @@ class UnitedBpe(Learner):
                 tokens = choose_with_superwords(counts, phrases, wide, self.k, most, **options)
             if work.request.references:
                 reference = reference_of(language, counts, self.k, wide)
-                work.add_reference(language, reference)
-            work.certify(language, wide)
+                work.references.ready[language] = reference
+            work.words.certify(language, wide)
         return LearnedLanguage(tokens, round(time.perf_counter() - began, 3))
 
     def result(self, work: Work) -> ModularTokenizer:

@@ -116,12 +116,12 @@ class SequentialBpe(Learner):
         """One language after the other; counting and references run in the background."""
         languages = work.languages
         by_size = self.settings.order == "size" and not self._is_extension
-        work.start_counting(None if by_size else _AHEAD)
+        work.words.start(work.languages, None if by_size else _AHEAD)
         if by_size:
-            languages.sort(key=lambda name: (-work.text_bytes(name), name))
+            languages.sort(key=lambda name: (-work.words.bytes(name), name))
         with work.progress.task("languages", total=len(languages), unit="languages") as task:
             for language in languages:
-                with work.learning(language) as counts:
+                with work.words.learning(language) as counts:
                     self._add(language, counts, work)
                 task.advance(1)
                 if language != languages[-1]:
@@ -130,7 +130,7 @@ class SequentialBpe(Learner):
     def _add(self, language: str, counts: WordCounts, work: Work) -> None:
         is_first = not self._learner.languages
         if not is_first:
-            work.reference(
+            work.references.make(
                 language,
                 reference_json,
                 language,
@@ -144,12 +144,14 @@ class SequentialBpe(Learner):
         report = self._learner.add(language, counts, progress=work.progress)
         if is_first:
             # The first language is learned without others: T is its own reference.
-            work.reference(language, reference_of, language, counts, self.k, self._learner.merges)
-            work.certify(language, self._learner.merges)
+            work.references.make(
+                language, reference_of, language, counts, self.k, self._learner.merges
+            )
+            work.words.certify(language, self._learner.merges)
         if self.segmentation == FEWEST_TOKENS:
             member = self._learner.token_members[-1]
             row = work.submit(_token_counts, counts, self._learner.merges, member)
-            self._token_counts.append(row.result() if work.is_bounded else row)
+            self._token_counts.append(row.result() if work.words.bounded is not None else row)
         self._rows.append({**report, "seconds": round(time.perf_counter() - began, 3)})
 
     def _finished_token_counts(self) -> list[Int64Array]:

@@ -23,7 +23,8 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer, find_pretokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.construct.work import References, Work
+    from modtok_cli.construct.reference_tasks import References
+    from modtok_cli.construct.work import Work
     from modtok_cli.learn.merges import LearnedMerges
     from modtok_cli.learn.pieces import LearnedPieces
 
@@ -89,7 +90,7 @@ class Learner(ABC):
         """The tokenizer of what was learned; `others` as in `ModularTokenizer.from_learned`."""
         others = {"pretokenizer": self.pretokenizer, "settings": self.recorded(), **others}
         return ModularTokenizer.from_learned(
-            learned, algorithm=self.algorithm, k=self.k, corpora=work.corpora, **others
+            learned, algorithm=self.algorithm, k=self.k, corpora=work.words.corpora, **others
         )
 
     @property

@@ -126,9 +126,9 @@ def _construct(
         learner.learn(work)
         output = learner.result(work)
         # The files of T are written while the last references are still being learned.
-        _save(output, request, base, work.references, existed=existed)
+        _save(output, request, base, work.references.all, existed=existed)
     journal.remove()
-    lines = [row | work.left_out(row["language"]) for row in learner.rows(output)]
+    lines = [row | work.words.left_out(row["language"]) for row in learner.rows(output)]
     report = BuildReport(request.output, output.signature, lines)
     warn_of_small(report.lines, learner.k, request.progress)
     return report

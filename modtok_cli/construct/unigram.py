@@ -72,7 +72,7 @@ class UnigramLearner(Learner):
         return {language: work.submit(self._model, language, work) for language in languages}
 
     def _model(self, language: str, work: Work) -> LearnedPieces:
-        counts = work.counts(language)
+        counts = work.words.of(language)
         model = self._state.model(language, counts)
         if model is not None:
             work.progress.note(f"{language}: learned before the interruption")
@@ -91,7 +91,7 @@ class SeparateUnigram(Separate, UnigramLearner):
 
     def learn(self, work: Work) -> None:
         """All languages in the thread pool."""
-        work.start_counting()
+        work.words.start(work.languages)
         self._models: Mapping[str, LearnedPieces] = results_of(
             self.start_models(work.languages, work)
         )
@@ -100,7 +100,7 @@ class SeparateUnigram(Separate, UnigramLearner):
         """The files `<lang>.json` and `<lang>.model`."""
         files: dict[str, bytes] = {}
         for language, model in self._models.items():
-            files[f"{language}.json"] = model_json(language, model, work.counts(language), self.k)
+            files[f"{language}.json"] = model_json(language, model, work.words.of(language), self.k)
             files[f"{language}.model"] = tokenizer_of(model, language).to_model()
         return PlainFiles(files, {name: model.size for name, model in self._models.items()})
 

@@ -82,9 +82,9 @@ class UnitedUnigram(UnigramLearner):
         """Read or learn every model, unite them, estimate the probabilities."""
         settings = self.settings
         paths = _model_paths(settings.models, work.languages)
-        work.start_counting()
+        work.words.start(work.languages)
         self._models = self._all_models(paths, work)
-        tables = results_of(work.all_counts())
+        tables = results_of(work.words.all())
         factors = parse_weights(settings.weights, work.languages)
         if not factors:
             mean = sum(table.size.bytes for table in tables.values()) / len(tables)
@@ -92,7 +92,9 @@ class UnitedUnigram(UnigramLearner):
         self._united = unite(self._models)
         self._estimate = self._em(tables, factors, work) if settings.iterations else None
         for language, table in tables.items():
-            work.reference(language, model_json, language, self._models[language], table, self.k)
+            work.references.make(
+                language, model_json, language, self._models[language], table, self.k
+            )
 
     def _all_models(self, paths: Mapping[str, Path], work: Work) -> dict[str, LearnedPieces]:
         """Every language's model: read if a usable one exists, else learned.
@@ -107,7 +109,7 @@ class UnitedUnigram(UnigramLearner):
             elif path.suffix == ".json":
                 model, ours = read_language_model(path, language, self.specials)
                 provenance = ours.provenance if ours is not None else {}
-                fingerprint = work.counts(language).fingerprint()
+                fingerprint = work.words.of(language).fingerprint()
                 if provenance.get("k") == self.k and provenance.get("corpus") == fingerprint:
                     read[language] = model
                     work.progress.note(f"{language}: using the model {path}")
