@@ -24,7 +24,7 @@ from contextlib import contextmanager
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import atomic_directory, clear
-from modtok_cli.modular.comparison import containment
+from modtok_cli.modular.containment import containment
 from modtok_cli.modular.directory import is_modular
 
 _REPLACE = "choose another -o, or --force to replace it"

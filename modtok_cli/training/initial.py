@@ -28,7 +28,7 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_file
 from modtok_cli.modular.adopted.restrict import vocabulary_of
 from modtok_cli.modular.adopted.segmenter import ModularLibrary
-from modtok_cli.modular.comparison import containment
+from modtok_cli.modular.containment import containment
 from modtok_cli.modular.segmenters.json_frame import parse_document
 from modtok_cli.modular.spelling import LibraryVocabulary, Spelling, spell
 from modtok_cli.modular.tokenizer import ModularTokenizer

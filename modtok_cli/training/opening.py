@@ -16,7 +16,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, remove_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.remote import is_remote, path_of
-from modtok_cli.modular.comparison import containment
+from modtok_cli.modular.containment import containment
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import languages_of
 from modtok_cli.modular.tokenizer import ModularTokenizer

@@ -25,7 +25,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.locks import alone
 from modtok_cli.base.reading import read_bounded
-from modtok_cli.modular.comparison import containment
+from modtok_cli.modular.containment import containment
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import read_manifest
 from modtok_cli.modular.tokenizer import ModularTokenizer
