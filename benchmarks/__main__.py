@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-GROUPS = ("speed", "quality", "robustness", "gpu")
+GROUPS = ("speed", "quality", "robustness", "gpu", "world")
 
 
 def benchmarks() -> dict[str, dict[str, str]]:

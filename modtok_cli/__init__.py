@@ -60,15 +60,7 @@ if TYPE_CHECKING:
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
     from modtok_cli.reports.explore.page import explore as explore
     from modtok_cli.reports.report import report as report
-    from modtok_cli.studies.budget import study_budget as study_budget
-    from modtok_cli.studies.combos import study_combos as study_combos
     from modtok_cli.studies.cost import study_cost as study_cost
-    from modtok_cli.studies.orders import study_orders as study_orders
-    from modtok_cli.studies.sampling import study_sampling as study_sampling
-    from modtok_cli.studies.scaling import study_scaling as study_scaling
-    from modtok_cli.studies.world.corpus import WorldSettings as WorldSettings
-    from modtok_cli.studies.world.corpus import corpus_world as corpus_world
-    from modtok_cli.studies.world.study import study_world as study_world
     from modtok_cli.text.reading import Reading as Reading
     from modtok_cli.training.pretrain import pretrain as pretrain
     from modtok_cli.training.settings import RunSettings as RunSettings
@@ -116,14 +108,7 @@ _NAMES = {
     "modular.tokenizer": "ModularTokenizer",
     "reports.explore.page": "explore",
     "reports.report": "report",
-    "studies.budget": "study_budget",
-    "studies.combos": "study_combos",
     "studies.cost": "study_cost",
-    "studies.orders": "study_orders",
-    "studies.sampling": "study_sampling",
-    "studies.scaling": "study_scaling",
-    "studies.world.corpus": "WorldSettings corpus_world",
-    "studies.world.study": "study_world",
     "text.reading": "Reading",
     "training.pretrain": "pretrain",
     "training.settings": "RunSettings",

@@ -46,7 +46,6 @@ READERS = (
     "nsl -t bpe {}",
     "fairness -t bpe {} parallel/fi.txt",
     "origin -t bpe {}",
-    "study orders {} -k 300 --orders 1 -o t.jsonl",
     "study cost -t bpe {}",
     "corpus train-quality --good {} --bad bad.txt -o t.bin",
     "corpus build {} -o t --workers 1",
@@ -125,8 +124,7 @@ def places(job: Job, base: Path, scratch: Path, rng: random.Random) -> Iterator[
         with small(place, spare, base):
             before = kills.paths_of(place)
             row = timed(job.words, place)
-            # A study keeps the references of its languages for the next one.
-            left = {n for n in kills.paths_of(place) - before if not n.startswith("references-")}
+            left = kills.paths_of(place) - before
             if row["status"] == 0:
                 row["said"] = "it fitted"
             elif not job.grows and left:

@@ -169,7 +169,6 @@ CALLS = (
     Call("fairness -t tokenizer -t joint.json parallel --json --plot fairness.svg"),
     Call("origin parallel --json --plot origin.svg"),
     Call("study cost -t tokenizer -t joint.json parallel --json"),
-    Call("study orders parallel --data counts --langs en,fi,fr -k 500 --orders 2 -o orders.jsonl"),
     Call(f"pretrain --sampling sub:1 --steps 30 {SMALL} --save-every 15 --name first --json"),
     Call(f"pretrain --sampling none -t pieces --steps 6 {SMALL} --name pieces --json"),
     Call(f"pretrain --sampling full -t few --tied --update dense --steps 6 {SMALL} --name few"),

@@ -26,7 +26,4 @@ modtok fairness -t tokenizer -t tokenizer@each -t bpe-joint \
     --references tokenizer/references parallel > results/fairness.jsonl
 modtok origin parallel > results/origin.jsonl
 
-# Effect of the language order and of the set of languages.
-modtok study orders parallel --data counts -k "$k" --orders "${ORDERS:-3}"
-modtok study combos parallel --data counts -k "$k" --sets "${SETS:-20}"
 modtok report -o report.html

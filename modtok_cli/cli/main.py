@@ -38,8 +38,7 @@ modtok encode -t tokenizer@fr,en < text.txt
 """
 
 _ORDER = """
-corpus build, corpus train-quality, corpus count, corpus stats, corpus world, study orders,
-study combos, study scaling, study budget, study cost, study sampling, study world, eval bpb,
+corpus build, corpus train-quality, corpus count, corpus stats, study cost, eval bpb,
 eval mcq, eval mt, eval sum, eval grid, eval compare, eval fetch, bpe, bpe-seq, bpe-concat,
 bpe-merge, unigram, unigram-merge, adopt, extract, encode, decode, inspect, check,
 nsl, fairness, origin, explore, report, pretrain, generate, serve, slice, graft, tokens,
@@ -111,7 +110,7 @@ def _corpus() -> None:
 
 @study.callback()
 def _study() -> None:
-    """Run a study over many tokenizers or models."""
+    """Compute what tokenizers cost."""
 
 
 @evaluate.callback()

@@ -1,6 +1,6 @@
 """Charts as data, independent of how they are drawn.
 
-Values per language, distributions per language, curves, small charts of curves, and a matrix.
+Values per language, curves, small charts of curves, and a matrix.
 Languages are rows, so that any number of long names stays legible.
 """
 
@@ -44,27 +44,13 @@ class Dots:
 
 
 @dataclass(frozen=True)
-class Spread:
-    """A distribution per row and series: density, quartiles and median."""
-
-    title: str
-    axis: str
-    rows: Sequence[str]
-    series: Mapping[str, Mapping[str, Sequence[float]]]
-    reference: float | None = None
-    note: str = ""
-    styles: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Curves:
-    """Curves through (x, y) points with ascending x; `from_zero`: both axes start at 0."""
+    """Curves through (x, y) points with ascending x."""
 
     title: str
     x_axis: str
     y_axis: str
     series: Mapping[str, Sequence[tuple[float, float]]]
-    from_zero: bool = False
     note: str = ""
     styles: Mapping[str, int] = field(default_factory=dict)
 
@@ -74,8 +60,7 @@ class Panels:
     """Small charts of curves with common axes; all have the same series.
 
     `panels`: name → series → points. `shown`: panel → series in color, by default all; the others
-    are grey. `bands`: name → series → (x, low, high), drawn around the curves. `log`: the axis of x
-    is logarithmic.
+    are grey.
     """
 
     title: str
@@ -83,13 +68,8 @@ class Panels:
     y_axis: str
     panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
     shown: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    from_zero: bool = False
     note: str = ""
     styles: Mapping[str, int] = field(default_factory=dict)
-    bands: Mapping[str, Mapping[str, Sequence[tuple[float, float, float]]]] = field(
-        default_factory=dict
-    )
-    log: bool = False
 
     @property
     def series(self) -> Mapping[str, Sequence[tuple[float, float]]]:
@@ -117,10 +97,10 @@ class Heat:
     short: Mapping[str, str] = field(default_factory=dict)
 
 
-Chart = Dots | Spread | Curves | Panels | Heat
+Chart = Dots | Curves | Panels | Heat
 
 
-def styles_of(chart: Dots | Spread | Curves | Panels) -> dict[str, int]:
+def styles_of(chart: Dots | Curves | Panels) -> dict[str, int]:
     """Series → index of its color and marker, in the order of the legend."""
     return {name: chart.styles.get(name, index) for index, name in enumerate(chart.series)}
 

@@ -16,7 +16,7 @@ from modtok_cli.reports.kinds import kind_of, kinds
 from modtok_cli.reports.runs import INVALID, TrainingRun, collect_runs
 from modtok_cli.reports.tables import Row
 
-FOLDERS = ("", "results", "studies")
+FOLDERS = ("", "results")
 """Directories of a workspace that are searched for result rows."""
 
 
@@ -63,9 +63,9 @@ def collect(workspace: Path, progress: Progress) -> Contents:
     runs = collect_runs(workspace / "runs", progress)
     if not tokenizers and not results and not runs:
         raise ModtokError(
-            "nothing to report: found no tokenizer, no run, and no rows in results/ or studies/",
+            "nothing to report: found no tokenizer, no run, and no rows in results/",
             where=workspace,
-            remedy="measure or run a study in it: modtok nsl fr.txt keeps its rows in results/",
+            remedy="measure in it: modtok nsl fr.txt keeps its rows in results/",
         )
     return Contents(tokenizers, runs, results)
 
@@ -147,9 +147,6 @@ def read_result(path: Path, progress: Progress) -> Result | None:
         return None
     kind = kind_of(rows[0])
     assert kind is not None
-    if "study" in rows[0]:
-        head, *rows = rows
-        return Result(kind, [path], rows, str(head.get("command", ""))) if rows else None
     if not all(kinds()[kind].is_complete(row) for row in rows):
         progress.warn(f"{path}: rows of {kind} lack fields; the file is skipped")
         return None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, quantiles
 
-from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Panels, Spread
+from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Panels
 from modtok_cli.reports.tables import Table
 from modtok_cli.text.languages import language_name, split_pair
 
@@ -45,20 +45,13 @@ def presented(chart: Chart, styles: Mapping[str, int] | None = None) -> Chart:
     if isinstance(chart, Panels):
         panels = {display_name(code): curves for code, curves in chart.panels.items()}
         shown = {display_name(code): names for code, names in chart.shown.items()}
-        bands = {display_name(code): band for code, band in chart.bands.items()}
         styles = _styles(chart.series, styles)
-        return replace(chart, panels=panels, shown=shown, bands=bands, styles=styles)
+        return replace(chart, panels=panels, shown=shown, styles=styles)
     if isinstance(chart, Curves):
         named = {display_name(code): curve for code, curve in chart.series.items()}
         return replace(chart, series=named, styles=_styles(named, styles))
     rows = _sorted(chart)
     chart = replace(chart, styles=_styles(chart.series, styles))
-    if isinstance(chart, Spread):
-        spread = {
-            name: {display_name(code): many for code, many in marks.items()}
-            for name, marks in chart.series.items()
-        }
-        return replace(chart, rows=rows, series=spread)
     series = {
         name: {display_name(code): mark for code, mark in marks.items()}
         for name, marks in chart.series.items()
@@ -90,17 +83,14 @@ def _styles(names: Iterable[str], styles: Mapping[str, int] | None) -> dict[str,
     return {name: known[name] if name in known else next(free) for name in names}
 
 
-def _sorted(chart: Dots | Spread) -> list[str]:
+def _sorted(chart: Dots) -> list[str]:
     """Names of the rows; languages by their mean over the series, the largest first."""
     names = {code: display_name(code) for code in chart.rows}
     if any(name == code for code, name in names.items()):
         return list(names.values())
 
     def mean(code: str) -> float:
-        if isinstance(chart, Dots):
-            values = [marks[code].value for marks in chart.series.values() if code in marks]
-        else:
-            values = [v for rows in chart.series.values() for v in rows.get(code, ())]
+        values = [marks[code].value for marks in chart.series.values() if code in marks]
         return fmean(values) if values else float("-inf")
 
     return [names[code] for code in sorted(chart.rows, key=lambda code: (-mean(code), code))]

@@ -29,9 +29,7 @@ from modtok_cli.reports.tables import Table, cell, parse_columns, short_names, t
 def report(
     workspace: Annotated[
         FilePath,
-        Option(
-            "Directory with tokenizers, results/ and studies/.", argument=True, metavar="WORKSPACE"
-        ),
+        Option("Directory with tokenizers, runs and results/.", argument=True, metavar="WORKSPACE"),
     ] = ".",
     output: OutputFile = "report.html",
     *,
@@ -40,9 +38,9 @@ def report(
 ) -> list[dict[str, object]]:
     """Write an HTML report of the measurements of a workspace.
 
-    Shows every modular tokenizer, every run and every JSONL result file in the workspace, results/
-    and studies/: plots, tables, commands and signatures. nsl, fairness, check, origin and eval
-    keep their rows in results/. The page is one HTML file without external resources.
+    Shows every modular tokenizer, every run and every JSONL result file in the workspace and
+    results/: plots, tables, commands and signatures. nsl, fairness, check, origin and eval keep
+    their rows in results/. The page is one HTML file without external resources.
 
     Returns:
         One row per section.

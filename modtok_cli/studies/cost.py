@@ -9,6 +9,8 @@ so that relative to a reference
 Attention over the context and hardware efficiency are ignored; `modtok latency` measures.
 """
 
+from typing import Any
+
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import PAPER, SIZES
 from modtok_cli.base.errors import ModtokError
@@ -19,7 +21,6 @@ from modtok_cli.base.signature import signature
 from modtok_cli.measure.candidates import named
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.references import find_references
-from modtok_cli.studies.rows import Row
 from modtok_cli.text.reading import Reading
 
 # The paper's models (its table of memory by scale).
@@ -41,7 +42,7 @@ def study_cost(
     language: Lang = None,
     reading: Reading = Reading(),
     progress: Progress = SILENT,
-) -> list[Row]:
+) -> list[dict[str, Any]]:
     """Estimate the inference cost of tokenizers by model size.
 
     Models have 0.5B to 30B parameters. Cost is tokens times multiplications per token,
@@ -68,7 +69,7 @@ def study_cost(
         progress=progress,
     )
     against = find_references(optional_path(references), named(tokenizers))
-    rows: list[Row] = []
+    rows: list[dict[str, Any]] = []
     for row in measured:
         if row["nsl"] is None:
             continue

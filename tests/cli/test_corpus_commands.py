@@ -184,17 +184,3 @@ def test_tokens_in_corpus_stats(here, workspace: Path) -> None:
     assert found["tokenizer@fr"]["fr"] == found["tokenizer@each"]["fr"] == ids
     assert found["tokenizer@each"]["en"] < found["tokenizer@fr"]["en"]
     assert found["tokenizer"]["en"] != found["tokenizer@fr"]["en"]
-
-
-def test_corpus_world(here: Any, tmp_path: Path) -> None:
-    place = tmp_path / "world"
-    line = f"corpus world -o {place} --seed 5 --documents 9 --people 6 --towns 5 --sentences 12"
-    status, out, err = here(*line.split(), "--private", "0", "--quotes", "1", "--json")
-    assert status == 0, err
-    rows = [json.loads(row) for row in out.splitlines()]
-    assert [row["language"] for row in rows] == ["qaa", "qab", "qac", "qad"]
-    assert all(row["documents"] == 9 and row["own"] == 0 for row in rows)
-    texts = (place / "data" / "qac.jsonl").read_bytes().splitlines()
-    assert all(" = " in json.loads(text)["text"] for text in texts)
-    assert len((place / "tasks/mt/test.tsv").read_text("utf-8").splitlines()) == 13
-    assert here("corpus", "world")[0] == 2

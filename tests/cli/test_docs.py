@@ -52,7 +52,7 @@ def call(words: list[str]) -> None:
     for name in path:
         command = command.commands[name]
     parsed = command.make_context(" ".join(path), words[len(path) :])
-    if path not in (("pretrain",), ("study", "sampling")):
+    if path != ("pretrain",):
         return
     known = options_of(RunSettings).keys() & parsed.params.keys()
     given = {name for name in known if parsed.get_parameter_source(name).name == "COMMANDLINE"}

@@ -32,39 +32,22 @@ from modtok_cli.cli.tree import nodes
 TREE = {node.path: node for node in nodes(command_tree())}
 FLAGS = {path: {f for line in node.lines for f in line.flags} for path, node in TREE.items()}
 LANGUAGES = ("en", "fi", "fr")
-CLUSTER = re.compile(r"--executor slurm|study world|--gpus 8(?!.*--dry-run)|eval fetch")
+CLUSTER = re.compile(r"--executor slurm|--gpus 8(?!.*--dry-run)|eval fetch")
 SMALL = (
     ("modtok serve", "modtok serve --host localhost --offload-rows --prepare"),
     ("--port 8080", "--port 0"),
     (r"-k \d+", "-k 600"),
     (r"--top-k \d+", "--top-k 300"),
-    (r"--budgets [\d,]+", "--budgets 400,600"),
     (r"--steps \d+", "--steps 2"),
     (r"--scale \S+", "--scale tiny"),
-    (r"--sets \d+", "--sets 4"),
     (r"--superwords \d+", "--superwords 100"),
     (r"sub:\d+", "sub:2"),  # of three languages
     (r"--seeds [\d,]+", "--seeds 0"),
     (r"--limit \d+", "--limit 2"),
-    (r"--regimes none,sub:2", "--regimes none"),
-    (r"--p-values \S+", "--p-values 0.5"),
 )
 SETTINGS = """
 [default]
 k = 600
-orders = 2
-[corpus.world]
-documents = 40
-[study.combos]
-sets = 4
-[study.budget]
-budgets = "400,600"
-[study.sampling]
-regimes = "sub:2"
-steps = 2
-batch-size = 4
-seq-length = 32
-samples = 1
 [pretrain]
 workers = 0
 steps = 3
@@ -94,7 +77,6 @@ NEEDS = {
     ("corpus", "count"): "datatrove",
     ("eval", "mcq"): "lm_eval",
     ("eval", "grid"): "lm_eval",
-    ("study", "sampling"): "lm_eval",
     **dict.fromkeys(
         [
             ("pretrain",), ("generate",), ("slice",), ("export",), ("latency",),
@@ -259,11 +241,6 @@ def gridded(place: Path) -> None:
     )
 
 
-def tasks_named(place: Path) -> None:
-    """A file with the tasks of a study."""
-    (place / "tasks.toml").write_text('[[bpb]]\ntexts = ["news.fr.txt"]\nlimit = 1\n')
-
-
 def asked(place: Path) -> None:
     """A run that reads questions, its slice, and questions under the names of suites."""
     must("pretrain", "--sampling", "sub:2", "--seq-length", "128")
@@ -310,7 +287,6 @@ SETUP = {
     ("extract",): packed,
     ("bpe-seq",): swedish,
     ("bpe-merge",): swedish,
-    ("study", "sampling"): tasks_named,
     ("generate",): trained,
     ("serve",): published_and_trained,
     ("slice",): published_and_trained,
@@ -403,11 +379,6 @@ def grown(place: Path) -> None:
     must("pretrain", "-t", "other-tokenizer", "--langs", "en,fi", "--name", "old")
 
 
-def grid_of_pages(place: Path) -> None:
-    gridded(place)
-    tasks_named(place)
-
-
 def compared(place: Path) -> None:
     """Tasks, and the answers of two systems."""
     tasked(place)
@@ -420,7 +391,7 @@ PAGES: dict[str, Callable[[Path], None]] = {
     "README.md": llama,
     "docs/evaluation-generation.md": compared,
     "docs/fewest-tokens.md": lambda place: None,
-    "docs/grids.md": grid_of_pages,
+    "docs/grids.md": gridded,
     "docs/inference.md": merged,
     "docs/measuring.md": lambda place: None,
     "docs/pretraining.md": grown,
@@ -439,7 +410,6 @@ def test_commands_of_a_page_run(
 ) -> None:
     place = workspace(base, tmp_path, monkeypatch)
     PAGES[page](place)
-    shorter(("study", "sampling"), monkeypatch)
     for line in code_lines(page):
         line = re.sub(r"\s+# .*", "", line)
         if not (CLUSTER.search(line) or NOT_RUN.search(line)):
@@ -451,11 +421,7 @@ def test_commands_of_a_page_run(
 
 
 def shorter(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Change what no option changes: tokens of a continued text, and of a context."""
-    if path == ("study", "sampling"):
-        from modtok_cli.training.study import study_sampling
-
-        monkeypatch.setitem(study_sampling.__kwdefaults__, "tokens", 3)
+    """Change what no option changes: the tokens of a context."""
     if path == ("latency",):
         from modtok_cli.inference.cost import latency
 

@@ -1,4 +1,4 @@
-"""fairness, origin, bpe-concat, the studies and report on the command line."""
+"""fairness, origin, bpe-concat, study cost and report on the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pytest
 from tokenizers import Tokenizer, models
 
 from helpers.python_processes import run_python
-from modtok_cli.cli.output import rounded
 from modtok_cli.text.reading import Reading
 
 from .test_commands import fits, rest
@@ -201,7 +200,7 @@ def test_tables_for_the_eye(learned: Path) -> None:
     pty = pytest.importorskip("pty")
     for line, heading in (
         ("fairness parallel", "Over "),
-        ("study scaling --orders 1 -k 400 -o t.jsonl", "Size of the whole"),
+        ("inspect tokenizer", "Languages"),
     ):
         main, other = pty.openpty()
         done = run_python(
@@ -231,70 +230,9 @@ def test_bpe_concat(at, learned: Path) -> None:
     assert at("bpe-concat", "tokenizer/references/en.json")[0] == 2
 
 
-STUDIES = {
-    "orders": "study orders parallel --orders 2 --seed 7 --no-joint",
-    "combos": "study combos parallel --orders 2 --sets 2",
-    "scaling": "study scaling --orders 2",
-    "budget": "study budget parallel --budgets 400,500",
-}
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_studies(name: str, at, learned: Path) -> None:
-    line = [*STUDIES[name].split(), "-k", "500", "--langs", "en,fr"]
-    status, out, err = at(*line, "--plot", f"{name}.svg")
-    assert status == 0
-    assert f"wrote {name}.svg" in err
-    saved = (learned / "studies" / f"{name}.jsonl").read_text().splitlines()
-    head = json.loads(saved[0])
-    assert [rounded(json.loads(text)) for text in saved[1:]] == rows(out)
-    assert head["command"] == " ".join(["modtok", *line])
-    status, again, err = at(*line)
-    assert (status, again) == (0, out)
-    assert "already finished" in err
-    other = [word if word != "500" else "501" for word in line]
-    assert at(*other)[0] == 2
-    assert at(*line, "--force")[1] == out
-
-
-def test_study_of_families(at, learned: Path) -> None:
-    (learned / "families.tsv").write_text("en\tWestern\nfra\tWestern\nfi\tUralic\n")
-    line = "study scaling --orders 1 -k 400 --families families.tsv -o families.jsonl"
-    status, out, err = at(*line.split(), "--plot", "families.svg")
-    assert (status, "wrote families.svg" in err) == (0, True)
-    assert [(row["family"], row["language"]) for row in rows(out)] == [
-        ("Western", "en"),
-        ("Western", "fr"),
-    ]
-    svg = (learned / "families.svg").read_text()
-    assert "Size of T of each family" in svg
-
-
-def test_study_options_reach_the_package(here, stand_in) -> None:
-    where = ("modtok_cli.studies.combos", "study_combos")
-    called = stand_in(*where, [])
-    line = "study combos x -k 900 --orders 3 --sets 9 --seed 4 --data d -o o.jsonl --threads 2"
-    status = here(*line.split(), "--errors", "skip", "--langs", "fi,en")[0]
-    assert status == 0
-    values = rest(called)
-    assert values.pop("command").startswith("modtok study combos x -k 900")
-    assert values == {
-        "texts": ["x"], "languages": "fi,en", "data": Path("d"), "output": Path("o.jsonl"),
-        "k": 900, "orders": 3, "sets": 9, "seed": 4, "reading": Reading(errors="skip"),
-        "threads": 2,
-    }  # fmt: skip
-    fits(called, *where)
-
-
 @pytest.mark.parametrize(
     "line",
     [
-        "study budget parallel --budgets 400,x",
-        "study budget parallel --budgets ,",
-        "study budget parallel --budgets 8²",
-        "study orders parallel --orders 0",
-        "study combos parallel --sets 0",
-        "study orders parallel --langs en,xx",
         "study cost parallel --plot x",
     ],
 )

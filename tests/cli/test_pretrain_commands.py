@@ -1,4 +1,4 @@
-"""pretrain and study sampling: options handed on, plans, launching, and a real run."""
+"""pretrain: options handed on, plans, launching, and a real run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.studies.world import study
-from modtok_cli.studies.world.corpus import WorldSettings
 from modtok_cli.training.settings import RunSettings
 
 from .conftest import StandIn
@@ -211,83 +209,6 @@ def test_without_torch(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     status, _, err = here("pretrain")
     assert status == 2
     assert "pip install 'modtok[lm]'" in err
-
-
-def test_study_sampling(here: Any, stand_in: Any, loop: StandIn) -> None:
-    row = {"sampling": "none", "inference": "lang", "language": "fi", "bits_per_byte": 2.0}
-    called = stand_in("modtok_cli.studies.sampling", "study_sampling", [row])
-    status, out, _ = here("study", "sampling", "--json")
-    assert (status, json.loads(out)) == (0, row)
-    assert called.kwargs.keys() == {"progress"}
-    assert here(*words("study sampling --regimes none,sub:2 --samples 4 --steps 5 --force"))[0] == 0
-    assert (called.kwargs["regimes"], called.kwargs["steps"]) == (["none", "sub:2"], 5)
-    assert (called.kwargs["samples"], called.kwargs["force"]) == (4, True)
-    assert here(*words("study sampling --seeds 0,2 --p-values 0.25,1"))[0] == 0
-    assert (called.kwargs["p_values"], called.kwargs["seeds"]) == ([0.25, 1.0], [0, 2])
-    assert here("study", "sampling", "--regimes", "none,,full")[0] == 2
-    for wrong in ("--seeds 1,1", "--seeds a", "--p-values 2", "--p-values 0.1,", "--seeds -1"):
-        assert here(*words(f"study sampling {wrong}"))[0] == 2
-    for wrong in ("--seeds 1,2 --seed 0", "--p-values 0.1 --p 0.5"):
-        assert here(*words(f"study sampling {wrong}"))[0] == 2
-
-
-def test_study_sampling_reads_the_grid_before_it_trains(here: Any, loop: StandIn) -> None:
-    status, _, err = here(*words("study sampling --grid missing.toml"))
-    assert status == 2
-    assert "missing.toml" in err
-
-
-def test_study_world(here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    point = {"regime": "none", "p": None, "seed": 0, "step": 9, "infer": "lang", "BLEU": 3.5}
-    claim = {"claim": "none cannot translate", "difference": -50.0, "holds": "yes"}
-    called = StandIn({"curves": [point], "claims": [claim]})
-    monkeypatch.setattr(study, "run_study", called)
-    status, out, _ = here("study", "world", "-o", "worlds", "--json")
-    assert (status, [json.loads(line) for line in out.splitlines()]) == (0, [point, claim])
-    (output, settings), workers = called.args, called.kwargs["workers"]
-    assert (output, workers) == (Path("worlds"), 1)
-    assert settings == study.WorldStudySettings()  # the flags have its defaults
-    assert here(*words("study world -o worlds --table"))[0] == 0
-    line = (
-        "study world -o worlds --regimes joint,none --seeds 3,5 -k 900 --documents 50 --private 1 "
-        "--quotes 0.25 --limit 7 --workers 3 --points 90,9 --p-values 0.25 --langs qab,qad "
-        "--foreign 0.1 --synonyms 3"
-    )
-    assert here(*words(line))[0] == 0
-    settings = called.args[1]
-    assert (settings.regimes, settings.seeds) == (("joint", "none"), (3, 5))
-    assert (settings.k, settings.limit, called.kwargs["workers"]) == (900, 7, 3)
-    assert (settings.points, settings.p_values) == ((9, 90), (0.25,))
-    assert settings.world == WorldSettings(
-        languages=("qab", "qad"), documents=50, private=1, quotes=0.25, lines=4, foreign=0.1,
-        synonyms=3, sentences=100,
-    )  # fmt: skip
-    for wrong in (
-        "--seeds 1,x", "--seeds 1,1", "--regimes none,", "--seeds -1", "--points 1", "--points 9,9",
-        "--p-values 2", "--langs qaa", "--langs qaa,fr",
-    ):  # fmt: skip
-        assert here(*words(f"study world -o worlds {wrong}"))[0] == 2
-    status, _, err = here(*words("study world -o worlds --regimes sub:9"))
-    assert status == 2
-    assert "--regimes: sub:9 samples 9 further languages" in err
-    assert here("study", "world")[0] == 2
-
-
-def test_an_interrupted_study_says_that_it_goes_on(
-    here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("modtok_cli.training.study.study_sampling", stop)
-    status, _, err = here("study", "sampling")
-    assert (status, err) == (130, "modtok: interrupted; repeat the command to continue\n")
-
-
-def test_study_sampling_names_its_own_option(filled: Path, here: Any) -> None:
-    status, _, err = here("study", "sampling", "--regimes", "sub:9")
-    assert status == 2
-    assert "--regimes: sub:9 samples 9 further languages, but the mixture has only 1" in err
 
 
 @pytest.fixture

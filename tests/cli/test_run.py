@@ -79,7 +79,7 @@ def test_one_line_and_status(here, command: str, status: int, line: str) -> None
         (["encode", "--ids", "--tokens"], "--ids/--tokens is given 2 times; give it once"),
         (["bpe", "--langs", "pt,fi,por"], "--langs: 'pt' and 'por' are one language; both"),
         (["bpe", "-k", "99999999999999999999"], "-k/--budget: expected a whole number of at mos"),
-        (["study", "orders", "x", "--seed", "9" * 20], "--seed: the number is out of range"),
+        (["generate", "x", "--seed", "9" * 20], "--seed: the number is out of range"),
         (["bpe", "-o", "-"], "-o/--output: - (standard input or output) is not supported here"),
         (["eval", "mcq", "--examples", "-"], "--examples: - (standard input or output) is not"),
         (["nsl"], 'TEXT is missing; try "modtok nsl --help"'),

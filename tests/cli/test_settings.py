@@ -61,10 +61,8 @@ def test_lists_and_tables_stand_for_what_an_option_takes_in_one_word(tmp_path: P
     write(
         tmp_path,
         """
-        [study.budget]
-        budgets = [4000, 8000]
-        [study.sampling]
-        regimes = ["none", "sub:2"]
+        [bpe]
+        langs = ["en", "fi"]
         [pretrain]
         mix = {en = 0.5, fi = 1}
         [eval.mt]
@@ -72,8 +70,7 @@ def test_lists_and_tables_stand_for_what_an_option_takes_in_one_word(tmp_path: P
         """,
     )
     settings = load_settings(TREE, tmp_path)
-    assert settings["study"]["budget"] == {"budgets": "4000,8000"}
-    assert settings["study"]["sampling"] == {"regimes": "none,sub:2"}
+    assert settings["bpe"] == {"langs": "en,fi"}
     assert settings["pretrain"] == {"mix": "en=0.5,fi=1"}
     assert settings["eval"]["mt"] == {"pairs": "en-fi,fi-en"}
 
@@ -96,7 +93,6 @@ def test_lists_and_tables_stand_for_what_an_option_takes_in_one_word(tmp_path: P
         ("[bpe]\njoint = 1", "modtok.toml: [bpe] joint: expected true or false, got 1"),
         ("[bpe]\ndata = 1", "modtok.toml: [bpe] data: expected text, got 1"),
         ("[bpe]\nlangs = [1]", "modtok.toml: [bpe] langs: expected text, got 1"),
-        ("[study.budget]\nbudgets = ['x']", "budgets: expected a whole number, got 'x'"),
         ("[pretrain]\nmix = {en = 'x'}", "mix: expected a number, got 'x'"),
         ("[pretrain]\nlangs = {en = 1}", "langs: expected text, got a table"),
         ("[bpe]\nspecial = 'x'", "modtok.toml: [bpe] special: expected a list, got a string"),

@@ -29,7 +29,6 @@ from modtok_cli.reports.collect import read_result
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.kinds.grid import SHOWN, differences
 from modtok_cli.reports.report import report
-from modtok_cli.training import study
 
 TASKS = SAMPLE / "tasks"
 Copies = Callable[..., list[Path]]
@@ -311,58 +310,6 @@ def test_command_and_page(
     assert sections["Means of a grid"]["tables"] == 6
     assert sections["Differences in a grid"]["tables"] == 5
     assert "95% interval" in Path("page.html").read_text(encoding="utf-8")
-
-
-def test_study_on_tasks(
-    copies: Copies,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """`study sampling --grid` evaluates the runs of all p and seeds."""
-    named = {
-        "study-none": {"sampling": "none"},
-        "study-none-seed-1": {"sampling": "none", "seed": 1},
-        "study-full": {"sampling": "full"},
-        "study-full-seed-1": {"sampling": "full", "seed": 1},
-        "study-full-p-0.2": {"sampling": "full", "p": 0.2},
-        "study-full-p-0.2-seed-1": {"sampling": "full", "p": 0.2, "seed": 1},
-    }
-    copies(**named)
-    rows = [
-        {"sampling": "full", "p": p, "seed": seed, "inference": "lang", "language": "fi"}
-        | {"bits_per_byte": p + seed, "vocabulary": 9}
-        for p in (0.5, 0.2)
-        for seed in (0, 1)
-    ]
-    monkeypatch.setattr(study, "study_sampling", lambda *arguments, **options: rows)
-    monkeypatch.setattr(
-        work, "evaluate_cell", Made(lambda run, task, language, mode: 0.1 * len(run) / 3)
-    )
-    monkeypatch.chdir(tmp_path)
-    tasks = f'[mcq]\ndata = "{TASKS}"\ntasks = ["facts"]\nlanguages = ["fi", "fr"]\n'
-    Path("tasks.toml").write_text(tasks)
-    line = ["study", "sampling", "--regimes", "none,full", "--seeds", "0,1"]
-    line += ["--p-values", "0.5,0.2", "--grid", "tasks.toml"]
-    assert run(command_tree(), [*line, "--table"]) == 0
-    said = capsys.readouterr()
-    assert "Scores over p (95% interval)" in said.out
-    assert "12 cells, 0 are done" in said.err
-    assert run(command_tree(), [*line, "--json"]) == 0
-    said = capsys.readouterr()
-    assert [json.loads(each) for each in said.out.splitlines()] == rows
-    assert "12 cells, 12 are done" in said.err
-    found = orjson.loads(Path("grids/tasks/means.jsonl").read_bytes().splitlines()[2])
-    assert (found["system"], found["runs"], found["by"]) == ("none", 2, "seeds")
-    kind = kinds()["sampling"]
-    assert [row[1:] for row in kind.tables(rows)[0].rows] == [["1.000", "0.700"]]
-    assert kind.command is not None
-    assert kind.command(rows).endswith("--regimes full --p-values 0.5,0.2 --seeds 0,1")
-    Path("tasks.toml").write_text(f'[[runs]]\npath = "a"\n{tasks}')
-    assert run(command_tree(), line) == 2
-    assert "names runs of its own" in capsys.readouterr().err
-    Path("tasks.toml").unlink()
-    assert run(command_tree(), line) == 2
 
 
 def test_real_scores_and_their_resamples(few_steps: Path, tmp_path: Path) -> None:

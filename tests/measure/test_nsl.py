@@ -22,9 +22,7 @@ from modtok_cli.modular.open import open_subset, subset_spec
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.charts import Dots
 from modtok_cli.reports.kinds import kinds
-from modtok_cli.studies.budget import study_budget
 from modtok_cli.studies.cost import study_cost
-from modtok_cli.studies.orders import study_orders
 from modtok_cli.text.corpus import write_counts
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.reading import Reading
@@ -187,7 +185,7 @@ def test_exchanged_references_are_refused(place: Path, tmp_path: Path) -> None:
             nsl([str(tmp_path / "tok")], [text], **arguments)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("measure", [nsl, fairness, study_cost, study_orders, study_budget])
+@pytest.mark.parametrize("measure", [nsl, fairness, study_cost])
 def test_missing_text_is_reported_first(
     measure: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

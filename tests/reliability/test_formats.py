@@ -29,7 +29,6 @@ from modtok_cli.modular.encoding.external import LibraryEncoder
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.reports.report import report
-from modtok_cli.studies.rows import StudyFile
 from modtok_cli.text.counts import CorpusSize, WordCounts
 from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.table_files import check_counts
@@ -185,23 +184,6 @@ def test_flipped_bit_in_journal_is_detected(sound: Path, tmp_path: Path) -> None
         assert journal.read() is None, name
         file.write_bytes(data)
     assert journal.read() is not None
-
-
-def test_damaged_unit_of_study_is_recomputed(tmp_path: Path) -> None:
-    study = StudyFile(tmp_path / "s.jsonl", "toy", {}, "modtok study toy")
-    study.resume(False, Silent())
-    study.add("a", [{"nsl": 1.25}])
-    study.add("b", [{"nsl": 1.5}])
-    text = study.partial.read_bytes()
-    study.partial.write_bytes(text.replace(b"1.5", b"1.7"))
-    again = StudyFile(tmp_path / "s.jsonl", "toy", {}, "modtok study toy")
-    again.resume(False, Silent())
-    assert again.has("a")
-    assert not again.has("b")
-    for line in (b"[1]\n", b"3\n", b'{"closes": [1]}\n'):
-        study.partial.write_bytes(text + line)
-        again.resume(False, Silent())
-        assert again.has("b")
 
 
 def test_wrong_values_in_rows_omit_only_their_section(sound: Path, tmp_path: Path) -> None:

@@ -265,12 +265,11 @@ def huge(path: Path) -> Path:
     return path
 
 
-def test_huge_files_of_runs_slices_and_studies_are_refused(tmp_path: Path) -> None:
+def test_huge_files_of_runs_slices_and_rows_are_refused(tmp_path: Path) -> None:
     from modtok_cli.base.progress import SILENT
     from modtok_cli.base.reading import read_bounded
     from modtok_cli.inference.slice.directory import read_facts
     from modtok_cli.reports.collect import read_result
-    from modtok_cli.studies.rows import read_study
     from modtok_cli.training.checkpoint.files import check
     from modtok_cli.training.rundir import RunDirectory
 
@@ -281,7 +280,6 @@ def test_huge_files_of_runs_slices_and_studies_are_refused(tmp_path: Path) -> No
         lambda: read_facts(tmp_path),
         lambda: RunDirectory(tmp_path / "runs" / "it").read_config(),
         lambda: read_result(rows, SILENT),
-        lambda: read_study(rows),
     ):
         with pytest.raises(ModtokError, match="more than 1,073,741,824 bytes"):
             read()

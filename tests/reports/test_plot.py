@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Mark, Panels, Spread, is_empty
+from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Mark, Panels, is_empty
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.kinds.tokenizers import nsl_charts
 from modtok_cli.reports.plot.heat import cell_text, shade
-from modtok_cli.reports.plot.layout import density, draw, scene_of, write_plot
+from modtok_cli.reports.plot.layout import draw, scene_of, write_plot
 from modtok_cli.reports.plot.scene import (
     COLOURS,
     Area,
@@ -47,28 +47,13 @@ DOTS = Dots(
 CHART_KINDS: dict[str, Chart] = {
     "dots": DOTS,
     "ranges": Dots("Ranges", "NSL", LANGUAGES, {"T": {"fi": Mark(1.0, 0.9, 1.2)}}),
-    "spread": Spread(
-        "Spread",
-        "NSL",
-        LANGUAGES,
-        {"concatenated": {name: [1.0, 1.2, 1.5, 1.1] for name in LANGUAGES}, "one": {"fi": [1.0]}},
-        reference=1.0,
-    ),
-    "curves": Curves("Size", "languages", "tokens", {"a": [(1, 24000), (27, 430000)]}, True),
+    "curves": Curves("Size", "languages", "tokens", {"a": [(1, 24000), (27, 430000)]}),
     "panels": Panels(
         "Runs",
         "step",
         "bits per byte",
         {name: {f"run {i}": [(4, 2.0 + i), (12, 1.5 + i)] for i in range(3)} for name in LANGUAGES},
         {name: ["run 0", "run 2"] for name in LANGUAGES},
-    ),
-    "bands": Panels(
-        "Worlds",
-        "steps",
-        "BLEU",
-        {name: {"joint": [(150, 10.0), (2400, 50.0)], "none": [(150, 1.0)]} for name in LANGUAGES},
-        bands={"fi": {"joint": [(150, 5.0, 15.0), (2400, 40.0, 60.0)]}},
-        log=True,
     ),
     "heat": Heat(
         "Whose",
@@ -157,7 +142,7 @@ def test_text_fits_the_terminal(chart: Chart, width: int) -> None:
         assert max(map(len, body)) <= width
     if not isinstance(chart, Curves):
         shown = {line.split()[0] for line in lines if line.strip()}
-        assert set(LANGUAGES) <= shown or isinstance(chart, Spread)
+        assert set(LANGUAGES) <= shown
 
 
 def test_long_titles_of_axes_are_folded_for_the_terminal() -> None:
@@ -204,9 +189,6 @@ def test_numbers() -> None:
     assert tick_text(340000, 20000) == "340k"
     assert (cell_text(48.46, 48.46), cell_text(0.28, 2.95)) == ("48", ".28")
     assert short_names(["a/x", "b/x"]) == {"a/x": "a/x", "b/x": "b/x"}
-    heights = density([1.0, 1.0, 2.0], 0.0, 3.0)
-    assert heights.max() == 1.0
-    assert heights[53] > heights[107] > heights[80]
 
 
 def test_names_are_escaped() -> None:
@@ -233,7 +215,7 @@ def test_nothing_to_plot_is_an_error() -> None:
     assert is_empty(Dots("t", "a", [], {}))
     with pytest.raises(UsageError, match="nothing to plot"):
         draw([Dots("t", "a", [], {})], ".svg")
-    assert set(kinds()) >= {"nsl", "fairness", "origin", "orders", "combos", "scaling", "budget"}
+    assert set(kinds()) >= {"nsl", "fairness", "origin", "cost"}
 
 
 def test_names_without_room_in_a_matrix_become_codes_with_a_key() -> None:

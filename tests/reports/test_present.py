@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modtok_cli.reports.charts import Curves, Dots, Heat, Mark, Spread, styles_of
+from modtok_cli.reports.charts import Curves, Dots, Heat, Mark, styles_of
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.kinds.evaluation import EVALUATION, evaluation_charts, evaluation_tables
 from modtok_cli.reports.plot.layout import MOST_TOGETHER, scene_of
@@ -28,8 +28,6 @@ def test_languages_have_names_and_the_largest_comes_first() -> None:
     assert isinstance(shown, Dots)
     assert list(shown.rows) == ["Finnish", "English", "Telugu"]
     assert shown.series["a"]["Telugu"] == Mark(1.1)
-    spread = presented(Spread("t", "x", ["en", "fi"], {"a": {"en": [1, 2], "fi": [3]}}))
-    assert list(spread.rows) == ["Finnish", "English"]  # type: ignore[union-attr]
     scales = presented(dots({"a": {"0.5b": 1.0, "1b": 2.0}}))
     assert list(scales.rows) == ["0.5b", "1b"]  # type: ignore[union-attr]
     heat = presented(Heat("t", "x", "r", "c", ["fi"], ["en"], {("fi", "en"): 2.0}))

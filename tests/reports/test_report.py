@@ -32,11 +32,7 @@ from modtok_cli.reports.page import page as page_of
 from modtok_cli.reports.report import report
 from modtok_cli.reports.runs import TrainingRun
 from modtok_cli.reports.tables import Table
-from modtok_cli.studies.budget import study_budget
-from modtok_cli.studies.combos import study_combos
 from modtok_cli.studies.cost import study_cost
-from modtok_cli.studies.orders import study_orders
-from modtok_cli.studies.scaling import study_scaling
 from modtok_cli.text.languages import language_name
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -61,12 +57,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save(place / "results" / "fairness.jsonl", fairness(specs, TEXTS))
     save(place / "results" / "origin.jsonl", origin(specs[0], TEXTS))
     save(place / "results" / "cost.jsonl", study_cost(TEXTS, specs))
-    common: dict[str, Any] = {"data": DATA, "k": 600}
-    studies = place / "studies"
-    study_orders(TEXTS, output=studies / "orders.jsonl", orders=2, **common)
-    study_combos(TEXTS, output=studies / "combos.jsonl", orders=2, sets=4, **common)
-    study_scaling(output=studies / "scaling.jsonl", orders=2, **common)
-    study_budget(TEXTS, output=studies / "budget.jsonl", budgets=[400, 600], **common)
     return place
 
 
@@ -128,18 +118,16 @@ def test_structure(page: Path) -> None:
     last = ["Tokenizers", "Shared tokens of tokenizer", "Not measured yet"]
     assert headings[-3:] == last  # the joint one shares all
     titles = {name: kind.title for name, kind in kinds().items()}
-    models = ("sampling", "evaluation", "generation", "bpb", "grid-means", "grid-tests")
-    models += ("world-curves", "world-claims")
+    models = ("evaluation", "generation", "bpb", "grid-means", "grid-tests")
     later = {titles[name] for name in models}
     assert set(titles.values()) - later <= set(headings)
     assert len(found.ids) == len(set(found.ids)) == found.count["section"]
     inner = [link[1:] for link in found.links if link.startswith("#")]
     assert inner == found.ids
-    # check 1, nsl 1, fairness 2, origin 2, orders 1, combos 3, scaling 1, budget 2, cost 1,
-    # shared 1
-    assert found.count["figure"] == 15
-    assert found.count["svg"] == 2 * 15
-    assert found.count["table"] == found.count["caption"] >= 13
+    # check 1, nsl 1, fairness 2, origin 2, cost 1, shared 1
+    assert found.count["figure"] == 8
+    assert found.count["svg"] == 2 * 8
+    assert found.count["table"] == found.count["caption"] >= 8
 
 
 def test_page_loads_nothing(page: Path) -> None:
@@ -155,9 +143,8 @@ def test_page_loads_nothing(page: Path) -> None:
 def test_report_has_commands_and_signatures(page: Path, workspace: Path) -> None:
     found = read(page)
     codes = "\n".join(found.text["code"])
-    for kind in ("nsl|tok:", "fairness|tok:", "origin|tok:", "study-combos|key:", "cost|scale:"):
+    for kind in ("nsl|tok:", "fairness|tok:", "origin|tok:", "cost|scale:"):
         assert kind in codes
-    assert "modtok study scaling" in codes
     assert "--pivot en" in codes
     assert "ws & <co>" in found.text["h1"][0] or "ws & " in found.text["title"][0]
 
@@ -220,7 +207,9 @@ def test_small_and_unusual_workspaces(tmp_path: Path) -> None:
         report(tmp_path, tmp_path / "r.html")
     with pytest.raises(ModtokError, match="directory does not exist"):
         report(tmp_path / "none", tmp_path / "r.html")
-    study_scaling(["en", "fi"], data=DATA, k=400, output=tmp_path / "studies" / "s.jsonl")
+    bpe_seq(["en", "fi"], data=DATA, k=400, output=tmp_path / "tokenizer")
+    save(tmp_path / "s.jsonl", origin(tmp_path / "tokenizer", TEXTS[1:3]))
+    shutil.rmtree(tmp_path / "tokenizer")
     (tmp_path / "notes.jsonl").write_text('{"hello": 1}\n')
     (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "cut.jsonl").write_text('{"signature": "nsl|x"}\n{"sig')
@@ -228,7 +217,7 @@ def test_small_and_unusual_workspaces(tmp_path: Path) -> None:
     said = Silent()
     report(tmp_path, tmp_path / "r.html", progress=said)
     found = read(tmp_path / "r.html")
-    assert found.text["h2"] == ["Size of the vocabulary", "Not measured yet"]
+    assert found.text["h2"] == [kinds()["origin"].title, "Not measured yet"]
     assert len(said.warnings) == 2  # cut.jsonl and old.jsonl look like ours and are not whole
     assert any("cut.jsonl:2" in line for line in said.warnings)
 
@@ -400,23 +389,16 @@ def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
         for language, value in (("fi", 41.25), ("fr", 37.5))
     ]  # fmt: skip
     save(tmp_path / "results" / "mcq.jsonl", scores)
-    told = {"bits_per_byte": 2.125, "in_language": None, "texts": 0, "vocabulary": 9}
-    study = [
-        {"sampling": s, "inference": i, "language": "fi", "step": 20, **told}
-        for s in ("none", "sub:2")
-        for i in ("lang", "full")
-    ]
-    save(tmp_path / "studies" / "sampling.jsonl", study)
     text = {"prompt": "Olipa <kerran>", "text": " talo", "langs": ["fi"], "prompt_tokens": 4}
     save(tmp_path / "results" / "said.jsonl", [{**text, "tokens": 1, "reason": "end"}])
     said = Silent()
     report(tmp_path, tmp_path / "r.html", progress=said)
     assert [line.split(":")[0] for line in said.warnings] == [str(tmp_path / "runs" / "broken")]
     found = read(tmp_path / "r.html")
-    headings = ["Run first", "Sampling regimes at inference", "Evaluation", "Generated text"]
+    headings = ["Run first", "Evaluation", "Generated text"]
     assert found.text["h2"] == [*headings, "Not measured yet"]
-    # curves of two texts and a task, two inference vocabularies of the study, two tasks
-    assert found.count["figure"] == 3 + 2 + 2
+    # curves of two texts and a task, two tasks
+    assert found.count["figure"] == 3 + 2
     page = (tmp_path / "r.html").read_text("utf-8")
     assert "Bits per byte of news" in page
     assert "Accuracy of arc_easy" in page
@@ -428,13 +410,11 @@ def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
         "2,000",
         "41.2 (10.0–60.0)",
         "37.5 (10.0–60.0)",
-        "2.125",
         "Olipa <kerran>",
     } <= set(cells)
     codes = "\n".join(found.text["code"])
     assert f"{RUN_CONFIG['command']} --name first" in codes
     assert "modtok eval mcq --tasks arc,hellaswag --langs fi,fr --infer full" in codes
-    assert "modtok study sampling --regimes none,sub:2" in codes
     assert "pretrain|tok:ab12|torch:2" in codes
 
 

@@ -72,7 +72,6 @@ def huge_numbers(arena: Arena) -> None:
         f"generate runs/tiny --tokenizer bpe --langs en --seed {big} --max-tokens 2 x",
         f"generate runs/tiny --tokenizer bpe --langs en --max-tokens {big} x",
         f"generate runs/tiny --tokenizer bpe --langs en --batch-size {big} --max-tokens 2 x",
-        f"study orders parallel/en.txt parallel/fi.txt -k 300 --orders {big} -o t.jsonl",
         f"corpus stats parallel/en.txt --samples {big}",
         f"eval mcq runs/tiny --tokenizer bpe --langs en --shots {big} --limit 2",
     ):
@@ -127,8 +126,7 @@ def output_dash(arena: Arena) -> None:
         "extract -t bpe --langs en -o -", "bpe --langs en -k 300 -o -", "report -o -",
         "nsl -t bpe parallel/en.txt --plot -", "corpus count --langs en -o -",
         "bpe-concat bpe/references/en.json bpe/references/fi.json -o -",
-        "unigram --langs en -k 300 -o -",
-        "study scaling -k 300 --orders 1 -o -", "bpe-seq --langs en -k 300 -o -",
+        "unigram --langs en -k 300 -o -", "bpe-seq --langs en -k 300 -o -",
     ):  # fmt: skip
         arena.modtok(*words.split())
         arena.check(not (arena.place / "-").exists(), f"{words}: a file called -")

@@ -121,18 +121,6 @@ def _settings(path: Path) -> None:
     load_settings(command_tree(), path.parent)
 
 
-def _half_study(path: Path) -> None:
-    """What is taken up of it is what was there."""
-    from modtok_cli.base.progress import SILENT
-    from modtok_cli.studies.rows import StudyFile
-
-    study = StudyFile(path.parent / "half.jsonl", "toy", {"seed": 1}, "modtok study toy")
-    study.resume(False, SILENT)
-    for unit in ("a", "b"):
-        if study.has(unit):
-            assert study.rows_of(unit) == [{"unit": unit, "nsl": 1.25}] * 3, "other rows"
-
-
 def _ids(path: Path) -> None:
     from modtok_cli.modular.encoding.lines import decode
     from modtok_cli.modular.open import open_tokenizer
@@ -347,7 +335,6 @@ FORMATS = (
     Format("word counts, merged on disk", "fi.counts", text_readers.merged),
     Format("word counts as text", "fi.tsv", text_readers.tsv),
     Format("word counts as text, zstd", "fi.tsv.zst", text_readers.tsv),
-    Format("families", "families.tsv", text_readers.families),
     Format("morphemes", "morphemes/fi.tsv", text_readers.morphemes),
     Format("morphemes of MorphScore", "morphemes/fi.csv", text_readers.morphemes),
     Format("tokenizer.json, BPE", "bpe.json", _ours, as_json=True),
@@ -369,16 +356,11 @@ FORMATS = (
     Format("reference", "bpe/references/fi.json", _directory, True, True, _sign),
     Format("journal", ".half.resume/journal.json", _journal, as_json=True, beside=True),
     Format("journal, arrays", ".half.resume/state.safetensors", _journal, beside=True),
-    Format("half a study", "half/.half.jsonl.resume", _half_study, as_json=True),
     Format("token ids", "ids.jsonl", _ids, as_json=True),
     Format("modtok.toml", "modtok.toml", _settings),
     *(
-        Format(f"rows of {name}", f"shown/{folder}/{name}.jsonl", _report, as_json=True)
-        for folder, names in (
-            ("results", ("nsl", "fairness", "origin", "cost", "evaluation")),
-            ("studies", ("orders", "combos", "scaling", "budget")),
-        )
-        for name in names
+        Format(f"rows of {name}", f"shown/results/{name}.jsonl", _report, as_json=True)
+        for name in ("nsl", "fairness", "origin", "cost", "evaluation")
     ),
     Format("questions", "asked/mcq/facts/en.jsonl", _questions, True, True),
     Format("questions that are shown", "asked/mcq/facts/en.train.jsonl", _questions, True, True),
@@ -407,7 +389,6 @@ FORMATS = (
     Format("recipe", "recipe.toml", model_readers.recipe),
     Format("grid", "grid.toml", model_readers.grid),
     Format("cell of a grid", "grid/cells/cell.jsonl", model_readers.cell, True, True),
-    Format("settings of a world", "world/world.json", model_readers.world, True, True),
     Format("WARC", "crawl.warc", _pages, needs="corpus"),
     Format("WARC, gzip", "crawl.warc.gz", _pages, needs="corpus"),
     Format("WARC, zstd", "crawl.warc.zst", _pages, needs="corpus"),

@@ -59,20 +59,8 @@ JOBS = (
         grows=True),
     Job("corpus count", "-o tables --executor local --workers 2", ("tables",), None, True,
         "corpus"),
-    Job("corpus world", "-o world --documents 40", ("world",)),
     Job("encode", "-t bpe --langs fi parallel/fi.txt --format npy -o ids", ("ids",)),
-    Job("study orders", f"{TEXTS} -k 300 --orders 2 -o orders.jsonl --plot o.svg",
-        ("orders.jsonl", "o.svg")),
-    Job("study combos", f"{TEXTS} -k 300 --orders 2 --sets 3 -o combos.jsonl", ("combos.jsonl",)),
-    Job("study scaling", "-k 300 --orders 2 -o scaling.jsonl", ("scaling.jsonl",)),
-    Job("study scaling", "-k 300 --orders 2 --families families.tsv -o scaling.jsonl",
-        ("scaling.jsonl",)),
-    Job("study budget", f"{TEXTS} -k 300 --budgets 280,300 -o budget.jsonl", ("budget.jsonl",)),
     Job("study cost", f"{TEXTS} -t bpe --plot cost.svg", ("cost.svg",)),
-    Job("study sampling", "--langs en,fi --model tiny --regimes none,full --steps 3 --batch-size 2 "
-        "--seq-length 32 --samples 2 -t bpe --runs more", ("more",), None, True, "lm", True),
-    Job("study world", "-o worlds --regimes none,full --seeds 0 --documents 40 -k 300 --points 2 "
-        "--limit 1", ("worlds",), None, True, "lm", True),
     Job("bpe", "-k 400 -o mono", ("mono",)),
     Job("bpe", "-k 400 --joint -o joint", ("joint",)),
     Job("bpe-seq", "-k 2000 -o seq", ("seq",)),
@@ -140,7 +128,6 @@ def workspace(root: Path, *, corpus: bool = True, runs: bool = True) -> None:
     """Everything that the jobs read; without extras only what the others need."""
     samples.light_samples(root)
     (root / "modtok.toml").unlink()
-    (root / "families.tsv").write_text("en\tEuropean\nfi\tEuropean\n")
     shutil.copytree(SAMPLE / "parallel", root / "parallel")
     if corpus:
         samples.corpus_samples(root)

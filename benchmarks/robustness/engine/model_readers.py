@@ -97,13 +97,6 @@ def cell(path: Path) -> None:
         assert store.examples(path.stem) == CELL_EXAMPLES, "other examples"
 
 
-def world(path: Path) -> None:
-    """Settings of a world, as `study world` reads them."""
-    from modtok_cli.studies.world.corpus import read_settings
-
-    read_settings(path.parent)
-
-
 CELL_ROWS = [{"language": "en", "task": "facts", "metric": "acc", "value": 52.5, "n": 2}]
 CELL_EXAMPLES = [
     {"task": "facts", "language": "en", "id": f"q{number}", "scores": {"acc": float(number)}}

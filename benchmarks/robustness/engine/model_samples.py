@@ -36,7 +36,6 @@ lr = 3e-4
 def model_samples(root: Path) -> None:
     """After the texts: they are what the tokenizer is learned on."""
     from modtok_cli.modular.adopted.adopt import adopt
-    from modtok_cli.studies.world.corpus import WorldSettings, write_world
 
     _published(root / "published", (root / "fi.txt").read_text("utf-8").splitlines())
     adopt(root / "published", ["en", "fi"], data=root / "data").save(root / "adopted")
@@ -44,7 +43,6 @@ def model_samples(root: Path) -> None:
     (root / "recipe.toml").write_text(RECIPE)
     (root / "grid.toml").write_text(GRID)
     _cell(root / "grid")
-    write_world(root / "world", WorldSettings(documents=2, people=8, towns=4, sentences=4))
 
 
 def _published(place: Path, lines: list[str]) -> None:

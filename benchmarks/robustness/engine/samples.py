@@ -193,7 +193,7 @@ def _texts(root: Path) -> None:
 
 
 def _rows(root: Path) -> None:
-    """Tables: texts of two languages in every format with columns, families, and morphemes."""
+    """Tables: texts of two languages in every format with columns, and morphemes."""
     texts = ["A house, a tree.", 'Talo ja "puu".\nPuu on korkea.', None]
     labels = ["en", "fi", "fi"]
     for suffix, delimiter in (("csv", ","), ("tsv", "\t")):
@@ -206,8 +206,6 @@ def _rows(root: Path) -> None:
     (root / "rows.jsonl").write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in records))
     if find_spec("pyarrow"):
         _columns(root, records)
-    families = "# code and family\nen\tGermanic\nde\tGermanic\nfi\tUralic\nest\tUralic\n"
-    (root / "families.tsv").write_text(families, "utf-8")
     (root / "morphemes").mkdir()
     (root / "morphemes" / "fi.tsv").write_text("talossa\ttalo|ssa\nkissan\tkissa|n\n", "utf-8")
     words = 'full_word,pt1,rest\ntalossa,talo,ssa\n"kissan",kissa,n\n'
@@ -287,32 +285,22 @@ def _external_tokenizers(root: Path) -> None:
 
 
 def _journal(root: Path) -> None:
-    from modtok_cli.base.progress import SILENT
     from modtok_cli.construct.journal import JournalDir, JournalState
     from modtok_cli.construct.states import merges_to_arrays
     from modtok_cli.modular.tokenizer import ModularTokenizer
-    from modtok_cli.studies.rows import StudyFile
 
     learned = ModularTokenizer.load(root / "bpe").learned()
     notes = {"languages": learned.languages, "specials": learned.specials}
     kept = JournalState(merges_to_arrays(learned), notes, {"en": b"{}"})
     JournalDir(root / "half", {"k": 330}).write(kept)
-    study = StudyFile(root / "half" / "half.jsonl", "toy", {"seed": 1}, "modtok study toy")
-    study.resume(False, SILENT)
-    for unit in ("a", "b"):
-        study.add(unit, [{"unit": unit, "nsl": 1.25}] * 3)
 
 
 def _results(root: Path) -> None:
-    """A workspace whose rows a report shows: every kind of measurement and of study."""
+    """A workspace whose rows a report shows: every kind of measurement."""
     from modtok_cli.measure.fairness import fairness
     from modtok_cli.measure.nsl import nsl
     from modtok_cli.measure.origin import origin
-    from modtok_cli.studies.budget import study_budget
-    from modtok_cli.studies.combos import study_combos
     from modtok_cli.studies.cost import study_cost
-    from modtok_cli.studies.orders import study_orders
-    from modtok_cli.studies.scaling import study_scaling
 
     place = root / "shown"
     (place / "results").mkdir(parents=True)
@@ -327,9 +315,3 @@ def _results(root: Path) -> None:
     for name, rows in measured.items():
         lines = [orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n" for row in rows]
         (place / "results" / f"{name}.jsonl").write_bytes(b"".join(lines))
-    data, studies = root / "data", place / "studies"
-    few = {"data": data, "languages": LANGUAGES}
-    study_orders(texts, k=300, orders=2, output=studies / "orders.jsonl", **few)
-    study_combos(texts, k=300, orders=1, sets=2, output=studies / "combos.jsonl", **few)
-    study_scaling(k=300, orders=1, output=studies / "scaling.jsonl", **few)
-    study_budget(texts, k=300, budgets=[280, 300], output=studies / "budget.jsonl", **few)

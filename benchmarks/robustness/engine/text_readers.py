@@ -97,16 +97,6 @@ def tsv(path: Path) -> None:
     read_tsv(path)
 
 
-def families(path: Path) -> None:
-    """Families of `study scaling`: each has languages that were asked for, none has two."""
-    from modtok_cli.studies.scaling import read_families
-
-    languages = ("de", "en", "et", "fi")
-    found = [each for members in read_families(path, languages).values() for each in members]
-    assert len(set(found)) == len(found)
-    assert {*found} <= {*languages}
-
-
 def morphemes(path: Path) -> None:
     """Segmented words, as `check --morphemes` reads them."""
     from modtok_cli.measure.morphology import Morphemes

@@ -11,9 +11,9 @@ COLUMNS = parse_columns("section, pictures=plots:int, tables:int")
     "report",
     report,
     examples="""
-    # measure, run a study, then write the report
+    # measure, then write the report
     modtok nsl -t tokenizer -t tokenizer@each flores/
-    modtok study scaling
+    modtok origin flores/
     modtok report -o report.html
     # another workspace
     modtok report ~/languages -o languages.html

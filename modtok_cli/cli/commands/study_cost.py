@@ -2,7 +2,8 @@
 
 from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.commands.nsl import tokenizers_of
-from modtok_cli.cli.study import emit_study
+from modtok_cli.cli.output import emit_tables
+from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.studies.cost import study_cost
 
 
@@ -17,4 +18,8 @@ from modtok_cli.studies.cost import study_cost
     """,
 )
 def show(call: Call, plot: Plot = None, json: Json = False) -> None:
-    emit_study(call, "cost", plot=plot, json=json, tokenizers=tokenizers_of(call))
+    from modtok_cli.reports.kinds import kinds
+
+    rows = call(tokenizers=tokenizers_of(call))
+    emit_tables(rows, kinds()["cost"].summary(rows), json=json)
+    emit_plot(call, plot, rows, "cost")

@@ -3,7 +3,7 @@
 infer = ["lang", "full"]          # for all tasks that name no modes
 
 [[runs]]
-path = "runs/study-*"
+path = "runs/sub-*"
 
 [[mcq]]
 tasks = ["facts"]
@@ -37,7 +37,7 @@ class Runs:
     """Runs, checkpoints or slices.
 
     Attributes:
-        path: a directory, or a pattern such as `runs/study-*`.
+        path: a directory, or a pattern such as `runs/sub-*`.
         name: name in tables. Runs of one name are the seeds of one system; by default those
             that share all settings but the seed.
         steps: checkpoints; the last one by default.

@@ -28,7 +28,7 @@ class Kind:
     """Rows of one command.
 
     Attributes:
-        name: the command's name, or that of the study.
+        name: the command's name.
         title: heading of its section in the report.
         about: one paragraph below the heading.
         example: command that produces such rows in a workspace.
@@ -36,9 +36,9 @@ class Kind:
         summary: tables of rows, for the command and the report.
         page_tables: tables of the report, where they are others.
         order: position in the report.
-        fields: fields that every row has. Empty for a study, which is recognized by its header.
+        fields: fields that every row has.
         by_fields: recognize rows by `fields` instead of by the first field of their signature.
-        command: command line that produces given rows; None where the header of a study has it.
+        command: command line that produces given rows.
         measure: field whose mean over languages ranks tokenizers, the lowest best, and its name;
             `ranked` selects the rows of tokenizers that take part.
         key: fields that say what a row is about; the rows of several files are shown together.
@@ -135,8 +135,6 @@ def kinds() -> dict[str, Kind]:
 
 def kind_of(row: Row) -> str | None:
     """Name of the kind of a file or call, by its first row."""
-    if (study := str(row.get("study"))) in kinds():
-        return study
     for name, kind in kinds().items():
         if kind.by_fields and kind.is_complete(row):
             return name

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.reports.charts import (
@@ -13,7 +11,6 @@ from modtok_cli.reports.charts import (
     Dots,
     Mark,
     Panels,
-    Spread,
     is_empty,
     styles_of,
 )
@@ -40,7 +37,6 @@ WIDTH = 760.0
 
 # Series of one row are offset vertically, so that equal values stay visible.
 _DODGE = 4.6
-_LANE = 15.0
 
 
 def lay_dots(chart: Dots, width: float) -> Scene:
@@ -71,69 +67,8 @@ def _value_tip(mark: Mark) -> str:
     return f"{mark.value:.3f} ({mark.low:.3f} to {mark.high:.3f})"
 
 
-def lay_spread(chart: Spread, width: float) -> Scene:
-    """Density per row and series, with quartiles and median."""
-    styles = styles_of(chart)
-    names = list(styles)
-    scene, y = begin(chart.title, width, styles)
-    values = [v for rows in chart.series.values() for many in rows.values() for v in many]
-    height = 7.0 + _LANE * len(names)
-    axis, top, _, end = _rows(scene, chart, values, y, height)
-    for row_index, row in enumerate(chart.rows):
-        first = top + row_index * height + 3.5
-        for index, name in enumerate(names):
-            many = chart.series[name].get(row, ())
-            if len(many):
-                tip = _tip(row, name, many)
-                _violin(scene, axis, many, first + (index + 0.5) * _LANE, styles[name], tip)
-    return finish(scene, end, chart.note)
-
-
-def _tip(row: str, name: str, many: Sequence[float]) -> str:
-    low, middle, high = np.min(many), np.median(many), np.max(many)
-    return f"{row}, {name}: median {middle:.3f}, {low:.3f} to {high:.3f}, n = {len(many)}"
-
-
-def density(values: Sequence[float], low: float, high: float, cells: int = 160) -> np.ndarray:
-    """Smoothed histogram over [low, high] with maximum 1; shape (cells,).
-
-    A Gaussian kernel by Silverman's rule, at least one cell wide, so that a single value is
-    visible.
-    """
-    data = np.asarray(values, dtype=np.float64)
-    cell = (high - low) / cells
-    quartiles = np.percentile(data, [25, 75])
-    spread = min(float(data.std()), float(quartiles[1] - quartiles[0]) / 1.34) or float(data.std())
-    width = max(0.9 * spread * len(data) ** -0.2, 1.2 * cell)
-    middles = low + cell * (np.arange(cells) + 0.5)
-    heights = np.exp(-0.5 * ((middles[:, None] - data[None, :]) / width) ** 2).sum(axis=1)
-    return np.asarray(heights / heights.max())
-
-
-def _violin(
-    scene: Scene, axis: Axis, values: Sequence[float], y: float, index: int, tip: str
-) -> None:
-    colour = colour_of(index)
-    heights = density(values, axis.low, axis.high)
-    step = (axis.high - axis.low) / len(heights)
-    places = axis.low + step * (np.arange(len(heights)) + 0.5)
-    # Truncated at the extremes: smoothing would extend to values that do not occur.
-    inside = (places > min(values) - step) & (places < max(values) + step)
-    shown = np.flatnonzero((heights > 0.01) & inside)
-    xs = [axis(float(place)) for place in places]
-    half = _LANE / 2 - 1
-    for part in np.split(shown, np.flatnonzero(np.diff(shown) > 1) + 1):
-        upper = [(xs[i], y - half * heights[i]) for i in part]
-        lower = [(xs[i], y + half * heights[i]) for i in part[::-1]]
-        scene.add(Area([*upper, *lower], colour, 0.4, tip))
-    low, first, middle, third, high = np.percentile(values, [0, 25, 50, 75, 100])
-    scene.add(Line([(axis(float(low)), y), (axis(float(high)), y)], colour, 1.0))
-    scene.add(Line([(axis(float(first)), y), (axis(float(third)), y)], colour, 3.4))
-    scene.add(marker(index, (axis(float(middle)), y), 3.2, tip))
-
-
 def _rows(
-    scene: Scene, chart: Dots | Spread, values: Sequence[float], y: float, height: float
+    scene: Scene, chart: Dots, values: Sequence[float], y: float, height: float
 ) -> tuple[Axis, float, float, float]:
     """Bands, row names and the axis; returns axis, top, bottom, and the y below everything."""
     label = max((text_width(row, TEXT) for row in chart.rows), default=10.0) + 8
@@ -142,15 +77,14 @@ def _rows(
     top = y + (SMALL + 4 if both else 0)
     bottom = top + height * len(chart.rows)
     shown = [*values, *([chart.reference] if chart.reference is not None else [])] or [0.0, 1.0]
-    log = isinstance(chart, Dots) and chart.log
-    axis = Axis(min(shown), max(shown), left + 6, scene.width - EDGE - 14, log=log)
+    axis = Axis(min(shown), max(shown), left + 6, scene.width - EDGE - 14, log=chart.log)
     for index, row in enumerate(chart.rows):
         at = top + index * height
         if index % 2 == 0:
             box = rectangle(EDGE, at, scene.width - 2 * EDGE, height)
             scene.add(Area(box, BAND))
         scene.add(Label((left - 4, at + height / 2 + 4.2), row, TEXT, "end"))
-    name = f"{chart.axis}; logarithmic" if log else chart.axis
+    name = f"{chart.axis}; logarithmic" if chart.log else chart.axis
     end = x_axis(scene, axis, top, bottom, name, both)
     if chart.reference is not None:
         x = axis(chart.reference)
@@ -171,12 +105,12 @@ def lay_curves(chart: Curves, width: float) -> Scene:
         order = sorted(chart.series, key=lambda name: (-chart.series[name][-1][1], name))
         panels = dict.fromkeys(order, chart.series)
         shown = {name: [name] for name in order}
-        together = (chart.title, chart.x_axis, chart.y_axis, panels, shown, chart.from_zero)
+        together = (chart.title, chart.x_axis, chart.y_axis, panels, shown)
         return lay_panels(Panels(*together, chart.note, dict.fromkeys(order, 0)), width)
     scene, y = begin(chart.title, width, styles)
     points = [point for curve in chart.series.values() for point in curve]
-    xs = [x for x, _ in points] + ([0.0] if chart.from_zero else [])
-    ys = [y_ for _, y_ in points] + ([0.0] if chart.from_zero else [])
+    xs = [x for x, _ in points]
+    ys = [y_ for _, y_ in points]
     height = min(320.0, 0.62 * width)
     top = y + TEXT + 8
     bottom = top + height
@@ -209,10 +143,7 @@ def lay_panels(chart: Panels, width: float) -> Scene:
     styles = styles_of(chart)
     scene, y = begin(chart.title, width, styles if several else {})
     points = [p for curves in chart.panels.values() for curve in curves.values() for p in curve]
-    zero = [0.0] if chart.from_zero else []
-    ends = [each for curves in chart.bands.values() for band in curves.values() for each in band]
-    points += [(x, end) for x, *both in ends for end in both]
-    xs, ys = [*(x for x, _ in points), *zero], [*(y_ for _, y_ in points), *zero]
+    xs, ys = [x for x, _ in points], [y_ for _, y_ in points]
     grey = (
         "; grey: the others" if any(shown[name] != [*chart.panels[name]] for name in shown) else ""
     )
@@ -227,7 +158,7 @@ def lay_panels(chart: Panels, width: float) -> Scene:
         left = EDGE + place % columns * cell + label
         top = y + 16 + place // columns * row_height + TEXT + 6
         right, bottom = left + cell - label - 10, top + height
-        across = Axis(min(xs), max(xs), left, right, log=chart.log, whole=_are_whole(xs))
+        across = Axis(min(xs), max(xs), left, right, whole=_are_whole(xs))
         down = Axis(min(ys), max(ys), bottom, top)
         title = shortened(name, right - left, TEXT)
         scene.add(Label((left, top - 5), title, TEXT, bold=True))
@@ -247,10 +178,6 @@ def lay_panels(chart: Panels, width: float) -> Scene:
             if other not in shown[name]:
                 scene.add(Line([(across(a), down(b)) for a, b in curve], FAINT, 0.6))
         for own in shown[name]:
-            if band := chart.bands.get(name, {}).get(own):
-                edge = [(a, low) for a, low, _ in band] + [(a, high) for a, _, high in band[::-1]]
-                corners = [(across(a), down(b)) for a, b in edge]
-                scene.add(Area(corners, colour_of(styles[own]), 0.15))
             curve = curves.get(own, ())
             pixels = [(across(a), down(b)) for a, b in curve]
             scene.add(Line(pixels, colour_of(styles[own]), 2.0))
@@ -265,8 +192,6 @@ def scene_of(chart: Chart, width: float = WIDTH) -> Scene:
     """Lay out a chart at `width` pixels; the height follows."""
     if isinstance(chart, Dots):
         return lay_dots(chart, width)
-    if isinstance(chart, Spread):
-        return lay_spread(chart, width)
     if isinstance(chart, Curves):
         return lay_curves(chart, width)
     if isinstance(chart, Panels):

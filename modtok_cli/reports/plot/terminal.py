@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from textwrap import wrap
 
-import numpy as np
-
-from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Panels, Spread
+from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Panels
 from modtok_cli.reports.plot.scene import log_ticks, share_of, ticks
 
 _SIGNS = "●■▲◆▼✚▮○□△◇▽"
@@ -18,8 +16,6 @@ def to_text(chart: Chart, width: int = 80) -> list[str]:
     """Lines of at most `width` characters."""
     if isinstance(chart, Dots):
         body = _dots(chart, width)
-    elif isinstance(chart, Spread):
-        body = _spread(chart, width)
     elif isinstance(chart, Curves):
         body = _curves(chart, width)
     elif isinstance(chart, Panels):
@@ -88,36 +84,12 @@ def _dots(chart: Dots, width: int) -> list[str]:
     return [*lines, scale.ends(label + 2), *_centered(name, width)]
 
 
-def _spread(chart: Spread, width: int) -> list[str]:
-    names = list(chart.series)
-    label = max(map(len, chart.rows))
-    values = [v for rows in chart.series.values() for many in rows.values() for v in many]
-    scale = _Scale(values, max(16, width - label - 2))
-    lines = _legend(names)
-    for row in chart.rows:
-        for i, name in enumerate(names):
-            many = chart.series[name].get(row, ())
-            if not len(many):
-                continue
-            low, first, middle, third, high = (
-                scale.at(float(v)) for v in np.percentile(many, [0, 25, 50, 75, 100])
-            )
-            cells = [" "] * scale.cells
-            cells[low : high + 1] = "─" * (high - low + 1)
-            cells[first : third + 1] = "━" * (third - first + 1)
-            cells[middle] = _SIGNS[i % len(_SIGNS)]
-            shown = row if i == 0 else ""
-            lines.append(f"{shown:>{label}}  {''.join(cells)}".rstrip())
-    return [*lines, scale.ends(label + 2), *_centered(chart.axis, width)]
-
-
 def _curves(chart: Curves, width: int, height: int = 14) -> list[str]:
     names = list(chart.series)
     points = [point for curve in chart.series.values() for point in curve]
-    zero = [0.0] if chart.from_zero else []
-    down = _Scale([*(y for _, y in points), *zero], height)
+    down = _Scale([y for _, y in points], height)
     label = max(len(f"{down.low:g}"), len(f"{down.high:g}"))
-    across = _Scale([*(x for x, _ in points), *zero], max(16, width - label - 2))
+    across = _Scale([x for x, _ in points], max(16, width - label - 2))
     grid = [[" "] * across.cells for _ in range(height)]
     owners: dict[tuple[int, int], set[int]] = {}
     for i, name in enumerate(names):

@@ -1,0 +1,63 @@
+"""What the scripts share: arguments, rows, and what is made once in the directory WORK."""
+
+import argparse
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import modtok_cli as modtok
+
+warnings.filterwarnings("ignore", message=".*is (already )?finished")
+EUROPE = "bg,cs,da,de,el,en,es,et,fi,fr,hu,it,lt,lv,nl,pl,pt,ro,sk,sl,sv"
+"""The languages of the paper; `low_resource.py` has the other set."""
+
+
+def parser(text: str | None, langs: str = EUROPE) -> argparse.ArgumentParser:
+    """Arguments of every script: DATA is learned from, TEXTS are measured."""
+    made = argparse.ArgumentParser(description=(text or "").partition("\n")[0])
+    made.add_argument("data", type=Path, help="text to learn from: DATA/fi.jsonl.zst, ...")
+    made.add_argument("texts", type=Path, help="text to measure: TEXTS/fi.txt, ...")
+    made.add_argument("work", type=Path, help="directory for tokenizers and runs")
+    made.add_argument("--langs", default=langs, type=lambda value: value.split(","))
+    made.add_argument("-k", default=24000, type=int, help="tokens of a language")
+    made.add_argument("--seed", default=0, type=int)
+    return made
+
+
+def training(text: str | None) -> argparse.ArgumentParser:
+    """Arguments of scripts that train: TEXTS are tasks, as `modtok eval fetch` writes them."""
+    made = parser(text)
+    made.add_argument("--settings", default={}, type=json.loads, help="JSON: of RunSettings")
+    made.add_argument("--eval", default={}, type=json.loads, help="JSON: such as limit, shots")
+    made.add_argument("--tasks", default=None, help="names of multiple-choice tasks")
+    made.add_argument("--bpe", action="store_true", help="sequential BPE, not merged Unigram")
+    return made
+
+
+def emit(rows: Sequence[dict[str, Any]], *fields: str, **facts: Any) -> None:
+    """Print rows as JSON lines: `facts`, then those fields of each row."""
+    for row in rows:
+        print(json.dumps(facts | {name: row[name] for name in fields if name in row}), flush=True)
+
+
+def texts(options: argparse.Namespace, langs: Sequence[str] = ()) -> list[Path]:
+    """The test texts of languages."""
+    return [options.texts / f"{language}.txt" for language in langs or options.langs]
+
+
+def sequential(options: argparse.Namespace, k: int = 0) -> Path:
+    """Sequential BPE of all languages, alphabetical, with references of k tokens."""
+    k = k or options.k
+    output: Path = options.work / f"bpe-seq-{k}"
+    modtok.bpe_seq(options.langs, data=options.data, output=output, k=k)
+    return output
+
+
+def joint(options: argparse.Namespace, size: int, learn: Any = modtok.bpe) -> Path:
+    """An ordinary tokenizer of all languages, BPE or Unigram."""
+    output: Path = options.work / f"{learn.__name__}-joint-{size}"
+    if not output.exists():
+        learn(options.langs, data=options.data, output=output, k=size, joint=True)
+    return output

@@ -1,0 +1,33 @@
+"""NSL of the k most frequent tokens of a joint Unigram tokenizer, by language.
+
+tab:more_nsl_table_freq
+"""
+
+from common import emit, joint, parser, texts
+
+import modtok_cli as modtok
+
+
+def main() -> None:
+    """A row for each size of the joint tokenizer, k and language; k = null is the whole."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--joint", nargs="*", type=int, default=[256000, 384000])
+    arguments.add_argument("--top", nargs="*", type=int, default=[8000, 16000, 24000, 32000])
+    options = arguments.parse_args()
+    modular = options.work / f"unigram-{options.k}"
+    modtok.unigram_merge(options.langs, data=options.data, output=modular, k=options.k)
+    files = {path.name.split(".")[0]: path for path in sorted(options.data.iterdir())}
+    for size in options.joint:
+        whole = joint(options, size, modtok.unigram)
+        for language in options.langs:
+            measured = {None: modtok.open_tokenizer(f"{whole}")}
+            for k in options.top:
+                measured[k] = modtok.extract(whole, top_k=k, on=[files[language]])
+            for k, tokenizer in measured.items():
+                text = texts(options, [language])
+                rows = modtok.nsl([tokenizer], text, references=modular / "references")
+                emit(rows, "language", "size", "nsl", base=size, k=k)
+
+
+if __name__ == "__main__":
+    main()

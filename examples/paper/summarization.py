@@ -1,0 +1,29 @@
+"""Summaries by the models of regimes, also with Full inputs and outputs in the language's tokens.
+
+Tab:sum_result_unigram
+"""
+
+from common import emit, training
+from models import trained
+
+import modtok_cli as modtok
+
+
+def main() -> None:
+    """A row for each regime, inference vocabulary and language: ROUGE."""
+    arguments = training(__doc__)
+    arguments.add_argument("--regimes", nargs="*", default=["joint", "none", "full", "sub:2"])
+    options = arguments.parse_args()
+    for regime in options.regimes:
+        run = trained(options, regime)
+        modes = {"joint": ["full"], "none": ["lang", "full", "full-lang"]}
+        for infer in modes.get(regime, ["lang", "full"]):
+            found = modtok.evaluate_sum(
+                run, options.langs, data=options.texts, infer=infer, **options.eval
+            )
+            rows = [result.as_row() for result in found.results]
+            emit(rows, "language", "metric", "value", "low", "high", regime=regime, infer=infer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""Translation without practice in several vocabularies: EN+Lang, EN|Lang, and the baseline.
+
+Tab:translation_tok_results
+"""
+
+from common import emit, training
+from models import from_english, mt, trained
+
+
+def main() -> None:
+    """BLEU of each pair for each system."""
+    options = training(__doc__).parse_args()
+    for regime, infer in (("none", "src+tgt"), ("none", "src|tgt"), ("joint", "full")):
+        found = mt(options, trained(options, regime), from_english(options), infer)
+        emit([{"BLEU": found}], "BLEU", regime=regime, infer=infer)
+
+
+if __name__ == "__main__":
+    main()

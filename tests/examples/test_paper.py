@@ -1,0 +1,78 @@
+"""The scripts of examples/paper: each runs on the sample text, and finds what the last one made."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from helpers.sample import SAMPLE
+from modtok_cli.inference.cost import latency
+
+PAPER = SAMPLE.parent / "paper"
+SCRIPTS = sorted(path.stem for path in PAPER.glob("*.py") if path.stem not in ("common", "models"))
+TRAINED = {
+    path.stem for path in PAPER.glob("*.py") if "training(__doc__)" in path.read_text("utf-8")
+}
+SETTINGS = {
+    "model": "tiny", "layers": 1, "hidden_size": 32, "ffn": 32, "heads": 1, "kv_heads": 1,
+    "seq_length": 256, "batch_size": 2, "micro_batch": 2, "steps": 2, "warmup": 0, "workers": 0,
+    "eval_bytes": 500,
+}  # fmt: skip
+FEW = {
+    "nsl_bpe": "--joint 900 --budgets 400",
+    "nsl_unigram": "--joint 900 --budgets 400",
+    "nsl_frequency": "--joint 900 --top 300",
+    "orders": "--orders 2",
+    "growth": "--orders 2",
+    "concatenation": "--sets 2",
+    "parameters": "--scales 0.5b",
+    "inference_time": "--scales tiny --lines 1",
+    "regimes": "--regimes joint none",
+    "summarization": "--regimes none",
+    "translation_pairs": "--regimes joint",
+    "more_languages": "--regimes none --sizes 2 --draws 1",
+    "sampled_languages": "--regimes joint",
+    "probability": "--p 1",
+    "offload": "--regimes none",
+}
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("paper")
+
+
+@pytest.mark.skipif(
+    not (find_spec("megatron") and find_spec("lm_eval")), reason="needs the extras [lm] and [eval]"
+)
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_script(
+    name: str, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = SAMPLE / ("tasks" if name in TRAINED else "parallel")
+    line = [name, str(SAMPLE / "data"), str(texts), str(work), "--langs", "en,fi", "-k", "500"]
+    if name in TRAINED:
+        shots = {"limit": 1, "shots": 0, "max_tokens": 2}
+        line += ["--settings", json.dumps(SETTINGS), "--eval", json.dumps(shots)]
+    monkeypatch.setattr(sys, "argv", [*line, *FEW.get(name, "").split()])
+    monkeypatch.syspath_prepend(str(PAPER))
+    monkeypatch.setattr(latency, "packed", partial(latency.packed, context=64))
+    runpy.run_path(str(PAPER / f"{name}.py"), run_name="__main__")
+    rows = [json.loads(row) for row in capsys.readouterr().out.splitlines()]
+    assert rows
+    assert all(len(row) > 1 for row in rows)
+
+
+def test_scripts_are_short_and_use_the_public_api_only() -> None:
+    for path in PAPER.glob("*.py"):
+        text = path.read_text("utf-8")
+        assert len(text.splitlines()) <= 60, path
+        assert "modtok_cli." not in text, path
+    table = (PAPER / "README.md").read_text("utf-8")
+    assert [name for name in SCRIPTS if f"`{name}.py`" not in table] == []
