@@ -27,6 +27,7 @@ from modtok_cli.training.initial import open_initial
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.prepare import Run, prepare, update_config
 from modtok_cli.training.profiling import profiled
+from modtok_cli.training.reads import in_words, planned_reads, reads_until_now, warn_of
 from modtok_cli.training.reporting import Reporter, texts_of
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.microbatch import Prefetcher
@@ -94,6 +95,7 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
                 reporter.step(line, task)
                 if now % config.eval_every == 0 or now == config.steps:
                     last = evaluate(run, model, now)
+                    last["epochs"] = reads_until_now(run, feed.stream.state)
                     reporter.evaluation(last)
                 number = signals.agreed(run.ranks) if now < config.steps else 0
                 due = run.tasks.due(now)
@@ -132,8 +134,11 @@ def _start(run: Run, resume: bool) -> tuple[Model, int, dict[int, dict[str, tupl
         )
     if run.ranks.first and resume:
         update_config(run)
-    elif run.ranks.first:
-        run.progress.note(_describe(run, model))
+    if run.ranks.first and step < config.steps:
+        reads = planned_reads(run)
+        warn_of(reads, run.progress)
+        if not resume:
+            run.progress.note(_describe(run, model, in_words(reads)))
     return model, step, positions
 
 
@@ -241,7 +246,7 @@ def _resume_command(run: Run) -> str:
     return shlex.join(words)
 
 
-def _describe(run: Run, model: Model) -> str:
+def _describe(run: Run, model: Model, reads: str) -> str:
     config, ranks = run.config, run.ranks
     tables = sum(table.size * table.width for table in model.tables.values())
     where = f"{ranks.world} × {torch.cuda.get_device_name()}" if ranks.device.type == "cuda" else ""
@@ -249,7 +254,7 @@ def _describe(run: Run, model: Model) -> str:
     return (
         f"{config.model}: {config.shape.parameters:,} parameters in the backbone, "
         f"{tables:,} in the tables of {run.subtokenizers.size:,} rows; {config.steps:,} steps of "
-        f"{config.step_tokens:,} tokens, {config.sampling}, on {where}; "
+        f"{config.step_tokens:,} tokens, {config.sampling}, on {where}; {reads}; "
         f"{evaluation_plan(config, len(run.mixture.languages))}; {run.directory.path}"
     )
 

@@ -1,7 +1,8 @@
 """`--dry-run`: parameters, memory and time of a run, before it starts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
@@ -19,6 +20,7 @@ from modtok_cli.training.memory import (
     total,
 )
 from modtok_cli.training.opening import choose_run, text_files
+from modtok_cli.training.reads import chat_of, reading_of, reads_of_files
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.settings import RunSettings
 
@@ -45,6 +47,7 @@ class Plan:
         host: part → bytes of a node's memory, for rows in host memory.
         words: how the host bytes are computed, for messages.
         evaluation: how often it evaluates, how much, and what that costs.
+        reads: how often the text of each language is read, about.
         notes: changes of a resumed run, and what is not here, as sentences.
     """
 
@@ -55,6 +58,7 @@ class Plan:
     memory: dict[str, tuple[int, int]]
     seconds: float
     evaluation: str
+    reads: dict[str, float]
     device: str
     host: dict[str, int] = field(default_factory=dict)
     words: str = ""
@@ -88,6 +92,7 @@ class Plan:
             "device": self.device,
             "device_bytes": self.available,
             "evaluation": self.evaluation,
+            "epochs": {language: round(reads, 2) for language, reads in self.reads.items()},
             "host": self.words or None,
         }
         parts = {**self.memory, "all": (0, total(self.memory))}
@@ -115,7 +120,7 @@ def plan(
 
     here = torch.cuda.is_available()
     gpu = here or device is not None or (ranks or 1) > 1 or _is_for_gpus(settings)
-    _, config, notes = choose_run(settings, resume=resume, gpu=gpu)
+    directory, config, notes = choose_run(settings, resume=resume, gpu=gpu)
     ranks = ranks or config.gpus
     gpu = gpu or _is_for_gpus(config)
     if gpu and not here:
@@ -123,9 +128,12 @@ def plan(
         notes = [*notes, f"this machine has no GPU: the plan is for {where}"]
     check_ranks(config, ranks)
     subtokenizers = SubtokenizerCache.load(config.tokenizer)
-    mixture = _mixture(config)
+    files = text_files(config)
+    mixture = _mixture(config, files)
     config.regime.check(mixture.languages)
     check_step_memory(config)
+    reading = reading_of(config, chat_of(config, subtokenizers, directory.path if resume else None))
+    reads = reads_of_files(config, mixture, subtokenizers, files, reading)
     step_rows = row_counts(config, mixture, subtokenizers, ranks // config.tp)
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
@@ -153,6 +161,7 @@ def plan(
         memory,
         flops / (peak * _UTILIZATION * replicas * shards),
         evaluation_plan(config, len(mixture.languages)),
+        reads,
         name,
         host,
         words,
@@ -170,9 +179,8 @@ def _is_for_gpus(settings: RunSettings) -> bool:
     return large or given or (settings.gpus or 1) > 1
 
 
-def _mixture(config: Config) -> Mixture:
-    """The mixture by file sizes: a plan does not read the text."""
-    files = text_files(config)
+def _mixture(config: Config, files: Mapping[str, Sequence[Path]]) -> Mixture:
+    """The mixture by file sizes: a plan does not read the whole text."""
     sizes = {
         language: sum(path.stat().st_size for path in paths if is_text(path))
         for language, paths in files.items()

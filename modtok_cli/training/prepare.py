@@ -1,7 +1,7 @@
 """Prepare a run: ranks, tokenizer, text, mixture, directory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,9 @@ from modtok_cli.base.files import write_bytes
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.parallel import cores
-from modtok_cli.text.reading import Reading
 from modtok_cli.training.checkpoint import Checkpointer
 from modtok_cli.training.config import Config, check_ranks, command_line
-from modtok_cli.training.data.conversation import FIELD, FILE, ChatFormat, chat_format
+from modtok_cli.training.data.conversation import FILE, ChatFormat
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, text_stores
@@ -49,6 +48,7 @@ from modtok_cli.training.opening import (
     text_files,
 )
 from modtok_cli.training.plan import row_counts
+from modtok_cli.training.reads import chat_of, check_answers, reading_of
 from modtok_cli.training.reporting import require_loggers
 from modtok_cli.training.rundir import RunDirectory, point_latest
 from modtok_cli.training.settings import RunSettings
@@ -117,7 +117,7 @@ def prepare(
     for note in filter(None, notes):
         progress.note(note)
     check_step_memory(config)
-    chat = _chat(config, subtokenizers, directory.path if resume else None)
+    chat = chat_of(config, subtokenizers, directory.path if resume else None)
     stores, valid = _open_texts(config, chat, subtokenizers, ranks, progress)
     sizes = {language: store.text_bytes for language, store in stores.items()}
     mixture = Mixture.of(sizes, config.mix, config.mix_rest)
@@ -159,8 +159,10 @@ def prepare_text(
     reading, cache = config.reading, config.runs / TEXTS
     if config.chat_template is not None:
         subsets = SubtokenizerCache.load(config.tokenizer)
-        reading = _reading(config, _chat(config, subsets, directory.path if resume else None))
+        reading = reading_of(config, chat_of(config, subsets, directory.path if resume else None))
     stores = text_stores(files, cache, reading=reading, progress=progress)
+    if config.chat_template is not None:
+        check_answers(config, stores, progress)
     return [
         {
             "language": language,
@@ -170,23 +172,6 @@ def prepare_text(
         }
         for language, store in stores.items()
     ]
-
-
-def _chat(config: Config, subtokenizers: SubtokenizerCache, run: Path | None) -> ChatFormat | None:
-    """How conversations become text; that of `run`, if it was started."""
-    if config.chat_template is None:
-        return None
-    names = {index: name for name, index in subtokenizers.specials.items()}
-    end, specials = names[subtokenizers.end_of_text], tuple(subtokenizers.specials)
-    return chat_format(config.chat_template, specials, end, model=config.init_from, run=run)
-
-
-def _reading(config: Config, chat: ChatFormat | None) -> Reading:
-    reading = config.reading
-    if chat is None:
-        return reading
-    return replace(reading, field=FIELD if reading.field == "text" else reading.field,
-                   renderer=chat)  # fmt: skip
 
 
 def _open_texts(
@@ -202,7 +187,7 @@ def _open_texts(
     valid_files, notes = check_validation(config, languages)
     for note in notes:
         progress.note(note)
-    cache, reading = config.runs / TEXTS, _reading(config, chat)
+    cache, reading = config.runs / TEXTS, reading_of(config, chat)
     error: ModtokError | None = None
     stores: dict[str, TextStore] = {}
     valid: dict[str, dict[str, TextStore]] = {}
@@ -210,6 +195,8 @@ def _open_texts(
     try:
         # The ranks share the files, and wait for each other outside of collectives.
         stores = text_stores(files, cache, reading=reading, threads=threads, progress=progress)
+        if chat is not None:
+            check_answers(config, stores, progress)
         valid = {
             name: text_stores(by_language, cache, reading=reading, least=1, progress=progress)
             for name, by_language in valid_files.items()

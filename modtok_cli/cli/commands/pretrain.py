@@ -137,11 +137,13 @@ def is_first_rank() -> bool:
 
 def _show_plan(settings: RunSettings, call: Call, *, resume: bool, json: bool) -> None:
     from modtok_cli.training.plan import plan
+    from modtok_cli.training.reads import in_words, warn_of
     from modtok_cli.training.recipe import write_recipe
 
     planned = plan(settings, resume=resume)
     for note in planned.notes:
         call.progress.note(note)
+    warn_of(planned.reads, call.progress)
     rows = planned.rows()
     facts = rows[0]
     caption = (
@@ -150,7 +152,7 @@ def _show_plan(settings: RunSettings, call: Call, *, resume: bool, json: bool) -
         f"{facts['active_rows']:,} are active in a batch; {facts['steps']:,} steps of "
         f"{facts['step_tokens']:,} tokens are {facts['tokens']:,} tokens; about "
         f"{facts['step_seconds']:.3g} s a step on {planned.ranks} × {facts['device']}, "
-        f"{facts['hours']:.3g} hours in all; {facts['evaluation']}"
+        f"{facts['hours']:.3g} hours in all; {in_words(planned.reads)}; {facts['evaluation']}"
     )
     if planned.words:
         caption += f"; in host memory {planned.words}, on one node"

@@ -68,6 +68,15 @@ def pieces(document: bytes, specials: re.Pattern[bytes]) -> list[Piece]:
     return found
 
 
+def in_loss(document: bytes) -> bool:
+    """Whether a document is plain text, or has an answer.
+
+    >>> in_loss(b"text"), in_loss(b"\\xffHi? \\xffHi!\\xff"), in_loss(b"\\xffHi? \\xff\\xff")
+    (True, True, False)
+    """
+    return any(document.split(MARK)[::2])
+
+
 @dataclass(frozen=True)
 class ChatFormat:
     """How a list of messages becomes a document.

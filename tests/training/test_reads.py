@@ -1,0 +1,142 @@
+"""Text that trains nothing is refused; how often it is read is planned, measured, warned of."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from helpers.metrics import read_metrics
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import SILENT, Silent
+from modtok_cli.training import reads
+from modtok_cli.training.loop import pretrain
+from modtok_cli.training.plan import plan
+from modtok_cli.training.prepare import prepare_text
+from modtok_cli.training.settings import RunSettings
+
+from .test_run import _toy  # noqa: F401  (fixture)
+
+
+class Said(Silent):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.warnings: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+
+@pytest.fixture
+def settings(tokenizer: Path, tmp_path: Path) -> RunSettings:
+    (tmp_path / "data").mkdir()
+    return RunSettings(
+        model="toy", sampling="none", data=tmp_path / "data", tokenizer=tokenizer,
+        runs=tmp_path / "runs", workers=0, eval_every=9, eval_bytes=300, save_every=9, steps=9,
+        name="it", mix={"en": 0.3},
+    )  # fmt: skip
+
+
+def test_how_often_text_is_read(settings: RunSettings) -> None:
+    """Documents of 50 bytes: one of each hundred, or one at least, is not trained on."""
+    assert settings.data is not None
+    assert settings.runs is not None
+    for language, count in (("en", 200), ("fi", 4)):
+        lines = [
+            f"{language} {number:03} kala the water ".ljust(50, "x") for number in range(count)
+        ]
+        (settings.data / f"{language}.txt").write_text("".join(f"{line}\n" for line in lines))
+    progress = Said()
+    pretrain(settings, progress=progress)
+    *steps, evaluation = read_metrics(settings.runs / "it")
+    size: dict[str, int] = {"en": 0, "fi": 0}
+    for step in steps:
+        for language, figures in step["languages"].items():
+            size[language] += figures["bytes"]
+    read = {"en": size["en"] / (198 * 50), "fi": size["fi"] / (3 * 50)}
+    assert evaluation["epochs"] == pytest.approx(read, rel=0.01)
+    assert read["fi"] > reads.MOST > read["en"] > 0
+    (warning,) = progress.warnings
+    assert warning.startswith("text is read again and again: fi ")
+    assert "en" not in warning.split(";")[0].split(": ")[1]
+    assert any("each text is read" in note and "(fi) times" in note for note in progress.notes)
+    planned = plan(settings)
+    # As many bytes as the mixture has, not as the few draws had.
+    together = sum(size.values())
+    expected = {"en": 0.3 * together / (200 * 50), "fi": 0.7 * together / (4 * 50)}
+    assert planned.rows()[0]["epochs"] == pytest.approx(expected, rel=0.1)
+
+
+def test_a_plan_measures_compressed_text(
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The size of the text is estimated from the begin of a file."""
+    monkeypatch.setattr(reads, "_MEASURED", 1 << 19)
+    letters = np.random.default_rng(1).choice(list("aeiklnost "), (20_000, 150))
+    text = "\n".join(map("".join, letters))
+    assert settings.data is not None
+    (settings.data / "en.txt").write_text(text)
+    exact = plan(replace(settings, langs=("en",), mix={"en": 1.0})).reads["en"]
+    (settings.data / "en.txt").unlink()
+    with gzip.open(settings.data / "en.txt.gz", "wt") as file:
+        file.write(text)
+    assert (settings.data / "en.txt.gz").stat().st_size > 1 << 20  # only its begin is read
+    found = plan(replace(settings, langs=("en",), mix={"en": 1.0})).reads["en"]
+    assert found == pytest.approx(exact, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("role", "template"),
+    [
+        ("gpt", "{% for m in messages %}{{ m.content }}\n{% endfor %}"),
+        ("assistant", "{% for m in messages %}{{ m.content if m.role == 'user' }}{% endfor %}"),
+        ("assistant", "{% generation %}{% endgeneration %}{{ messages[0].content }}"),
+    ],
+)
+def test_conversations_without_answers_are_refused(
+    settings: RunSettings, tmp_path: Path, role: str, template: str
+) -> None:
+    assert settings.data is not None
+    (tmp_path / "chat.jinja").write_text(template)
+
+    def write(language: str, roles: list[str]) -> None:
+        talks = [
+            {"messages": [{"role": "user", "content": f"Who {number}?"},
+                          {"role": who, "content": "The water."}]}
+            for number, who in enumerate(roles)
+        ]  # fmt: skip
+        lines = b"\n".join(map(orjson.dumps, talks))
+        (settings.data / f"{language}.jsonl").write_bytes(lines)
+
+    write("fi", [role] * 8)
+    (settings.data / "en.txt").write_text("Plain text.\n" * 3)
+    chat = replace(settings, chat_template=str(tmp_path / "chat.jinja"))
+    calls: list[tuple[Any, dict[str, Any]]] = [
+        (pretrain, {}),
+        (plan, {}),
+        (prepare_text, {"resume": False, "progress": SILENT}),
+    ]
+    for command, keywords in calls:
+        with pytest.raises(UsageError, match=r"0 of [78] documents of language 'fi' have an ans"):
+            command(chat, **keywords)
+    assert not (chat.runs / "it").exists()
+    if role == "gpt":  # one answer is enough, and how many there are is said
+        write("fi", ["assistant", *[role] * 7])
+        progress = Said()
+        prepare_text(chat, resume=False, progress=progress)
+        assert progress.notes == ["1 of 7 documents of fi have an answer"]
+        plan(chat)
+        # The only answer is held out.
+        write("fi", [*[role] * 7, "assistant"])
+        with pytest.raises(UsageError, match="0 of 7 documents"):
+            pretrain(chat)
