@@ -2,7 +2,8 @@
 
 A file or directory is written beside its final path, flushed to disk, and renamed. A killed
 run leaves at most a `.NAME.partial-PID` entry, which the next run with the same output
-removes.
+removes. An output that `check_new` found absent does not replace what another process wrote there
+meanwhile.
 """
 
 import errno
@@ -13,6 +14,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -23,6 +25,9 @@ from modtok_cli.base.remote import refuse_remote
 
 _MARK = ".partial-"
 _STREAMS = (Path("/dev"), Path("/dev/fd"))
+_NOREPLACE, _EXCHANGE = 1, 2  # of renameat2
+# Outputs of this call that were absent when it checked them.
+_NEW: ContextVar[frozenset[Path]] = ContextVar("_NEW", default=frozenset())
 
 
 def standard_input() -> BinaryIO:
@@ -83,8 +88,40 @@ def clear(path: Path) -> None:
     _remove(path)
 
 
+@contextmanager
+def one_call() -> Iterator[None]:
+    """What `check_new` finds holds until the end of this block: one command, or call of Python."""
+    token = _NEW.set(frozenset())
+    try:
+        yield
+    finally:
+        _NEW.reset(token)
+
+
+def is_vacant(path: Path) -> bool:
+    """Whether nothing is there, or an empty directory."""
+    return not path.exists() or (path.is_dir() and not any(path.iterdir()))
+
+
+def check_new(output: Path, *, force: bool = False, flag: str = "-o") -> None:
+    """Refuse an output that exists, unless `force`; an empty directory and a pipe are new.
+
+    What another process writes there before this call does is not replaced either.
+
+    Raises:
+        UsageError: it exists.
+    """
+    if force or _is_stream(output):
+        return
+    if not is_vacant(output):
+        raise UsageError(
+            "already exists", where=output, remedy=f"choose another {flag}, or pass --force"
+        )
+    _NEW.set(_NEW.get() | {output.absolute()})
+
+
 def refuse_others(directory: Path, ours: Callable[[str], bool]) -> None:
-    """Refuse to replace a directory that is not such an output, as in `-o .`.
+    """Refuse to write to a directory that is not such an output, as in `-o .`.
 
     `ours`: whether an output of this kind can contain an entry of a given name.
 
@@ -98,7 +135,7 @@ def refuse_others(directory: Path, ours: Callable[[str], bool]) -> None:
     others = sorted(path.name for path in directory.iterdir() if not ours(path.name))
     if others:
         raise UsageError(
-            f"contains other files ({', '.join(others[:3])}), which would be lost",
+            f"contains other files ({', '.join(others[:3])})",
             where=directory,
             remedy="choose a new directory",
         )
@@ -263,22 +300,52 @@ def atomic_file(final: Path) -> Iterator[Path]:
         yield beside
         with open(beside, "rb") as handle:
             os.fsync(handle.fileno())
-        beside.replace(final)
-        fsync_directory(final.parent)
+        _publish(beside, final)
 
 
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two entries in one step; False if the kernel cannot."""
+def _publish(beside: Path, final: Path) -> None:
+    """Rename `beside` to `final`, which it replaces unless `final` is new in this call."""
+    place = final.absolute()
+    is_new = place in _NEW.get() and (beside.is_dir() or not final.is_dir())
+    try:
+        if is_new and beside.is_dir():
+            beside.rename(final)  # not onto a directory with files
+        elif not (is_new and _renamed(beside, final, _NOREPLACE)):
+            if is_new and final.exists():
+                raise FileExistsError
+            beside.replace(final)
+    except OSError as error:
+        if not is_new or not final.exists():
+            raise
+        raise ModtokError(
+            "was written by another process meanwhile",
+            where=final,
+            remedy="choose another output, or pass --force to replace it",
+        ) from error
+    _NEW.set(_NEW.get() - {place})  # from here on it is this call's own
+    fsync_directory(final.parent)
+
+
+def _renamed(one: Path, other: Path, flag: int) -> bool:
+    """Rename by Linux's renameat2; False if the kernel or the file system cannot.
+
+    Raises:
+        FileExistsError: with `_NOREPLACE`, `other` is there.
+    """
     if sys.platform != "linux":
         return False
     import ctypes
 
-    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    here = -100  # AT_FDCWD
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except AttributeError:  # a C library from before 2018
         return False
-    return bool(rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
+    if rename(here, os.fsencode(one), here, os.fsencode(other), flag) == 0:
+        return True
+    if ctypes.get_errno() == errno.EEXIST:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(other))
+    return False
 
 
 def write_bytes(final: Path, data: bytes) -> None:
@@ -320,17 +387,17 @@ def atomic_directory(final: Path) -> Iterator[Path]:
             else:
                 fsync_directory(path)
         fsync_directory(beside)
-        if final.exists() and _exchange(beside, final):
+        replaces = final.exists() and final.absolute() not in _NEW.get()
+        if replaces and _renamed(beside, final, _EXCHANGE):
             fsync_directory(final.parent)
             _remove(beside)
             return
-        if final.exists():
+        if replaces:
             final.replace(old)
         try:
-            beside.replace(final)
+            _publish(beside, final)
         except BaseException:
             if old.exists():
                 old.replace(final)
             raise
-        fsync_directory(final.parent)
         _remove(old)

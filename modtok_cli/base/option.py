@@ -75,6 +75,7 @@ class Option:
         complete: name of the function in `cli.completion` that lists values.
         panel: title of the group in help.
         environment: may be set by an environment variable.
+        writes: the value is a file or directory that is written.
         stdout: accepts - for standard output; the function gets None.
         python_only: not on the command line.
         accepts: whether a value of a Python call is right, and what the error says it must be.
@@ -97,6 +98,7 @@ class Option:
     complete: str = ""
     panel: str = ""
     environment: bool = True
+    writes: bool = False
     stdout: bool = False
     python_only: bool = False
     accepts: tuple[Callable[[Any], bool], str] | None = None
@@ -207,7 +209,7 @@ class Option:
             raise ValueError(f"expected {_WORDS[kind]}, got {value!r}")
         if kind in (Path, float, int):
             value = path_of(value) if kind is Path else kind(value)
-        if kind is Path and "--output" in self.flags:
+        if kind is Path and self.writes:
             refuse_remote(value)
         self._check_range(value)
         return value

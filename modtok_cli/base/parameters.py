@@ -101,12 +101,19 @@ Data = Annotated[
     ),
 ]
 Output = Annotated[
-    FilePath | None, Option("Output file or directory.", flags="-o --output", metavar="PATH")
+    FilePath | None,
+    Option("Output file or directory.", flags="-o --output", metavar="PATH", writes=True),
 ]
 OutputFile = Annotated[FilePath, get_args(Output)[1]]
 ModularOutput = Annotated[
     FilePath | None,
-    Option("Output file or directory.", flags="-o --output", metavar="PATH", default="tokenizer"),
+    Option(
+        "Output file or directory.",
+        flags="-o --output",
+        metavar="PATH",
+        default="tokenizer",
+        writes=True,
+    ),
 ]
 AnyTokenizer = Annotated[
     "FilePath | Tokenizer | ModularTokenizer",

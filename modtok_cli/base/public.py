@@ -7,12 +7,13 @@ import sys
 import textwrap
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError
+from modtok_cli.base.files import one_call
 from modtok_cli.base.option import Declared, Option, options_of, parameters_of
 from modtok_cli.base.progress import Silent
 
@@ -100,15 +101,50 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
                 values.arguments[name] = option.read(value)
             except ValueError as error:
                 raise UsageError(str(error), where=name) from error
+        refuse_inputs(
+            (option, values.arguments[name])
+            for name, option in declared.items()
+            if isinstance(option, Option) and name in values.arguments
+        )
         if "progress" in signature.parameters and values.arguments.get("progress") is None:
             values.arguments["progress"] = PythonWarnings()
         try:
-            return function(*values.args, **values.kwargs)
+            with one_call():
+                return function(*values.args, **values.kwargs)
         except ModtokError as error:
             error.rename(_names(declared))
             raise
 
     return call
+
+
+def refuse_inputs(given: Iterable[tuple[Option, Any]]) -> None:
+    """Refuse a file that would be written and is an input of the same call, or written twice.
+
+    `given`: options and their values.
+
+    Raises:
+        UsageError: names both options.
+    """
+    places = [(option, _files(option, value)) for option, value in given]
+    for option, files in places:
+        for path in files if option.writes else ():
+            for other, others in places:
+                if other is not option and path.resolve() in map(Path.resolve, others):
+                    name = other.metavar if other.argument else other.flag
+                    raise UsageError(
+                        f"is {name} too and would be lost",
+                        where=f"{option.flag} {path}",
+                        remedy="choose another file",
+                    )
+
+
+def _files(option: Option, value: Any) -> list[Path]:
+    """The files that the value of an option names; a file to be written may be absent."""
+    values = value if isinstance(value, list | tuple) else [value]
+    texts = [os.fspath(each) for each in values if isinstance(each, str | os.PathLike)]
+    paths = [Path(text) for text in texts if text != "-"]
+    return [path for path in paths if path.is_file() or (option.writes and not path.exists())]
 
 
 def description_of(function: Callable[..., Any]) -> str:

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, get_origin
 import typer
 
 from modtok_cli.base.errors import IN_COMMAND, UsageError
+from modtok_cli.base.files import check_new, one_call
 from modtok_cli.base.option import Option, options_of, parameters_of
-from modtok_cli.base.public import description_of
+from modtok_cli.base.public import description_of, refuse_inputs
 from modtok_cli.cli import completion
 from modtok_cli.cli.framework import Command, source_of
 from modtok_cli.cli.output import KEEP, TABLES
@@ -35,7 +36,11 @@ P = ParamSpec("P")
 Json = Annotated[bool, Option("Write JSON lines to stdout, even on a terminal.")]
 Plot = Annotated[
     str | None,
-    Option("Plot the result to FILE.svg or FILE.png; - plots in the terminal.", metavar="FILE"),
+    Option(
+        "Plot the result to FILE.svg or FILE.png; - plots in the terminal.",
+        metavar="FILE",
+        writes=True,
+    ),
 ]
 OutputOrStdout = Annotated[
     Path | None,
@@ -43,6 +48,7 @@ OutputOrStdout = Annotated[
         "Output file; standard output by default.",
         flags="-o --output",
         metavar="PATH",
+        writes=True,
         stdout=True,
     ),
 ]
@@ -53,6 +59,7 @@ def _switch(name: str, help: str, flags: str = "") -> Option:
 
 
 _TABLE = _switch("table", "Write tables to stdout, even to a pipe or file.")
+_FORCE = _switch("force", "Overwrite an existing output.")
 _NO_KEEP = _switch("no_keep", "Do not keep the rows in results/ of the workspace.")
 SHARED = (
     _switch("quiet", "Print only warnings and errors.", "-q --quiet"),
@@ -277,7 +284,10 @@ def declare(
     keeps: bool = False,
 ) -> Registered:
     """A command as typer needs it; arguments are those of `command`."""
-    added = [_TABLE] if tables and "json" in inspect.signature(show).parameters else []
+    own = options_of(show)
+    writes = [option for option in own.values() if option.writes]
+    added = [_TABLE] if tables and "json" in own else []
+    added += [_FORCE] if writes and "force" not in {*own, *parameters_of(function)} else []
     declaration = Declaration(show, function, [*added, *[_NO_KEEP] * keeps, *SHARED])
 
     def run(**values: Any) -> None:
@@ -296,10 +306,15 @@ def declare(
         if session.verbose:
             _say_settings(session, ctx)
         check_plot(others.get("plot"))
+        refuse_inputs((option, ctx.params[option.parameter]) for option, _ in declared)
         started = time.perf_counter()
         token = IN_COMMAND.set(True)
         try:
-            show(call, **others)
+            with one_call():
+                for option in writes:
+                    if (path := others.get(option.name)) not in (None, "-"):
+                        check_new(Path(path), force=values["force"], flag=option.flag)
+                show(call, **others)
         finally:
             IN_COMMAND.reset(token)
         if session.verbose:

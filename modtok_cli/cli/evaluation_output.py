@@ -23,7 +23,7 @@ COLUMNS = parse_columns(
 )
 Examples = Annotated[
     Path | None,
-    Option("Write one row per example to FILE.", metavar="FILE"),
+    Option("Write one row per example to FILE.", metavar="FILE", writes=True),
 ]
 Pivot = Callable[["Sequence[Result]"], tuple[list[Mapping[str, Any]], list[Column]]]
 

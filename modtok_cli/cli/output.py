@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import check_new
 from modtok_cli.reports.tables import Best, Worst, cell, marked, short_names
 from modtok_cli.reports.tables import Column as Column
 from modtok_cli.reports.tables import parse_columns as parse_columns
@@ -264,8 +265,8 @@ def check_output(output: Path | None, force: bool, remedy: str, *, json: bool = 
         raise UsageError("--json requires -o, since the tokenizer is written to stdout")
     if output is None and _is_terminal(sys.stdout):
         raise UsageError("standard output is a terminal", remedy=remedy)
-    if output is not None and output.exists() and not force:
-        raise UsageError("already exists", where=output, remedy="choose another -o or pass --force")
+    if output is not None:
+        check_new(output, force=force)
 
 
 def _is_terminal(stream: Any) -> bool:

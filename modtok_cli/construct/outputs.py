@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modtok_cli.base.errors import UsageError
-from modtok_cli.base.files import refuse_others
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import atomic_directory, check_new, clear, is_vacant, refuse_others
 from modtok_cli.construct.journal import clear_finished
 from modtok_cli.construct.request import BuildReport, Request
-from modtok_cli.modular.directory import check_place
+from modtok_cli.modular.containment import containment
+from modtok_cli.modular.directory import check_place, is_modular
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.languages import is_language
 
 if TYPE_CHECKING:
     from modtok_cli.construct.learner import Learner
-
-
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-
-from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.files import atomic_directory, clear
-from modtok_cli.modular.containment import containment
-from modtok_cli.modular.directory import is_modular
 
 _REPLACE = "choose another -o, or --force to replace it"
 
@@ -42,10 +35,9 @@ def check_modular(
         UsageError: something else exists there and `force` was not given.
     """
     output = request.output
-    if not output.exists():
-        return None
-    if request.force:
+    if request.force or is_vacant(output):
         check_place(output)  # now, not after hours of learning
+        check_new(output, force=request.force)
         return None
     if not (output / "manifest.json").is_file():
         raise UsageError("exists but is not a tokenizer directory", where=output, remedy=_REPLACE)
@@ -98,11 +90,11 @@ def check_absent(request: Request) -> None:
     Raises:
         UsageError: it exists.
     """
-    if request.output.exists() and not request.force:
+    try:
+        check_new(request.output, force=request.force)
+    except UsageError:
         clear_finished(request.output)
-        raise UsageError(
-            "already exists", where=request.output, remedy="choose another -o, or --force"
-        )
+        raise
 
 
 def report_of(tokenizer: ModularTokenizer, output: Path) -> BuildReport:

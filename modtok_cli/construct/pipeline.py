@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.locks import locked
 from modtok_cli.base.memory import return_large_blocks
 from modtok_cli.base.option import Option, options_of
@@ -83,7 +83,7 @@ def _construct(
     request: Request,
     settings: LearnerSettings,
 ) -> BuildReport:
-    base, existed = None, request.output.exists()
+    base = None
     if request.append or request.remove:
         base = ModularTokenizer.load(request.source)
     learner = _learner(kind, request, settings, base)
@@ -126,7 +126,7 @@ def _construct(
         learner.learn(work)
         output = learner.result(work)
         # The files of T are written while the last references are still being learned.
-        _save(output, request, base, work.references.all, existed=existed)
+        _save(output, request, base, work.references.all)
     journal.remove()
     lines = [row | work.words.left_out(row["language"]) for row in learner.rows(output)]
     report = BuildReport(request.output, output.signature, lines)
@@ -139,16 +139,8 @@ def _save(
     request: Request,
     base: ModularTokenizer | None,
     references: Callable[[], Mapping[str, bytes]],
-    *,
-    existed: bool,
 ) -> None:
     """Write the output; for an extended tokenizer, prove that nothing else changed."""
-    if not (request.force or existed) and request.output.exists():
-        raise ModtokError(
-            "was written by another process during this build",
-            where=request.output,
-            remedy="choose another -o, or --force to replace it",
-        )
     if base is None:
         output.save(request.output, references)
         return
@@ -225,5 +217,5 @@ def _remove(learner: Learner, base: ModularTokenizer, request: Request) -> Build
         if finished is not None:
             return finished
     tokenizer = learner.without(base, sorted(removed))
-    _save(tokenizer, request, base, dict, existed=request.output.exists())
+    _save(tokenizer, request, base, dict)
     return report_of(tokenizer, request.output)

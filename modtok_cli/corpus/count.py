@@ -230,7 +230,7 @@ def count_shards(
         for language, paths in language_files(data, languages, reading, progress=progress).items()
     }
     output = output.absolute()
-    places = tables_of(files, output)
+    places = tables_of(files, output, data)
     for path in (output, *(path for paths in files.values() for path in paths)):
         check_name(path)
     work = output / ".corpus-count"

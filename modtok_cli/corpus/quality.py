@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.extras import require
-from modtok_cli.base.files import scratch_directory, write_bytes
+from modtok_cli.base.files import check_new, scratch_directory, write_bytes
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Force, OutputFile, text_paths
 from modtok_cli.base.progress import SILENT, Progress
@@ -137,8 +137,7 @@ def corpus_train_quality(
     """
     require("modtok corpus train-quality", corpus=("fasttext", "floret"))
     output = Path(output)
-    if output.exists() and not force:
-        raise UsageError("already exists", where=output, remedy="pass --force to overwrite it")
+    check_new(output, force=force)
     sides = [
         _examples(text_paths(good), "good", progress),
         _examples(text_paths(bad), "bad", progress),

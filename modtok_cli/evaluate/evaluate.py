@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from modtok_cli.base import parameters
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.files import write_lines
+from modtok_cli.base.files import check_new, write_lines
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
@@ -402,12 +402,16 @@ def write_examples(
         Sequence[Mapping[str, Any]],
         Option("Those of an evaluation.", python_only=True, kind=object),
     ],
+    *,
+    force: parameters.Force = False,
 ) -> None:
     """Write the examples of an evaluation as JSON lines, for `compare`.
 
     Raises:
+        UsageError: the file exists and `force` is not set.
         ModtokError: the file cannot be written.
     """
+    check_new(Path(path), force=force, flag="path")
     write_lines(Path(path), examples)
 
 

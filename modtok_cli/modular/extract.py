@@ -52,6 +52,7 @@ def extract(
         Option(
             "Output file; standard output by default.",
             flags="-o --output",
+            writes=True,
             metavar="PATH",
             stdout=True,
         ),

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import atomic_directory, refuse_others
+from modtok_cli.base.files import atomic_directory, check_new, refuse_others
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.modular.segmenters.json_frame import added_tokens
 
@@ -61,10 +61,7 @@ def write_hf_directory(
         `output`, `tokens` (number of ids), `added` (special token to id), `eos`, `pad`,
         `chat_template` (its name, or None).
     """
-    if directory.exists() and not force:
-        raise UsageError(
-            "already exists", where=directory, remedy="choose another --hf or pass --force"
-        )
+    check_new(directory, force=force, flag="--hf")
     refuse_others(directory, FILES.__contains__)
     document = orjson.loads(tokenizer_json)
     ends, template = None, None

@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from modtok_cli.base.errors import UsageError
-from modtok_cli.base.files import write_bytes
+from modtok_cli.base.files import check_new, write_bytes
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import FilePath, Force, OutputFile
 from modtok_cli.base.progress import SILENT, Progress
@@ -53,10 +52,7 @@ def report(
         ModtokError: there is nothing to show, or a file is damaged.
     """
     workspace, output = Path(workspace), Path(output)
-    if output.exists() and not force:
-        raise UsageError(
-            "already exists", where=output, remedy="choose another -o, or pass --force"
-        )
+    check_new(output, force=force)
     contents = collect(workspace, progress)
     styles = _styles(contents.results)
     sections = []

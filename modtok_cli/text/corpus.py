@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import scratch_beside
+from modtok_cli.base.files import refuse_others, scratch_beside
 from modtok_cli.base.memory import parse_bytes
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.remote import path_of
@@ -121,7 +121,7 @@ def write_counts(
     `memory`: bytes of the tables of words of all threads (`count_into`).
     """
     files = language_files(data, languages, reading, progress=progress)
-    places = tables_of(files, output)
+    places = tables_of(files, output, data)
     headers = {}
     if not force:
         headers = {name: finished(places[name], paths, reading) for name, paths in files.items()}
@@ -164,12 +164,18 @@ def write_counts(
     return [rows[language] for language in sorted(rows)]
 
 
-def tables_of(files: Mapping[str, Sequence[Path]], output: Path) -> dict[str, Path]:
-    """Where the table of each language is written, which is not a file to count."""
+def tables_of(files: Mapping[str, Sequence[Path]], output: Path, data: Path) -> dict[str, Path]:
+    """Where the table of each language is written, which is not a file to count.
+
+    Raises:
+        UsageError: it is one, or `output` has files that are neither tables nor that text.
+    """
     places = {language: output / f"{language}{SUFFIX}" for language in files}
     for language, place in places.items():
         if any(path.resolve() == place.resolve() for path in files[language]):
             raise UsageError("would overwrite its own input", where=place, remedy="pass --output")
+    if output.resolve() != data.resolve():
+        refuse_others(output, lambda name: name.startswith(".") or name.endswith(SUFFIX))
     return places
 
 

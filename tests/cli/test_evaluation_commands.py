@@ -46,8 +46,14 @@ def test_mt(here: Any, room: Any) -> None:
         "tokenizer": Path("t"),
     }  # fmt: skip
     assert [row["id"] for row in read_examples(Path("e.jsonl"))] == ["1"]
-    status, _, err = here("eval", "mt", "--examples", ".")
-    assert (status, err.split(";")[0]) == (2, "modtok: error: .: is a directory")
+    for said, wrong in {
+        ".: is a directory": "--examples . --force",
+        "e.jsonl: already exists": "--examples e.jsonl",
+        "--examples e.jsonl: is --data too and would be lost": "--data e.jsonl --examples e.jsonl",
+        "--examples e.svg: is --plot too and would be lost": "--plot e.svg --examples e.svg",
+    }.items():
+        status, _, err = here("eval", "mt", *wrong.split())
+        assert (status, err.split(";")[0]) == (2, f"modtok: error: {said}")
     assert here("eval", "mt")[0] == 0
     assert set(done.kwargs) == {"processes", "progress"}  # the function has the defaults
 

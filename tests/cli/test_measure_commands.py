@@ -190,6 +190,9 @@ def test_plots_as_text_and_png_and_wrong_names(at, learned: Path) -> None:
     assert "● tokenizer@each" in err
     assert at("origin", "parallel", "--plot", "origin.png")[0] == 0
     assert (learned / "origin.png").read_bytes().startswith(b"\x89PNG")
+    status, _, err = at("origin", "parallel", "--plot", "origin.png")
+    assert (status, "already exists; choose another --plot, or pass" in err) == (2, True)
+    assert at("origin", "parallel", "--plot", "origin.png", "--force")[0] == 0
     status, out, err = at("origin", "parallel", "--plot", "origin.pdf")
     assert (status, out) == (2, "")
     assert "expected FILE.svg, FILE.png or -" in err

@@ -83,7 +83,7 @@ def test_extract(at, learned: Path) -> None:
     assert (learned / "fr-en.json").read_text(encoding="utf-8") == out
     status, _, err = at("extract", "--langs", "fr", "-o", "fr-en.json")
     assert status == 2
-    assert err == "modtok: error: fr-en.json: already exists; choose another -o or pass --force\n"
+    assert err == "modtok: error: fr-en.json: already exists; choose another -o, or pass --force\n"
     assert at("extract", "--langs", "fr", "-o", "fr-en.json", "--force")[0] == 0
     assert (learned / "fr-en.json").read_text(encoding="utf-8") != out
 

@@ -94,7 +94,7 @@ def test_moved_output_is_restored(tmp_path: Path) -> None:
 def test_replace_without_exchange_system_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("modtok_cli.base.files._exchange", lambda one, other: False)
+    monkeypatch.setattr("modtok_cli.base.files._renamed", lambda *paths: False)
     for text in ("old", "new"):
         with atomic_directory(tmp_path / "tok") as beside:
             (beside / "file").write_text(text)

@@ -47,6 +47,14 @@ def files(tmp_path):
 WHOLE = count_documents([_encoded(part) for part in PARTS])
 
 
+def test_tables_are_not_written_beside_files_of_another_kind(files, tmp_path):
+    (tmp_path / "tok").mkdir()
+    (tmp_path / "tok" / "manifest.json").touch()
+    with pytest.raises(UsageError, match=r"tok: contains other files \(manifest.json\)"):
+        write_counts(["fr"], data=tmp_path, output=tmp_path / "tok")
+    assert [path.name for path in (tmp_path / "tok").iterdir()] == ["manifest.json"]
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_table_does_not_depend_on_order_or_threads(files, threads):
     for seed in range(4):

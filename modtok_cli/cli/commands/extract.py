@@ -17,6 +17,7 @@ HfDirectory = Annotated[
     Option(
         "Write a directory that AutoTokenizer.from_pretrained opens, instead of a file.",
         metavar="DIR",
+        writes=True,
     ),
 ]
 ChatTemplate = Annotated[

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.files import atomic_directory, atomic_file, refuse_others
+from modtok_cli.base.files import atomic_directory, atomic_file, check_new, refuse_others
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
     LATEST,
@@ -193,8 +193,7 @@ def export(
     place = Path(output or f"{path.resolve().name}{'' if several else f'.{format}'}")
     if chosen and (each or languages is not None):
         raise UsageError("--set names the languages of a file", remedy="omit --langs and --each")
-    if place.exists() and not force:
-        raise UsageError("already exists", where=place, remedy="choose another -o, or use --force")
+    check_new(place, force=force)
     if several:
         refuse_others(place, lambda name: name.endswith(f".{format}"))
     from modtok_cli.inference.load import open_source

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import check_new, is_vacant
 
 CONFIGS = ("config.json", "generation_config.json")
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -188,12 +189,9 @@ def size_rows(parts: Mapping[str, tuple[int, int]], **more: Any) -> list[dict[st
 
 def check_output(output: Path, mark: str, *, force: bool, kind: str = "slice") -> None:
     """Check that a directory can be written: new, empty, or one of this kind, which has `mark`."""
-    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
-        return
-    if not (output / mark).is_file():
+    if not (is_vacant(output) or (output / mark).is_file()):
         raise UsageError(f"exists but is not a {kind}", where=output, remedy="choose another -o")
-    if not force:
-        raise UsageError("already exists", where=output, remedy="choose another -o, or use --force")
+    check_new(output, force=force)
 
 
 Special = tuple[str, int]

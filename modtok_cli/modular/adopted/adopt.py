@@ -8,6 +8,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import check_new
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
@@ -25,7 +26,7 @@ from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.base.remote import path_of
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
-from modtok_cli.modular.directory import check_place, is_modular
+from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.manifest import Corpus
 from modtok_cli.modular.segmenters.json_frame import parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -58,8 +59,7 @@ def read_tokenizer_file(path: Path) -> TokenizerFile:
 def check_output(output: Path, *, force: bool = False) -> None:
     """Refuse an output that exists, unless it is a modular directory and `force` is given."""
     check_place(output)
-    if is_modular(output) and not force:
-        raise UsageError("already exists", where=output, remedy="choose another -o, or use --force")
+    check_new(output, force=force)
 
 
 def find_end_of_text(path: Path, file: TokenizerFile) -> str | None:

@@ -17,7 +17,7 @@ import orjson
 
 from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.files import atomic_directory, refuse_others
+from modtok_cli.base.files import atomic_directory, check_new, refuse_others
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import AnyTokenizer, FilePath, Force, Texts, Threads, text_paths
 from modtok_cli.base.progress import SILENT, Progress
@@ -199,8 +199,7 @@ def encode_files(
     """
     texts, output = text_paths(texts), Path(output)
     refuse_others(output, _OURS.__contains__)
-    if output.exists() and not force:
-        raise UsageError("already exists", where=output, remedy="choose another -o, or use --force")
+    check_new(output, force=force)
     tokenizer = opened(tokenizer, progress=progress)
     ours = tokenizer if isinstance(tokenizer, Subtokenizer) else None
     if global_ids and ours is None:
