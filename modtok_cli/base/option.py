@@ -70,11 +70,10 @@ class Option:
         metavar: placeholder for the value in help; "" for flags and choices.
         flags: flags in place of --name, such as "-t --tokenizer", "--text/--no-text", or
             "--no-text" for a parameter that is True by default.
-        key: name in settings files and environment variables in place of the long flag's.
+        key: name in settings files in place of the long flag's.
         argument: positional on the command line.
         complete: name of the function in `cli.completion` that lists values.
         panel: title of the group in help.
-        environment: may be set by an environment variable.
         writes: the value is a file or directory that is written.
         stdout: accepts - for standard output; the function gets None.
         python_only: not on the command line.
@@ -97,7 +96,6 @@ class Option:
     argument: bool = False
     complete: str = ""
     panel: str = ""
-    environment: bool = True
     writes: bool = False
     stdout: bool = False
     python_only: bool = False
@@ -128,7 +126,7 @@ class Option:
 
     @property
     def parameter(self) -> str:
-        """Name in click, settings files and environment variables: `offload_delay`."""
+        """Name in click and settings files: `offload_delay`."""
         if self.argument:
             return self.key or self.name
         return self.key or self.flag[2:].replace("-", "_")
@@ -153,7 +151,7 @@ class Option:
         return self.default(resolved) if callable(self.default) else self.default
 
     def from_text(self, text: str) -> Any:
-        """The value that a word of the command line or of the environment stands for.
+        """The value that a word of the command line stands for.
 
         Raises:
             ValueError: says what is expected.

@@ -81,8 +81,8 @@ class Call:
     """A call of a public function as the command line says it.
 
     Attributes:
-        values: arguments by parameter, those that were given on the command line, in modtok.toml
-            or in the environment; the function has the defaults. A parameter that stands for a
+        values: arguments by parameter, those that were given on the command line or in
+            modtok.toml; the function has the defaults. A parameter that stands for a
             dataclass of options is in `groups` too.
         groups: the options of such dataclasses, by parameter.
         explicit: parameters and options of the command line.
@@ -207,7 +207,6 @@ def as_parameter(option: Option, *, is_required: bool = False) -> inspect.Parame
     else:
         section = _PANELS.get(option.section, option.section.capitalize())
         facts["rich_help_panel"] = option.panel or section or None
-        facts["allow_from_autoenv"] = option.environment
         if kind is bool and default is None:
             facts["show_default"] = False
         annotation = Annotated[optional, typer.Option(*flags, **facts)]
@@ -341,7 +340,6 @@ def with_parameters(
 def _say_settings(session: Session, ctx: typer.Context) -> None:
     origin = {
         "COMMANDLINE": "command line",
-        "ENVIRONMENT": "environment",
         "DEFAULT_MAP": "modtok.toml",
         "DEFAULT": "default",
     }

@@ -26,9 +26,6 @@ class _AsText:
     """In the place of typer's validator (pydantic, whose import takes as long as that of numpy)."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        if isinstance(value, str) and param.name not in options_of_command(ctx.command):
-            param._runtime_param = None  # a switch of `modtok` itself, from the environment
-            return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
         return () if value is None and (param.multiple or param.nargs == -1) else value
 
 
@@ -139,11 +136,8 @@ def source_of(ctx: typer.Context, name: str) -> str | None:
 
 
 def origin_of(ctx: typer.Context, name: str) -> str:
-    """`modtok.toml: ` or `MODTOK_BPE_K: ` for a value that is not of the command line, else ""."""
-    variable = f"{ctx.auto_envvar_prefix}_{name.upper()}: "
-    return {"DEFAULT_MAP": "modtok.toml: ", "ENVIRONMENT": variable}.get(
-        source_of(ctx, name) or "", ""
-    )
+    """`modtok.toml: ` for a value of that file, else ""."""
+    return "modtok.toml: " if source_of(ctx, name) == "DEFAULT_MAP" else ""
 
 
 def _takes_one_value(param: Any) -> bool:

@@ -49,7 +49,7 @@ ORDER = tuple(name.strip() for name in _ORDER.split(","))  # in the help
 app = typer.Typer(
     name="modtok",
     cls=Group,
-    context_settings={"auto_envvar_prefix": "MODTOK", "help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_EXAMPLES,
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help: it is read in pipes too, and rich costs 50 ms
@@ -74,7 +74,7 @@ def _modtok(*, ctx: typer.Context, version: bool, **shared: bool) -> None:
     command.
     """
     from modtok_cli.base.errors import UsageError
-    from modtok_cli.cli.settings import check_variables, load_settings, unknown_variables
+    from modtok_cli.cli.settings import ignored_variables, load_settings
 
     session = session_of(ctx)
     for name, is_on in shared.items():
@@ -84,14 +84,17 @@ def _modtok(*, ctx: typer.Context, version: bool, **shared: bool) -> None:
             ctx.default_map = load_settings(ctx.command)
         except UsageError:  # [default] may have what none of these commands knows
             ctx.default_map = load_settings(command_tree())
-        if unknown_variables(ctx.command):
-            check_variables(command_tree())
     except UsageError as error:
         # Help and doctor must work with invalid settings.
         if ctx.invoked_subcommand == "doctor":
             session.settings_error = str(error)
         elif not {"-h", "--help"}.intersection(session.args):
             raise
+    variables = ignored_variables(ORDER)
+    if variables:
+        session.progress.warn(
+            f"{', '.join(variables)}: variables do not set options; use modtok.toml or flags"
+        )
 
 
 _VERSION = typer.Option(
@@ -167,8 +170,8 @@ def _module(name: str) -> str:
 def _tree(args: Sequence[str]) -> Any:
     """The tree, or what a command line needs of it.
 
-    Declaring all commands takes longer than encoding a line. modtok.toml and the environment are
-    checked against the commands that they name, and against all if one does not fit.
+    Declaring all commands takes longer than encoding a line. modtok.toml is checked against the
+    commands that it names, and against all if one does not fit.
     """
     if [word for word in args if word not in (*_GROUPS, "-h", "--help", "help")] == []:
         return listing()

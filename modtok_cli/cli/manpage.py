@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from modtok_cli import __version__
-from modtok_cli.cli.settings import variable_of
 from modtok_cli.cli.tree import Line, Node, by_panel, nodes
 
 _EXIT = (
@@ -20,6 +19,12 @@ _EXIT = (
     ("2", "Usage error: an unknown option, language or modtok.toml key."),
     ("75", "Jobs on a cluster are unfinished; repeat the command."),
     ("130", "Interrupted by Ctrl-C."),
+)
+_ENVIRONMENT = (
+    ("MODTOK_DEVICE", "If cpu, models run on the CPU of a machine with GPUs."),
+    ("MODTOK_CORE", "File of another native core."),
+    ("MODTOK_DEBUG", "If 1, print the traceback of an error."),
+    ("NO_COLOR", "If set, disable colour."),
 )
 _FILES = (
     ("modtok.toml", "Default options of the workspace, one table per command; [default] for all."),
@@ -78,7 +83,7 @@ def _page(node: Node, every: list[Node]) -> str:
         own = title in ("Arguments", "Options")
         lines.append(f".SH {title.upper()}" if own else f'.SS "{escape(title)}"')
         lines += _terms(map(_option, group))
-    lines += [".SH ENVIRONMENT", *_terms(_environment(node))]
+    lines += [".SH ENVIRONMENT", *_terms((bold(name), escape(text)) for name, text in _ENVIRONMENT)]
     lines += [".SH FILES", *_terms((italic(file), escape(text)) for file, text in _FILES)]
     lines += [".SH EXIT STATUS", *_terms((bold(code), escape(text)) for code, text in _EXIT)]
     lines += [".SH EXAMPLES", *_examples(node)]
@@ -101,21 +106,6 @@ def _terms(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 def _option(line: Line) -> tuple[str, str]:
     parts = [", ".join(map(bold, line.flags)), italic(line.value) if line.value else ""]
     return " ".join(filter(None, parts)), escape(line.text)
-
-
-def _environment(node: Node) -> Iterator[tuple[str, str]]:
-    if node.path:
-        names = [
-            f"{variable_of(node.path)}{line.name.upper()}"
-            for line in node.lines
-            if not line.is_argument and line.has_environment
-        ]
-        yield (
-            ", ".join(map(bold, names)),
-            "Defaults of the options above. They override modtok.toml; options override them.",
-        )
-    yield bold("MODTOK_DEBUG"), "If 1, print the traceback of an error."
-    yield bold("NO_COLOR"), "If set, disable colour."
 
 
 def _examples(node: Node) -> Iterator[str]:

@@ -8,16 +8,15 @@ _CAPTION = ("output", "signature")  # equal in every row: shown below the table
 _FORMS = {"seconds": "seconds", "bytes": "bytes", "nsl": "ratio"}
 
 
-# What modtok.toml and the environment say of an existing tokenizer too.
+# What modtok.toml says of an existing tokenizer too.
 _NO_SETTINGS = {"append", "remove", "data", "output", "references", "threads", "force"}
 
 
 def learned(call: Call) -> BuildReport:
     """Call a learner.
 
-    modtok.toml and the environment do not choose a tokenizer to extend, and what they say of
-    settings is for new tokenizers: only an option of the command line can disagree with those of
-    an existing one.
+    modtok.toml does not choose a tokenizer to extend, and what it says of settings is for new
+    tokenizers: only an option of the command line can disagree with those of an existing one.
     """
     ignored = set(call.values) - call.explicit
     if "tokenizer" not in call.explicit:

@@ -1,7 +1,7 @@
 """`modtok.toml`: default options of a workspace, one table per command.
 
-The table of a command overrides `[default]`; environment variables (`MODTOK_BPE_SEQ_K`)
-override the file, options override both:
+The table of a command overrides `[default]`, options of the command line override both. A key is
+the name of an option with underscores (`lang_field`):
 
     [default]
     data = "text"
@@ -18,13 +18,15 @@ the command line (see `COMMAND_LINE_ONLY`).
 """
 
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_origin
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
+from modtok_cli.base.processes import MESSAGES
 from modtok_cli.base.reading import read_toml
 from modtok_cli.cli.tree import Node, nodes, options_of_command
 
@@ -38,11 +40,6 @@ COMMAND_LINE_ONLY = frozenset(
 )
 # Parameters that name what a command writes: a settings file can only name places in the workspace.
 OUTPUTS = frozenset({"output", "plot", "examples", "runs", "offload_file", "hf"})
-PREFIX = "MODTOK_"
-# Variables that are not defaults of options.
-OTHER_VARIABLES = frozenset(
-    {"MODTOK_CORE", "MODTOK_DEBUG", "MODTOK_DEVICE", "MODTOK_RANK_MESSAGES"}
-)
 _NAMES = {dict: "a table", list: "a list", str: "a string", bool: "true or false"}
 
 
@@ -63,11 +60,12 @@ def load_settings(root: Any, directory: Path = Path()) -> dict[str, Any]:
     if not isinstance(shared, dict):
         raise _wrong(f"[{SHARED_TABLE}]", "a table", shared)
     result: dict[str, Any] = {}
-    known: set[str] = set()
+    known: dict[str, str] = {}
     for node in commands:
         keys = _keys(node)
-        known |= set(keys)
-        mine = _defaults(node, keys, {k: v for k, v in shared.items() if k in keys}, SHARED_TABLE)
+        known |= _spellings(keys)
+        own = {key: value for key, value in shared.items() if key in keys}
+        mine = _defaults(node, keys, own, SHARED_TABLE)
         mine |= _defaults(node, keys, _take(tables, node.path), ".".join(node.path))
         for name in OUTPUTS.intersection(mine):
             _check_inside(directory, ".".join(node.path), name, mine[name])
@@ -75,13 +73,13 @@ def load_settings(root: Any, directory: Path = Path()) -> dict[str, Any]:
             _put(result, node.path, mine)
     _refuse_unknown_tables(tables, commands)
     for key in shared:
-        if key not in known:
+        if known.get(key) != key:
             raise _unknown(f"[{SHARED_TABLE}]", "key", key, known)
     return result
 
 
 def named(commands: Iterable[str]) -> list[str]:
-    """Those of the commands (`bpe-seq`, `corpus count`) that `modtok.toml` or a variable names."""
+    """Those of the commands (`bpe-seq`, `corpus count`) that `modtok.toml` names."""
     try:
         tables = _read(Path(FILE))
     except UsageError:  # `load_settings` says what is wrong
@@ -89,50 +87,19 @@ def named(commands: Iterable[str]) -> list[str]:
     names = {*tables}
     for group, table in tables.items():
         names |= {f"{group} {name}" for name in table} if isinstance(table, dict) else set()
-    variables = tuple(name for name in os.environ if name.startswith(PREFIX))
-    return [
-        name
-        for name in commands
-        if name in names or any(each.startswith(variable_of(name.split())) for each in variables)
-    ]
+    return [name for name in commands if name in names]
 
 
-def unknown_variables(root: Any) -> list[str]:
-    """Variables `MODTOK_…` of the environment that are not those of an option below `root`."""
-    known = set(OTHER_VARIABLES)
-    for node in nodes(root):
-        names = (line.name for line in node.lines if line.has_environment)
-        known |= {f"{variable_of(node.path)}{name.upper()}" for name in names}
-    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+def ignored_variables(commands: Iterable[str]) -> list[str]:
+    """Variables of the environment that look like options of the commands (`MODTOK_BPE_SEQ_K`).
 
-
-def check_variables(root: Any) -> None:
-    """Refuse variables `MODTOK_<COMMAND>_<OPTION>` of the environment without such an option.
-
-    `root` is the whole tree if there are any. Variables of other shapes are not ours to judge.
-
-    Raises:
-        UsageError: names the variable and the one that may be meant.
+    None in a rank that modtok has started, and in ranks but the first: one process says it.
     """
-    spelled: dict[str, str] = {}  # also MODTOK_BPE_SEQ_BUDGET, by the long flag
-    every = list(nodes(root))
-    for node in every:
-        start, own = variable_of(node.path), {line.name for line in node.lines}
-        for key, param in _keys(node).items():
-            if param.name in own and param.allow_from_autoenv:
-                spelled[f"{start}{key.upper().replace('-', '_')}"] = f"{start}{param.name.upper()}"
-    commands = tuple(variable_of(node.path) for node in every if not node.is_group)
-    for name in unknown_variables(root):
-        of_command = name.startswith(commands)
-        close = get_close_matches(name, list(spelled), n=1, cutoff=0.5 if of_command else 0.9)
-        if of_command or close:
-            remedy = f"did you mean {spelled[close[0]]}?" if close else "see modtok COMMAND --help"
-            raise UsageError("unknown variable", where=name, remedy=remedy)
-
-
-def variable_of(words: Sequence[str]) -> str:
-    """What the environment variables of a command begin with: `MODTOK_BPE_SEQ_`."""
-    return "_".join(("MODTOK", *words, "")).upper().replace("-", "_")
+    if MESSAGES in os.environ or os.environ.get("RANK", "0") != "0":
+        return []
+    names = (re.sub("[ -]", "_", command).upper() for command in commands)
+    starts = tuple(f"MODTOK_{name}_" for name in names)
+    return sorted(name for name in os.environ if name.startswith(starts))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -145,14 +112,19 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _keys(node: Node) -> dict[str, Any]:
-    """Keys that set an option: its long flags and the name of its parameter."""
-    keys = {}
-    for param in node.command.params:
-        if param.param_type_name == "option" and not param.hidden:
-            for flag in [*param.opts, f"--{param.name}"]:
-                keys[flag.lstrip("-").replace("_", "-")] = param
-    # A single letter is a key only if it is the parameter's name, such as k.
-    return {key: param for key, param in keys.items() if len(key) > 1 or key == param.name}
+    """The options of a command by key."""
+    params = node.command.params
+    return {p.name: p for p in params if p.param_type_name == "option" and not p.hidden}
+
+
+def _spellings(keys: dict[str, Any]) -> dict[str, str]:
+    """Keys by what else they may be called: flags, with hyphens too."""
+    return {
+        word: key
+        for key, param in keys.items()
+        for flag in (f"--{key}", *param.opts, *param.secondary_opts)
+        for word in (flag.lstrip("-"), flag.lstrip("-").replace("_", "-"))
+    }
 
 
 def _take(tables: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
@@ -182,7 +154,7 @@ def _defaults(
     result: dict[str, Any] = {}
     for key, value in values.items():
         if key not in keys:
-            raise _unknown(f"[{table}]", "key", key, set(keys))
+            raise _unknown(f"[{table}]", "key", key, _spellings(keys))
         param = keys[key]
         if param.name in COMMAND_LINE_ONLY:
             raise UsageError(
@@ -190,8 +162,6 @@ def _defaults(
                 where=FILE,
                 remedy=f"give {param.opts[-1]} on the command line",
             )
-        if param.name in result:
-            raise UsageError(f"[{table}] sets {key!r} twice under two names", where=FILE)
         where = f"[{table}] {key}"
         option = options_of_command(node.command)[param.name]
         value = _joined(where, option.metavar, value)
@@ -245,20 +215,24 @@ def _wrong(where: str, expected: str, value: Any) -> UsageError:
     return UsageError(f"{where}: expected {expected}, got {words}", where=FILE)
 
 
-def _unknown(where: str | None, what: str, name: str, known: set[str]) -> UsageError:
+def _unknown(where: str | None, what: str, name: str, known: Mapping[str, str]) -> UsageError:
+    """`known`: right names by what they may be called."""
     close = get_close_matches(name, sorted(known), n=1, cutoff=0.5)
-    if close:
-        remedy = f"did you mean {close[0]!r}?"
-    elif len(known) > LISTED:
+    if name in known:
+        remedy = f"write {known[name]!r}"
+    elif close:
+        remedy = f"did you mean {known[close[0]]!r}?"
+    elif len(set(known.values())) > LISTED:
         remedy = "expected the name of an option, see modtok COMMAND --help"
     else:
-        remedy = f"expected one of {', '.join(sorted(known))}"
+        remedy = f"expected one of {', '.join(sorted(set(known.values())))}"
     place = f"{where}: " if where else ""
     return UsageError(f"{place}unknown {what} {name!r}", where=FILE, remedy=remedy)
 
 
 def _refuse_unknown_tables(tables: dict[str, Any], commands: list[Node]) -> None:
-    known = {".".join(node.path) for node in commands} | {SHARED_TABLE}
+    names = [*(".".join(node.path) for node in commands), SHARED_TABLE]
+    known = {name: name for name in names} | {name.replace("-", "_"): name for name in names}
     groups = {node.path[0] for node in commands if len(node.path) > 1}
     for name, value in tables.items():
         if not isinstance(value, dict):

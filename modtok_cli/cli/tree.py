@@ -13,8 +13,7 @@ class Line:
     """One rendered parameter.
 
     heading: `-k, --budget N`; text: help and default; value: `N`, or "" for a flag without a
-    value; has_environment: whether an environment variable `MODTOK_…` sets it; panel: title of the
-    group of options that it belongs to, "" for none.
+    value; panel: title of the group of options that it belongs to, "" for none.
     """
 
     name: str
@@ -23,7 +22,6 @@ class Line:
     value: str
     help: str
     note: str
-    has_environment: bool = True
     panel: str = ""
 
     @property
@@ -61,9 +59,6 @@ def describe(param: Any, ctx: Any) -> Line:
         value=value,
         help=param.help or "",
         note=_note(param, ctx, option),
-        has_environment=getattr(param, "allow_from_autoenv", True)
-        and (option is None or option.environment)
-        and not param.is_eager,
         panel=getattr(param, "rich_help_panel", None) or "",
     )
 

@@ -74,7 +74,6 @@ ExecutorOptions = Annotated[
         flags="--executor-option",
         kind=list[str],
         metavar="KEY=VALUE",
-        environment=False,  # may hold shell commands
         parse=executor_options,
     ),
 ]

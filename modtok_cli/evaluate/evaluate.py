@@ -149,14 +149,12 @@ def evaluate_mcq(
         Option(
             "Directory with additional lm-eval tasks.",
             metavar="DIR",
-            environment=False,  # tasks may hold code
         ),
     ] = None,
     allow_code: Annotated[
         bool,
         Option(
             "Load tasks of --include that contain code (!function).",
-            environment=False,  # consent is given on the command line
         ),
     ] = False,
     step: parameters.Step = None,

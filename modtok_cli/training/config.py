@@ -417,7 +417,7 @@ def _tokens(config: Config, size: int) -> float:
 def command_line(config: Config, name: str, *, gpu: bool) -> str:
     """`modtok pretrain` with the fewest options that give `config`, and the sampling regime.
 
-    Quoted for a shell. Options may have come from a recipe, modtok.toml or the environment.
+    Quoted for a shell. Options may have come from a recipe or modtok.toml.
     `name`: that of the run's directory. `gpu`: as in `resolve`.
     """
     source = Origin(config.model, config.shape) if config.init_from is not None else None

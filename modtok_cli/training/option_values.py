@@ -1,4 +1,4 @@
-"""Values of training options: text from a flag, an environment variable or a file → checked value.
+"""Values of training options: text from a flag or a file → checked value.
 
 Each function raises ValueError with the text of the error.
 """

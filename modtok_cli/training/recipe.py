@@ -49,8 +49,9 @@ def read_recipe(path: Path) -> dict[str, Any]:
         for key, value in table.items():
             name = key.replace("-", "_")
             where = f"{path}: [{section}] {key}"
-            if name not in known[section]:
-                remedy = f"use {', '.join(known[section])}"
+            if key not in known[section]:
+                others = [name] if name in known[section] else known[section]
+                remedy = f"use {', '.join(others)}"
                 raise UsageError("unknown key", where=where, remedy=remedy)
             try:
                 options[name] = OPTIONS[name].read(value)

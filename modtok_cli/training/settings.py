@@ -1,7 +1,7 @@
 """Every option of a training run, declared once.
 
 To add one, add a field here: to `ModelSettings` if it determines what is trained, else to
-`RunSettings`. The command line (`modtok pretrain --help`), modtok.toml and MODTOK_* variables,
+`RunSettings`. The command line (`modtok pretrain --help`), modtok.toml,
 recipe files, `config.json`, the check on `--resume` and the error messages all come from the
 declaration. Fields follow the order of the help.
 """

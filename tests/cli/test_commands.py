@@ -76,13 +76,12 @@ def test_bpe_seq(here, stand_in) -> None:
     }
 
 
-def test_settings_of_a_workspace_are_for_what_is_made_new(here, stand_in, monkeypatch) -> None:
+def test_settings_of_a_workspace_are_for_what_is_made_new(here, stand_in) -> None:
     """With `k = 16000` in modtok.toml a language can still be added to any tokenizer."""
     called = stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
     Path("modtok.toml").write_text(
-        '[default]\nk = 16000\n[bpe-seq]\nspecial = ["<s>"]\nlangs = ["en"]\n'
+        '[default]\nk = 16000\n[bpe-seq]\nspecial = ["<s>"]\nlangs = ["en"]\npasses = 2\n'
     )
-    monkeypatch.setenv("MODTOK_BPE_SEQ_PASSES", "2")
     here("bpe-seq")
     new = {"k": 16000, "passes": 2, "languages": "en", "specials": ["<s>"], "reading": Reading()}
     assert rest(called) == new

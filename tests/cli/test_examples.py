@@ -51,12 +51,12 @@ k = 600
 [pretrain]
 workers = 0
 steps = 3
-batch-size = 16
-seq-length = 32
-eval-every = 3
-eval-bytes = "2000"
+batch_size = 16
+seq_length = 32
+eval_every = 3
+eval_bytes = "2000"
 [generate]
-max-tokens = 4
+max_tokens = 4
 [latency]
 scale = ["tiny"]
 lines = 1
@@ -66,10 +66,10 @@ limit = 2
 limit = 2
 [eval.mt]
 limit = 2
-max-tokens = 4
+max_tokens = 4
 [eval.sum]
 limit = 2
-max-tokens = 4
+max_tokens = 4
 """
 NEEDS = {
     ("corpus", "build"): "fastwarc",
@@ -97,10 +97,15 @@ def examples(path: tuple[str, ...]) -> list[str]:
 COMMANDS = [path for path in TREE if examples(path)]
 
 
+REPLACING = "|".join(" ".join(path) for path, flags in FLAGS.items() if "--force" in flags)
+
+
 def small(line: str) -> str:
     for pattern, replacement in SMALL:
         line = re.sub(pattern, replacement, line)
-    return line
+    if "--force" in line:
+        return line
+    return re.sub(rf"modtok ({REPLACING})(?![\w-])(?! (-h|--help)\b)", r"\g<0> --force", line)
 
 
 def must(*words: str) -> None:
@@ -314,10 +319,6 @@ def workspace(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     for name in os.environ:
         if name.startswith("MODTOK_"):
             monkeypatch.delenv(name)
-    for command, flags in FLAGS.items():  # as on the command line
-        if "--force" in flags:
-            words = "_".join(("modtok", *command, "force"))
-            monkeypatch.setenv(words.upper().replace("-", "_"), "1")
     return place
 
 

@@ -37,8 +37,7 @@ def test_the_commands_of_the_guide_run(
     model: Path, here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert len(COMMANDS) >= 6
-    monkeypatch.setenv("MODTOK_PRETRAIN_WORKERS", "0")
-    monkeypatch.setenv("MODTOK_PRETRAIN_EVAL_BYTES", "2000")
+    Path("modtok.toml").write_text("[pretrain]\nworkers = 0\neval_bytes = '2000'\n")
     for line in COMMANDS:
         status, _, err = here(*shlex.split(line)[1:])
         assert status == 0, f"{line}: {err}"

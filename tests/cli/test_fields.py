@@ -25,7 +25,7 @@ def test_fields_choose_text_and_language(here: Here) -> None:
     assert "mixed/part-0.jsonl:3: no text in field 'doc.body'; 1 document skipped" in err
     status, out, _ = here("corpus", "stats", "mixed/part-0.jsonl", "--lang", "fi", *options)
     assert orjson.loads(out)["documents"] == 1
-    Path("modtok.toml").write_text('[corpus.count]\nfield = "doc.body"\nlang-field = "code"\n')
+    Path("modtok.toml").write_text('[corpus.count]\nfield = "doc.body"\nlang_field = "code"\n')
     status, out, _ = here("corpus", "count", "--data", "mixed", "-o", "d", "--json")
     assert status == 0
     assert Path("d/fr.counts").read_bytes() == Path("c/fr.counts").read_bytes()

@@ -110,8 +110,9 @@ def test_the_commands_and_programs_of_the_guide_run(
         for text in lines
     ]
     (workspace / "chats" / "fi.jsonl").write_text("\n".join(map(json.dumps, talks)))
-    for name, value in {"WORKERS": "0", "EVAL_BYTES": "2000", "SEQ_LENGTH": "32"}.items():
-        monkeypatch.setenv(f"MODTOK_PRETRAIN_{name}", value)
+    (workspace / "modtok.toml").write_text(
+        "[pretrain]\nworkers = 0\neval_bytes = '2000'\nseq_length = 32\n"
+    )
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     names: dict[str, Any] = {}
     for step in steps_of_the_guide():

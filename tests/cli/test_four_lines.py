@@ -1,7 +1,7 @@
 """The four lines that the project promises, word for word, in a fresh workspace.
 
 The text is made up of syllables, enough of it for 24,000 tokens a language; training is kept
-short by the environment, as a user would.
+short by modtok.toml, as a user would.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ LINES = (
     "modtok eval mcq",
 )
 LETTERS = {"en": "bcdfghjklm", "fi": "hjklmnprstv", "fr": "bcdfglmnprstv"}
-SHORT = {
-    "MODTOK_PRETRAIN_STEPS": "2",
-    "MODTOK_PRETRAIN_SEQ_LENGTH": "128",
-    "MODTOK_PRETRAIN_BATCH_SIZE": "4",
-    "MODTOK_PRETRAIN_EVAL_BYTES": "2000",
-    "MODTOK_PRETRAIN_WORKERS": "0",
-    "MODTOK_EVAL_MCQ_LIMIT": "2",
-}
+SHORT = """
+[pretrain]
+steps = 2
+seq_length = 128
+batch_size = 4
+eval_bytes = "2000"
+workers = 0
+[eval.mcq]
+limit = 2
+"""
 
 
 def made_up(consonants: str, lines: int, words: int = 16000) -> str:
@@ -60,11 +62,12 @@ def test_the_four_lines(tmp_path: Path) -> None:
         (tmp_path / "data" / f"{language}.txt").write_text(text, encoding="utf-8")
     (tmp_path / "flores.txt").write_text(made_up(LETTERS["fr"], 40), encoding="utf-8")
     shutil.copytree(SAMPLE / "tasks", tmp_path / "tasks")
+    (tmp_path / "modtok.toml").write_text(SHORT)
     command = tmp_path / "bin" / "modtok"
     command.parent.mkdir()
     write_command(command, "-m modtok_cli")
     clean = {key: value for key, value in os.environ.items() if not key.startswith("MODTOK_")}
-    environment = {**clean, **SHORT, "PATH": f"{command.parent}:{os.environ['PATH']}"}
+    environment = {**clean, "PATH": f"{command.parent}:{os.environ['PATH']}"}
     rows = []
     for line in LINES:
         done = subprocess.run(

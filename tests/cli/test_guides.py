@@ -17,13 +17,22 @@ from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.tree import nodes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SMALL = {
-    "K": "600", "ORDERS": "1", "SETS": "2", "STEPS": "3", "LIMIT": "1",
-    "MODTOK_PRETRAIN_EVAL_BYTES": "2000", "MODTOK_PRETRAIN_WORKERS": "0",
-    "MODTOK_PRETRAIN_SEQ_LENGTH": "128", "MODTOK_PRETRAIN_BATCH_SIZE": "4",
-    "MODTOK_EVAL_MCQ_LIMIT": "2", "MODTOK_EVAL_MT_MAX_TOKENS": "4",
-    "MODTOK_EVAL_SUM_MAX_TOKENS": "4", "MODTOK_UNIGRAM_MERGE_ITERATIONS": "2",
-}  # fmt: skip
+SMALL = {"K": "600", "ORDERS": "1", "SETS": "2", "STEPS": "3", "LIMIT": "1"}
+SETTINGS = """
+[pretrain]
+eval_bytes = "2000"
+workers = 0
+seq_length = 128
+batch_size = 4
+[eval.mcq]
+limit = 2
+[eval.mt]
+max_tokens = 4
+[eval.sum]
+max_tokens = 4
+[unigram-merge]
+iterations = 2
+"""
 LANGUAGES = ("en", "fi", "fr")
 
 
@@ -37,6 +46,7 @@ def test_the_scripts_of_the_guides_run(tmp_path: Path) -> None:
             for file in (SAMPLE / folder).glob(f"{language}.*"):
                 shutil.copy(file, tmp_path / folder)
     shutil.copytree(SAMPLE / "tasks", tmp_path / "tasks")
+    (tmp_path / "modtok.toml").write_text(SETTINGS)
     commands = tmp_path / "bin"
     commands.mkdir()
     write_command(commands / "modtok", "-m modtok_cli")

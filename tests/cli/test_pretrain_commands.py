@@ -158,8 +158,7 @@ def test_every_option(here: Any, loop: StandIn) -> None:
 def test_resume_takes_options_of_the_command_line_only(
     here: Any, loop: StandIn, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (workspace / "modtok.toml").write_text('[pretrain]\nseed = 3\nruns = "out"\n')
-    monkeypatch.setenv("MODTOK_PRETRAIN_P", "0.25")
+    (workspace / "modtok.toml").write_text('[pretrain]\nseed = 3\np = 0.25\nruns = "out"\n')
     assert here("pretrain", "--gpus", "1")[0] == 0
     assert loop.args == (RunSettings(gpus=1, seed=3, p=0.25, runs=Path("out")),)
     assert here("pretrain", "--gpus", "1", "--resume", "--steps", "9")[0] == 0
@@ -283,7 +282,7 @@ def test_rows_in_host_memory(forked: Any, filled: Path) -> None:
 
 def test_a_workspace_trains_with_no_other_flag(forked: Any, filled: Path) -> None:
     (filled / "modtok.toml").write_text(
-        '[pretrain]\nsteps = 4\nseq-length = 32\neval-every = 4\neval-bytes = "2000"\n',
+        '[pretrain]\nsteps = 4\nseq_length = 32\neval_every = 4\neval_bytes = "2000"\n',
         encoding="utf-8",
     )
     done = forked("pretrain")

@@ -40,8 +40,8 @@ SMALL = (
 SETTINGS = """
 [pretrain]
 workers = 0
-seq-length = 64
-eval-bytes = "2000"
+seq_length = 64
+eval_bytes = "2000"
 [eval.bpb]
 limit = 2
 [eval.mcq]

@@ -1,4 +1,4 @@
-"""Words of the command line and of the environment become values as their options say."""
+"""Words of the command line become values as their options say."""
 
 from __future__ import annotations
 

@@ -97,10 +97,10 @@ def show(
 
 
 def _settings(call: Call, recipe: Path | None, *, resume: bool) -> RunSettings:
-    """The command line overrides a recipe, which overrides modtok.toml and the environment.
+    """The command line overrides a recipe, which overrides modtok.toml.
 
-    With `resume`, only the command line counts, and what says where runs are: modtok.toml and
-    the environment hold defaults of new runs.
+    With `resume`, only the command line counts, and what says where runs are: modtok.toml holds
+    defaults of new runs.
     """
     from modtok_cli.training.recipe import read_recipe
     from modtok_cli.training.settings import OPTIONS, RunSettings

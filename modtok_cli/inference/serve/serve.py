@@ -55,7 +55,6 @@ def serve(
             argument=True,
             kind=list[str],
             metavar="ARGUMENT",
-            environment=False,
             accepts=(lambda value: isinstance(value, Iterable), "a list"),
         ),
     ] = (),
