@@ -1,46 +1,105 @@
-"""Read a model directory of transformers: configuration, and weights one tensor at a time."""
+"""A model directory of transformers, by its rules: which files, tensors, tables and ids count.
+
+Every command that takes such a directory reads it here: slice, export, transplant, graft,
+generate, eval, serve and `--init-from`. Weights are read one tensor at a time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from modtok_cli.architectures.registry import shape_of_hf
 from modtok_cli.architectures.shape import Shape
+from modtok_cli.architectures.stored_tensors import StoredTensor, read_header
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.reading import read_object
+from modtok_cli.base.extras import transformers
+from modtok_cli.base.progress import Progress
+from modtok_cli.base.reading import read_file, read_object
+from modtok_cli.modular.adopted.restrict import check_document
+from modtok_cli.modular.segmenters.json_frame import parse_document
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-CONFIG = "config.json"
+CONFIG, GENERATION = "config.json", "generation_config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-TOKENIZER = "tokenizer.json"
+TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+CHAT_TEMPLATE, MORE_TEMPLATES = "chat_template.jinja", "additional_chat_templates"
+ADAPTER = "adapter_config.json"
+LARGEST = 64 << 20
+"""Most bytes of a configuration file: a larger one is not read."""
+_EXPLICIT = "transformers_weights"
+# Where transformers looks for the configuration of the text model of several models.
+_TEXT = ("text_config", "text_encoder", "decoder", "generator")
 _PREFIX = "model."
 _INPUT, _OUTPUT = "model.embed_tokens.weight", "lm_head.weight"
 # A buffer that transformers stored until version 4.30.
 _BUFFER = ".rotary_emb.inv_freq"
-_CONFIG_LIMIT = 1 << 26
+
+
+def refuse_adapter(path: Path) -> None:
+    """Refuse a directory that holds an adapter: transformers would open another model with it.
+
+    Raises:
+        UsageError: it has `adapter_config.json`.
+    """
+    if (path / ADAPTER).is_file():
+        raise UsageError(
+            "is an adapter, not a model",
+            where=path,
+            remedy="merge it: model.merge_and_unload().save_pretrained(DIR), the tokenizer too",
+        )
 
 
 def is_hf_directory(path: Path) -> bool:
-    """Whether `path` has the configuration and safetensors of a model of transformers."""
-    files = (path / WEIGHTS, path / INDEX)
-    return (path / CONFIG).is_file() and any(file.is_file() for file in files)
+    """Whether `path` has the configuration and safetensors of a model of transformers.
 
-
-def indexed_files(path: Path) -> dict[str, Path] | None:
-    """Name of each tensor → its file, as the index of a model in several files has it.
-
-    None without an index.
+    Raises:
+        UsageError: it holds an adapter.
     """
-    index = path / INDEX
-    if not index.is_file():
-        return None
+    refuse_adapter(path)
+    if not (path / CONFIG).is_file():
+        return False
+    return any((path / name).is_file() for name in (WEIGHTS, INDEX)) or _explicit(path) is not None
+
+
+def _explicit(path: Path) -> str | None:
+    """The file of weights that the configuration names."""
+    name = read_object(path / CONFIG, largest=LARGEST).get(_EXPLICIT)
+    if name is not None and (not isinstance(name, str) or Path(name).name != name):
+        raise ModtokError(
+            f"field '{_EXPLICIT}' is {name!r}, expected the name of a file", where=path / CONFIG
+        )
+    return name
+
+
+def weights_name(path: Path) -> str:
+    """The file of weights, or the index of several, that transformers reads.
+
+    It is the one that `config.json` names, else model.safetensors, else its index.
+    """
+    name = _explicit(path) if (path / CONFIG).is_file() else None
+    for each in [name] if name else [WEIGHTS, INDEX]:
+        if (path / each).is_file():
+            return each
+    raise ModtokError(
+        f"has no {name}" if name else f"has no {WEIGHTS} and no {INDEX}",
+        where=path,
+        remedy="save the model with save_pretrained(..., safe_serialization=True)",
+    )
+
+
+def _indexed_files(index: Path) -> dict[str, Path]:
+    """Name of each tensor → its file, as the index of a model in several files has it."""
     table = read_object(index).get("weight_map")
     if not isinstance(table, dict) or not table:
         raise ModtokError("field 'weight_map' is not an object of files", where=index)
@@ -50,61 +109,273 @@ def indexed_files(path: Path) -> dict[str, Path] | None:
             raise ModtokError(
                 f"field 'weight_map.{name}' is {file!r}, expected the name of a file", where=index
             )
-    return {name: path / file for name, file in table.items()}
+    return {name: index.parent / file for name, file in table.items()}
 
 
-@dataclass(frozen=True)
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence the advice and the bars of transformers."""
+    from transformers.utils import logging
+
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def open_config(path: Path) -> Any:
+    """The configuration of a model as transformers reads it."""
+    try:
+        import torch  # noqa: F401 - shapes need it
+
+        with quiet():
+            return transformers().AutoConfig.from_pretrained(
+                str(path), local_files_only=True, trust_remote_code=False
+            )
+    except Exception as error:  # each configuration checks its fields in its own way
+        raise not_opened(path, error) from error
+
+
+def not_opened(path: Path, error: Exception) -> ModtokError:
+    """The error of a model that transformers refuses."""
+    reason = " ".join(str(error).split())[:300]
+    return ModtokError(
+        f"transformers does not open it ({reason})",
+        where=path,
+        remedy="update transformers, or save the model with it",
+    )
+
+
 class HfDirectory:
     """A directory that `save_pretrained` wrote, weights in one file or several.
 
     Nothing is read before it is needed. Weights are returned in float32.
+
+    Attributes:
+        path: the directory.
     """
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+
+    # --- files ---
 
     @cached_property
     def config(self) -> dict[str, Any]:
         """The content of config.json."""
-        return read_object(self.path / CONFIG, largest=_CONFIG_LIMIT)
+        return read_object(self.path / CONFIG, largest=LARGEST)
+
+    @cached_property
+    def configs(self) -> dict[str, dict[str, Any]]:
+        """The configuration files that hold token ids, by name."""
+        return {CONFIG: self.config, **self._optional(GENERATION)}
+
+    @cached_property
+    def tokenizer_config(self) -> dict[str, Any]:
+        """The content of tokenizer_config.json; empty without it."""
+        return self._optional(TOKENIZER_CONFIG).get(TOKENIZER_CONFIG, {})
+
+    def _optional(self, name: str) -> dict[str, dict[str, Any]]:
+        file = self.path / name
+        return {name: read_object(file, largest=LARGEST)} if file.is_file() else {}
+
+    @cached_property
+    def index(self) -> Path | None:
+        """The index of weights in several files; None of one file."""
+        name = weights_name(self.path)
+        return self.path / name if name.endswith(".json") else None
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """The files of weights, ascending by name."""
+        if self.index is None:
+            return [self.path / weights_name(self.path)]
+        return sorted(set(_indexed_files(self.index).values()))
+
+    @cached_property
+    def tensors(self) -> dict[str, StoredTensor]:
+        """All tensors by name, in the order in which they are stored."""
+        return {tensor.name: tensor for file in self.files for tensor in read_header(file)[0]}
+
+    # --- ids ---
+
+    @cached_property
+    def text_config(self) -> dict[str, Any]:
+        """The part of config.json that is of text: of models of images or speech, a nested one."""
+        parts = (self.config.get(name) for name in _TEXT)
+        return next((part for part in parts if isinstance(part, dict)), self.config)
+
+    @cached_property
+    def vocab_size(self) -> int:
+        """Rows of the embedding tables, padding included, as the configuration states them."""
+        parts = [self.config, *(part for part in self.config.values() if isinstance(part, Mapping))]
+        stated = [part["vocab_size"] for part in parts if "vocab_size" in part]
+        if not stated:
+            stated = [getattr(open_config(self.path).get_text_config(), "vocab_size", None)]
+        sizes = list({str(size): size for size in stated}.values())
+        if len(sizes) != 1 or type(sizes[0]) is not int:
+            raise ModtokError(
+                f"field 'vocab_size' is {' and '.join(map(str, sizes)) or 'missing'}",
+                where=self.path / CONFIG,
+                remedy="only models with one vocabulary are supported",
+            )
+        return sizes[0]
+
+    def token_ids(self, name: str) -> list[int]:
+        """The ids of a field such as "eos_token_id", of the first file that has one.
+
+        Files in the order in which transformers generates by them: generation_config.json,
+        config.json, its part of text; last the token that tokenizer_config.json names.
+        """
+        generation = self.configs.get(GENERATION, {})
+        for part in (generation, self.config, self.text_config):
+            value = part.get(name)
+            ids = value if isinstance(value, list) else [value]
+            if ids := [each for each in ids if type(each) is int and each >= 0]:
+                return ids
+        token = self.tokenizer_config.get(name.removesuffix("_id"))
+        token = token.get("content") if isinstance(token, Mapping) else token
+        index = self._tokens.get(token) if isinstance(token, str) else None
+        return [] if index is None else [index]
+
+    def token_id(self, *names: str) -> int | None:
+        """The first id of the first of these fields that has one."""
+        return next((ids[0] for name in names if (ids := self.token_ids(name))), None)
+
+    @cached_property
+    def _stored_tokenizer(self) -> dict[str, Any]:
+        place = self.path / TOKENIZER
+        document = parse_document(read_file(place), str(place))
+        check_document(document, str(place))
+        return document
+
+    @cached_property
+    def _tokens(self) -> dict[str, int]:
+        """Token → id of tokenizer.json, of any type."""
+        return {**_model_tokens(self._stored_tokenizer), **_added_tokens(self._stored_tokenizer)}
+
+    @cached_property
+    def without_row(self) -> list[str]:
+        """The tokens of tokenizer.json that have no row in the tables."""
+        return [name for name, index in self._tokens.items() if index >= self.vocab_size]
+
+    @cached_property
+    def tokenizer(self) -> dict[str, Any]:
+        """The document `tokenizer.json`, without added tokens that have no row.
+
+        Raises:
+            ModtokError: it is damaged, or a token that texts need has no row.
+        """
+        document, left_out = self._stored_tokenizer, {*self.without_row}
+        if not left_out:
+            return document
+        model, added = document["model"], _added_tokens(document)
+        framed = orjson.dumps(document.get("post_processor")).decode()
+        needed = [
+            name for name in left_out if name not in added or orjson.dumps(name).decode() in framed
+        ]
+        if needed or (
+            isinstance(model.get("vocab"), list) and left_out & _model_tokens(document).keys()
+        ):
+            name = min(needed or left_out)
+            raise ModtokError(
+                f"token {name!r} (id {self._tokens[name]}) has no row: {CONFIG} says "
+                f"{self.vocab_size:,}",
+                where=self.path / TOKENIZER,
+                remedy="give it one: model.resize_token_embeddings(len(tokenizer))",
+            )
+        tokens = [each for each in document["added_tokens"] if each["content"] not in left_out]
+        if isinstance(vocab := model.get("vocab"), dict):
+            vocab = {name: index for name, index in vocab.items() if name not in left_out}
+            model = {**model, "vocab": vocab}
+        return {**document, "model": model, "added_tokens": tokens}
+
+    def has_ids(self, ids: Mapping[str, int]) -> bool:
+        """Whether `ids`, token → id, are those of tokenizer.json, or of its tokens with a row."""
+        with_row = {*self._tokens} - {*self.without_row}
+        return ids == self._tokens or ids == {name: self._tokens[name] for name in with_row}
+
+    @property
+    def tokenizer_json(self) -> bytes:
+        """`tokenizer` as a file."""
+        document = self.tokenizer
+        return orjson.dumps(document) if self.without_row else read_file(self.path / TOKENIZER)
+
+    @cached_property
+    def chat_templates(self) -> dict[str, str]:
+        """Chat templates by name, "default" among them; empty if there is none."""
+        files = {"default": self.path / CHAT_TEMPLATE}
+        files |= {file.stem: file for file in sorted((self.path / MORE_TEMPLATES).glob("*.jinja"))}
+        found = {
+            name: read_file(file, largest=LARGEST).decode(errors="replace")
+            for name, file in files.items()
+            if file.is_file()
+        }
+        stored = self.tokenizer_config.get("chat_template")
+        if found or stored is None:
+            return found
+        rows = [{"name": "default", "template": stored}] if isinstance(stored, str) else stored
+        try:
+            return {str(row["name"]): str(row["template"]) for row in rows}
+        except (TypeError, KeyError) as error:
+            place = self.path / TOKENIZER_CONFIG
+            raise ModtokError("field 'chat_template' is damaged", where=place) from error
+
+    def warn(self, progress: Progress) -> None:
+        """Warn of what the files say and the weights do not."""
+        if self.without_row:
+            progress.warn(
+                f"{self.path}: tokens without a row are left out: {', '.join(self.without_row)}"
+            )
+        if self._says_tied and not self.tied:
+            progress.warn(
+                f"{self.path}: field 'tie_word_embeddings' is true, but input and output rows "
+                "differ: both are used, as by transformers"
+            )
+
+    # --- weights of the families ---
+
+    @property
+    def _says_tied(self) -> bool:
+        return bool(self.config.get("tie_word_embeddings"))
+
+    @cached_property
+    def diverged(self) -> bool:
+        """Whether the files hold input and output rows that differ."""
+        if not {_INPUT, _OUTPUT} <= self.tensors.keys():
+            return False
+        one, two = self.tensors[_INPUT], self.tensors[_OUTPUT]
+        if one.shape == two.shape and one.dtype != two.dtype:
+            return not bool((self.tensor(_INPUT) == self.tensor(_OUTPUT)).all())
+        return any(a != b for a, b in zip_longest(one.blocks(), two.blocks()))
+
+    @property
+    def tied(self) -> bool:
+        """Whether input and output rows of a family in `architectures` are one table.
+
+        As in transformers, the configuration decides unless the files hold two that differ.
+        """
+        return self._says_tied and not self.diverged
 
     @cached_property
     def shape(self) -> Shape:
         """The model without its vocabulary."""
-        return shape_of_hf(self.config, str(self.path / CONFIG))
-
-    def token_id(self, *names: str) -> int | None:
-        """The id in the first of these fields of config.json that has one.
-
-        A list of ids counts by its first.
-        """
-        for name in names:
-            value = self.config.get(name)
-            value = value[0] if isinstance(value, list) and value else value
-            if type(value) is int and value >= 0:
-                return value
-        return None
-
-    @cached_property
-    def _files(self) -> dict[str, Path]:
-        """Name of each tensor → its file."""
-        indexed = indexed_files(self.path)
-        if indexed is None:
-            return dict.fromkeys(_open(self.path / WEIGHTS).keys(), self.path / WEIGHTS)
-        return indexed
-
-    @property
-    def files(self) -> list[Path]:
-        """The files of weights, ascending by name."""
-        return sorted(set(self._files.values()))
+        shape = shape_of_hf(self.config, str(self.path / CONFIG))
+        return replace(shape, tied=self.tied)
 
     def tensor(self, name: str) -> Tensor:
         """A tensor in float32."""
         import torch
         from safetensors import SafetensorError
 
-        if name not in self._files:
+        if name not in self.tensors:
             raise ModtokError(f"parameter '{name}' is missing", where=self.path)
-        file = self._files[name]
+        file = self.tensors[name].file
         try:
             tensor: Tensor = _open(file).get_tensor(name)
         except (SafetensorError, RuntimeError) as error:
@@ -121,8 +392,10 @@ class HfDirectory:
     def table(self, kind: str) -> Tensor:
         """The "input" or "output" table, (V, d); one and the same if tied."""
         name = _OUTPUT if kind == "output" and not self.shape.tied else _INPUT
+        if self.shape.tied and _INPUT not in self.tensors:
+            name = _OUTPUT  # stored under this name only
         tensor = self.tensor(name)
-        expected = (self.config.get("vocab_size"), self.shape.hidden_size)
+        expected = (self.vocab_size, self.shape.hidden_size)
         if tuple(tensor.shape) != expected:
             raise ModtokError(
                 f"'{name}' is {tuple(tensor.shape)}, {CONFIG} says {expected}", where=self.path
@@ -139,7 +412,7 @@ class HfDirectory:
         """Names of the backbone's weights, without "model."."""
         return [
             name.removeprefix(_PREFIX)
-            for name in self._files
+            for name in self.tensors
             if name not in (_INPUT, _OUTPUT) and not name.endswith(_BUFFER)
         ]
 
@@ -157,6 +430,17 @@ class _Backbone(Mapping[str, "Tensor"]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def _model_tokens(document: Mapping[str, Any]) -> dict[str, int]:
+    vocab = document["model"].get("vocab")
+    if isinstance(vocab, dict):
+        return dict(vocab)
+    return {row[0]: index for index, row in enumerate(vocab or ())}
+
+
+def _added_tokens(document: Mapping[str, Any]) -> dict[str, int]:
+    return {token["content"]: token["id"] for token in document.get("added_tokens") or ()}
 
 
 def open_hf_directory(path: Path) -> HfDirectory:

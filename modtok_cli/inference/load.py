@@ -46,6 +46,7 @@ def open_source(
         if step is not None or tokenizer is not None:
             raise UsageError("is a model of transformers: --step and -t do not apply", where=path)
         source = HfSource(path)
+        source.directory.warn(progress)
         if not source.languages:
             progress.note(f"{path} has no languages: its whole vocabulary is used")
         return source

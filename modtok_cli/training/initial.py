@@ -25,11 +25,8 @@ from modtok_cli.architectures.hf_directory import (
 )
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Progress
-from modtok_cli.base.reading import read_file
-from modtok_cli.modular.adopted.restrict import vocabulary_of
 from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.containment import containment
-from modtok_cli.modular.segmenters.json_frame import parse_document
 from modtok_cli.modular.spelling import LibraryVocabulary, Spelling, spell
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training import checkpoint
@@ -225,7 +222,7 @@ class InitialModel:
     def vocabulary(self) -> LibraryVocabulary:
         """Its tokens."""
         path = self.directory.path / TOKENIZER
-        return LibraryVocabulary(read_file(path), str(path))
+        return LibraryVocabulary(self.directory.tokenizer_json, str(path))
 
     def check(self, new: ModularTokenizer, *, train: str) -> None:
         """Check that there is something to train."""
@@ -254,6 +251,7 @@ class InitialModel:
         `rows`: "spelling" or "random", see `--init-rows`.
         """
         where = str(self.directory.path)
+        self.directory.warn(note)
         try:
             with torch.no_grad():
                 for name, whole in self.directory.shape.from_hf(self.directory.backbone):
@@ -265,10 +263,6 @@ class InitialModel:
         for name, table in model.tables.items():
             old = self.directory.table(name)
             spelling = self._spelling(new, name, encode=rows == "spelling")
-            if len(spelling.ids) and int(spelling.ids.max()) >= len(old):
-                raise ModtokError(
-                    f"token {spelling.ids.max()} of {TOKENIZER} has no row", where=where
-                )
             grow_rows(table, [old], spelling, scaled=False)
         note.note(
             f"initial weights from {where}; {carried:,} of {new.size:,} embedding rows carried over"
@@ -280,7 +274,9 @@ class InitialModel:
         A tokenizer that was adopted from the model's has its ids.
         """
         if isinstance(new.segmenter, ModularLibrary) and self._is_own(new.segmenter):
-            return Spelling(np.arange(new.size, dtype=np.int32), np.arange(new.size + 1))
+            rows = min(new.size, self.directory.vocab_size)
+            offsets = np.minimum(np.arange(new.size + 1), rows)
+            return Spelling(np.arange(rows, dtype=np.int32), offsets)
         spelling = self.vocabulary.spell(new.vocabulary, encode=encode)
         end = SubtokenizerCache(new).end_of_text
         index = self.directory.token_id(*_ENDS[table])
@@ -293,9 +289,7 @@ class InitialModel:
         return Spelling(ids, offsets)
 
     def _is_own(self, segmenter: ModularLibrary) -> bool:
-        path = self.directory.path / TOKENIZER
-        document = parse_document(read_file(path), str(path))
-        return segmenter.file.ids == vocabulary_of(document, str(path))
+        return self.directory.has_ids(segmenter.file.ids)
 
 
 Initial = InitialRun | InitialModel

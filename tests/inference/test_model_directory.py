@@ -202,6 +202,7 @@ def test_ids_of_every_shape_are_renumbered_or_left_out(tmp_path: Path) -> None:
         "bad_words_ids": [[ordinary, fr]],
         "force_words_ids": [[[ordinary]]],
         "sequence_bias": [[[ordinary, fr], -1.5]],
+        "chosen_ids": [[5, 6]],
         "speaker_id": 700,
         "max_new_tokens": 300,
         "num_beams": 4,
@@ -209,7 +210,8 @@ def test_ids_of_every_shape_are_renumbered_or_left_out(tmp_path: Path) -> None:
     assert warned.warnings == [
         "generation_config.json: ids of tokens that are not kept were left out of eos_token_id, "
         "pad_token_id, forced_decoder_ids, lang_to_id, suppress_tokens, begin_suppress_tokens, "
-        "bad_words_ids, force_words_ids, sequence_bias, chosen_ids"
+        "bad_words_ids, force_words_ids, sequence_bias",
+        "generation_config.json: unchanged, though they may be token ids: chosen_ids",
     ]
     assert with_ids({"sequence_bias": {"(2, 5)": 1.0, "(2,)": 0.5}}, {2: 0}.get) == {
         "sequence_bias": {"(0,)": 0.5}

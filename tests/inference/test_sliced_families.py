@@ -13,13 +13,14 @@ from safetensors.torch import load_file, save_file
 
 from helpers.external_models import PADDED
 from helpers.external_tokenizers import save_tokenizer
+from modtok_cli.architectures import hf_directory
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.inference.hf import check as slice_check
 from modtok_cli.inference.hf import directory as model_directory
 from modtok_cli.inference.hf import token_tensors
 from modtok_cli.inference.hf.directory import ModelDirectory
-from modtok_cli.inference.hf.token_tensors import TokenTensors, open_config
+from modtok_cli.inference.hf.token_tensors import TokenTensors
 
 transformers = pytest.importorskip("transformers")
 
@@ -194,14 +195,16 @@ def test_a_size_that_the_configuration_does_not_state(
     config = orjson.loads(file.read_bytes())
     defaults = {name: config[name] for name in ("vocab_size", "vocab_size_per_layer_input")}
 
+    as_it_is = hf_directory.open_config
+
     def opened(path: Path) -> Any:
         """With defaults for what the file does not state."""
-        found, stated = open_config(path), orjson.loads((path / "config.json").read_bytes())
+        found, stated = as_it_is(path), orjson.loads((path / "config.json").read_bytes())
         for name in defaults.keys() - stated.keys():
             setattr(found, name, defaults[name])
         return found
 
-    for module in (model_directory, token_tensors, slice_check):
+    for module in (hf_directory, model_directory, token_tensors, slice_check):
         monkeypatch.setattr(module, "open_config", opened)
     for name in ("vocab_size_per_layer_input", "vocab_size"):
         del config[name]

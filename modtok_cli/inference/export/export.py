@@ -70,7 +70,7 @@ class ExportedModel:
     Attributes:
         embedding, head: (|V|, d) input and output rows, one object if tied.
         backbone: parameters under their transformers names, float32.
-        chat_template: in the language of Jinja, if there is one.
+        chat_templates: in the language of Jinja by name, "default" among them.
     """
 
     shape: Shape
@@ -80,7 +80,7 @@ class ExportedModel:
     backbone: Mapping[str, torch.Tensor]
     context: int
     ends: Ends
-    chat_template: str | None = None
+    chat_templates: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -258,12 +258,14 @@ class _Export:
                 where=path,
                 remedy="slice the run with --langs and export that slice",
             )
-        template: str | None
+        templates: Mapping[str, str]
         if isinstance(source, HfSource):
-            own, ends, template = source.own_tokenizer, source.ends(), source.chat_template
+            own, ends = source.own_tokenizer, source.ends()
+            templates = source.directory.chat_templates
         else:
             own, chat = vocabularies.tokenizer_in, source.chat(vocabularies)
-            template, turn = chat or (None, None)
+            text, turn = chat or (None, None)
+            templates = {} if text is None else {"default": text}
             ends = Ends.of_run(source.end_of_text(vocabularies), turn)
         texts = _own_words(own) if self.probe is None else self.probe
         candidates = kind.tokenizers(own, str(path))
@@ -280,7 +282,7 @@ class _Export:
         embedding, head = source.tables(vocabularies)
         check_range({"input rows": embedding, "output rows": head}, self.dtype)
         exported = ExportedModel(
-            shape, own, embedding, head, self.backbone, source.context, ends, template
+            shape, own, embedding, head, self.backbone, source.context, ends, templates
         )
         kind.write(file, exported, chosen, self.dtype)
         size, spoken = file.stat().st_size, tuple(own.languages)

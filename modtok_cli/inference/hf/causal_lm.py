@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from modtok_cli.architectures.hf_directory import TOKENIZER, HfDirectory, open_hf_directory
+from modtok_cli.architectures.hf_directory import (
+    TOKENIZER,
+    HfDirectory,
+    open_config,
+    open_hf_directory,
+    quiet,
+)
 from modtok_cli.base.arrays import Float64Array, Int32Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.extras import transformers
 from modtok_cli.base.reading import read_file
 from modtok_cli.base.signature import digest
-from modtok_cli.inference.hf.token_tensors import open_config, quiet
 from modtok_cli.inference.run.backbone import cache_name
 from modtok_cli.inference.run.model import check_device_memory
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
@@ -68,7 +73,7 @@ class CausalLM:
     def hf_tokenizer(self) -> LibraryTokenizer:
         """Its tokenizer."""
         file = self.path / TOKENIZER
-        return LibraryTokenizer(str(self.path), read_file(file), str(file))
+        return LibraryTokenizer(str(self.path), self.directory.tokenizer_json, str(file))
 
     @cached_property
     def prefix(self) -> tuple[int, ...]:

@@ -6,8 +6,7 @@ changes. The result is loaded and compared with the original before it takes its
 """
 
 import re
-import shutil
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.architectures.hf_directory import CONFIG, INDEX, TOKENIZER
+from modtok_cli.architectures.hf_directory import (
+    CONFIG,
+    LARGEST,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    HfDirectory,
+    open_config,
+    refuse_adapter,
+)
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
@@ -23,43 +30,24 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.inference.hf.check import check_slice
 from modtok_cli.inference.hf.files import (
-    CHAT_TEMPLATE,
-    CONFIGS,
-    LARGEST,
-    TOKENIZER_CONFIG,
+    ADDED_TOKENS,
+    companions,
+    copy_files,
     ids_to_keep,
+    left_out,
     size_rows,
+    unstated_ids,
     with_ids,
     write_object,
 )
 from modtok_cli.inference.hf.peft_settings import PEFT, renumbered
-from modtok_cli.inference.hf.token_tensors import (
-    TokenAxis,
-    TokenTensors,
-    open_config,
-    size_fields,
-)
+from modtok_cli.inference.hf.token_tensors import TokenAxis, TokenTensors, size_fields
 from modtok_cli.inference.hf.weight_files import Cut, WeightFiles
-from modtok_cli.modular.adopted.restrict import (
-    check_document,
-    indispensable,
-    restrict,
-    vocabulary_of,
-)
+from modtok_cli.modular.adopted.restrict import indispensable, restrict, vocabulary_of
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
-from modtok_cli.modular.segmenters.json_frame import parse_document
 
-_ADDED = "added_tokens.json"
-_TEMPLATES = (CHAT_TEMPLATE, "chat_template.json", "special_tokens_map.json")
 NAME = "modtok-vocabulary.json"
 """File of a sliced model with the ids that its tokens had before."""
-# Files with the old vocabulary: transformers would read them in place of tokenizer.json.
-_STALE = {
-    "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model", "spiece.model",
-    "sentencepiece.bpe.model", "tekken.json", "tiktoken.model",
-}  # fmt: skip
-# Weights in other formats, and caches.
-LEFT_OUT = (".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".gguf", ".ot", ".tflite")
 # In the names of tensors with a row per token, if they have as many rows.
 _TABLE = re.compile(r"embed|wte\b|lm_head|output|vocab|^shared\b")
 
@@ -90,11 +78,12 @@ class VocabularySlice:
         return size_rows(parts, output=str(self.output), tokens=len(self.ids))
 
 
-class ModelDirectory:
+class ModelDirectory(HfDirectory):
     """A model as `save_pretrained` writes it: configuration, safetensors, tokenizer."""
 
     def __init__(self, path: Path) -> None:
-        self.path = Path(path)
+        super().__init__(path)
+        refuse_adapter(self.path)
         for name in (CONFIG, TOKENIZER):
             if not (self.path / name).is_file():
                 raise UsageError(
@@ -103,43 +92,12 @@ class ModelDirectory:
                     remedy="give a directory that save_pretrained of model and tokenizer wrote; "
                     "tokenizers without tokenizer.json (Marian, M2M-100) cannot be sliced",
                 )
-        self.weights = WeightFiles(self.path)
-
-    @cached_property
-    def configs(self) -> dict[str, dict[str, Any]]:
-        """The configuration files that hold token ids, by name."""
-        files = (self.path / name for name in CONFIGS)
-        return {file.name: read_object(file, largest=LARGEST) for file in files if file.is_file()}
-
-    @cached_property
-    def tokenizer(self) -> dict[str, Any]:
-        """The document `tokenizer.json`; an error names the field that is damaged."""
-        place = self.path / TOKENIZER
-        document = parse_document(read_file(place), str(place))
-        check_document(document, str(place))
-        return document
+        self.weights = WeightFiles(self)
 
     @cached_property
     def file(self) -> TokenizerFile:
         """The tokenizer on flat arrays, of types that can be sliced by text or language."""
         return TokenizerFile(self.tokenizer, str(self.path / TOKENIZER))
-
-    @cached_property
-    def vocab_size(self) -> int:
-        """Rows of the embedding tables, padding included, as the configuration states them."""
-        config = self.configs[CONFIG]
-        parts = [config, *(part for part in config.values() if isinstance(part, Mapping))]
-        stated = [part["vocab_size"] for part in parts if "vocab_size" in part]
-        if not stated:
-            stated = [getattr(self.layout_config.get_text_config(), "vocab_size", None)]
-        sizes = list({str(size): size for size in stated}.values())
-        if len(sizes) != 1 or type(sizes[0]) is not int:
-            raise ModtokError(
-                f"field 'vocab_size' is {' and '.join(map(str, sizes)) or 'missing'}",
-                where=self.path / CONFIG,
-                remedy="only models with one vocabulary can be sliced",
-            )
-        return sizes[0]
 
     @cached_property
     def layout_config(self) -> Any:
@@ -198,17 +156,12 @@ class ModelDirectory:
 
     def _templates(self) -> str:
         """Files that name tokens by their text, in one string."""
-        files = [self.path / name for name in _TEMPLATES]
+        names = [name for name in companions(self.path) if "template" in name or "tokens" in name]
         parts = [
-            read_file(file, largest=LARGEST).decode(errors="replace")
-            for file in files
-            if file.is_file()
+            read_file(self.path / name, largest=LARGEST).decode(errors="replace") for name in names
         ]
-        if (self.path / TOKENIZER_CONFIG).is_file():
-            fields = read_object(self.path / TOKENIZER_CONFIG, largest=LARGEST)
-            fields.pop("added_tokens_decoder", None)
-            parts.append(str(fields))
-        return "\n".join(parts)
+        fields = {**self.tokenizer_config, "added_tokens_decoder": None}
+        return "\n".join([*parts, str(fields)])
 
     def slice(
         self, ids: Int32Array, output: Path, *, verify: bool = True, progress: Progress = SILENT
@@ -222,6 +175,7 @@ class ModelDirectory:
             verify: load the result and compare its logits with the model's; without it, a model
                 that transformers does not open is sliced by the names of its tables.
         """
+        self.warn(progress)
         needed = self.indispensable()
         ids = np.union1d(ids, needed).astype(np.int32)
         if len(ids) and int(ids[-1]) >= self.vocab_size:
@@ -242,21 +196,17 @@ class ModelDirectory:
             for name, each in axes.items()
         }
         new_of = {int(old): new for new, old in enumerate(ids.tolist())}
-        left_out = []
         with atomic_directory(output) as beside:
-            for file in sorted(self.path.iterdir()):
-                if file.name in _STALE or file.suffix in LEFT_OUT or not file.is_file():
-                    left_out.append(file.name)
-                elif not self._is_written(file.name):
-                    shutil.copyfile(file, beside / file.name)
+            copy_files(self.path, companions(self.path), beside)
             total = self.weights.rewrite(beside, cuts)
             write_object(beside / TOKENIZER, document)
             self._write_configs(beside, new_of, layout, progress)
-            self._write_added(beside, new_of)
+            self._write_added(beside, new_of, progress)
             facts = {"format": 1, "rows": self.vocab_size, "weights": self.weights.fingerprint}
             write_object(beside / NAME, {**facts, "ids": ids.tolist()})
             if verify and layout is not None:
                 self._verify(beside, layout, ids, needed, progress)
+            missing = left_out(self.path, beside)
         tensors = self.weights.tensors
         before = sum(tensors[name].stop - tensors[name].start for name in cuts)
         after = sum(
@@ -268,7 +218,7 @@ class ModelDirectory:
             rows={name: (axes[name].size, len(cut.ids)) for name, cut in cuts.items()},
             tables=(before, after),
             total=(self.weights.size, total),
-            left_out=tuple(left_out),
+            left_out=missing,
         )
 
     def _verify(
@@ -288,13 +238,6 @@ class ModelDirectory:
         sample = ordinary if len(ordinary) > 1 else np.arange(len(ids), dtype=np.int32)
         check_slice(self.path, part, ids, sample, size=self.vocab_size, progress=progress)
 
-    def _is_written(self, name: str) -> bool:
-        """Whether `slice` writes a file of this name itself."""
-        weights = {file.name for file in self.weights.files}
-        return name in weights or name in {
-            *CONFIGS, TOKENIZER, TOKENIZER_CONFIG, _ADDED, INDEX, NAME, PEFT,
-        }  # fmt: skip
-
     def _write_configs(
         self,
         beside: Path,
@@ -305,8 +248,14 @@ class ModelDirectory:
         """Configurations with new ids and sizes; a warning names fields that lost an id."""
         for name, config in self.configs.items():
             dropped: list[str] = []
-            result = with_ids(config, new_of.get, limit=self.vocab_size, dropped=dropped)
-            if name == CONFIGS[0]:
+            unknown: list[str] = []
+            result = with_ids(
+                config, new_of.get, limit=self.vocab_size, dropped=dropped, unknown=unknown
+            )
+            if name == CONFIG:
+                if layout is not None:
+                    full = self.layout_config.to_dict()
+                    _merge(result, unstated_ids(config, full, new_of.get))
                 # Sizes that the file does not state are those of transformers' defaults.
                 stated = size_fields(config, self.vocab_size)
                 every = {**(layout.fields if layout else {}), **stated}
@@ -319,26 +268,70 @@ class ModelDirectory:
                 progress.warn(
                     f"{name}: ids of tokens that are not kept were left out of {', '.join(dropped)}"
                 )
+            if unknown:
+                progress.warn(
+                    f"{name}: unchanged, though they may be token ids: {', '.join(unknown)}"
+                )
             write_object(beside / name, result)
 
-    def _write_added(self, beside: Path, new_of: Mapping[int, int]) -> None:
-        """Files that list tokens by id: those added, and those to be trained."""
-        config = self.path / TOKENIZER_CONFIG
-        if config.is_file():
-            fields = read_object(config, largest=LARGEST)
-            decoder = fields.get("added_tokens_decoder")
-            if isinstance(decoder, Mapping):
-                fields["added_tokens_decoder"] = {
-                    str(new_of[int(index)]): token
-                    for index, token in decoder.items()
-                    if int(index) in new_of
-                }
+    def _write_added(self, beside: Path, new_of: Mapping[int, int], progress: Progress) -> None:
+        """Files that list tokens by id or by name: those added, and those to be trained."""
+        fields = dict(self.tokenizer_config)
+        decoder = fields.get("added_tokens_decoder")
+        if isinstance(decoder, Mapping):
+            fields["added_tokens_decoder"] = {
+                str(new_of[int(index)]): token
+                for index, token in decoder.items()
+                if int(index) in new_of
+            }
+        if fields:
             write_object(beside / TOKENIZER_CONFIG, fields)
-        added = self.path / _ADDED
+        added = self.path / ADDED_TOKENS
         if added.is_file():
             ids = read_object(added, largest=LARGEST)
             left = {name: new_of[index] for name, index in ids.items() if index in new_of}
-            write_object(beside / _ADDED, left)
+            write_object(beside / ADDED_TOKENS, left)
+        # A special token without an id would get one behind the last row.
+        known = vocabulary_of(self.tokenizer, str(self.path / TOKENIZER))
+        for name in (TOKENIZER_CONFIG, "special_tokens_map.json"):
+            if (beside / name).is_file():
+                named, unknown = _naming(read_object(beside / name, largest=LARGEST), known)
+                write_object(beside / name, named)
+                if unknown and not self.without_row:
+                    progress.warn(
+                        f"{name}: tokens without an id are left out: {', '.join(unknown)}"
+                    )
         settings = self.path / PEFT
         if settings.is_file():
             write_object(beside / PEFT, renumbered(read_object(settings, largest=LARGEST), new_of))
+
+
+def _merge(config: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add fields to a configuration, those of nested ones too."""
+    for key, value in more.items():
+        if isinstance(value, Mapping):
+            _merge(config.setdefault(key, {}), value)
+        else:
+            config[key] = value
+
+
+def _naming(fields: Mapping[str, Any], known: Container[str]) -> tuple[dict[str, Any], list[str]]:
+    """The fields without special tokens that are not `known`, and these tokens."""
+    unknown: list[str] = []
+
+    def is_known(token: Any) -> bool:
+        text = token.get("content") if isinstance(token, Mapping) else token
+        if isinstance(text, str) and text not in known:
+            unknown.append(text)
+        return not isinstance(text, str) or text in known
+
+    result = {}
+    for key, value in fields.items():
+        if key.endswith("_token") and not is_known(value):
+            continue
+        if key.endswith("special_tokens") and isinstance(value, list):
+            value = [each for each in value if is_known(each)]
+        elif key.endswith("special_tokens") and isinstance(value, Mapping):
+            value = {name: each for name, each in value.items() if is_known(each)}
+        result[key] = value
+    return result, list(dict.fromkeys(unknown))

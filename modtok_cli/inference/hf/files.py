@@ -3,65 +3,145 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from modtok_cli.architectures.hf_directory import MORE_TEMPLATES, TOKENIZER, TOKENIZER_CONFIG
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import check_new, is_vacant
 
-CONFIGS = ("config.json", "generation_config.json")
-TOKENIZER_CONFIG = "tokenizer_config.json"
-CHAT_TEMPLATE = "chat_template.jinja"
-LARGEST = 64 << 20
-"""Most bytes of a configuration file: a larger one is not read."""
+ADDED_TOKENS = "added_tokens.json"
+# Files beside weights, configuration and vocabulary that hold for any vocabulary.
+_COMPANION = re.compile(
+    r"(LICEN[CS]E|NOTICE|COPYING|USE_POLICY|README)[^/]*|.*\.(md|py)|chat_template\.(jinja|json)"
+    r"|((|image_|video_)pre)?processor_config\.json|normalizer\.json|special_tokens_map\.json"
+    rf"|{MORE_TEMPLATES}/.*\.jinja",
+    re.IGNORECASE,
+)
+_VOCABULARY = {
+    TOKENIZER, TOKENIZER_CONFIG, ADDED_TOKENS, "vocab.json", "merges.txt", "vocab.txt",
+    "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "tekken.json", "tiktoken.model",
+}  # fmt: skip
 
-_ID_FIELD = re.compile(r"(^|_)token_(ids?|index)$")
+
+def companions(path: Path, *, vocabulary: bool = False) -> list[str]:
+    """Names of the files of a model that stay as they are beside other weights.
+
+    Licences, model card, code, chat templates and settings of inputs; with `vocabulary` those of
+    the tokenizer too. Weights in other files or formats are not among them.
+    """
+    files = [file.name for file in path.iterdir() if file.is_file()]
+    files += [f"{MORE_TEMPLATES}/{file.name}" for file in (path / MORE_TEMPLATES).glob("*.jinja")]
+    known = (
+        name for name in files if (vocabulary and name in _VOCABULARY) or _COMPANION.fullmatch(name)
+    )
+    return sorted(known)
+
+
+def copy_files(path: Path, names: Iterable[str], output: Path) -> None:
+    """Copy these files of a model."""
+    for name in names:
+        (output / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(path / name, output / name)
+
+
+def left_out(path: Path, output: Path) -> tuple[str, ...]:
+    """Names of the files and folders of a model that `output` lacks; no hidden ones."""
+    names = (file.name for file in path.iterdir() if not file.name.startswith("."))
+    return tuple(sorted(name for name in names if not (output / name).exists()))
+
+
+# Names of fields with token ids, such as bos_token_id, image_token_index, unk_index, im_end_id.
+_ID_FIELD = re.compile(
+    r"(^|_)token_(ids?|index|indices)$"
+    r"|^((im|img|image|video|audio|vision|slice|tag|subs)_)?"
+    r"(bos|eos|eot|eod|pad|unk|mask|cls|sep|start|end|patch|newline)_(ids?|index)$"
+)
 # What holds ids by its name, and counts or places that do not.
-_MAYBE = re.compile(r"(^|_)(ids?|tokens?)(_|$)")
+_MAYBE = re.compile(r"(^|_)(ids?|tokens?|index|indices)(_|$)")
 _COUNT = re.compile(
-    r"(^|_)(num|max|min|n|per|count|size|len|length|layers?|heads?|type|gpu|ratio|prob)(_|$)"
+    r"(^|_)(num|max|min|n|per|count|size|len|length|layers?|heads?|type|gpu|ratio|prob|dim|dropout"
+    r"|ignore|position|hook|topk|block|attn|offset)(_|$)"
 )
 
 NewId = Callable[[int], int | None]
 
 
 def with_ids(
-    part: Any, change: NewId, *, limit: int = 0, dropped: list[str] | None = None, name: str = ""
+    part: Any,
+    change: NewId,
+    *,
+    limit: int = 0,
+    dropped: list[str] | None = None,
+    unknown: list[str] | None = None,
+    name: str = "",
 ) -> Any:
     """A copy of a configuration with every token id changed.
 
     Fields are recognized by name, and have the shapes that transformers gives them. Where `change`
     returns None, the token is gone: an id becomes None, an entry of a list or of a table of names
-    is left out, and a phrase with all its ids. An unknown field that looks like ids below `limit`
-    is left out.
+    is left out, and a phrase with all its ids.
 
     Args:
         dropped: receives the names of fields that lost an id.
+        unknown: receives the names of unchanged fields that look like ids below `limit`.
 
     >>> with_ids({"eos_token_id": [2, 5], "layers": 2}, {2: 0}.get)
     {'eos_token_id': [0], 'layers': 2}
     >>> with_ids({"sequence_bias": [[[2, 5], 1.0], [[2], 0.5]]}, {2: 0}.get)
     {'sequence_bias': [[[0], 0.5]]}
     """
+
+    def walk(value: Any, path: str = name) -> Any:
+        return with_ids(value, change, limit=limit, dropped=dropped, unknown=unknown, name=path)
+
     if isinstance(part, list):
-        return [with_ids(one, change, limit=limit, dropped=dropped, name=name) for one in part]
+        return [walk(one) for one in part]
     if not isinstance(part, Mapping):
         return part
     lost = [] if dropped is None else dropped
     result = {}
     for key, value in part.items():
         path = f"{name}.{key}" if name else key
-        shape = _SHAPES.get(key) or (_each if _ID_FIELD.search(key) else None)
-        if shape is not None:
+        if (shape := _shape_of(key)) is not None:
             result[key] = _changed(value, shape, change, path, lost)
-        elif _is_unknown(key, value, limit):
-            lost.append(path)
         else:
-            result[key] = with_ids(value, change, limit=limit, dropped=dropped, name=path)
+            if unknown is not None and _is_unknown(key, value, limit):
+                unknown.append(path)
+            result[key] = walk(value, path)
     return result
+
+
+def unstated_ids(
+    config: Mapping[str, Any], full: Mapping[str, Any], change: NewId
+) -> dict[str, Any]:
+    """Ids that `config` does not state and `full`, with the defaults, has; those that change.
+
+    >>> unstated_ids({"eos_token_id": 1}, {"eos_token_id": 1, "unk_index": 3}, {3: 2}.get)
+    {'unk_index': 2}
+    """
+    result: dict[str, Any] = {}
+    for key, value in full.items():
+        if not isinstance(key, str):  # names by number: labels
+            continue
+        if (shape := _shape_of(key)) is not None:
+            if key not in config and (new := _changed(value, shape, change, key, [])) != value:
+                result[key] = new
+            continue
+        part = config.get(key, {})
+        if not isinstance(value, Mapping) or not isinstance(part, Mapping):
+            continue
+        if inner := unstated_ids(part, value, change):
+            result[key] = inner
+    return result
+
+
+def _shape_of(key: str) -> _Shape | None:
+    return _SHAPES.get(key) or (_each if _ID_FIELD.search(key) else None)
 
 
 def _changed(value: Any, shape: _Shape, change: NewId, path: str, lost: list[str]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,16 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.architectures.hf_directory import CONFIG, INDEX, TOKENIZER
+from modtok_cli.architectures.hf_directory import LARGEST, TOKENIZER
+from modtok_cli.architectures.stored_tensors import StoredTensor
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file, read_object
-from modtok_cli.inference.hf.directory import LEFT_OUT, NAME, ModelDirectory
-from modtok_cli.inference.hf.files import LARGEST, size_rows
+from modtok_cli.inference.hf.directory import NAME, ModelDirectory
+from modtok_cli.inference.hf.files import companions, copy_files, left_out, size_rows
 from modtok_cli.inference.hf.token_tensors import TokenAxis
-from modtok_cli.inference.hf.weight_files import FLOATS, Cut, StoredTensor, WeightFiles
+from modtok_cli.inference.hf.weight_files import FLOATS, Cut, WeightFiles
 from modtok_cli.modular.adopted.restrict import vocabulary_of
 from modtok_cli.modular.segmenters.json_frame import parse_document
 
@@ -124,6 +124,7 @@ def graft_directory(
             remedy="graft it onto the model that the slice was made from",
         )
     new_of = {old: new for new, old in enumerate(facts.ids.tolist())}
+    model.warn(progress)
     vocabulary = vocabulary_of(model.tokenizer, str(whole / TOKENIZER))
     expected = {token: new_of[old] for token, old in vocabulary.items() if old in new_of}
     for directory in dict.fromkeys((slice, part)):
@@ -137,17 +138,12 @@ def graft_directory(
         for name, axis in axes.items()
     }
     grafted = _tensors(model, part, axes, cuts, convert=convert)
-    left_out = []
-    weights = {file.name for file in model.weights.files} | {INDEX}
     with atomic_directory(output) as beside:
-        for file in sorted(whole.iterdir()):
-            if file.suffix in LEFT_OUT or not file.is_file():
-                left_out.append(file.name)
-            elif file.name not in weights:
-                shutil.copyfile(file, beside / file.name)
+        copied = [*companions(whole, vocabulary=True), *model.configs]
+        copy_files(whole, copied, beside)
         model.weights.rewrite(beside, cuts, grafted)
-    if left_out:
-        progress.note(f"not copied: {', '.join(left_out)}")
+        if missing := left_out(whole, beside):
+            progress.note(f"not copied: {', '.join(missing)}")
     stored = model.weights.tensors
     tables = sum(stored[name].stop - stored[name].start for name in cuts)
     rows = sum(len(cut.ids) * stored[name].bytes_along(cut.axis) for name, cut in cuts.items())
@@ -175,7 +171,7 @@ def _tensors(
         UsageError: one has another shape or dtype, or is in one of both only.
     """
     have, grafted = dict(WeightFiles(part).tensors), dict[str, StoredTensor]()
-    tied = read_object(model.path / CONFIG, largest=LARGEST).get("tie_word_embeddings")
+    tied = model.config.get("tie_word_embeddings")
     for name, tensor in model.weights.tensors.items():
         shape = list(tensor.shape)
         if name in cuts:

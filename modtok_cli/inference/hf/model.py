@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
+from modtok_cli.architectures.hf_directory import quiet
 from modtok_cli.inference.hf.causal_lm import CausalLM
 from modtok_cli.inference.hf.source import HfSource
-from modtok_cli.inference.hf.token_tensors import quiet
 from modtok_cli.inference.run.backbone import cache_name, forward_parameters
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.vocabularies import Side

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from modtok_cli.architectures.hf_directory import HfDirectory, open_config
 from modtok_cli.inference.hf.files import write_object
-from modtok_cli.inference.hf.token_tensors import model_class, open_config
+from modtok_cli.inference.hf.token_tensors import model_class
 
 PEFT = "modtok-peft.json"
 """File with the arguments of `peft.LoraConfig`. Not PEFT's own name: transformers would look for an
@@ -27,7 +28,8 @@ def write_peft(directory: Path, tables: Sequence[str], rows: Sequence[int]) -> N
         rows: ids of the tokens whose rows are new; all other rows stay as they are.
     """
     config = open_config(directory)
-    if getattr(config, "tie_word_embeddings", False):  # PEFT trains both sides as one
+    tied = getattr(config, "tie_word_embeddings", False) and not HfDirectory(directory).diverged
+    if tied:  # PEFT trains both sides as one
         tables = [name for name in tables if not is_output(name)] or tables
     modules = [name.removesuffix(".weight").rpartition(".")[2] for name in tables]
     causal = model_class(config).__name__.endswith(("ForCausalLM", "LMHeadModel"))

@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 import orjson
 
+from modtok_cli.architectures.hf_directory import CONFIG, TOKENIZER, refuse_adapter
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import Option
@@ -30,8 +31,13 @@ from modtok_cli.text.workspace import language_files
 
 
 def is_model_directory(path: Path) -> bool:
-    """Whether `path` has the configuration and the tokenizer of a Hugging Face model."""
-    return all((path / name).is_file() for name in ("config.json", "tokenizer.json"))
+    """Whether `path` has the configuration and the tokenizer of a Hugging Face model.
+
+    Raises:
+        UsageError: it holds an adapter.
+    """
+    refuse_adapter(path)
+    return all((path / name).is_file() for name in (CONFIG, TOKENIZER))
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,8 @@ class Selection:
             adopted = adopt_counts(
                 model.file, counted, k=self.k, coverage=self.coverage, progress=progress
             )
-        return adopted.subset(self.languages).global_ids
+        ids = adopted.subset(self.languages).global_ids
+        return ids[ids < model.vocab_size]
 
     @staticmethod
     def adopted(path: Path, model: ModelDirectory) -> ModularTokenizer:
@@ -124,7 +131,7 @@ class Selection:
             )
         adopted = ModularTokenizer.load(path)
         segmenter = adopted.segmenter
-        if not isinstance(segmenter, ModularLibrary) or segmenter.file.ids != model.file.ids:
+        if not isinstance(segmenter, ModularLibrary) or not model.has_ids(segmenter.file.ids):
             raise UsageError(
                 f"is not the tokenizer of {model.path}",
                 where=path,

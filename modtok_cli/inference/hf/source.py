@@ -7,14 +7,12 @@ import torch
 
 from modtok_cli.architectures.hf_directory import TOKENIZER
 from modtok_cli.architectures.shape import Shape
-from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.reading import read_file, read_object
+from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.hf.causal_lm import CausalLM
-from modtok_cli.inference.hf.files import CHAT_TEMPLATE, CONFIGS, LARGEST, TOKENIZER_CONFIG
 from modtok_cli.inference.run.backbone import DTYPES, build_backbone
 from modtok_cli.inference.vocabularies import Ends, Side, Vocabularies, is_full, names_exactly
-from modtok_cli.modular.adopted.adopt import read_tokenizer_file
 from modtok_cli.modular.adopted.segmenter import Library
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.encoding.external import LibraryEncoder
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -34,13 +32,14 @@ class HfSource(CausalLM):
     def tokenizer(self) -> Subtokenizer:
         """The model's own tokenizer, with its own ids."""
         file = self.path / TOKENIZER
-        tokenizer = open_bytes(read_file(file), str(file), str(file))
+        tokenizer = open_bytes(self.directory.tokenizer_json, str(file), str(file))
         return tokenizer if isinstance(tokenizer, Subtokenizer) else self.own_tokenizer
 
     @cached_property
     def own_tokenizer(self) -> Subtokenizer:
         """The tokenizer as its file has it, also if modtok wrote it."""
-        return Subtokenizer(Library(read_tokenizer_file(self.path)), name=self.path.name)
+        file = TokenizerFile(self.directory.tokenizer, str(self.path / TOKENIZER))
+        return Subtokenizer(Library(file), name=self.path.name)
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
@@ -74,13 +73,7 @@ class HfSource(CausalLM):
     @cached_property
     def stop_ids(self) -> frozenset[int]:
         """Ids of the tokens that end a text."""
-        ids: list[Any] = []
-        for name in CONFIGS:
-            if (self.path / name).is_file():
-                value = read_object(self.path / name, largest=LARGEST).get("eos_token_id")
-                ids += value if isinstance(value, list) else [value]
-        whole = frozenset(index for index in ids if type(index) is int)
-        return whole or frozenset({self.first})
+        return frozenset(self.directory.token_ids("eos_token_id") or [self.first])
 
     # --- what an export needs ---
 
@@ -91,13 +84,7 @@ class HfSource(CausalLM):
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows of the tokens, without those that only fill the table up."""
-        size, rows = self.own_tokenizer.size, self.directory.config.get("vocab_size")
-        if type(rows) is not int or rows < size:
-            raise ModtokError(
-                f"has {rows} rows for {size} tokens",
-                where=self.path,
-                remedy="slice the model, or resize its table",
-            )
+        size = self.own_tokenizer.size
         embedding = self.directory.table("input")[:size]
         if self.shape.tied:
             return embedding, embedding
@@ -129,13 +116,3 @@ class HfSource(CausalLM):
             pad=end if pad is None else pad,
             adds_begin=library.first_of_text() == begin,
         )
-
-    @cached_property
-    def chat_template(self) -> str | None:
-        """Its chat template, if it has one."""
-        if (self.path / CHAT_TEMPLATE).is_file():
-            return read_file(self.path / CHAT_TEMPLATE, largest=LARGEST).decode(errors="replace")
-        if not (self.path / TOKENIZER_CONFIG).is_file():
-            return None
-        template = read_object(self.path / TOKENIZER_CONFIG, largest=LARGEST).get("chat_template")
-        return template if isinstance(template, str) else None

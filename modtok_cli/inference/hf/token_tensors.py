@@ -7,13 +7,13 @@ without weights, and the tensors whose shape changes with the size of the vocabu
 
 import copy
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from modtok_cli.architectures.hf_directory import not_opened, open_config, quiet
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.extras import transformers
 
@@ -25,35 +25,6 @@ _SIZE = re.compile(r"vocab(ulary)?_size|^n_(vocab|words|token)$")
 # Sizes of other tables of the same tokens, those of the first ids.
 _FIRST_TOKENS = "vocab_size_per_layer_input"
 _MORE = 64
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence the advice and the bars of transformers."""
-    from transformers.utils import logging
-
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-        if bars:
-            logging.enable_progress_bar()
-
-
-def open_config(path: Path) -> Any:
-    """The configuration of a model as transformers reads it."""
-    try:
-        import torch  # noqa: F401 - shapes need it
-
-        with quiet():
-            return transformers().AutoConfig.from_pretrained(
-                str(path), local_files_only=True, trust_remote_code=False
-            )
-    except Exception as error:  # each configuration checks its fields in its own way
-        raise _not_opened(path, error) from error
 
 
 def model_class(config: Any) -> Any:
@@ -74,17 +45,8 @@ def shapes_of(config: Any, where: Path) -> dict[str, Shape]:
         with quiet(), torch.device("meta"):
             state = build(copy.deepcopy(config)).state_dict()
     except Exception as error:  # as above
-        raise _not_opened(where, error) from error
+        raise not_opened(where, error) from error
     return {name: tuple(tensor.shape) for name, tensor in state.items()}
-
-
-def _not_opened(path: Path, error: Exception) -> ModtokError:
-    reason = " ".join(str(error).split())[:300]
-    return ModtokError(
-        f"transformers does not open it ({reason})",
-        where=path,
-        remedy="update transformers, or save the model with it",
-    )
 
 
 def size_fields(config: Mapping[str, Any], size: int) -> dict[Field, int]:

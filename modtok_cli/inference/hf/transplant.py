@@ -8,7 +8,6 @@ weights are copied.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +18,9 @@ import orjson
 
 from modtok_cli.architectures.hf_directory import (
     CONFIG,
-    INDEX,
+    LARGEST,
     TOKENIZER,
-    WEIGHTS,
+    TOKENIZER_CONFIG,
     open_hf_directory,
 )
 from modtok_cli.base.arrays import Int64Array
@@ -39,24 +38,22 @@ from modtok_cli.base.parameters import (
 )
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.base.reading import read_file, read_object
+from modtok_cli.base.reading import read_object
 from modtok_cli.inference.hf.check import warn_of_other_ids
 from modtok_cli.inference.hf.directory import ModelDirectory
 from modtok_cli.inference.hf.files import (
-    CHAT_TEMPLATE,
-    CONFIGS,
-    LARGEST,
-    TOKENIZER_CONFIG,
     check_output,
+    companions,
+    copy_files,
     framed,
     ids_to_keep,
+    left_out,
     size_rows,
     with_ids,
     write_object,
 )
-from modtok_cli.inference.hf.peft_settings import PEFT, is_output, write_peft
+from modtok_cli.inference.hf.peft_settings import is_output, write_peft
 from modtok_cli.inference.hf.weight_files import WeightFiles
-from modtok_cli.modular.adopted.adopt import read_tokenizer_file
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.segmenters.json_frame import added_tokens
 from modtok_cli.modular.spelling import LibraryVocabulary, Spelling
@@ -70,14 +67,8 @@ if TYPE_CHECKING:
 
 # Fields of tokenizer_config.json that do not depend on the vocabulary.
 _KEPT_FIELDS = re.compile(r"_token$|^chat_template$|^model_max_length$|_side$|^model_input_names$")
-# Not copied: weights, and files with the old vocabulary.
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".gguf")
-_OLD = {
-    INDEX, *CONFIGS, TOKENIZER, TOKENIZER_CONFIG, "README.md", "added_tokens.json",
-    "special_tokens_map.json", "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model",
-    "spiece.model", "tekken.json", "modtok.json", "modtok-vocabulary.json",
-    PEFT,
-}  # fmt: skip
+# Not copied: what describes the old vocabulary.
+_OLD = {"README.md", "special_tokens_map.json"}
 
 
 @dataclass(frozen=True)
@@ -184,17 +175,17 @@ class _Transplant:
 
     def __init__(self, path: Path, new: Subtokenizer) -> None:
         self.path, self.new = path, new
-        self._token_id = open_hf_directory(path).token_id
+        open_hf_directory(path)
         self.source = source = ModelDirectory(path)
+        self._token_id = source.token_id
         if type(size := source.configs[CONFIG].get("vocab_size")) is not int:
             raise ModtokError(
                 f"field 'vocab_size' is {size!r}, expected a whole number",
                 where=path / CONFIG,
                 remedy="only text models are supported",
             )
-        self.old = LibraryVocabulary(read_file(path / TOKENIZER), str(path))
-        settings = path / TOKENIZER_CONFIG
-        self.settings = read_object(settings, largest=LARGEST) if settings.is_file() else {}
+        self.old = LibraryVocabulary(source.tokenizer_json, str(path))
+        self.settings = source.tokenizer_config
         spelling = self.old.spell(new.vocabulary)
         self.new_of = self._new_ids(spelling)
         self.extra = self._extra_tokens()
@@ -218,10 +209,7 @@ class _Transplant:
     def _extra_tokens(self) -> dict[str, int]:
         """Added tokens of the model that its files name and the new vocabulary does not have."""
         named = {index for config in self.source.configs.values() for index in ids_to_keep(config)}
-        texts = orjson.dumps(self.settings).decode()
-        chat = self.path / CHAT_TEMPLATE
-        if chat.is_file():
-            texts += read_file(chat).decode(errors="replace")
+        texts = orjson.dumps(self.settings).decode() + "".join(self.source.chat_templates.values())
         have = set(self.new.vocabulary.specials)
         return {
             name: index
@@ -244,19 +232,21 @@ class _Transplant:
     def write(
         self, output: Path, fit: FitText | None = None, progress: Progress = SILENT
     ) -> TransplantReport:
+        self.source.warn(progress)
         # Text is read first: a wrong name must not cost the writing of a large model.
         counts = None
         if fit is not None:
-            counts = fit.counts(read_tokenizer_file(self.path), self.new, progress)
+            counts = fit.counts(self.source.file, self.new, progress)
         with atomic_directory(output) as beside:
             sizes = self._write_weights(beside)
             for name, config in self.source.configs.items():
                 write_object(beside / name, self._config(config))
             (beside / TOKENIZER).write_bytes(self._tokenizer())
             write_object(beside / TOKENIZER_CONFIG, self._tokenizer_config())
-            for file in sorted(self.path.iterdir()):
-                if file.is_file() and file.name not in _OLD and file.suffix not in _WEIGHTS:
-                    shutil.copyfile(file, beside / file.name)
+            copied = [name for name in companions(self.path) if name not in _OLD]
+            copy_files(self.path, copied, beside)
+            if missing := left_out(self.path, beside):
+                progress.note(f"not copied: {', '.join(missing)}")
             if fit is not None and counts is not None:
                 after, before = sizes["tables"]
                 sizes["tables"] = (after + self._fit(beside, fit, counts), before)
@@ -305,9 +295,9 @@ class _Transplant:
                 f"no embedding table with {self.source.vocab_size:,} rows was found",
                 where=self.path,
             )
-        if self.source.weights.files[0].name != WEIGHTS:
+        if (index := self.source.index) is not None:
             size = {"total_size": sum(after.values())}
-            write_object(beside / INDEX, {"metadata": size, "weight_map": where})
+            write_object(beside / index.name, {"metadata": size, "weight_map": where})
         return {part: (after[part], before[part]) for part in before}
 
     def _fit(self, path: Path, fit: FitText, counts: tuple[Int64Array, Int64Array]) -> int:
@@ -362,11 +352,12 @@ class _Transplant:
         """Tell configuration and index of a new output table of `size` bytes; returns `size`."""
         config = read_object(path / CONFIG, largest=LARGEST)
         write_object(path / CONFIG, {**config, "tie_word_embeddings": False})
-        if (path / INDEX).is_file():
-            index = read_object(path / INDEX, largest=LARGEST)
+        if self.source.index is not None:
+            place = path / self.source.index.name
+            index = read_object(place, largest=LARGEST)
             index["weight_map"][name] = file.name
             index["metadata"]["total_size"] += size
-            write_object(path / INDEX, index)
+            write_object(place, index)
         return size
 
     def _table(self, name: str, old: torch.Tensor) -> torch.Tensor:

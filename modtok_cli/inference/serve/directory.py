@@ -13,12 +13,12 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modtok_cli.architectures.hf_directory import CONFIG, HfDirectory, is_hf_directory
+from modtok_cli.architectures.hf_directory import CONFIG, LARGEST, HfDirectory, is_hf_directory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_object
-from modtok_cli.inference.hf.files import LARGEST, check_output, write_object
+from modtok_cli.inference.hf.files import check_output, write_object
 from modtok_cli.inference.hf.slice import Selection
 from modtok_cli.inference.serve.languages import TOKENIZER
 from modtok_cli.inference.serve.plugin import PREFIX

@@ -15,13 +15,13 @@ import orjson
 import torch
 from safetensors import SafetensorError, safe_open
 
+from modtok_cli.architectures.hf_directory import CHAT_TEMPLATE, GENERATION
 from modtok_cli.architectures.registry import read_shape
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.reading import read_bounded, read_file, read_object
 from modtok_cli.base.records import from_json
-from modtok_cli.inference.hf.files import CHAT_TEMPLATE, CONFIGS
 from modtok_cli.inference.run.backbone import DTYPES, build_backbone
 from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full, names_exactly
 from modtok_cli.modular.open import open_bytes
@@ -196,7 +196,7 @@ class SliceSource:
 
     def chat(self, vocabularies: Vocabularies) -> tuple[str, int] | None:
         """Chat template, if there is one, and row of what ends a turn."""
-        template, generation = self.path / CHAT_TEMPLATE, self.path / CONFIGS[1]
+        template, generation = self.path / CHAT_TEMPLATE, self.path / GENERATION
         if not template.is_file():
             return None
         stops = read_object(generation).get("eos_token_id") if generation.is_file() else None

@@ -19,7 +19,6 @@ from modtok_cli.inference.hf.files import check_output
 from modtok_cli.inference.hf.graft import ANOTHER, GraftReport, check_vocabulary, graft_directory
 
 NAME = "modtok.json"
-_ADAPTER = "adapter_config.json"
 
 
 @public
@@ -109,12 +108,6 @@ def graft(
 
 
 def _not_merged(part: Path) -> UsageError:
-    if (part / _ADAPTER).is_file():
-        return UsageError(
-            "is an adapter, not a model",
-            where=part,
-            remedy="merge it: model.merge_and_unload().save_pretrained(DIR)",
-        )
     return UsageError(
         "has no weights in safetensors" if part.exists() else "does not exist",
         where=part,

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from modtok_cli.architectures.hf_directory import is_hf_directory
+from modtok_cli.architectures.hf_directory import HfDirectory, is_hf_directory
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.reading import read_file, read_object
+from modtok_cli.base.reading import read_object
 from modtok_cli.base.signature import digest
 from modtok_cli.modular.hf_directory import TEMPLATES, template_of
 
@@ -222,12 +222,9 @@ def _of_model(model: Path | None) -> tuple[dict[str, str], str]:
             where="--chat-template model",
             remedy="give one with --init-from, or name a template",
         )
-    file, jinja = model / "tokenizer_config.json", model / "chat_template.jinja"
-    fields = read_object(file, largest=_LARGEST) if file.is_file() else {}
-    template = fields.get("chat_template")
-    if jinja.is_file():
-        template = read_file(jinja, largest=_LARGEST).decode(errors="replace")
-    if not isinstance(template, str):
+    directory = HfDirectory(model)
+    fields, template = directory.tokenizer_config, directory.chat_templates.get("default")
+    if template is None:
         raise UsageError("has no chat template", where=model, remedy="name one: chatml, or a file")
     contents = {
         name: value.get("content") if isinstance(value, dict) else value

@@ -39,8 +39,9 @@ def _write(path: Path, model: ExportedModel, tokenizer: GgufTokenizer, dtype: st
     tokenizer.write(writer)
     _add_ends(writer, model.ends)
     writer.add_add_space_prefix(tokenizer.adds_space)
-    if model.chat_template is not None:
-        writer.add_chat_template(model.chat_template)
+    if model.chat_templates:
+        rows = [{"name": name, "template": text} for name, text in model.chat_templates.items()]
+        writer.add_chat_template(rows)
     for name, tensor in _tensors(model, tokenizer.twins):
         _add_tensor(gguf, writer, name, tensor, dtype)
     writer.write_header_to_file()

@@ -1,0 +1,219 @@
+"""What counts in a model directory: transformers' rules, for every command alike."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from helpers.external_models import build
+from modtok_cli.architectures.hf_directory import HfDirectory
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.inference.export.export import export
+from modtok_cli.inference.hf.directory import ModelDirectory
+from modtok_cli.inference.hf.transplant import transplant
+from modtok_cli.inference.load import load, open_source
+from modtok_cli.inference.slice.graft import graft
+from modtok_cli.inference.slice.slice import slice as slice_model
+from modtok_cli.training.initial import open_initial
+
+transformers = pytest.importorskip("transformers")
+WEIGHTS = "model.safetensors"
+
+
+def edit(file: Path, **fields: Any) -> None:
+    file.write_bytes(orjson.dumps(orjson.loads(file.read_bytes()) | fields))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return build(tmp_path / "m", "Llama")
+
+
+def other_rows(path: Path, *, stored: tuple[str, ...] = (), same: bool = False) -> None:
+    """Say that the tables are tied, and store these."""
+    tensors = load_file(path / WEIGHTS)
+    if same:
+        tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].clone()
+    left = {name: each for name, each in tensors.items() if not stored or name in stored
+            or name not in ("lm_head.weight", "model.embed_tokens.weight")}  # fmt: skip
+    save_file(left, path / WEIGHTS, metadata={"format": "pt"})
+    edit(path / "config.json", tie_word_embeddings=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "tied"),
+    [
+        ({}, False),
+        ({"same": True}, True),
+        ({"stored": ("lm_head.weight",)}, True),
+        ({"stored": ("model.embed_tokens.weight",)}, True),
+    ],
+)
+def test_tables_are_tied_as_transformers_ties_them(
+    model: Path, change: dict[str, Any], tied: bool
+) -> None:
+    other_rows(model, **change)
+    directory, warned = HfDirectory(model), Silent()
+    directory.warn(warned)
+    assert (directory.shape.tied, not warned.warnings) == (tied, tied)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    assert torch.equal(directory.table("input"), theirs.get_input_embeddings().weight)
+    assert torch.equal(directory.table("output"), theirs.get_output_embeddings().weight)
+    assert open_initial(model).origin.shape.tied is tied
+
+
+def test_the_file_of_weights_is_that_of_transformers(model: Path, tmp_path: Path) -> None:
+    single = load_file(model / WEIGHTS)
+    save_file({name: each + 1 for name, each in single.items()}, model / "old.safetensors")
+    index = {"weight_map": dict.fromkeys(single, "old.safetensors"), "metadata": {}}
+    (model / f"{WEIGHTS}.index.json").write_bytes(orjson.dumps(index))
+    for explicit, first in ((None, 0), ("old.safetensors", 1), (f"{WEIGHTS}.index.json", 1)):
+        edit(model / "config.json", transformers_weights=explicit)
+        theirs = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+        found = HfDirectory(model).tensor("model.norm.weight")
+        assert torch.equal(found, theirs.model.norm.weight)
+        assert float((found - single["model.norm.weight"])[0]) == first
+        made = ModelDirectory(model).slice(np.arange(300, 310), tmp_path / f"s{explicit}")
+        again = HfDirectory(made.output).tensor("model.norm.weight")
+        assert torch.equal(again, found)
+
+
+def test_ids_are_found_where_transformers_has_them(model: Path) -> None:
+    (model / "generation_config.json").unlink()
+    plain = orjson.loads((model / "config.json").read_bytes())
+    ids = {name: plain.pop(name) for name in ("bos_token_id", "eos_token_id")}
+    place = model / "config.json"
+    place.write_bytes(orjson.dumps({**plain, "text_config": ids}))
+    assert HfDirectory(model).token_ids("eos_token_id") == [2, 1]
+    place.write_bytes(orjson.dumps({**plain, "text_config": None}))
+    (model / "tokenizer_config.json").write_bytes(
+        orjson.dumps({"eos_token": {"content": "</s>"}, "bos_token": "<s>"})
+    )
+    assert HfDirectory(model).token_id("bos_token_id", "eos_token_id") == 1
+    assert HfDirectory(model).token_ids("eos_token_id") == [2]
+    (model / "generation_config.json").write_bytes(orjson.dumps({"eos_token_id": 5}))
+    place.write_bytes(orjson.dumps({**plain, **ids}))
+    assert HfDirectory(model).token_ids("eos_token_id") == [5]
+
+
+def test_a_token_without_a_row_is_left_out_by_all(
+    model: Path, workspace: Path, tmp_path: Path
+) -> None:
+    file = model / "tokenizer.json"
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    whole = orjson.loads(file.read_bytes())
+    like = whole["added_tokens"][3]
+    file.write_bytes(orjson.dumps({**whole, "added_tokens": [
+        *whole["added_tokens"], {**like, "id": 640, "content": "<mine>", "special": True}
+    ]}))  # fmt: skip
+    edit(model / "tokenizer_config.json", pad_token="<mine>")
+    (text := tmp_path / "en.txt").write_text("a house")
+    expected = tokenizer("a <mine>", add_special_tokens=False)["input_ids"]
+    warned = Silent()
+    source = open_source(model, progress=warned)
+    assert warned.warnings == [f"{model}: tokens without a row are left out: <mine>"]
+    assert source.vocabularies(None, None).tokenizer_in.encode("a <mine>").tolist() == expected
+    assert load(model).encode_in("a <mine>") == expected
+    slice_model(model, texts=text, output=tmp_path / "s", progress=warned)
+    part = transformers.AutoTokenizer.from_pretrained(tmp_path / "s")
+    assert part.pad_token is None
+    assert len(part) == HfDirectory(tmp_path / "s").vocab_size
+    export(model, tmp_path / "m.gguf", progress=warned)
+    made = transplant(
+        model, f"{workspace / 'tokenizer'}@fi", output=tmp_path / "t", progress=warned
+    )
+    assert "<mine>" not in transformers.AutoTokenizer.from_pretrained(made.output).get_vocab()
+    assert set(warned.warnings[1:]) >= {warned.warnings[0]}
+    # What every text needs cannot be left out.
+    whole["post_processor"]["special_tokens"]["<s>"]["tokens"] = ["<mine>"]
+    whole["added_tokens"] = [*whole["added_tokens"], {**like, "id": 640, "content": "<mine>"}]
+    file.write_bytes(orjson.dumps(whole))
+    for refused in (lambda: load(model), lambda: ModelDirectory(model).indispensable()):
+        with pytest.raises(ModtokError, match=r"token '<mine>' \(id 640\) has no row"):
+            refused()
+
+
+COMMANDS: dict[str, Callable[[Path], Any]] = {
+    "slice": lambda path: slice_model(path, texts="t.txt", output="out"),
+    "export": lambda path: export(path, "out.gguf"),
+    "load": load,
+    "transplant": lambda path: transplant(path, output="out"),
+    "graft": lambda path: graft(path, path, output="out"),
+    "--init-from": open_initial,
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_adapter_is_refused(
+    command: str, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(workspace)
+    (tmp_path / "adapter_config.json").write_text("{}")
+    # Beside a whole model too: transformers would read the base model, and not these weights.
+    for name in ("adapter_model.safetensors", "config.json", WEIGHTS, "tokenizer.json"):
+        (tmp_path / name).write_text("{}")
+        with pytest.raises(UsageError, match=r"is an adapter, not a model; merge it: .*merge_and"):
+            COMMANDS[command](tmp_path)
+
+
+def test_files_that_are_not_known_are_named_and_not_copied(
+    model: Path, workspace: Path, tmp_path: Path
+) -> None:
+    shutil.copy(model / WEIGHTS, model / "consolidated.safetensors")
+    for name in ("params.json", "training_args.bin", "optimizer.pt"):
+        (model / name).write_bytes(b"{}")
+    (model / "onnx").mkdir()
+    (model / "preprocessor_config.json").write_bytes(b'{"size": 3}')
+    (model / "additional_chat_templates").mkdir()
+    (model / "additional_chat_templates" / "tool_use.jinja").write_text("T")
+    made = ModelDirectory(model).slice(np.arange(300, 310), tmp_path / "s")
+    unknown = {
+        "consolidated.safetensors",
+        "params.json",
+        "training_args.bin",
+        "optimizer.pt",
+        "onnx",
+    }
+    assert {*made.left_out} == unknown | {"tokenizer.model"}
+    transplant(model, f"{workspace / 'tokenizer'}@fi", output=tmp_path / "t")
+    graft(made.output, model, output=tmp_path / "g")
+    for output in (made.output, tmp_path / "t", tmp_path / "g"):
+        names = {file.name for file in output.iterdir()}
+        assert not names & unknown
+        assert {"preprocessor_config.json", "additional_chat_templates", "LICENSE"} <= names
+        assert HfDirectory(output).chat_templates["tool_use"] == "T"
+
+
+def test_ids_of_a_configuration_under_any_name(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = transformers.XLMConfig(
+        vocab_size=640, emb_dim=32, n_layers=1, n_heads=4, max_position_embeddings=64,
+        bos_index=1, eos_index=2, pad_index=3, mask_index=480, lang_id=1, image_token_index=481,
+    )  # fmt: skip
+    path = build(tmp_path / "m", "Llama")
+    transformers.XLMWithLMHeadModel(config).save_pretrained(path)
+    edit(path / "config.json", nested={"im_end_id": 482, "num_token_ids": 3})
+    warned = Silent()
+    made = ModelDirectory(path).slice(np.arange(500, 560), tmp_path / "s", progress=warned)
+    new_of = {old: new for new, old in enumerate(made.ids.tolist())}
+    found = orjson.loads((made.output / "config.json").read_bytes())
+    assert [found[name] for name in ("mask_index", "image_token_index")] == [
+        new_of[480],
+        new_of[481],
+    ]
+    assert found["nested"] == {"im_end_id": new_of[482], "num_token_ids": 3}
+    opened, whole = (transformers.AutoConfig.from_pretrained(each) for each in (made.output, path))
+    for name in ("unk_index", "bos_index", "eos_index", "pad_index"):  # also those not stated
+        assert getattr(opened, name) == new_of[getattr(whole, name)]
+    assert any(
+        "unchanged, though they may be token ids: lang_id" in each for each in warned.warnings
+    )
