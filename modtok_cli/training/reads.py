@@ -163,12 +163,17 @@ def in_words(reads: Mapping[str, float]) -> str:
     """How often text is read, for people.
 
     >>> in_words({"en": 0.25, "fi": 41.2})
-    'each text is read 0.25 (en) to 41.2 (fi) times'
+    'each text is read 0.25 (en) to 41 (fi) times'
     """
     least, most = min(reads, key=reads.__getitem__), max(reads, key=reads.__getitem__)
     if least == most:
-        return f"the text is read {reads[most]:.3g} times"
-    return f"each text is read {reads[least]:.3g} ({least}) to {reads[most]:.3g} ({most}) times"
+        return f"the text is read {_number(reads[most])} times"
+    low, high = _number(reads[least]), _number(reads[most])
+    return f"each text is read {low} ({least}) to {high} ({most}) times"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
 
 
 def warn_of(reads: Mapping[str, float], progress: Progress) -> None:
@@ -176,7 +181,7 @@ def warn_of(reads: Mapping[str, float], progress: Progress) -> None:
     often = sorted((name for name in reads if reads[name] > MOST), key=lambda name: -reads[name])
     if not often:
         return
-    words = [f"{name} {reads[name]:.3g} times" for name in often[:_NAMED]]
+    words = [f"{name} {_number(reads[name])} times" for name in often[:_NAMED]]
     more = f", and {len(often) - _NAMED} more languages" if often[_NAMED:] else ""
     progress.warn(
         f"text is read again and again: {', '.join(words)}{more}; more than {MOST} times teaches "
