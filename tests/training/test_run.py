@@ -313,9 +313,10 @@ def test_killed_at_any_step_and_resumed(
     words = [script, settings.data, settings.tokenizer, settings.runs, *["offload"][: int(offload)]]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOY": json.dumps(dict(TOY.options))}
     if "MODTOK_GPU_CHECK" in os.environ:  # a fork of a process that has used CUDA cannot use it
-        running: Any = subprocess.Popen([sys.executable, *map(str, words)], env=environment)
+        command = [sys.executable, *map(str, words)]
+        running: Any = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
     else:
-        running = Python(words, env=environment)
+        running = Python(words, env=environment, stderr=subprocess.PIPE)
     while running.poll() is None:
         if metrics.exists() and metrics.read_bytes().count(b"\n") > 20:
             break
@@ -359,6 +360,7 @@ def test_killed_at_any_step_and_resumed(
     while any(map(_runs, workers)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not any(map(_runs, workers))  # workers of a killed run end by themselves
+    assert b"leaked" not in running.stderr.read()  # and leave nothing that a tracker has to remove
 
 
 def _children_of(pid: int) -> list[str]:

@@ -6,14 +6,14 @@ few numbers per slot and language. Batches still in a queue are made again after
 
 import multiprocessing
 import os
-import queue
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from queue import Queue
+from threading import Thread
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.processes import starting_processes
@@ -131,19 +131,19 @@ class BatchStream:
 
 
 class _Worker:
-    """One process and the queue of its batches."""
+    """One process, and the pipe of its batches.
+
+    A queue of multiprocessing would have semaphores, which outlive a process that is killed.
+    """
 
     def __init__(
         self, plan: StreamPlan, slots: Sequence[int], state: State, first: int, last: int
     ) -> None:
         # Not forked: the parent has threads of torch and, on GPUs, a CUDA context.
         context = multiprocessing.get_context("spawn")
-        with starting_processes():  # a queue starts a process too
-            self._queue: Any = context.Queue(AHEAD * len(slots))
+        self._batches, theirs = context.Pipe(duplex=False)
         self._process = context.Process(
-            target=_work,
-            args=(plan, list(slots), state, first, last, self._queue, os.getpid()),
-            daemon=True,
+            target=_work, args=(plan, list(slots), state, first, last, theirs), daemon=True
         )
         # These too are for the rank, which finishes its step first.
         previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGHUP})
@@ -152,59 +152,51 @@ class _Worker:
                 self._process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+            theirs.close()  # the pipe ends when the worker does
 
     def take(self) -> Batch:
-        while True:
-            try:
-                item = self._queue.get(timeout=1)
-            except queue.Empty:
-                if not self._process.is_alive():
-                    raise ModtokError(
-                        f"a tokenization process died (status {self._process.exitcode})",
-                        remedy="resume from the last checkpoint with --resume",
-                    ) from None
-                continue
-            if isinstance(item, Batch):
-                return item
-            raise item
+        try:
+            item = self._batches.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            raise ModtokError(
+                f"a tokenization process died (status {self._process.exitcode})",
+                remedy="resume from the last checkpoint with --resume",
+            ) from None
+        if isinstance(item, Batch):
+            return item
+        raise item
 
     def close(self) -> None:
         self._process.kill()
         self._process.join()
-        with suppress(Exception):
-            self._queue.close()
-            self._queue.cancel_join_thread()
+        self._batches.close()
 
 
 def _work(
-    plan: StreamPlan,
-    slots: list[int],
-    state: State,
-    first: int,
-    last: int,
-    out: Any,
-    parent: int,
+    plan: StreamPlan, slots: list[int], state: State, first: int, last: int, out: Connection
 ) -> None:
-    """Main function of a worker: fill the queue until the last step or the parent's end."""
+    """Main function of a worker: make batches until the last step or the parent's end."""
+    ahead: Queue[object] = Queue(AHEAD * len(slots))
+    sender = Thread(target=_send, args=(ahead, out), daemon=True)
+    sender.start()
     try:
         packers = plan.packers(slots, state)
         for step in range(first, last + 1):
             for packer in packers:
-                if not _put(out, packer.batch(step), parent):
-                    return
+                ahead.put(packer.batch(step))
     except ModtokError as error:
-        _put(out, ModtokError(str(error)), parent)
+        ahead.put(ModtokError(str(error)))
     except Exception as error:
-        _put(out, ModtokError(f"tokenization failed ({type(error).__name__}: {error})"), parent)
+        ahead.put(ModtokError(f"tokenization failed ({type(error).__name__}: {error})"))
+    ahead.put(None)
+    sender.join()
 
 
-def _put(out: Any, item: object, parent: int) -> bool:
-    """Wait for room in the queue and put; False if the parent is gone (kill -9)."""
-    while os.getppid() == parent:
-        try:
-            out.put(item, timeout=1)
-        except queue.Full:
-            continue
-        return True
-    out.cancel_join_thread()
-    return False
+def _send(ahead: Queue[object], out: Connection) -> None:
+    """Send what is made ahead, until None; the parent may be gone (kill -9)."""
+    try:
+        while (item := ahead.get()) is not None:
+            out.send(item)
+    except OSError:
+        os._exit(1)
