@@ -1,25 +1,51 @@
-"""Plug-ins of this package and of others."""
+"""Plug-ins of this package and of others; one that raises costs a warning and nothing else."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from modtok_cli.architectures.registry import architectures
 from modtok_cli.base import plugins
-from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.plugins import Plugins
+from modtok_cli.base.public import ModtokWarning
+from modtok_cli.modular import formats as tokenizer_formats
+from modtok_cli.modular.formats import format_of_content
+from modtok_cli.text import pretokenizer
 
-FAMILIES = Plugins("modtok.tests", "modtok_cli.architectures.families", "ARCHITECTURE")
-
-
+FAMILIES = Plugins(
+    "modtok.tests", lambda name, found: found, "modtok_cli.architectures.families", "ARCHITECTURE"
+)
 ENTRIES = """
 [modtok.tests]
 llama = pathlib:Path
 theirs = pathlib:Path
 broken = no_such_package:THING
+[modtok.architectures]
+missing = no_such_package:THING
+wrong = pathlib:Path
+exits = exiting:THING
+[modtok.formats]
+raising = raising:FORMAT
+[modtok.pretokenizers]
+bad = raising:PATTERN
+good = raising:GOOD
+"""
+RAISING = """
+from modtok_cli.modular.formats import Format
+class Raising(Format):
+    priority = -1
+    def recognizes(self, data):
+        raise ZeroDivisionError("none")
+    def read(self, data, name, where, variant):
+        pass
+FORMAT, PATTERN, GOOD = Raising(), "(", "[a-z]+|[^a-z]+"
 """
 
 
@@ -30,31 +56,60 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
     (folder / "entry_points.txt").write_text(ENTRIES)
+    (tmp_path / "exiting.py").write_text("raise SystemExit(3)")
+    (tmp_path / "raising.py").write_text(RAISING)
     monkeypatch.syspath_prepend(str(tmp_path))
-    plugins._entry_points.cache_clear()
+    caches = (plugins._entry_points, tokenizer_formats.formats, pretokenizer.pretokenizers)
+    for cached in caches:
+        cached.cache_clear()
     yield
-    plugins._entry_points.cache_clear()
+    for cached in caches:
+        cached.cache_clear()
 
 
 def test_modules_and_entry_points() -> None:
     from modtok_cli.architectures.families.llama import ARCHITECTURE
 
-    assert {"llama", "theirs"} < set(FAMILIES.names())
+    assert {"llama", "theirs", "broken"} < set(FAMILIES.names())
     assert "theirs" not in FAMILIES.own()
     assert FAMILIES.load("llama") is ARCHITECTURE  # ours first
     assert FAMILIES.load("theirs") is Path
-    with pytest.raises(KeyError):
-        FAMILIES.load("none")
+    assert FAMILIES.load("none") is None
 
 
-def test_package_that_cannot_be_imported() -> None:
-    with pytest.raises(ModtokError, match=r"plug-in broken of modtok\.tests: cannot be loaded"):
-        FAMILIES.load("broken")
-    assert Plugins("modtok.tests").own() == ()
+def test_one_that_cannot_be_loaded_is_left_out() -> None:
+    with pytest.warns(ModtokWarning) as warned:
+        assert architectures() == ("llama", "mistral", "qwen2", "qwen3")
+    said = [str(each.message).partition(" (")[0] for each in warned]
+    names = ("exits", "missing", "wrong")
+    assert said == [f"plug-in {name} of modtok.architectures is left out" for name in names]
+
+
+def test_one_that_raises_later_is_left_out() -> None:
+    with pytest.warns(ModtokWarning, match=r"raising of modtok\.formats .*\(ZeroDivisionError"):
+        assert format_of_content(b"{}") is tokenizer_formats.formats()["hugging_face"]
+    with pytest.warns(ModtokWarning, match=r"bad of modtok\.pretokenizers is left out"):
+        assert {"good", "bpe"} < set(pretokenizer.pretokenizers()) ^ {"bad"}
+
+
+def test_a_command_says_it_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "fr.json").write_text("{}")
+    done = subprocess.run(
+        [sys.executable, "-m", "modtok_cli", "encode", "-t", "fr.json", "raising.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[1]}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    warning, error = done.stderr.splitlines()
+    assert warning.startswith("modtok: warning: plug-in raising of modtok.formats is left out (")
+    assert error.startswith("modtok: error: ")
+    assert "fr.json" in error
 
 
 def test_without_entry_points() -> None:
-    assert Plugins("modtok.no_such_kind").names() == ()
+    assert Plugins("modtok.no_such_kind", lambda name, found: found).names() == ()
 
 
 def test_packages_in_a_zip_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,4 +117,4 @@ def test_packages_in_a_zip_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         file.writestr("zipped-1.0.dist-info/METADATA", "Name: zipped\nVersion: 1.0\n")
         file.writestr("zipped-1.0.dist-info/entry_points.txt", "[modtok.zip]\npath = pathlib:Path")
     monkeypatch.syspath_prepend(str(tmp_path / "packages.zip"))
-    assert Plugins("modtok.zip").load("path") is Path
+    assert Plugins("modtok.zip", lambda name, found: found).load("path") is Path

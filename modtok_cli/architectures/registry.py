@@ -9,7 +9,16 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.plugins import Plugins
 from modtok_cli.base.records import from_json
 
-_FAMILIES = Plugins("modtok.architectures", "modtok_cli.architectures.families", "ARCHITECTURE")
+
+def _as_shape(name: str, found: Any) -> type[Shape]:
+    if not (isinstance(found, type) and issubclass(found, Shape)):
+        raise TypeError(f"expected a Shape, got {found!r}")
+    return found
+
+
+_FAMILIES = Plugins(
+    "modtok.architectures", _as_shape, "modtok_cli.architectures.families", "ARCHITECTURE"
+)
 
 BY_SWITCHES = ("llama", "qwen2", "qwen3")
 """Architectures that switches such as `--qk-norm` choose: at most one for each set of switches."""
@@ -21,16 +30,12 @@ def architectures() -> tuple[str, ...]:
     >>> "llama" in architectures()
     True
     """
-    return _FAMILIES.names()
+    return tuple(_FAMILIES.all())
 
 
 def _family(name: object) -> type[Shape] | None:
     """The `Shape` of that name; other packages are searched if this one does not have it."""
-    try:
-        family: type[Shape] | None = _FAMILIES.load(name) if isinstance(name, str) else None
-    except KeyError:
-        return None
-    return family
+    return _FAMILIES.load(name) if isinstance(name, str) else None
 
 
 def architecture(name: str) -> type[Shape]:

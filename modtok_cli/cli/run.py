@@ -10,6 +10,7 @@ import re
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -17,10 +18,12 @@ from typing import Any
 from modtok_cli.base.errors import Exit, ModtokError
 from modtok_cli.base.interrupts import acknowledge
 from modtok_cli.base.processes import report_to_launcher
+from modtok_cli.base.public import ModtokWarning
 from modtok_cli.cli.framework import ClosedPipe, Interrupted
 from modtok_cli.cli.output import one_line, output_error, say
 from modtok_cli.cli.session import Session
 
+_SHOW_WARNING = warnings.showwarning
 _QUOTED = re.compile(r"'([^']*)'")
 _IN_BRACKETS = re.compile(r"\((?!s\))(.*)\)$")
 
@@ -31,6 +34,7 @@ def run(root: Any, args: Sequence[str]) -> int:
         args = [*args[1:], "--help"]
     session = Session(args=tuple(args))
     threading.excepthook = _thread_failed
+    warnings.showwarning = _warned
     try:
         status = _invoke(root, session)
         _flush()
@@ -79,6 +83,14 @@ def _thread_failed(failure: threading.ExceptHookArgs) -> None:
         threading.__excepthook__(failure)
     kind = failure.exc_type.__name__
     say(one_line(f"modtok: warning: a thread failed ({kind}: {failure.exc_value})"))
+
+
+def _warned(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """Print a warning that no progress receives, of a plug-in, as the others; as Python else."""
+    if issubclass(category, ModtokWarning):
+        say(one_line(f"modtok: warning: {message}"))
+    else:
+        _SHOW_WARNING(message, category, *place, **more)
 
 
 def _invoke(root: Any, session: Session) -> int:

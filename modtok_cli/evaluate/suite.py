@@ -1,8 +1,7 @@
 """Multiple-choice suites: prompt, number of shots, normalization and data source of a task.
 
-The package's own suites are the files `suites/<task>.yaml`; another package adds `Suite`s by an
-entry point of the group `modtok.suites`. A task in local files describes itself in a `task.yaml`
-of the same fields beside its questions, see `read_suite`.
+The suites of the package are the files `suites/<task>.yaml`. A task in local files describes itself
+in a `task.yaml` of the same fields beside its questions, see `read_suite`.
 
 They are not task files of lm-eval: one of these has one language, its questions on the hub and its
 shots from a whole split, and no score relative to the answer without its question.
@@ -17,7 +16,6 @@ from string import Formatter
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.plugins import Plugins
 from modtok_cli.base.reading import read_bounded
 
 Row = Mapping[str, Any]
@@ -25,7 +23,6 @@ Row = Mapping[str, Any]
 TASK_FILE = "task.yaml"
 # Normalization of a choice's log-likelihood -> name of the accuracy under it.
 METRICS = {"none": "acc", "characters": "acc_norm", "pmi": "acc_pmi"}
-PLUGINS = Plugins("modtok.suites")
 _SUITES = Path(__file__).with_name("suites")
 _WORDS = Path(__file__).with_name("words.yaml")
 _PLACEHOLDERS = ("question", "context", "Question", "Answer")
@@ -121,8 +118,6 @@ class Suite:
 def suites() -> dict[str, Suite]:
     """All suites by task name, in table order."""
     every = [_read(path, _SUITE_FIELDS) for path in sorted(_SUITES.glob("*.yaml"))]
-    for entry in PLUGINS.all().values():
-        every += [entry] if isinstance(entry, Suite) else entry
     return {suite.task: suite for suite in sorted(every, key=lambda each: (each.order, each.task))}
 
 

@@ -17,7 +17,7 @@ from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file, read_stream
 from modtok_cli.modular import directory as directories
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.formats import formats
+from modtok_cli.modular.formats import format_of_content
 from modtok_cli.modular.manifest import MISSING, Manifest, read_manifest
 from modtok_cli.modular.segmenters import segmentation
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -250,7 +250,7 @@ def open_bytes(
     """
     if not data:
         raise ModtokError("the file is empty", where=where)
-    format = next((one for one in formats() if one.recognizes(data)), None)
+    format = format_of_content(data)
     if variant is not None and not (format and format.has_variants):
         raise UsageError(f"'#{variant}' is for tiktoken rank files only", where=where)
     if format is None:

@@ -183,19 +183,18 @@ def _native() -> Mapping[str, PreTokenizer]:
     }
 
 
-OTHERS = Plugins("modtok.pretokenizers")
+OTHERS = Plugins("modtok.pretokenizers", PatternPreTokenizer)
 
 
 @cache
 def pretokenizers() -> Mapping[str, PreTokenizer]:
     """All pre-tokenizers by name, those of other packages too."""
-    others = {name: PatternPreTokenizer(name, OTHERS.load(name)) for name in OTHERS.names()}
-    return {**others, **_native()}
+    return {**OTHERS.all(), **_native()}
 
 
 def offered_pretokenizers() -> list[str]:
     """Names that make sense for learning BPE, ascending, those of other packages too."""
-    return sorted(pretokenizers().keys() - _SPECIAL)
+    return sorted({*_native(), *OTHERS.names()} - _SPECIAL)
 
 
 def find_pretokenizer(name: str) -> PreTokenizer:

@@ -17,7 +17,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import Int64Array, UInt8Array, flatten
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.plugins import Plugins
+from modtok_cli.base.plugins import modules_of
 from modtok_cli.base.progress import Progress
 from modtok_cli.core import binding
 from modtok_cli.text.languages import canonical, fits
@@ -224,15 +224,11 @@ class TextFormat:
     left_out: Callable[[Path], bool] | None = None
 
 
-FORMATS = Plugins("modtok.text_formats", "modtok_cli.text.formats", "FORMATS")
-
-
 @cache
 def text_formats() -> Mapping[str, TextFormat]:
     """Formats by suffix; what a module does not know is not text."""
-    return {
-        suffix: each for some in FORMATS.all().values() for each in some for suffix in each.suffixes
-    }
+    every = modules_of("modtok_cli.text.formats", "FORMATS").values()
+    return {suffix: each for some in every for each in some for suffix in each.suffixes}
 
 
 def format_of_name(path: Path) -> TextFormat | None:

@@ -410,20 +410,3 @@ def test_model_runs_in_simple_evaluate(few_steps: Path, include: Path) -> None:
     ours = evaluate_mcq(few_steps, ["fr"], data=None, include=include, tasks=("choice_fr",))
     assert found is not None
     assert 100 * found["results"]["choice_fr"]["acc,none"] == ours.results[0].value
-
-
-def test_suites_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    from importlib.metadata import EntryPoint
-
-    from modtok_cli.base import plugins
-    from modtok_cli.evaluate.suite import Suite
-
-    theirs = Suite("riddles", "{question}", 0, "none", order=15)
-    monkeypatch.setattr(EntryPoint, "load", lambda entry: [theirs])
-    entry = EntryPoint("theirs", "their:SUITES", "modtok.suites")
-    monkeypatch.setattr(plugins, "_entry_points", lambda group: {entry.name: entry})
-    suites.cache_clear()
-    try:
-        assert list(suites())[:3] == ["arc_easy", "riddles", "arc_challenge"]
-    finally:
-        suites.cache_clear()

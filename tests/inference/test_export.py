@@ -1,18 +1,13 @@
 """GGUF: every weight and the tokenizer are there, in llama.cpp's order; refusals say why."""
 
-from collections.abc import Sequence
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from modtok_cli.base import plugins
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.export.export import (
-    ExportedModel,
-    ExportFormat,
     ExportReport,
     disagreements,
     export,
@@ -21,7 +16,6 @@ from modtok_cli.inference.export.gguf_tokenizer import MergesTokenizer
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.backbone import check_range
 from modtok_cli.inference.slice.slice import slice as slice_model
-from modtok_cli.modular.subtokenizer import Subtokenizer
 
 gguf = pytest.importorskip("gguf")
 
@@ -93,31 +87,8 @@ def test_two_vocabularies_are_refused(run: Path, tmp_path: Path) -> None:
         export(tmp_path / "to-fr", tmp_path / "m.gguf")
 
 
-def test_a_format_of_another_package(
-    french_english: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A format is one object, which an entry point names."""
-
-    class Same:
-        name, why = "same", "it has no other ids"
-
-        def __init__(self, tokenizer: Subtokenizer) -> None:
-            self.tokenizer = tokenizer
-
-        def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-            return [ids.tolist() for ids in self.tokenizer.encode_batch(list(texts))]
-
-    def write(path: Path, model: ExportedModel, tokenizer: Same, dtype: str) -> None:
-        path.write_text(f"{len(model.embedding)} rows in {dtype} for {tokenizer.name}")
-
-    toy = ExportFormat("toy", "a toy", lambda tokenizer, where: [Same(tokenizer)], write)
-    entry = EntryPoint("toy", "nowhere:FORMAT", "modtok.export_formats")
-    monkeypatch.setattr(EntryPoint, "load", lambda entry: toy)
-    monkeypatch.setattr(plugins, "_entry_points", lambda group: {entry.name: entry})
-    report = export(french_english, tmp_path / "m.toy", format="toy", dtype="float32")
-    written = (tmp_path / "m.toy").read_text()
-    assert written == f"{report.vocabulary} rows in float32 for same"
-    with pytest.raises(UsageError, match="format 'zip' is not supported; choose from gguf, toy"):
+def test_an_unknown_format(french_english: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="format 'zip' is not supported; choose from gguf"):
         export(french_english, tmp_path / "m.zip", format="zip")
 
 

@@ -29,7 +29,7 @@ from modtok_cli.base.parameters import (
     optional_path,
     text_paths,
 )
-from modtok_cli.base.plugins import Plugins
+from modtok_cli.base.plugins import modules_of, names_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.inference.vocabularies import Ends
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from modtok_cli.inference.load import Source
 
-_FORMATS = Plugins("modtok.export_formats", "modtok_cli.inference.export.formats", "FORMAT")
+_FORMATS = "modtok_cli.inference.export.formats"
 _PROBE_WORDS = 16  # words in a line
 
 
@@ -130,7 +130,7 @@ def export(
     output: Output = None,
     *,
     format: Annotated[
-        str, Option(f"File format: {', '.join(_FORMATS.own())}.", metavar="NAME")
+        str, Option(f"File format: {', '.join(names_of(_FORMATS))}.", metavar="NAME")
     ] = "gguf",
     languages: Langs = None,
     each: Annotated[
@@ -292,15 +292,14 @@ class _Export:
 
 
 def _format(name: str) -> ExportFormat:
-    try:
-        format: ExportFormat = _FORMATS.load(name)
-    except KeyError:
+    formats: Mapping[str, ExportFormat] = modules_of(_FORMATS, "FORMAT")
+    if name not in formats:
         raise UsageError(
             f"format '{name}' is not supported",
             where="--format",
-            remedy=f"choose from {', '.join(_FORMATS.names())}",
-        ) from None
-    return format
+            remedy=f"choose from {', '.join(formats)}",
+        )
+    return formats[name]
 
 
 def _documents(probe: Sequence[Path | str], reading: Reading) -> list[str]:

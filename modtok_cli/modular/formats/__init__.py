@@ -6,7 +6,7 @@ A module defines `FORMAT`, a `Format`; an entry point of `modtok.formats` refers
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -44,16 +44,35 @@ class Format(ABC):
         raise UsageError("this format is only read", remedy="write a .json")
 
 
-FORMATS = Plugins("modtok.formats", __name__, "FORMAT")
+def _as_format(name: str, found: Any) -> Format:
+    if not isinstance(found, Format):
+        raise TypeError(f"expected a Format, got {found!r}")
+    return found
+
+
+FORMATS = Plugins("modtok.formats", _as_format, __name__, "FORMAT")
 
 
 @cache
-def formats() -> Sequence[Format]:
-    """Formats in the order in which they are tried."""
-    return sorted(FORMATS.all().values(), key=lambda format: format.priority)
+def formats() -> Mapping[str, Format]:
+    """Formats by name, in the order in which they are tried."""
+    return dict(sorted(FORMATS.all().items(), key=lambda each: each[1].priority))
+
+
+def format_of_content(data: bytes) -> Format | None:
+    """The format of a file; one of another package that raises is left out with a warning."""
+    for name, one in formats().items():
+        try:
+            if one.recognizes(data):
+                return one
+        except Exception as error:
+            if name in FORMATS.own():
+                raise
+            FORMATS.warn(name, error)
+    return None
 
 
 def format_of(suffix: str) -> Format:
     """The format that is written to files with this suffix, such as ".json"."""
-    by_suffix = {each: one for one in reversed(formats()) for each in one.suffixes}
+    by_suffix = {each: one for one in reversed(list(formats().values())) for each in one.suffixes}
     return by_suffix.get(suffix, by_suffix[""])

@@ -1,6 +1,6 @@
 """Kinds of result rows: how the rows of one command are recognized, drawn and tabulated.
 
-The modules of this folder define `KINDS`, as do entry points `modtok.kinds` of other packages. To
+The modules of this folder define `KINDS`. To
 show the rows of a new command in plots and in the report, add one; nothing else names it.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from modtok_cli.base.plugins import Plugins
+from modtok_cli.base.plugins import modules_of
 from modtok_cli.reports.charts import Chart
 from modtok_cli.reports.tables import (
     Row,
@@ -123,13 +123,10 @@ def measuring_command(*words: str) -> Callable[[Sequence[Row]], str]:
     return command
 
 
-PLUGINS = Plugins("modtok.kinds", __name__, "KINDS")
-
-
 @cache
 def kinds() -> dict[str, Kind]:
     """All kinds by name, in the order of the report."""
-    every: list[Kind] = [kind for those in PLUGINS.all().values() for kind in those]
+    every: list[Kind] = [kind for those in modules_of(__name__, "KINDS").values() for kind in those]
     return {kind.name: kind for kind in sorted(every, key=lambda kind: kind.order)}
 
 
