@@ -105,7 +105,7 @@ def measure(options: argparse.Namespace, name: str, asked: RunSettings) -> dict[
     }
     known = OLD if name == "base" else ALL
     texts = [options.texts / f"{language}.txt" for language in known]
-    found = evaluate_bpb(path, texts, batch_size=16, limit=options.limit)
+    found = evaluate_bpb(path, texts, batch_size=16, limit=options.limit).rows
     bits = {row["language"]: row["bits_per_byte"] for row in found}
     return {"what": "growth", "model": name, "steps": asked.steps, "curve": curve, "texts": bits}
 

@@ -53,7 +53,7 @@ def evaluated(
 
 
 @contextmanager
-def writing_examples(path: Path | None, evaluation: Evaluation) -> Iterator[None]:
+def writing_examples(path: Path | None, examples: Sequence[Mapping[str, Any]]) -> Iterator[None]:
     """Write the examples when the block ends, even if writing the results failed.
 
     A full disk must not lose the results, and a closed pipe must not lose the examples: either
@@ -65,7 +65,7 @@ def writing_examples(path: Path | None, evaluation: Evaluation) -> Iterator[None
         if path is not None:
             from modtok_cli.base.files import write_lines
 
-            write_lines(path, evaluation.examples)
+            write_lines(path, examples)
 
 
 def emit_evaluation(
@@ -84,7 +84,7 @@ def emit_evaluation(
         ModtokError: some tasks were skipped; raised after everything else is written.
     """
     rows = [result.as_row() for result in evaluation.results]
-    with writing_examples(examples, evaluation):
+    with writing_examples(examples, evaluation.examples):
         if rows:
             lines, columns = pivot(evaluation.results) if pivot else (rows, COLUMNS)
             caption = str(rows[0]["signature"])

@@ -20,7 +20,7 @@ import torch
 
 from modtok_cli.architectures.hf_directory import is_hf_directory
 from modtok_cli.base.arrays import Float64Array
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.models import (
     FULL,
@@ -49,13 +49,14 @@ from modtok_cli.inference.run.processes import ALONE, Processes
 from modtok_cli.inference.run.score import Request, score
 from modtok_cli.inference.slice.directory import NAME
 from modtok_cli.inference.slice.run import RunSource
+from modtok_cli.measure.check import SOME_UNKNOWN
 from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import Text, load_texts
+from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.languages import matching
 from modtok_cli.text.reading import Reading
 from modtok_cli.training.rundir import is_run
-
-Measured = tuple[Float64Array, Float64Array]
-"""(negative log-likelihood in nats, number of tokens) of each document, (n,) each."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,63 @@ class BitsSettings:
     infer: str | None = None
     batch_size: int = 8
     limit: int | None = None
+    languages: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class BitsEvaluation:
+    """What `evaluate_bpb` gives.
+
+    Attributes:
+        rows: one for each text and language.
+        examples: one for each document, see `results.example`.
+    """
+
+    rows: list[dict[str, Any]]
+    examples: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What a tokenizer could not write of some documents: unknown tokens, bytes; of how many."""
+
+    tokens: int
+    bytes: int
+    of_tokens: int
+    of_bytes: int
+
+    @property
+    def is_much(self) -> bool:
+        """Whether what was predicted is not the text: bits per byte would be too few."""
+        return max(self.tokens / self.of_tokens, self.bytes / self.of_bytes) > SOME_UNKNOWN
+
+
+Measured = tuple[Float64Array, Float64Array, Lost]
+"""(negative log-likelihood in nats, number of tokens) of each document, (n,) each; what is lost."""
+
+
+def lost_of(
+    tokenizer: Subtokenizer | LibraryTokenizer,
+    text: Text,
+    documents: Sequence[str],
+    progress: Progress,
+) -> Lost:
+    """What a tokenizer loses of documents of a text; a warning says it."""
+    losses, counts, tokens = tokenizer.losses, np.zeros(2, dtype=np.int64), 0
+    if losses is not None:
+        for document in documents:
+            ids = tokenizer.encode(document)
+            tokens += len(ids)
+            counts += losses.of(document, ids)
+    size = sum(len(document.encode()) for document in documents)
+    lost = Lost(int(counts[0]), int(counts[1]), max(1, tokens), max(1, size))
+    if lost.tokens or lost.bytes:
+        what = f"{lost.tokens:,} unknown tokens stand for" if lost.tokens else "no token stands for"
+        much = ": bits per byte would be too few and are left out" if lost.is_much else ""
+        progress.warn(
+            f"{text.name} {text.language}: {what} {lost.bytes:,} of {lost.of_bytes:,} bytes{much}"
+        )
+    return lost
 
 
 def is_foreign(path: Path) -> bool:
@@ -78,8 +136,8 @@ def measure_texts(
     language: str | None,
     reading: Reading,
     settings: BitsSettings,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(rows, examples) of texts, see `evaluate.evaluate_bpb` and `results.example`."""
+) -> BitsEvaluation:
+    """Rows and examples of texts, see `evaluate.evaluate_bpb`."""
     source, references = models.source, None
     if isinstance(source, RunSource):  # its references identify the language of texts
         references = references_or_none(None, [str(source.tokenizer_path)])
@@ -87,6 +145,7 @@ def measure_texts(
         sources, language=language, references=references, keep_documents=True, reading=reading,
         progress=models.progress,
     )  # fmt: skip
+    texts = chosen_texts(texts, settings.languages, models.progress)
     vocabularies = _vocabularies(models, texts, settings.infer)
     rows, examples = [], []
     # One vocabulary after another: the rows of each are loaded once.
@@ -96,7 +155,31 @@ def measure_texts(
                 row, documents = _measure(models, text, infer, settings)
                 rows.append(row)
                 examples += documents
-    return rows, examples
+    return BitsEvaluation(rows, examples)
+
+
+def chosen_texts(
+    texts: Sequence[Text], languages: Sequence[str] | None, progress: Progress
+) -> list[Text]:
+    """The texts in some languages, by default all; warns of languages without text.
+
+    Raises:
+        UsageError: there is no text in any.
+    """
+    if languages is None:
+        return list(texts)
+    present = [text.language for text in texts]
+    known = {name: set(matching(name, present)) for name in languages}
+    lacking = [name for name, labels in known.items() if not labels]
+    chosen = [text for text in texts if text.language in set().union(*known.values())]
+    if not chosen:
+        there = ", ".join(dict.fromkeys(present))
+        raise UsageError(
+            f"no text in {', '.join(lacking)}", where="--langs", remedy=f"there is text in {there}"
+        )
+    if lacking:
+        progress.warn(f"no text in {', '.join(lacking)}")
+    return chosen
 
 
 def _vocabularies(models: Models, texts: Sequence[Text], mode: str | None) -> dict[str, Infer]:
@@ -139,8 +222,8 @@ def document_nats(
     label: str = BPB,
     processes: Processes = ALONE,
     progress: Progress = SILENT,
-) -> Measured:
-    """What each document takes."""
+) -> tuple[Float64Array, Float64Array]:
+    """Negative log-likelihood in nats, and number of tokens, of each document; (n,) each."""
     requests: list[Request] = []
     owners: list[int] = []
     for owner, document in enumerate(documents):
@@ -167,51 +250,56 @@ def _measure(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     documents = documents_of(text, settings.limit)
     model, mode = models.of(infer), mode_name(models.source, settings.infer)
-    nats, tokens = document_nats(
-        model,
-        documents,
-        batch_size=settings.batch_size,
-        label=f"{text.language} {text.name}",
-        processes=models.processes,
-        progress=models.progress,
-    )
+    measured = _measured(models, model, text, documents, settings.batch_size)
     row = bits_row(
         text,
         documents,
-        nats,
-        tokens,
+        measured,
         infer=mode,
         vocabulary=f"{mode}:{infer}",
         size=model.tokenizer_out.size,
         checkpoint=checkpoint_digest(model),
     )
-    return row, document_examples(text, documents, nats)
+    return row, document_examples(text, documents, measured)
+
+
+def _measured(
+    models: Models, model: SlicedModel, text: Text, documents: Sequence[str], batch_size: int
+) -> Measured:
+    nats, tokens = document_nats(
+        model,
+        documents,
+        batch_size=batch_size,
+        label=f"{text.language} {text.name}",
+        processes=models.processes,
+        progress=models.progress,
+    )
+    return nats, tokens, lost_of(model.tokenizer_out, text, documents, models.progress)
 
 
 def measure_directory(
     model: CausalLM, texts: Sequence[Text], settings: BitsSettings, progress: Progress = SILENT
-) -> tuple[list[dict[str, Any]], list[Measured]]:
-    """Rows as those of `measure_texts`, and what they are made of."""
-    rows: list[dict[str, Any]] = []
+) -> tuple[BitsEvaluation, list[Measured]]:
+    """As `measure_texts`, and what the rows are made of."""
+    found = BitsEvaluation([], [])
     measured: list[Measured] = []
-    for text in texts:
+    for text in chosen_texts(texts, settings.languages, progress):
         documents = documents_of(text, settings.limit)
         with progress.task(f"{text.language} {text.name}", len(documents), "documents") as task:
-            measured.append(
-                model.nats(documents, batch_size=settings.batch_size, advance=task.advance)
-            )
-        rows.append(
-            bits_row(
-                text,
-                documents,
-                *measured[-1],
-                infer=OWN,
-                vocabulary=OWN,
-                size=model.rows,
-                checkpoint=model.signature,
-            )
+            taken = model.nats(documents, batch_size=settings.batch_size, advance=task.advance)
+        measured.append((*taken, lost_of(model.hf_tokenizer, text, documents, progress)))
+        row = bits_row(
+            text,
+            documents,
+            measured[-1],
+            infer=OWN,
+            vocabulary=OWN,
+            size=model.rows,
+            checkpoint=model.signature,
         )
-    return rows, measured
+        found.rows.append(row)
+        found.examples.extend(document_examples(text, documents, measured[-1]))
+    return found, measured
 
 
 def documents_of(text: Text, limit: int | None) -> list[str]:
@@ -224,9 +312,12 @@ def documents_of(text: Text, limit: int | None) -> list[str]:
 
 
 def document_examples(
-    text: Text, documents: Sequence[str], nats: Float64Array
+    text: Text, documents: Sequence[str], measured: Measured
 ) -> list[dict[str, Any]]:
-    """A row per document with its bits and bytes, as `compare` reads it."""
+    """A row per document with its bits and bytes, as `compare` reads it; none if much is lost."""
+    nats, _, lost = measured
+    if lost.is_much:
+        return []
     return [
         example(
             BPB,
@@ -244,8 +335,7 @@ def document_examples(
 def bits_row(
     text: Text,
     documents: Sequence[str],
-    nats: Float64Array,
-    tokens: Float64Array,
+    measured: Measured,
     *,
     infer: str,
     vocabulary: str,
@@ -255,11 +345,12 @@ def bits_row(
     """A row of `measure_texts`.
 
     Args:
-        nats, tokens: of each document, (n,) each, as of `document_nats`.
+        measured: if much is lost, the row has no bits.
         infer: name of the inference mode; `vocabulary` says which one that is.
         size: tokens of the vocabulary.
         checkpoint: name and digest of the model.
     """
+    nats, tokens, lost = measured
     bits = nats / log(2)
     sizes = np.array([len(document.encode()) for document in documents], dtype=np.float64)
     low = high = None
@@ -268,15 +359,19 @@ def bits_row(
         low, high = interval(sums[:, 0] / sums[:, 1])
     characters = sum(map(len, documents))
     total = float(bits.sum())
-    return {
-        "text": text.name,
-        "language": text.language,
-        "infer": infer,
+    figures = {
         "bits_per_byte": total / float(sizes.sum()),
         "low": low,
         "high": high,
         "bits_per_character": total / characters,
         "bits_per_token": total / float(tokens.sum()),
+    }
+    return {
+        "text": text.name,
+        "language": text.language,
+        "infer": infer,
+        **(dict.fromkeys(figures) if lost.is_much else figures),
+        "unknown_tokens": lost.tokens,
         "documents": len(documents),
         "bytes": int(sizes.sum()),
         "characters": characters,
@@ -312,7 +407,7 @@ def compare_directories(
         A row per text and language: rows, weight_bytes, tokens, tokens_per_byte and bits_per_byte
         of `after`, the same of `before` with the prefix full_; change, the difference of bits per
         byte, with its 95% bootstrap interval over documents (low, high; None for a single
-        document); documents, bytes, and the digest of the text.
+        document); unknown_tokens; documents, bytes, and the digest of the text.
     """
     settings = BitsSettings(batch_size=batch_size)
     sides: list[tuple[int, int, list[Measured]]] = []
@@ -349,15 +444,8 @@ def _measured_run(
     measured = []
     for text in texts:
         mode = LANG if text.language in source.languages else FULL
-        measured.append(
-            document_nats(
-                models.of(vocabulary_of(source, mode, [text.language])),
-                documents_of(text, None),
-                batch_size=batch_size,
-                label=f"{text.language} {text.name}",
-                progress=progress,
-            )
-        )
+        model = models.of(vocabulary_of(source, mode, [text.language]))
+        measured.append(_measured(models, model, text, documents_of(text, None), batch_size))
     tables = source.tokenizer.size * source.shape.hidden_size * (1 if source.shape.tied else 2)
     return source.tokenizer.size, 4 * (source.shape.parameters + tables), measured
 
@@ -366,12 +454,20 @@ def _row(text: Text, old: Measured, new: Measured) -> dict[str, Any]:
     documents = documents_of(text, None)
     sizes = np.array([len(document.encode()) for document in documents], dtype=np.float64)
     total = sizes.sum()
-    (full_nats, full_tokens), (nats, tokens) = old, new
+    (full_nats, full_tokens, full_lost), (nats, tokens, lost) = old, new
     difference = (nats - full_nats) / log(2)
-    low = high = None
-    if len(documents) > 1:
-        sums = resampled_sums(np.stack([difference, sizes], axis=1))
-        low, high = interval(sums[:, 0] / sums[:, 1])
+    bits: dict[str, float | None] = {
+        "bits_per_byte": None if lost.is_much else float(nats.sum() / log(2) / total),
+        "full_bits_per_byte": None
+        if full_lost.is_much
+        else float(full_nats.sum() / log(2) / total),
+    }
+    bits |= dict.fromkeys(("change", "low", "high"))
+    if None not in (bits["bits_per_byte"], bits["full_bits_per_byte"]):
+        bits["change"] = float(difference.sum() / total)
+        if len(documents) > 1:
+            sums = resampled_sums(np.stack([difference, sizes], axis=1))
+            bits["low"], bits["high"] = interval(sums[:, 0] / sums[:, 1])
     return {
         "text": text.name,
         "language": text.language,
@@ -379,11 +475,9 @@ def _row(text: Text, old: Measured, new: Measured) -> dict[str, Any]:
         "full_tokens": int(full_tokens.sum()),
         "tokens_per_byte": float(tokens.sum() / total),
         "full_tokens_per_byte": float(full_tokens.sum() / total),
-        "bits_per_byte": float(nats.sum() / log(2) / total),
-        "full_bits_per_byte": float(full_nats.sum() / log(2) / total),
-        "change": float(difference.sum() / total),
-        "low": low,
-        "high": high,
+        **bits,
+        "unknown_tokens": lost.tokens,
+        "full_unknown_tokens": full_lost.tokens,
         "documents": len(documents),
         "bytes": int(total),
         "data": data_digest(documents),

@@ -16,6 +16,7 @@ from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
+    from modtok_cli.evaluate.bits import BitsEvaluation
     from modtok_cli.evaluate.fetch import Fetched
     from modtok_cli.evaluate.grid.grid import GridResult
     from modtok_cli.evaluate.results import Evaluation
@@ -59,6 +60,7 @@ def evaluate_bpb(
     ],
     *,
     language: parameters.Lang = None,
+    languages: parameters.Langs = None,
     infer: Infer = None,
     batch_size: Annotated[int, Option("Number of windows per batch.", metavar="N", low=1)] = 8,
     limit: Limit = None,
@@ -68,24 +70,29 @@ def evaluate_bpb(
     dtype: parameters.Dtype = None,
     processes: Shared = None,
     progress: Progress = SILENT,
-) -> list[dict[str, Any]]:
+) -> BitsEvaluation:
     """Measure bits per byte and per character of texts.
 
     Bits per byte do not depend on the vocabulary, so subtokenizers, inference modes and runs
     compare on the same text. A line of a text file is a document and is predicted from its
     start, as in training; a document longer than the context is predicted in windows.
 
-    Texts in languages that the mode does not support are skipped with a warning. A Hugging Face
-    model has no modes: it predicts over its vocabulary, after the token that begins a text, in
-    windows of 2,048 tokens at most.
+    Texts in languages that the mode does not support are skipped with a warning, and so are those
+    in other languages than `languages`. A Hugging Face model has no modes: it predicts over its
+    vocabulary, after the token that begins a text, in windows of 2,048 tokens at most.
+
+    Where more than 1% of a text are unknown tokens, the row has no bits: text that they stand for
+    would cost next to nothing.
 
     Returns:
-        One row per text and language: `bits_per_byte` with its 95% interval (`low`, `high`; None
-        for a single document), `bits_per_character`, `bits_per_token`, sizes and a signature.
+        `rows`, one per text and language: `bits_per_byte` with its 95% interval (`low`, `high`;
+        None for a single document), `bits_per_character`, `bits_per_token`, `unknown_tokens`,
+        sizes and a signature; and `examples`, one per document.
 
     Examples:
-        >>> rows = modtok.evaluate_bpb("runs/latest", "parallel/fr.txt", infer="full", limit=2)
-        >>> rows[0]["language"], rows[0]["low"] < rows[0]["bits_per_byte"] < rows[0]["high"]
+        >>> found = modtok.evaluate_bpb("runs/latest", "parallel/fr.txt", infer="full", limit=2)
+        >>> row = found.rows[0]
+        >>> row["language"], row["low"] < row["bits_per_byte"] < row["high"]
         ('fr', True)
 
     Raises:
@@ -97,7 +104,8 @@ def evaluate_bpb(
     from modtok_cli.inference.hf.causal_lm import CausalLM
     from modtok_cli.measure.texts import check_texts, load_texts
 
-    sources, settings = parameters.text_paths(texts), bits.BitsSettings(infer, batch_size, limit)
+    sources = parameters.text_paths(texts)
+    settings = bits.BitsSettings(infer, batch_size, limit, optional_languages(languages))
     check_texts(sources)
     if bits.is_foreign(Path(model)):
         if infer or tokenizer or step is not None:
@@ -115,7 +123,7 @@ def evaluate_bpb(
         foreign = CausalLM(Path(model), dtype=dtype_of(dtype))
         return bits.measure_directory(foreign, found, settings, progress)[0]
     models = open_models(model, tokenizer, step, dtype, processes=processes, progress=progress)
-    return bits.measure_texts(models, sources, language, reading, settings)[0]
+    return bits.measure_texts(models, sources, language, reading, settings)
 
 
 @public

@@ -28,6 +28,7 @@ from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
     from modtok_cli.modular.encoding.encoder import Encoder
+    from modtok_cli.modular.encoding.external import Losses
 
 
 class Subtokenizer(TokenizerMethods):
@@ -157,6 +158,16 @@ class Subtokenizer(TokenizerMethods):
             self.vocabulary.lengths.astype("<i4").tobytes(),
             *self.segmenter.digest(),
         )
+
+    @property
+    def losses(self) -> Losses | None:
+        """Counts what it cannot write; None if it can write every text."""
+        return getattr(self.encoder, "losses", None)
+
+    @property
+    def unknown(self) -> int | None:
+        """Id of the token that stands for text without a token; None if there is none."""
+        return None if self.losses is None else self.losses.unknown
 
     @property
     def encoder(self) -> Encoder:

@@ -38,7 +38,7 @@ def nats_by_hand(model: SlicedModel, text: str) -> float:
 @pytest.mark.parametrize("mode", ["lang", "full", "en,fr", "full-lang"])
 def test_bits_by_hand(few_steps: Path, tmp_path: Path, model: SlicedModel, mode: str) -> None:
     (path,) = write_text(tmp_path, fr=LINES)
-    (row,) = evaluate_bpb(few_steps, [path], infer=mode)
+    (row,) = evaluate_bpb(few_steps, [path], infer=mode).rows
     sides = {"full": "full", "en,fr": ["en", "fr"]}
     under = model.with_vocabulary(sides.get(mode, ["fr"]))
     nats = sum(nats_by_hand(under, line) for line in LINES)
@@ -82,7 +82,7 @@ def test_long_documents(few_steps: Path, tmp_path: Path, model: SlicedModel) -> 
     text = " ".join([LINES[0]] * 40)
     assert len(model.encode_out(text)) > 2 * model.context
     (path,) = write_text(tmp_path, fr=[text])
-    (row,) = evaluate_bpb(few_steps, [path])
+    (row,) = evaluate_bpb(few_steps, [path]).rows
     assert row["tokens"] == len(model.encode_out(text))
     assert row["low"] is None  # one document: no interval
 
@@ -90,30 +90,30 @@ def test_long_documents(few_steps: Path, tmp_path: Path, model: SlicedModel) -> 
 def test_languages_of_texts(few_steps: Path, tmp_path: Path) -> None:
     texts = write_text(tmp_path, fr=LINES, en=["The sea is wide."], sw=["Bahari ni pana."])
     said = Silent()
-    rows = evaluate_bpb(few_steps, texts, progress=said)
+    rows = evaluate_bpb(few_steps, texts, progress=said).rows
     assert sorted(row["language"] for row in rows) == ["en", "fr"]
     assert any("skipped text in sw" in line for line in said.warnings)
-    rows = evaluate_bpb(few_steps, texts, infer="full", limit=1)
+    rows = evaluate_bpb(few_steps, texts, infer="full", limit=1).rows
     assert sorted((row["language"], row["documents"]) for row in rows) == [
         ("en", 1), ("fr", 1), ("sw", 1),
     ]  # fmt: skip
     with pytest.raises(ModtokError, match="no text in a language of the model, only in sw"):
         evaluate_bpb(few_steps, texts[2:])
     (tmp_path / "lines.txt").write_text(LINES[0] + "\n")
-    (row,) = evaluate_bpb(few_steps, [tmp_path / "lines.txt"], language="fr")
+    (row,) = evaluate_bpb(few_steps, [tmp_path / "lines.txt"], language="fr").rows
     assert row["language"] == "fr"
 
 
 def test_slice_equals_its_run(few_steps: Path, tmp_path: Path) -> None:
     slice_model(few_steps, ["fr"], output=tmp_path / "fr")
     (path,) = write_text(tmp_path, fr=LINES)
-    (row,) = evaluate_bpb(tmp_path / "fr", [path])
-    (whole,) = evaluate_bpb(few_steps, [path])
+    (row,) = evaluate_bpb(tmp_path / "fr", [path]).rows
+    (whole,) = evaluate_bpb(few_steps, [path]).rows
     assert row["bits_per_byte"] == pytest.approx(whole["bits_per_byte"], rel=1e-5)
     assert row["infer"] == "slice"
 
 
 def test_held_out_text_agrees_with_training(few_steps: Path) -> None:
     """The sample's own text is of the size that a model of a few steps gives."""
-    rows = evaluate_bpb(few_steps, [SAMPLE / "parallel" / "fr.txt"], limit=20)
+    rows = evaluate_bpb(few_steps, [SAMPLE / "parallel" / "fr.txt"], limit=20).rows
     assert 1.0 < rows[0]["bits_per_byte"] < 9.0

@@ -6,15 +6,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import tokenizers
 import transformers
 from lm_eval.models.huggingface import HFLM
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
+from helpers.handmade_tokenizers import write_text
 from helpers.sample import SAMPLE
+from modtok_cli.base.progress import SILENT, Silent
+from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.run import run
+from modtok_cli.evaluate.bits import compare_directories
+from modtok_cli.evaluate.evaluate import evaluate_bpb
 from modtok_cli.evaluate.lm import ModtokLM
 from modtok_cli.inference.load import load
+from modtok_cli.measure.texts import load_texts
+from modtok_cli.text.reading import Reading
 
 from .test_mcq import request
 
@@ -116,3 +125,52 @@ def test_settings_of_transformers_decide_what_begins_a_text(tmp_path: Path) -> N
     assert model.prompt("") == [1]
     path = save(tmp_path / "some", "byte-level", int, add_bos_token=True)
     assert load(path).prompt("Le roi")[0] == 1
+
+
+def test_unknown_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A count and a warning; no bits where they are more than 1% of the tokens or bytes."""
+    path = save(tmp_path / "model", "metaspace", int)
+    lines = {"some": [*LINES[:40], "Le roi dort, 日."], "much": [LINES[0], "日本語の文です。" * 20]}
+    files = write_text(tmp_path, fr=LINES[:40])
+    for name, text in lines.items():
+        files += [tmp_path / f"{name}.fr.txt"]
+        files[-1].write_text("".join(f"{line}\n" for line in text), "utf-8")
+    progress = Silent()
+    found = evaluate_bpb(path, files, progress=progress)
+    _, some, much = found.rows
+    assert [row["unknown_tokens"] for row in found.rows] == [0, 1, 1]  # one for a run of them
+    assert [row["bits_per_byte"] is None for row in found.rows] == [False, False, True]
+    bits = ("bits_per_byte", "low", "high", "bits_per_character", "bits_per_token")
+    assert {much[name] for name in bits} == {None}
+    assert {row["id"].rpartition("/")[2].partition(":")[0] for row in found.examples} == {
+        "fr.txt",
+        "some.fr.txt",
+    }
+    assert len(progress.warnings) == 2
+    assert f"1 unknown tokens stand for 3 of {some['bytes']:,} bytes" in progress.warnings[0]
+    assert "bits per byte would be too few and are left out" in progress.warnings[1]
+    # Tables, charts and what they say about the rows.
+    place = ["--plot", str(tmp_path / "bits.svg"), "--table"]
+    assert run(command_tree(), ["eval", "bpb", str(path), *map(str, files), *place]) == 0
+    assert run(command_tree(), ["eval", "bpb", str(path), str(files[2]), "--plot", "-"]) == 0
+    assert "much.fr.txt" in capsys.readouterr().out
+    # What a slice or graft changes: not measured where either side cannot write the text.
+    texts = load_texts(files, language=None, references=None, keep_documents=True,
+                       reading=Reading(), progress=SILENT)  # fmt: skip
+    rows = compare_directories(path, path, texts)
+    assert [row["change"] for row in rows] == [0.0, 0.0, None]
+    assert [row["full_unknown_tokens"] for row in rows] == [0, 1, 1]
+
+
+def test_text_that_is_dropped(tmp_path: Path) -> None:
+    """A BPE model without an unknown token and without bytes has no token for it."""
+    made = trained("prepend")
+    document = orjson.loads(made.to_str())
+    document["model"]["unk_token"] = None
+    path = save(tmp_path / "model", "prepend", int)
+    (path / "tokenizer.json").write_bytes(orjson.dumps(document))
+    (file,) = write_text(tmp_path, fr=["Le roi 日本 dort"])
+    progress = Silent()
+    (row,) = evaluate_bpb(path, file, progress=progress).rows
+    assert (row["unknown_tokens"], row["bits_per_byte"]) == (0, None)
+    assert "no token stands for 6 of 18 bytes" in progress.warnings[0]

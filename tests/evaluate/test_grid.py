@@ -87,7 +87,7 @@ def test_rows_are_those_of_the_commands(few_steps: Path, tmp_path: Path) -> None
     short = {"limit": 1, "max_tokens": 2, "shots": 0}
     for result in evaluate_sum(few_steps, ["fi"], data=TASKS, **short).results:
         expected.append(result.as_row())
-    expected += evaluate_bpb(few_steps, [TEXT], limit=2, infer="full")
+    expected += evaluate_bpb(few_steps, [TEXT], limit=2, infer="full").rows
     assert [bare(row) for row in found.rows] == orjson.loads(orjson.dumps(expected))
     assert {row["system"] for row in found.rows} == {"sub:1"}
     assert {(row["run"], row["step"], row["seed"]) for row in found.rows} == {("it", 12, 0)}

@@ -73,7 +73,7 @@ def test_evaluations_cover_trained_languages(some: Path) -> None:
     assert {result.language for result in found.results} == {"en", "fr"}
     progress = Silent()
     texts = [SAMPLE / "parallel" / f"{name}.txt" for name in ("fi", "fr")]
-    rows = evaluate_bpb(some, texts, limit=1, progress=progress)
+    rows = evaluate_bpb(some, texts, limit=1, progress=progress).rows
     assert [row["language"] for row in rows] == ["fr"]
     assert any("skipped text in fi" in line for line in progress.warnings)
 

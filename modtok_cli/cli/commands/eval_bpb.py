@@ -6,6 +6,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import LATEST, Gpus
 from modtok_cli.cli.command import Call, Json, Plot, command
+from modtok_cli.cli.evaluation_output import Examples, writing_examples
 from modtok_cli.cli.inference_options import require_models, sharing
 from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.cli.plotting import emit_plot
@@ -38,6 +39,8 @@ Arguments = Annotated[
     # predictions over the full vocabulary, and over English and French
     modtok eval bpb news.fr.txt --infer full
     modtok eval bpb news.fr.txt --infer en,fr
+    # some languages of a directory, with one row per document
+    modtok eval bpb flores/ --langs fr,fi --examples documents.jsonl
     # a slice, on at most 100 documents of each file
     modtok eval bpb fr-en/ fr.jsonl en.jsonl --limit 100
     # eight GPUs share the work
@@ -50,6 +53,7 @@ def show(
     call: Call,
     arguments: Arguments,
     gpus: Gpus = 1,
+    examples: Examples = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -58,12 +62,14 @@ def show(
         raise UsageError("no text given", remedy="as in: modtok eval bpb MODEL fr.txt")
     require_models()
     with sharing(call, gpus, reads_input="-" in texts) as processes:
-        rows = call(
+        found = call(
             model=model or LATEST,
             texts=texts,
             processes=processes,
             progress=processes.only_first(call.progress),
         )
-    caption = str(rows[0]["signature"])
-    emit_rows(rows, COLUMNS, title="Bits per byte", json=json, caption=caption)
+    rows = found.rows
+    with writing_examples(examples, found.examples):
+        caption = str(rows[0]["signature"])
+        emit_rows(rows, COLUMNS, title="Bits per byte", json=json, caption=caption)
     emit_plot(call, plot, rows, "bpb")

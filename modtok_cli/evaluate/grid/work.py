@@ -86,7 +86,8 @@ def evaluate_cell(cell: Cell, models: Models) -> tuple[list[Row], list[Row]]:
     language, settings = str(cell.language), cell.settings
     if cell.kind == BPB:
         source = cell.data or ""
-        return measure_texts(models, [source], cell.language, cell.reading, settings)
+        found = measure_texts(models, [source], cell.language, cell.reading, settings)
+        return found.rows, found.examples
     if cell.kind == MCQ:
         evaluation = answer(models, [language], cell.data, cell.include, settings)
     else:

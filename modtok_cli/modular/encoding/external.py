@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from modtok_cli.base.arrays import (
     Int32Array,
@@ -141,6 +142,45 @@ def library_tokenizer(data: bytes, where: str) -> Tokenizer:
     return inner
 
 
+class Losses:
+    """Counts what a `tokenizer.json` cannot write: text without a token.
+
+    An unknown token stands for it, one for a whole run of characters in some files; a BPE model
+    without one drops the characters.
+
+    Attributes:
+        unknown: id of that token; None if there is none.
+    """
+
+    def __init__(self, inner: Tokenizer, data: bytes) -> None:
+        self._inner = inner
+        model = orjson.loads(data)["model"]
+        token, index = model.get("unk_token"), model.get("unk_id")
+        self.unknown: int | None = index if isinstance(index, int) else None
+        if self.unknown is None and isinstance(token, str):
+            self.unknown = inner.token_to_id(token)
+        has_bytes = model.get("byte_fallback") or b'"ByteLevel"' in data
+        drops = model.get("type") == "BPE" and self.unknown is None and not has_bytes
+        self._alphabet = frozenset("".join(inner.get_vocab())) if drops else None
+
+    def of(self, text: str, ids: Int32Array) -> tuple[int, int]:
+        """(number of unknown tokens, bytes of the text that no token stands for); of its ids."""
+        count = 0 if self.unknown is None else int((ids == self.unknown).sum())
+        if self._alphabet is not None:  # offsets of the library are wrong after what it drops
+            normalizer = self._inner.normalizer
+            text = normalizer.normalize_str(text) if normalizer else text
+            lost = [each for each in text if each not in self._alphabet]
+            return 0, sum(len(each.encode()) for each in lost if not each.isspace())
+        if not count:
+            return 0, 0
+        found = self._inner.encode(text, add_special_tokens=False)
+        stands = np.zeros(len(text), dtype=np.bool_)
+        for index, (start, stop) in zip(found.ids, found.offsets, strict=True):
+            stands[start:stop] |= index != self.unknown
+        lost = [each for each, kept in zip(text, stands, strict=True) if not kept]
+        return count, sum(len(each.encode()) for each in lost if not each.isspace())
+
+
 def one_line(error: BaseException) -> str:
     """The message of an error without line breaks."""
     return " ".join(str(error).split()) or type(error).__name__
@@ -170,6 +210,7 @@ class LibraryEncoder(_TextEncoder):
     def __init__(self, data: bytes, where: str) -> None:
         self._where = where
         self._inner = library_tokenizer(data, where)
+        self.losses = Losses(self._inner, data)
 
     def forget_words(self) -> None:
         """The library's caches stay."""

@@ -12,6 +12,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.encoding.encoder import strings
 from modtok_cli.modular.encoding.external import (
     External,
+    Losses,
     as_ids,
     as_list,
     in_library,
@@ -112,7 +113,8 @@ class LibraryTokenizer(External):
         tokens = int(self.inner.get_vocab_size())
         if self.size > 4 * tokens:
             raise ModtokError(f"field 'model.vocab': id {self.size - 1} is too high", where=where)
-        self.unknown = self._unknown(document["model"])
+        self.losses = Losses(self.inner, data)
+        self.unknown = self.losses.unknown
         decoder = document.get("decoder") or {}
         self._byte_level = decoder.get("type") == "ByteLevel"
 
@@ -120,13 +122,6 @@ class LibraryTokenizer(External):
         """The highest id: a vocabulary may have gaps."""
         ids = [int(self.inner.get_vocab_size()) - 1, *self.inner.get_added_tokens_decoder()]
         return max(*ids, *vocab.values()) if isinstance(vocab, dict) and vocab else max(ids)
-
-    def _unknown(self, model: dict[str, Any]) -> int | None:
-        """Unigram names it by id, the other models by text."""
-        if isinstance(model.get("unk_id"), int):
-            return int(model["unk_id"])
-        token = model.get("unk_token")
-        return self.inner.token_to_id(token) if isinstance(token, str) else None
 
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
         ids = []

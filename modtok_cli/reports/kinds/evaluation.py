@@ -179,11 +179,12 @@ EVALUATION = Kind(
 
 def _bpb_charts(rows: Sequence[Row]) -> list[Chart]:
     """Bits per byte with intervals, a series for each run and mode, a chart for each text."""
-    texts = grouped(_with_systems(rows), "text")
-    joined = len({row["language"] for row in rows}) == len(texts)
-    titles = short_names([row["text"] for row in rows])
+    shown = _by_system(rows)
+    texts = grouped(shown, "text")
+    joined = len({row["language"] for row in shown}) == len(texts)
+    titles = short_names([row["text"] for row in shown])
     charts: list[Chart] = []
-    for (text,), group in {("",): _with_systems(rows)}.items() if joined else texts.items():
+    for (text,), group in {("",): shown}.items() if joined and shown else texts.items():
         title = "Bits per byte" + (f", {titles[text]}" if text else "")
         axis = "bits per byte (lower is better)"
         charts.append(Dots(title, axis, languages_of(group), _intervals(group, "bits_per_byte")))
@@ -207,7 +208,9 @@ def _bpb_tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def _by_system(rows: Sequence[Row]) -> list[Row]:
-    return [{**row, "tokenizer": row["system"]} for row in _with_systems(rows)]
+    """Rows that compare: those of texts that the model's tokenizer can write."""
+    measured = [row for row in _with_systems(rows) if row["bits_per_byte"] is not None]
+    return [{**row, "tokenizer": row["system"]} for row in measured]
 
 
 def _bpb_command(rows: Sequence[Row]) -> str:
