@@ -66,10 +66,10 @@ def map_file(path: Path, *, largest: int, remedy: str | None = None) -> bytes | 
     """
     where = str(path)
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would block
+            raise ModtokError("is not a regular file", where=where, remedy=remedy)
         with path.open("rb") as stream:
             state = os.fstat(stream.fileno())
-            if not stat.S_ISREG(state.st_mode):
-                raise ModtokError("is not a regular file", where=where, remedy=remedy)
             if state.st_size > largest:
                 raise _too_large(where, state.st_size, largest)
             if not state.st_size:  # which cannot be mapped
@@ -141,15 +141,15 @@ def check_depth(parsed: object, where: str) -> None:
 
 
 def read_bounded(path: Path, *, largest: int = LARGEST) -> bytes:
-    """Content of a file, as `Path.read_bytes` gives it.
+    """Content of a regular file, as `Path.read_bytes` gives it.
 
     Raises:
-        OSError: it cannot be read, is a device, or has more than `largest` bytes.
+        OSError: it cannot be read, is a device or a pipe, or has more than `largest` bytes.
     """
+    if not (stat.S_ISREG(path.stat().st_mode) or path.is_dir()):  # opening a pipe would block
+        raise OSError(errno.ENODEV, "is a device or a pipe, not a file", str(path))
     with path.open("rb") as stream:
         state = os.fstat(stream.fileno())
-        if stat.S_ISCHR(state.st_mode) or stat.S_ISBLK(state.st_mode):
-            raise OSError(errno.ENODEV, "is a device, not a file", str(path))
         content = stream.read(largest + 1) if state.st_size <= largest else None
         if content is None or len(content) > largest:
             raise OSError(errno.EFBIG, f"has more than {largest:,} bytes", str(path))

@@ -8,18 +8,19 @@ from codecs import getincrementaldecoder
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array, Int64Array, offsets_of, token_ids
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.state import Lasting
 from modtok_cli.modular.encoding.encoder import strings, utf8
 from modtok_cli.modular.segmenters.interface import Segmenter
 
 
-class TokenizerMethods(ABC):
+class TokenizerMethods(Lasting, ABC):
     """Methods that need nothing but the ids of plain texts and the vocabulary."""
 
     @property
@@ -27,9 +28,23 @@ class TokenizerMethods(ABC):
     def _plain(self) -> Segmenter:
         """What encodes a text into ids of this tokenizer."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what `_REBUILT` names, which a copy makes anew."""
-        return {name: value for name, value in vars(self).items() if name not in _REBUILT}
+    @property
+    @abstractmethod
+    def signature(self) -> str:
+        """Hash of what decides ids."""
+
+    def _key(self) -> tuple[object, ...]:
+        """What equal tokenizers have in common."""
+        return (self.signature,)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both give every text the same ids; names and places do not matter."""
+        if not isinstance(other, TokenizerMethods) or type(self) is not type(other):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
     def __len__(self) -> int:
         return self._plain.size
@@ -197,7 +212,6 @@ class DecodeStream:
         return self._decoder.decode(b"", final=True)
 
 
-_REBUILT = ("_names", "_ids", "_special_ids", "_specials_pattern", "_subsets")
 _NONE = np.zeros(0, dtype=np.int64)
 
 

@@ -159,6 +159,10 @@ class Subtokenizer(TokenizerMethods):
             *self.segmenter.digest(),
         )
 
+    def _key(self) -> tuple[object, ...]:
+        """The languages and global ids too: subsets of two tokenizers may have equal tokens."""
+        return self.signature, self.languages, self.global_ids.tobytes()
+
     @property
     def losses(self) -> Losses | None:
         """Counts what it cannot write; None if it can write every text."""

@@ -27,6 +27,7 @@ from modtok_cli.base.arrays import (
     unflatten,
 )
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.state import Lasting
 from modtok_cli.core.segment import build_trie
 from modtok_cli.learn.merges import byte_ids, byte_order
 
@@ -85,7 +86,7 @@ def gather(
 
 
 @dataclass(frozen=True, eq=False)
-class Vocabulary:
+class Vocabulary(Lasting):
     """Tokens in id order: special tokens first, then byte strings, each different.
 
     Token i is `data[offsets[i]:offsets[i + 1]]`; for a special token that is its text in
@@ -254,7 +255,7 @@ class PieceVocabulary(Vocabulary):
         return PieceVocabulary(self.specials, data, offsets)
 
 
-class Selection:
+class Selection(Lasting):
     """The tokens of a mask; a vocabulary of their own is made when it is asked for.
 
     Attributes:

@@ -121,24 +121,20 @@ def _merged(results: Sequence[Result], key: Sequence[str]) -> Result:
 
 
 def read_result(path: Path, progress: Progress) -> Result | None:
-    """Read saved rows; None, perhaps with a warning, if the file does not hold rows of modtok.
-
-    Raises:
-        ModtokError: the file cannot be read.
-    """
+    """Read saved rows; None, with a warning unless they are objects of another kind."""
     try:
         lines = read_bounded(path).splitlines()
     except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=path) from error
+        progress.warn(f"{path}: cannot read: {error.strerror}; the file is skipped")
+        return None
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(lines, 1):
         try:
             row = orjson.loads(line)
-        except orjson.JSONDecodeError:
+        except orjson.JSONDecodeError:  # NaN is no JSON either
             row = None
         if not isinstance(row, dict):
-            if rows:
-                progress.warn(f"{path}:{number}: not a JSON object; the file is skipped")
+            progress.warn(f"{path}:{number}: not a JSON object; the file is skipped")
             return None
         rows.append(row)
         if number == 1 and kind_of(row) is None:

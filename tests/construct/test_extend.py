@@ -17,7 +17,7 @@ from modtok_cli.base.locks import locked
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import SequentialBpe, bpe_seq
-from modtok_cli.modular.comparison import Containment, containment
+from modtok_cli.modular.containment import Containment, containment
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 DATA = SAMPLE / "data"

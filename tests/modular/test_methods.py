@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from tokenizers.decoders import DecodeStream
 
 from helpers.external_tokenizers import external_tokenizer
+from helpers.made_tokenizers import fewest_tokens, unigram
 from helpers.sample import SAMPLE
 from helpers.toy_tokenizers import ALPHABET, NASTY, toy
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -112,10 +113,28 @@ def test_recent_subsets_are_few_and_not_copied() -> None:
         modular.encode("abc", languages=iter([language]))
     assert len(modular._subsets) == 8
     copy = pickle.loads(pickle.dumps(modular))
-    assert "_subsets" not in vars(copy)
+    assert not vars(copy).keys() & {"_subsets", "_names", "signature"}
     assert copy.encode("abc", languages="aa").tolist() == (
         modular.encode("abc", languages="aa").tolist()
     )
+
+
+@pytest.mark.parametrize("modular", [toy(3), unigram(), fewest_tokens()])
+def test_a_copy_is_equal_and_does_not_depend_on_earlier_calls(modular: ModularTokenizer) -> None:
+    """`datasets` caches what `map` gives by a hash of the pickle of the tokenizer."""
+    languages = modular.languages
+    part, other = modular.subset(languages[:1]), modular.subset(languages[1:])
+    before = [pickle.dumps(each) for each in (modular, part)]
+    for each in (modular, part):
+        each.encode("aab <|endoftext|> é", specials=True)
+        _ = each.get_vocab(), each.signature, len(each), hash(each)
+        _ = part.global_ids, part.local_of_global, part.to_json()
+    assert [pickle.dumps(each) for each in (modular, part)] == before
+    again, same = (pickle.loads(data) for data in before)
+    assert (again, same) == (modular, part)
+    assert {again, modular, same, part, modular.subset(languages[:1], name="x")} == {modular, part}
+    assert part != other
+    assert modular.full() != modular
 
 
 @pytest.fixture(scope="module", params=["byte-level", "unigram"])

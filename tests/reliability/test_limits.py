@@ -266,7 +266,7 @@ def huge(path: Path) -> Path:
 
 
 def test_huge_files_of_runs_slices_and_rows_are_refused(tmp_path: Path) -> None:
-    from modtok_cli.base.progress import SILENT
+    from modtok_cli.base.progress import Silent
     from modtok_cli.base.reading import read_bounded
     from modtok_cli.inference.slice.directory import read_facts
     from modtok_cli.reports.collect import read_result
@@ -279,10 +279,12 @@ def test_huge_files_of_runs_slices_and_rows_are_refused(tmp_path: Path) -> None:
     for read in (
         lambda: read_facts(tmp_path),
         lambda: RunDirectory(tmp_path / "runs" / "it").read_config(),
-        lambda: read_result(rows, SILENT),
     ):
         with pytest.raises(ModtokError, match="more than 1,073,741,824 bytes"):
             read()
+    said = Silent()
+    assert read_result(rows, said) is None
+    assert "more than 1,073,741,824 bytes" in said.warnings[0]
     assert "damaged" in check(huge(tmp_path / "step-00000001" / "state.json").parent)[0]
     with pytest.raises(OSError, match="is a device"):
         read_bounded(Path("/dev/zero"))

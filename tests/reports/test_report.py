@@ -214,12 +214,14 @@ def test_small_and_unusual_workspaces(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "cut.jsonl").write_text('{"signature": "nsl|x"}\n{"sig')
     (tmp_path / "old.jsonl").write_text('{"signature": "nsl|x"}\n')
+    (tmp_path / "nan.jsonl").write_text('{"signature": "nsl|x", "nsl": NaN}\n')
+    os.mkfifo(tmp_path / "pipe.jsonl")
     said = Silent()
     report(tmp_path, tmp_path / "r.html", progress=said)
     found = read(tmp_path / "r.html")
     assert found.text["h2"] == [kinds()["origin"].title, "Not measured yet"]
-    assert len(said.warnings) == 2  # cut.jsonl and old.jsonl look like ours and are not whole
-    assert any("cut.jsonl:2" in line for line in said.warnings)
+    places = [line.removeprefix(f"{tmp_path}/").split(": ")[0] for line in said.warnings]
+    assert places == ["cut.jsonl:2", "nan.jsonl:1", "old.jsonl", "pipe.jsonl"]
 
 
 def test_table_headings() -> None:

@@ -11,6 +11,7 @@ import orjson
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.state import Lasting
 from modtok_cli.core.segment import Pairs, Symbols, trie_of
 from modtok_cli.core.text import CODE_POINTS
 from modtok_cli.modular.adopted.restrict import (
@@ -27,7 +28,7 @@ from modtok_cli.modular.vocabulary import Vocabulary, spell, unspell
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 
-class TokenizerFile:
+class TokenizerFile(Lasting):
     """The content of a `tokenizer.json`: BPE or Unigram, with its own ids.
 
     Attributes:

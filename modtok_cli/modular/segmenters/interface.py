@@ -16,6 +16,7 @@ import numpy as np
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.membership import Membership
+from modtok_cli.base.state import Lasting
 from modtok_cli.base.tensors import Array
 from modtok_cli.modular.vocabulary import Selection, Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer
@@ -29,7 +30,7 @@ NO_MERGES: Int32Array = np.zeros((0, 3), dtype=np.int32)
 NO_MERGES.setflags(write=False)
 
 
-class Segmenter(ABC):
+class Segmenter(Lasting, ABC):
     """Splits words into tokens of a vocabulary; immutable, its tables are built on first use.
 
     Attributes:
@@ -95,10 +96,6 @@ class Segmenter(ABC):
         if "encoder" in self.__dict__:
             self.encoder.forget_words()
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the encoder, which a copy makes anew."""
-        return {name: value for name, value in vars(self).items() if name != "encoder"}
-
     def digest(self) -> tuple[bytes, ...]:
         """What decides its output beside vocabulary, pre-tokenizer and name."""
         merges = self.merges.astype("<i4").tobytes()
@@ -157,7 +154,7 @@ class Segmenter(ABC):
         return np.zeros(0, dtype=np.int64)
 
 
-class ModularSegmenter(ABC):
+class ModularSegmenter(Lasting, ABC):
     """Vocabulary and rules of T, from which the segmenter of any set of languages is taken.
 
     Attributes:
@@ -223,9 +220,7 @@ class ModularSegmenter(ABC):
             return (score_bytes(self.scores),)
         return tuple(counts.astype("<i8").tobytes() for counts in self.token_counts)
 
-    def check_part(  # noqa: B027 - most selections show everything
-        self, members: Membership, languages: Sequence[str], where: str
-    ) -> None:
+    def check_part(self, members: Membership, languages: Sequence[str], where: str) -> None:
         """Check what a selection of these languages does not show; members (V, n).
 
         `languages`: those that this segmenter was read for, n of T's.
