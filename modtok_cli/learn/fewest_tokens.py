@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 FEWEST_TOKENS = "fewest-tokens"
+NO_PIECE = frozenset("\0▁")
+"""What no piece of SentencePiece holds: its decoder makes a space of "▁", NUL ends a string."""
 
 LEVELS = 1 << 10
 """Likelihoods are whole numbers, 0 to LEVELS - 1, in sixteenths of a bit."""

@@ -16,7 +16,12 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.core.learn import removal_losses
 from modtok_cli.core.segment import build_trie
-from modtok_cli.learn.fewest_tokens import estimate_token_counts, fewest_tokens, likelihoods
+from modtok_cli.learn.fewest_tokens import (
+    NO_PIECE,
+    estimate_token_counts,
+    fewest_tokens,
+    likelihoods,
+)
 from modtok_cli.learn.merges import MAX_UNSPACED, GlobalMerges, unspaced
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.sequences import frequent_sequences
@@ -197,8 +202,11 @@ def is_whole(token: bytes) -> bool:
 
 
 def whole_tokens(tokens: list[bytes]) -> list[bytes]:
-    """The tokens of whole characters, each of which is a token (or a byte) itself."""
-    whole = [token for token in tokens if is_whole(token)]
+    """The tokens of whole characters, each of which is a token (or a byte) itself.
+
+    None has what no piece of a SentencePiece .model can hold (`NO_PIECE`): bytes spell it.
+    """
+    whole = [token for token in tokens if is_whole(token) and not NO_PIECE & {*token.decode()}]
     single = {token for token in whole if _single(token)}
     return [
         token

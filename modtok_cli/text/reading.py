@@ -29,7 +29,7 @@ class Reading(Declared):
 
     Attributes:
         errors: text that is not UTF-8 is an error ("strict"), gets U+FFFD for invalid bytes
-            ("replace"), or is left out ("skip").
+            ("replace"), or is left out ("skip"), as lines of JSON that hold no text are then.
         field: field or column of the text. `a.b` is field `b` of the object in field `a`, unless
             there is a field of the whole name.
         lang_field: field of a document's language. None: `lang`, and the languages of a
@@ -40,7 +40,8 @@ class Reading(Declared):
     """
 
     errors: Literal["strict", "replace", "skip"] = option(
-        "Invalid UTF-8: fail, replace with U+FFFD, or skip the document.",
+        "Invalid UTF-8: fail, replace with U+FFFD, or skip the document, also an invalid line "
+        "of JSON.",
         default="strict",
         panel=PANEL,
     )

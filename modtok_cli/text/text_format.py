@@ -100,6 +100,8 @@ class TextReader(ABC):
         self.repaired: list[int] = [0, 0]  # how many, and the line of the first
         self.empty: list[int] = [0, 0]
         self.unlabelled: list[int] = [0, 0]
+        self._damage: list[ModtokError] = []  # the first
+        self._damaged = 0
         self._absent = 0
         self._fields: list[str] = []
 
@@ -119,6 +121,11 @@ class TextReader(ABC):
         """Warn, in a line each, about documents that were changed or left out."""
         if self._absent and not self.seen:
             raise self.no_field(self._fields, self.empty[1])
+        if self._damage:
+            if not self.seen:  # the wrong file or field, rather than a damaged document
+                raise self._damage[0]
+            place, what = self._damage[0].where, self._damage[0].what
+            progress.warn(f"{place}: {what}; {_documents(self._damaged)} skipped")
         reading = self.reading
         done = "skipped" if reading.errors == "skip" else "read with U+FFFD for invalid bytes"
         for (number, first), what, how in (
@@ -127,8 +134,7 @@ class TextReader(ABC):
             (self.unlabelled, f"no language in field '{reading.language_field}'", "skipped"),
         ):
             if number:
-                noun = "document" if number == 1 else "documents"
-                progress.warn(f"{self.name}:{first}: {what}; {number} {noun} {how}")
+                progress.warn(f"{self.name}:{first}: {what}; {_documents(number)} {how}")
 
     def no_field(self, fields: Iterable[str], line: int) -> ModtokError:
         """The error for a file without the field of the text."""
@@ -186,6 +192,15 @@ class TextReader(ABC):
         _count(self.repaired, line)
         return text() if self.reading.errors == "replace" else None
 
+    def damaged(self, what: str, line: int, remedy: str = "fix or delete the line") -> None:
+        """By `errors`: fail, or leave a document out that no replacement can mend."""
+        where, way = f"{self.name}:{line}", f"{remedy}, or pass --errors skip"
+        if self.reading.errors != "skip":
+            raise ModtokError(what, where=where, remedy=way)
+        self._damaged += 1
+        if not self._damage:
+            self._damage = [ModtokError(what, where=where, remedy=remedy)]
+
     def checked(self, text: bytes, line: int) -> bytes | None:
         """A text as UTF-8, by `errors`."""
         try:
@@ -194,6 +209,10 @@ class TextReader(ABC):
             what = f"not UTF-8 (byte 0x{text[error.start]:02x} at column {error.start + 1})"
             return self.repair(lambda: text.decode(errors="replace").encode(), what, line)
         return text
+
+
+def _documents(number: int) -> str:
+    return f"{number} document{'s' * (number != 1)}"
 
 
 def _count(tally: list[int], line: int) -> None:

@@ -264,6 +264,13 @@ def test_whole_characters_for_sentencepiece(data: Path, tmp_path: Path) -> None:
                 assert processor.decode(processor.encode(line)) == line
     with pytest.raises(UsageError, match="single characters"):
         bpe_merge(["el"], data=data, output=tmp_path / "x", k=270, whole_characters=True)
+    odd = "a/\0b ▁mot▁mot <0x41>\ufeffé"  # NUL and ▁ are no pieces of SentencePiece
+    (tmp_path / "fr.txt").write_text(f"{odd}\n" * 20)
+    bpe_merge(data=tmp_path, output=tmp_path / "odd", k=300, whole_characters=True)
+    subset = ModularTokenizer.load(tmp_path / "odd").full()
+    processor = sentencepiece.SentencePieceProcessor(model_proto=subset.to_model())
+    assert processor.encode(odd) == subset.encode(odd).tolist()
+    assert processor.decode(processor.encode(odd)) == subset.decode(subset.encode(odd)) == odd
 
 
 def test_bpe_seq_with_fewest_tokens(data: Path, tmp_path: Path) -> None:

@@ -288,7 +288,6 @@ def test_invalid_characters_in_json(tmp_path, line, what, replaced):
     assert "1 document skipped" in progress.warnings[0]
 
 
-@pytest.mark.parametrize("errors", ["strict", "replace", "skip"])
 @pytest.mark.parametrize(
     ("line", "what"),
     [
@@ -300,16 +299,35 @@ def test_invalid_characters_in_json(tmp_path, line, what, replaced):
         (b'{"text": 3}', "field 'text' is int"),
         (b'{"text": ["a"]}', "field 'text' is list"),
         (b"[" * 100_000, "JSON nested too deeply"),
-        (b'{"text": "a", "score": NaN}', "not JSON"),
-        (b'{"text": "a", "score": 1e999}', "not JSON"),
+        (b'{"text": "a", "score": nan}', "not JSON"),
     ],
 )
-def test_invalid_json(tmp_path, line, what, errors):
+def test_invalid_json(tmp_path, line, what):
     path = tmp_path / "a.jsonl"
-    path.write_bytes(b'{"text": "good"}\n\n' + line + b"\n")
-    message = failure(path, errors)
-    assert message.startswith(":3: ")
-    assert what in message
+    path.write_bytes(b'{"text": "good"}\n\n' + line + b"\n" + line + b"\n")
+    for errors in ("strict", "replace"):
+        message = failure(path, errors)
+        assert message.startswith(":3: ")
+        assert what in message
+        assert message.endswith("or pass --errors skip")
+    progress = Silent()
+    assert texts(path, "skip", progress=progress) == [b"good"]
+    (said,) = progress.warnings
+    assert f"a.jsonl:3: {what}" in said
+    assert said.endswith("2 documents skipped")
+    path.write_bytes(line + b"\n")  # all of it: another file or field was meant
+    assert what in failure(path, "skip")
+
+
+def test_numbers_that_are_not_finite_are_null(tmp_path):
+    path, progress = tmp_path / "a.jsonl", Silent()
+    path.write_bytes(
+        b'{"n": NaN, "text": "a"}\n{"text": "b", "n": [-Infinity, 1e999]}\n{"text": NaN}\n'
+    )
+    assert texts(path, progress=progress) == [b"a", b"b"]
+    assert [line.partition("a.jsonl:")[2] for line in progress.warnings] == [
+        "3: no text in field 'text'; 1 document skipped"
+    ]
 
 
 def test_language_field(tmp_path):

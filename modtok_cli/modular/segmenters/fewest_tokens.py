@@ -20,6 +20,7 @@ from modtok_cli.base.tensors import Array
 from modtok_cli.learn.fewest_tokens import (
     EACH,
     FEWEST_TOKENS,
+    NO_PIECE,
     SHORT_EACH,
     file_scores,
     likelihood_of_scores,
@@ -140,9 +141,9 @@ class FewestTokens(Scored):
                 singles.add(text)
             pieces.append(text)
             kinds.append(NORMAL)
-        for text in pieces[first:]:
-            if not singles.issuperset(text) and not text.startswith("<0x"):
-                raise _not_whole(f"token {text!r} holds a character that is not a token")
+        for text, kind in zip(pieces, kinds, strict=True):
+            if kind == NORMAL and (NO_PIECE & {*text} or not singles.issuperset(text)):
+                raise _not_whole(f"token {text!r} holds a character that no piece can be")
         pieces += [byte_piece(byte) for byte in sorted(missing)]
         kinds += [BYTE] * len(missing)
         if "<unk>" in specials:

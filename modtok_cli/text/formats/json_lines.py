@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 import numpy as np
 import orjson
 
-from modtok_cli.base.errors import ModtokError
 from modtok_cli.core.text import is_utf8
 from modtok_cli.text.text_format import (
     BOM,
@@ -76,21 +76,19 @@ class JsonLines(TextReader):
             if repaired is None:
                 return None
             record = repaired
-        where = f"{self.name}:{line}"
         if not isinstance(record, dict):
-            raise ModtokError("not a JSON object", where=where, remedy=_EXAMPLE)
+            self.damaged("not a JSON object", line, _EXAMPLE)
+            return None
         is_there, text = _value(record, self.reading.field)
         if text is None:
             self.lacks_text(line, None if is_there else record)
             return None
         if self.reading.renderer is not None:
-            text = self.reading.renderer(text, where)
+            text = self.reading.renderer(text, f"{self.name}:{line}")
         elif not isinstance(text, str):
-            raise ModtokError(
-                f"field '{self.reading.field}' is {type(text).__name__}, not a string",
-                where=where,
-                remedy=_EXAMPLE,
-            )
+            kind = type(text).__name__
+            self.damaged(f"field '{self.reading.field}' is {kind}, not a string", line, _EXAMPLE)
+            return None
         lang_field = self.reading.language_field
         stated = None if lang_field is None else _value(record, lang_field)[1]
         language = self.language(stated, line)
@@ -100,28 +98,31 @@ class JsonLines(TextReader):
         return Document(encoded, language, line, self.source_of(record))
 
     def _decode_again(self, raw: bytes, error: orjson.JSONDecodeError, line: int) -> Any:
-        """The record of `raw` if only its characters are invalid, by `errors`; None to skip it.
+        """The record of `raw` as Python's parser has it, by `errors`; None to skip it.
 
-        Invalid characters are bytes that are not UTF-8, and escapes of lone surrogates, which
-        Python's parser accepts and UTF-8 cannot encode.
+        Numbers that are not finite, which many programs write, are null. Invalid characters are
+        bytes that are not UTF-8, and escapes of lone surrogates, which UTF-8 cannot encode.
         """
         try:
-            # Parsed by orjson again: Python's parser also accepts NaN and infinite numbers.
-            record = json.loads(raw.decode(errors="replace"))
-            repaired = orjson.loads(_without_surrogates(json.dumps(record)))
+            plain = json.loads(
+                raw.decode(errors="replace"), parse_constant=lambda _: None, parse_float=_finite
+            )
+            text = json.dumps(plain, ensure_ascii=False)
+            whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+            repaired = orjson.loads(whole)
         except ValueError:
-            raise ModtokError(
-                f"not JSON ({error.msg}, column {error.colno})",
-                where=f"{self.name}:{line}",
-                remedy="expected one JSON object per line; fix or delete the line",
-            ) from error
+            what = f"not JSON ({error.msg}, column {error.colno})"
+            self.damaged(what, line, "expected one JSON object per line; fix or delete the line")
+            return None
         except RecursionError:
-            raise ModtokError(
-                "JSON nested too deeply",
-                where=f"{self.name}:{line}",
-                remedy="fix or delete the line",
-            ) from error
-        what = "not UTF-8" if not is_utf8(raw) else "escape of a lone surrogate"
+            self.damaged("JSON nested too deeply", line)
+            return None
+        if not is_utf8(raw):
+            what = "not UTF-8"
+        elif whole != text:
+            what = "escape of a lone surrogate"
+        else:
+            return repaired
         return None if self.repair(lambda: raw, what, line) is None else repaired
 
 
@@ -137,10 +138,8 @@ def _value(record: dict[str, Any], name: str) -> tuple[bool, Any]:
     return True, value
 
 
-def _without_surrogates(escaped: str) -> bytes:
-    """JSON with ASCII escapes → JSON in UTF-8, lone surrogates as U+FFFD."""
-    plain = json.dumps(json.loads(escaped), ensure_ascii=False)
-    return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+def _finite(text: str) -> float | None:
+    return number if isfinite(number := float(text)) else None
 
 
 def _begins(begin: bytes) -> bool:
