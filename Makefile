@@ -58,13 +58,9 @@ bench: $(DEV) $(CORE) ## Run the benchmarks on the text in TEXT (corpus/, ntrex/
 	@test -d '$(TEXT)/corpus' -a -d '$(TEXT)/ntrex' || { echo "make: no text to measure on;" \
 		"name a directory with corpus/<lang>.jsonl.zst and ntrex/<lang>.txt: make bench TEXT=..." >&2; \
 		exit 1; }
-	@$(BIN)/python -m benchmarks counting '$(TEXT)/corpus/en.jsonl.zst' '$(TEXT)/corpus/fr.jsonl.zst'
 	@$(BIN)/modtok bpe-seq --langs $(LANGS) --data '$(TEXT)/corpus' -o build/bench-tokenizer --json
 	@$(BIN)/python -m benchmarks encoding build/bench-tokenizer '$(TEXT)/corpus/fr.jsonl.zst'
 	@$(BIN)/python -m benchmarks agreement build/bench-tokenizer '$(TEXT)/ntrex'
-	@$(BIN)/python -m benchmarks measuring '$(TEXT)/ntrex' build/bench-tokenizer \
-		build/bench-tokenizer@en build/bench-tokenizer@de,en build/bench-tokenizer@es,it,pt \
-		build/bench-tokenizer@bg,el build/bench-tokenizer@et,fi
 
 models-check: $(DEV) $(CORE) ## Fetch SmolLM2 and Gemma 3 (350 MB), slice them, compare ids, logits and output
 	@$(BIN)/python -m benchmarks published_models build/models '$(TEXT)/ntrex'

@@ -113,16 +113,3 @@ def best_seconds(call: Callable[[], object], repeat: int) -> float:
 def first_call(call: Callable[[], object]) -> float:
     """Wall-clock seconds of one call."""
     return best(1, call)[0]
-
-
-def alive_in_session(session: int) -> list[int]:
-    """Living processes of a session, its leader included (Linux, by /proc)."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-        except OSError:  # the process ended meanwhile
-            continue
-        if int(fields[3]) == session and fields[0] != "Z":
-            found.append(int(entry.name))
-    return found

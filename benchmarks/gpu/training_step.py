@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from benchmarks.common import describe, emit
-from benchmarks.gpu.masked_model import MaskedModel
+from helpers.masked_model import MaskedModel
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model import model as model_module

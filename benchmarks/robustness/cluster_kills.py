@@ -34,7 +34,7 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.common import ROOT, emit, texts
-from benchmarks.robustness.engine.crawl import DATA, LANGUAGES
+from helpers.crawl import DATA, LANGUAGES
 
 PROGRAM = """
 import sys

@@ -15,8 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.common import emit
-from benchmarks.robustness.engine import damage, samples
-from benchmarks.robustness.engine.formats import FORMATS
+from helpers.damaged import damage, samples
+from helpers.damaged.formats import FORMATS
 
 
 def main() -> None:

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import emit
-from benchmarks.robustness.engine import jobs, kills
-from benchmarks.robustness.engine.jobs import JOBS, Job
+from benchmarks.robustness.engine import kills
 from benchmarks.robustness.engine.launcher import Launcher
+from helpers import jobs
+from helpers.jobs import JOBS, Job
 
 MIB = 1 << 20
 LAUNCHER = Launcher()

@@ -14,8 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.common import emit
-from benchmarks.robustness.engine import jobs, kills
+from benchmarks.robustness.engine import kills
 from benchmarks.robustness.engine.launcher import Launcher
+from helpers import jobs
 
 
 def main() -> None:

@@ -32,7 +32,8 @@ from typing import Any
 import numpy as np
 import zstandard
 
-from benchmarks.common import ROOT, alive_in_session, emit
+from benchmarks.common import ROOT, emit
+from helpers.processes import alive_in_session
 
 LANGUAGES = ("en", "fi")
 SHARD = 250_000_000

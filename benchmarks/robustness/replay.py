@@ -3,11 +3,9 @@
     python -m benchmarks replay [--world 1,2,4] [--steps 50] [--seed 0] > results.jsonl
 
 Every sampling regime with every --draw, by one process, two shards (tensor parallel) and two
-replicas (data parallel); dense updates, tied embeddings, and two replicas of two shards. Of a
-run the replay takes the initial weights, the text and the draws in metrics.jsonl. Decoder,
-softmax over T, gradients, clipping and AdamW are plain torch in float64
-(`engine.plain_training`); the run computes in float32. Prints a JSON object a run, with the
-largest difference of a step's loss.
+replicas (data parallel); dense updates, tied embeddings, and two replicas of two shards
+(`tests/helpers/replay.py`). Prints a JSON object a run, with the largest difference of a step's
+loss.
 """
 
 from __future__ import annotations
@@ -16,64 +14,19 @@ import argparse
 import itertools
 import os
 import shutil
-import socket
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import orjson
-import torch
+from benchmarks.common import SAMPLE, emit
+from helpers.replay import Case, compare, train_on_ranks
 
-from benchmarks.common import ROOT, emit
-from benchmarks.robustness.engine.plain_training import PlainTraining, Rates, Sequences
-from modtok_cli.training.config import Config
-from modtok_cli.training.data.sampling import Draw
-from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.rundir import RunDirectory
-from modtok_cli.training.settings import RunSettings
-
-SAMPLE = ROOT / "examples" / "sample" / "data"
 LANGUAGES = ("el", "en", "fi", "fr")
 REGIMES = ("joint", "none", "full", "sub:1", "sub:2")
 DRAWS = ("step", "rank", "micro")
 # Processes, and tensor-parallel shards: one process, two shards, two replicas.
 LAYOUTS = ((1, 1), (2, 2), (2, 1))
-# Largest difference of losses, relative to the loss.
-TOLERANCE = 1e-6
-
-
-@dataclass(frozen=True)
-class Case:
-    """A run: processes, and options that differ between runs."""
-
-    world: int
-    tp: int
-    sampling: str
-    draw: str
-    update: str = "sparse"
-    tied: bool = False
-
-    @property
-    def name(self) -> str:
-        words = [self.sampling.replace(":", ""), self.draw, self.update]
-        words += [f"tp{self.tp}", f"dp{self.world // self.tp}", *["tied"] * self.tied]
-        return "-".join(words)
-
-    def settings(self, place: Path, steps: int, seed: int) -> RunSettings:
-        """A decoder of 2 layers and width 32; 8 sequences of 24 tokens, 2 in a microbatch."""
-        return RunSettings(
-            sampling=self.sampling, draw=self.draw, update=self.update, tied=self.tied,
-            tp=self.tp, gpus=self.world, model="tiny", layers=2, hidden_size=32, ffn=88, heads=4,
-            kv_heads=2, head_width=8, batch_size=8, micro_batch=2, seq_length=24, steps=steps,
-            warmup=10, lr=3e-3, seed=seed, eval_every=steps, save_every=steps, eval_bytes=256,
-            workers=0, data=place / "data", tokenizer=place / "tokenizer", runs=place / "runs",
-            name=self.name,
-        )  # type: ignore[arg-type]  # fmt: skip
 
 
 def grid() -> Iterator[Case]:
@@ -87,153 +40,18 @@ def grid() -> Iterator[Case]:
         yield Case(4, 2, sampling, "micro")
 
 
-def train(cases: Sequence[Case], place: Path, steps: int, seed: int) -> None:
-    """Train the cases of one number of processes in this process, a rank of them."""
-    from modtok_cli.training.loop import pretrain
-
-    for case in cases:
-        pretrain(case.settings(place, steps, seed))
-
-
-def train_on_ranks(cases: Sequence[Case], place: Path, steps: int, seed: int = 0) -> None:
-    """Train the cases of one number of processes, each process one rank of all of them."""
-    world = cases[0].world
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    fields = [repr(tuple(vars(case).values())) for case in cases]
-    rest = [str(place), str(steps), str(seed), *fields]
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.robustness.replay", "--rank", *rest],
-            cwd=ROOT,
-            env={
-                **os.environ, "RANK": str(rank), "WORLD_SIZE": str(world),
-                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "MODTOK_DEVICE": "cpu",
-                "OMP_NUM_THREADS": "1",
-            },
-            stderr=subprocess.PIPE,
-        )
-        for rank in range(world)
-    ]  # fmt: skip
-    for rank in ranks:
-        _, error = rank.communicate()
-        if rank.returncode:
-            raise RuntimeError(error.decode()[-3000:])
-
-
-def replay(run: Path, replicas: int) -> tuple[list[float], list[float]]:
-    """Losses of a run by its metrics, and by plain torch."""
-    directory = RunDirectory(run)
-    config = Config.from_json(directory.read_config()["config"])
-    rows = map(orjson.loads, directory.metrics.read_bytes().splitlines())
-    lines = [row for row in rows if "loss" in row]
-    subtokenizers = SubtokenizerCache.load(run / "tokenizer")
-    rates = Rates(config.beta1, config.beta2, config.eps, config.weight_decay, config.clip)
-    plain = PlainTraining(
-        config.shape,
-        initial_weights(config, subtokenizers.size),
-        sparse=config.update == "sparse",
-        rates=rates,
-    )
-    found = []
-    batches = sequences(run, config, subtokenizers, [line["draws"] for line in lines], replicas)
-    for line, parts in zip(lines, batches, strict=True):
-        found.append(plain.step(parts, line["lr"]))
-    return [line["loss"] for line in lines], found
-
-
-def initial_weights(config: Config, size: int) -> dict[str, torch.Tensor]:
-    """The weights that a run starts with, under the names of transformers."""
-    from modtok_cli.training.distributed.ranks import start_ranks
-    from modtok_cli.training.model.model import Model
-
-    model = Model(config.shape, size, start_ranks(), seed=config.seed)
-    weights = config.shape.to_hf({n: p.detach() for n, p in model.backbone.parameters.items()})
-    weights["input"] = model.input.weight
-    if not config.shape.tied:
-        weights["output"] = model.output.weight
-    return weights
-
-
-def sequences(
-    run: Path,
-    config: Config,
-    subtokenizers: SubtokenizerCache,
-    draws: Sequence[Sequence[str]],
-    replicas: int,
-) -> Iterator[list[Sequences]]:
-    """The sequences of each step, those of a draw together."""
-    from modtok_cli.text.workspace import language_files
-    from modtok_cli.training.data.sampling import Mixture
-    from modtok_cli.training.data.slot_packer import SlotPacker
-    from modtok_cli.training.data.text_store import text_store
-
-    stores = {
-        language: text_store(language, paths, run.parent / ".text")
-        for language, paths in language_files(config.data).items()
-    }
-    size = config.group_size(replicas)
-    packers = [
-        SlotPacker(
-            slot, config.batch_size, stores=stores, subtokenizers=subtokenizers,
-            regime=config.regime, p=config.p, seed=config.seed, rows=1, length=config.seq_length,
-            mixture=Mixture.of({name: store.text_bytes for name, store in stores.items()}),
-            group=slot // size,
-        )
-        for slot in range(config.batch_size)
-    ]  # fmt: skip
-    for step, recorded in enumerate(draws, 1):
-        parts = []
-        for group, name in enumerate(recorded):
-            batches = [packer.batch(step) for packer in packers[group * size : (group + 1) * size]]
-            drawn = {str(batch.draw) for batch in batches}
-            if drawn != {name}:
-                raise AssertionError(f"step {step}: recorded {name}, sampled {drawn}")
-            ids = subtokenizers.of(Draw.parse(name).languages).global_ids
-            vocabulary = torch.from_numpy(ids.astype(np.int64))
-            inputs, targets = (
-                torch.from_numpy(np.concatenate(arrays).astype(np.int64))
-                for arrays in zip(*((b.inputs, b.targets) for b in batches), strict=True)
-            )
-            parts.append(Sequences(inputs, vocabulary[targets], vocabulary))
-        yield parts
-
-
-def compare(case: Case, place: Path) -> dict[str, Any]:
-    """The row of a case whose run is below `place`."""
-    run, plain = replay(place / "runs" / case.name, case.world // case.tp)
-    errors = [abs(a - b) for a, b in zip(run, plain, strict=True)]
-    relative = [error / b for error, b in zip(errors, plain, strict=True)]
-    return {
-        **vars(case),
-        "steps": len(run),
-        "first_loss": plain[0],
-        "last_loss": plain[-1],
-        "largest_error": max(errors),
-        "largest_relative_error": max(relative),
-        "equal": max(relative) <= TOLERANCE,
-    }
-
-
 def prepare(place: Path) -> None:
     """Text and a tokenizer of four languages."""
     from modtok_cli.construct.bpe_seq import bpe_seq
 
     (place / "data").mkdir(parents=True)
     for language in LANGUAGES:
-        shutil.copy(SAMPLE / f"{language}.jsonl", place / "data")
+        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", place / "data")
     bpe_seq(LANGUAGES, data=place / "data", output=place / "tokenizer", k=600, references=False)
 
 
 def main() -> int:
     """0 if all runs and their replays are equal."""
-    if sys.argv[1:2] == ["--rank"]:
-        import ast
-
-        place, steps, seed, *rest = sys.argv[2:]
-        train([Case(*ast.literal_eval(word)) for word in rest], Path(place), int(steps), int(seed))
-        return 0
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)

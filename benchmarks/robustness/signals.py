@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import ROOT, emit
-from benchmarks.robustness.engine import jobs, kills
+from benchmarks.robustness.engine import kills
 from benchmarks.robustness.engine.arena import shell_status
 from benchmarks.robustness.engine.launcher import Launcher
+from helpers import jobs
 
 STEPS = 16
 RUN = jobs.RUN.replace("--workers 1", "--workers 0")

@@ -25,7 +25,19 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.common import emit
-from benchmarks.speed.step_memory import ALLOCATOR, status
+
+# Memory that is freed is given back at once, so that peaks are those of live tensors.
+ALLOCATOR = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": "65536",
+    "MALLOC_TRIM_THRESHOLD_": "0",
+}
+
+
+def status(field: str) -> int:
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
 
 # name → (tensor-parallel size, tied, dense, offload delay or None, dtype)
 WAYS: dict[str, tuple[int, bool, bool, int | None, str]] = {

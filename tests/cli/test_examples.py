@@ -174,7 +174,7 @@ def packed(place: Path) -> None:
 
 def crawl(place: Path) -> None:
     """Pages of the sample text as a crawl has them, and what a classifier learns from."""
-    from benchmarks.robustness.engine.crawl import compressed, http, page, paragraphs, record
+    from helpers.crawl import compressed, http, page, paragraphs, record
 
     (place / "crawl").mkdir()
     for name in LANGUAGES:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from benchmarks.robustness.engine.crawl import paragraphs, records_of
+from helpers.crawl import paragraphs, records_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.corpus import count, executors

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.common import alive_in_session
-from benchmarks.robustness.engine.crawl import (
+from helpers.crawl import (
     LANGUAGES,
     around,
     compressed,
@@ -23,6 +22,7 @@ from benchmarks.robustness.engine.crawl import (
     records_of,
 )
 from helpers.killed_stages import deadly, script
+from helpers.processes import alive_in_session
 from helpers.python_processes import Python
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.robustness.engine.crawl import paragraphs, records_of
+from helpers.crawl import paragraphs, records_of
 from modtok_cli.corpus import dedup_blocks
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.dedup import (

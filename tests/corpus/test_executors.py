@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.robustness.engine.crawl import DATA
+from helpers.crawl import DATA
 from helpers.killed_stages import Deadly
 from helpers.processes import hear_ctrl_c
 from helpers.split_text import split_text

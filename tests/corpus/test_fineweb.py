@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.robustness.engine.crawl import http, page, paragraphs, record, records_of
+from helpers.crawl import http, page, paragraphs, record, records_of
 from helpers.killed_stages import deadly
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus import build, parts

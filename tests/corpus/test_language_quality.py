@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.robustness.engine.crawl import LANGUAGES, paragraphs
+from helpers.crawl import LANGUAGES, paragraphs
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus.heuristics import faults, letter_shares
 from modtok_cli.corpus.language import (

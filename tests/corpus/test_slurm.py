@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.robustness.engine.crawl import DATA, records_of
 from helpers import fake_slurm
+from helpers.crawl import DATA, records_of
 from helpers.fake_slurm import jobs_of, set_states, states
 from helpers.python_processes import Python, write_command
 from helpers.split_text import split_text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.robustness.engine.crawl import LANGUAGES, page, paragraphs
+from helpers.crawl import LANGUAGES, page, paragraphs
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus.sandbox import Failed, Sandbox, clean, decode, page_text
 from modtok_cli.corpus.sources import find_files, read_pages

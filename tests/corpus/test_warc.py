@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from benchmarks.robustness.engine.crawl import around, compressed, http, record
+from helpers.crawl import around, compressed, http, record
 from modtok_cli.corpus.warc import Bad, Page, Skipped, read_warc
 
 GOOD = [record(http(b"<p>page %d</p>" % n), f"http://a/{n}") for n in range(6)]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "examples" / "sample"
 SHARED = Path(__file__).parents[3] / "shared"
 
 needs_shared = pytest.mark.skipif(

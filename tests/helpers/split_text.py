@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from benchmarks.robustness.engine.crawl import DATA
+from helpers.crawl import DATA
 
 
 def split_text(place: Path, files: int) -> Path:

@@ -23,8 +23,8 @@ from urllib.request import Request, urlopen
 import orjson
 import pytest
 
-from benchmarks.robustness.serving import Question, ask, expected, post, questions
 from helpers.sample import SAMPLE
+from helpers.served import Question, ask, expected, post, questions
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.inference.load import load

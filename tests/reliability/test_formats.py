@@ -15,9 +15,9 @@ import numpy as np
 import orjson
 import pytest
 
-from benchmarks.robustness.engine import damage, formats, samples
-from benchmarks.robustness.engine.formats import FORMATS, Format
-from benchmarks.robustness.engine.mutations import mutate, mutate_json
+from helpers.damaged import damage, formats, samples
+from helpers.damaged.formats import FORMATS, Format
+from helpers.damaged.mutations import mutate, mutate_json
 from modtok_cli.architectures.families.llama import Llama, llama
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent

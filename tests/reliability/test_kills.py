@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.robustness.engine.jobs import ELSEWHERE, JOBS
+from helpers.jobs import ELSEWHERE, JOBS
 from helpers.python_processes import run_python
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError

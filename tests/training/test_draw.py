@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.gpu.masked_model import MaskedModel
+from helpers.masked_model import MaskedModel
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training import prepare

@@ -8,13 +8,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.speed.active_rows import Rows, measure
 from modtok_cli.architectures.sizes import PAPER
 from modtok_cli.training.config import Config, check_ranks, resolve
-from modtok_cli.training.data.sampling import Mixture
-from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.memory import StepRows, capacity, check_fits, host_need
-from modtok_cli.training.plan import row_counts
 from modtok_cli.training.recipe import PRESETS, read_recipe
 from modtok_cli.training.settings import RunSettings
 
@@ -24,7 +20,7 @@ HOST = 64e9  # examples/recipes/7b-32.toml
 
 
 def measured(config: Config) -> tuple[int, StepRows]:
-    """|T| and the rows of a step, sequential BPE of 21 languages (`benchmarks active_rows`)."""
+    """|T| and the rows of a step, sequential BPE of 21 languages."""
     file = ROOT / "benchmarks" / "results" / "active-rows-2026-11-22.jsonl"
     for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
         if (row["sampling"], row["draw"]) == (config.sampling, config.draw):
@@ -50,18 +46,3 @@ def test_every_paper_preset_has_a_recipe() -> None:
     models = {read_recipe(file)["model"] for file in RECIPES}
     assert models == {*PAPER, "7b-32"}
     assert models <= PRESETS.keys()
-
-
-@pytest.mark.parametrize("draw", ["micro", "rank", "step"])
-def test_active_rows_are_those_of_the_plan(subtokenizers: SubtokenizerCache, draw: str) -> None:
-    """The benchmark counts rows by membership, the plan by subtokenizers."""
-    rows = Rows(subtokenizers.tokenizer)
-    for languages in (("en",), ("el", "fi"), ("el", "en", "fi", "fr")):
-        expected = subtokenizers.tokenizer.subset(languages).size
-        assert rows.count(frozenset(languages)) == expected
-    options: dict[str, Any] = {"sampling": "sub:1", "draw": draw, "steps": 2, "gpus": 8}
-    config = resolve(RunSettings(model="1b", **options), gpu=True)
-    mixture = Mixture.of({"el": 1, "en": 2, "fi": 3, "fr": 4})
-    found, row = measure(config, mixture, rows, 2)
-    assert found == row_counts(config, mixture, subtokenizers, 8)
-    assert row["draws"] == {"micro": 32, "rank": 8, "step": 1}[draw]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks.gpu.masked_model import MaskedModel
+from helpers.masked_model import MaskedModel
 from helpers.microbatches import microbatch
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.training.data.slot_packer import Batch

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.robustness.replay import TOLERANCE, Case, compare, train, train_on_ranks
 from helpers.python_processes import executable
+from helpers.replay import TOLERANCE, Case, compare, train, train_on_ranks
 
 from .conftest import LANGUAGES, SAMPLE
 

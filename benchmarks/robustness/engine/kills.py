@@ -16,9 +16,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.common import alive_in_session
-from benchmarks.robustness.engine.jobs import Job
 from benchmarks.robustness.engine.launcher import Launcher
+from helpers.jobs import Job
+from helpers.processes import alive_in_session
 
 MARKS = (".partial-", ".resume")
 # Notes of executors of when and how long; they are no part of the output.

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from benchmarks.common import ROOT
-from benchmarks.robustness.engine.jobs import environment
+from helpers.jobs import environment
 
 
 class Launcher:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import zstandard
 
-from benchmarks.common import SAMPLE
+from helpers.sample import SAMPLE
 
 DATA = SAMPLE / "data"
 LANGUAGES = ("el", "en", "fi", "fr", "ne", "sw")

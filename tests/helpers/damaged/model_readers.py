@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from benchmarks.common import SAMPLE
+from helpers.sample import SAMPLE
 
 TEXT = "A hübscher text, 1234 <s> καλημέρα\n\n def f(x): pass"
 

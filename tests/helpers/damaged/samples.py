@@ -15,8 +15,8 @@ from pathlib import Path
 import orjson
 import zstandard
 
-from benchmarks.common import SAMPLE
-from benchmarks.robustness.engine.model_samples import model_samples
+from helpers.damaged.model_samples import model_samples
+from helpers.sample import SAMPLE
 
 LANGUAGES = ("en", "fi")
 
@@ -44,7 +44,7 @@ def light_samples(root: Path) -> None:
 
 def corpus_samples(root: Path) -> None:
     """Crawled pages and the files of a build; needs the extra `corpus`."""
-    from benchmarks.robustness.engine.crawl import (
+    from helpers.crawl import (
         around,
         compressed,
         http,

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.robustness.engine import model_readers, text_readers
-from benchmarks.robustness.engine.mutations import mutate, mutate_json
+from helpers.damaged import model_readers, text_readers
+from helpers.damaged.mutations import mutate, mutate_json
 
 Mutator = Callable[[bytes, random.Random], bytes]
 TEXT = "Ein hübscher Text, 1234 <s> καλημέρα\n\n def f(x): pass"

@@ -9,8 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.common import ROOT, SAMPLE
-from benchmarks.robustness.engine import samples
+from helpers.damaged import samples
+from helpers.sample import ROOT, SAMPLE
 
 RUN = ("--langs en,fi --model tiny --sampling sub:1 --batch-size 2 --micro-batch 1 --seq-length 32 "
        "--workers 1 -t bpe")  # fmt: skip

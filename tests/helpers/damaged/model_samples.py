@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from benchmarks.robustness.engine.model_readers import CELL_EXAMPLES, CELL_ROWS
+from helpers.damaged.model_readers import CELL_EXAMPLES, CELL_ROWS
 
 WIDTH = 8
 GRID = """

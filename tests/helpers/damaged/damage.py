@@ -17,10 +17,10 @@ import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.common import ROOT
-from benchmarks.robustness.engine import formats
-from benchmarks.robustness.engine.formats import FORMATS, Format, place
-from benchmarks.robustness.engine.samples import know_toy
+from helpers.damaged import formats
+from helpers.damaged.formats import FORMATS, Format, place
+from helpers.damaged.samples import know_toy
+from helpers.sample import ROOT
 
 SECONDS = 30.0
 """A mutation that takes longer hangs. Some hundred times of what the slowest takes."""
@@ -46,9 +46,9 @@ def run(form: Format, samples: Path, count: int, seed: int = 0) -> Outcome:
     outcome = Outcome(form.name)
     at = 0
     while at < count:
-        words = [sys.executable, "-m", "benchmarks.robustness.engine.damage"]
+        words = [sys.executable, "-m", "helpers.damaged.damage"]
         words += [str(FORMATS.index(form)), str(samples), str(at), str(count), str(seed)]
-        env = os.environ | {"PYTHONPATH": str(ROOT)}
+        env = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
         with tempfile.TemporaryFile() as errors:
             child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, env=env)
             at, last = _follow(child, outcome, at)

@@ -1,0 +1,1 @@
+"""Files of every format, sound and damaged, and what becomes of them."""

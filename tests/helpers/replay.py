@@ -1,0 +1,201 @@
+"""Replay runs in plain torch with a masked full softmax, from the draws in their metrics.
+
+Of a run the replay takes the initial weights, the text and the draws in metrics.jsonl. Decoder,
+softmax over T, gradients, clipping and AdamW are plain torch in float64
+(`helpers.plain_training`); the run computes in float32.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import torch
+
+from helpers.plain_training import PlainTraining, Rates, Sequences
+from helpers.sample import ROOT
+from modtok_cli.training.config import Config
+from modtok_cli.training.data.sampling import Draw
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.rundir import RunDirectory
+from modtok_cli.training.settings import RunSettings
+
+# Largest difference of losses, relative to the loss.
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run: processes, and options that differ between runs."""
+
+    world: int
+    tp: int
+    sampling: str
+    draw: str
+    update: str = "sparse"
+    tied: bool = False
+
+    @property
+    def name(self) -> str:
+        words = [self.sampling.replace(":", ""), self.draw, self.update]
+        words += [f"tp{self.tp}", f"dp{self.world // self.tp}", *["tied"] * self.tied]
+        return "-".join(words)
+
+    def settings(self, place: Path, steps: int, seed: int) -> RunSettings:
+        """A decoder of 2 layers and width 32; 8 sequences of 24 tokens, 2 in a microbatch."""
+        return RunSettings(
+            sampling=self.sampling, draw=self.draw, update=self.update, tied=self.tied,
+            tp=self.tp, gpus=self.world, model="tiny", layers=2, hidden_size=32, ffn=88, heads=4,
+            kv_heads=2, head_width=8, batch_size=8, micro_batch=2, seq_length=24, steps=steps,
+            warmup=10, lr=3e-3, seed=seed, eval_every=steps, save_every=steps, eval_bytes=256,
+            workers=0, data=place / "data", tokenizer=place / "tokenizer", runs=place / "runs",
+            name=self.name,
+        )  # type: ignore[arg-type]  # fmt: skip
+
+
+def train(cases: Sequence[Case], place: Path, steps: int, seed: int) -> None:
+    """Train the cases of one number of processes in this process, a rank of them."""
+    from modtok_cli.training.loop import pretrain
+
+    for case in cases:
+        pretrain(case.settings(place, steps, seed))
+
+
+def train_on_ranks(cases: Sequence[Case], place: Path, steps: int, seed: int = 0) -> None:
+    """Train the cases of one number of processes, each process one rank of all of them."""
+    world = cases[0].world
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    fields = [repr(tuple(vars(case).values())) for case in cases]
+    rest = [str(place), str(steps), str(seed), *fields]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "helpers.replay", *rest],
+            cwd=ROOT,
+            env={
+                **os.environ, "RANK": str(rank), "WORLD_SIZE": str(world),
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "MODTOK_DEVICE": "cpu",
+                "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "tests"),
+            },
+            stderr=subprocess.PIPE,
+        )
+        for rank in range(world)
+    ]  # fmt: skip
+    for rank in ranks:
+        _, error = rank.communicate()
+        if rank.returncode:
+            raise RuntimeError(error.decode()[-3000:])
+
+
+def replay(run: Path, replicas: int) -> tuple[list[float], list[float]]:
+    """Losses of a run by its metrics, and by plain torch."""
+    directory = RunDirectory(run)
+    config = Config.from_json(directory.read_config()["config"])
+    rows = map(orjson.loads, directory.metrics.read_bytes().splitlines())
+    lines = [row for row in rows if "loss" in row]
+    subtokenizers = SubtokenizerCache.load(run / "tokenizer")
+    rates = Rates(config.beta1, config.beta2, config.eps, config.weight_decay, config.clip)
+    plain = PlainTraining(
+        config.shape,
+        initial_weights(config, subtokenizers.size),
+        sparse=config.update == "sparse",
+        rates=rates,
+    )
+    found = []
+    batches = sequences(run, config, subtokenizers, [line["draws"] for line in lines], replicas)
+    for line, parts in zip(lines, batches, strict=True):
+        found.append(plain.step(parts, line["lr"]))
+    return [line["loss"] for line in lines], found
+
+
+def initial_weights(config: Config, size: int) -> dict[str, torch.Tensor]:
+    """The weights that a run starts with, under the names of transformers."""
+    from modtok_cli.training.distributed.ranks import start_ranks
+    from modtok_cli.training.model.model import Model
+
+    model = Model(config.shape, size, start_ranks(), seed=config.seed)
+    weights = config.shape.to_hf({n: p.detach() for n, p in model.backbone.parameters.items()})
+    weights["input"] = model.input.weight
+    if not config.shape.tied:
+        weights["output"] = model.output.weight
+    return weights
+
+
+def sequences(
+    run: Path,
+    config: Config,
+    subtokenizers: SubtokenizerCache,
+    draws: Sequence[Sequence[str]],
+    replicas: int,
+) -> Iterator[list[Sequences]]:
+    """The sequences of each step, those of a draw together."""
+    from modtok_cli.text.workspace import language_files
+    from modtok_cli.training.data.sampling import Mixture
+    from modtok_cli.training.data.slot_packer import SlotPacker
+    from modtok_cli.training.data.text_store import text_store
+
+    stores = {
+        language: text_store(language, paths, run.parent / ".text")
+        for language, paths in language_files(config.data).items()
+    }
+    size = config.group_size(replicas)
+    packers = [
+        SlotPacker(
+            slot, config.batch_size, stores=stores, subtokenizers=subtokenizers,
+            regime=config.regime, p=config.p, seed=config.seed, rows=1, length=config.seq_length,
+            mixture=Mixture.of({name: store.text_bytes for name, store in stores.items()}),
+            group=slot // size,
+        )
+        for slot in range(config.batch_size)
+    ]  # fmt: skip
+    for step, recorded in enumerate(draws, 1):
+        parts = []
+        for group, name in enumerate(recorded):
+            batches = [packer.batch(step) for packer in packers[group * size : (group + 1) * size]]
+            drawn = {str(batch.draw) for batch in batches}
+            if drawn != {name}:
+                raise AssertionError(f"step {step}: recorded {name}, sampled {drawn}")
+            ids = subtokenizers.of(Draw.parse(name).languages).global_ids
+            vocabulary = torch.from_numpy(ids.astype(np.int64))
+            inputs, targets = (
+                torch.from_numpy(np.concatenate(arrays).astype(np.int64))
+                for arrays in zip(*((b.inputs, b.targets) for b in batches), strict=True)
+            )
+            parts.append(Sequences(inputs, vocabulary[targets], vocabulary))
+        yield parts
+
+
+def compare(case: Case, place: Path) -> dict[str, Any]:
+    """The row of a case whose run is below `place`."""
+    run, plain = replay(place / "runs" / case.name, case.world // case.tp)
+    errors = [abs(a - b) for a, b in zip(run, plain, strict=True)]
+    relative = [error / b for error, b in zip(errors, plain, strict=True)]
+    return {
+        **vars(case),
+        "steps": len(run),
+        "first_loss": plain[0],
+        "last_loss": plain[-1],
+        "largest_error": max(errors),
+        "largest_relative_error": max(relative),
+        "equal": max(relative) <= TOLERANCE,
+    }
+
+
+def main() -> None:
+    """A rank of `train_on_ranks`."""
+    place, steps, seed, *rest = sys.argv[1:]
+    train([Case(*ast.literal_eval(word)) for word in rest], Path(place), int(steps), int(seed))
+
+
+if __name__ == "__main__":
+    main()
