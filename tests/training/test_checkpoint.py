@@ -1,5 +1,6 @@
 """Checkpoints: the file format against the library, background writing, what is kept."""
 
+import re
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -178,11 +179,20 @@ def test_which_checkpoints_are_kept(subtokenizers, tmp_path: Path) -> None:
     assert kept == [4, 8, 9]
 
 
-def test_nan_is_not_saved(subtokenizers, tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_what_is_not_finite_is_not_saved(subtokenizers, tmp_path: Path, value: float) -> None:
+    """One number of any tensor."""
     model = Model(SHAPE, subtokenizers.size, start_ranks())
-    model.output.moment2[3, 5] = torch.nan
-    with pytest.raises(checkpoint.NotFinite, match=r"output\.moment2"):
-        checkpoint.save(tmp_path, model, 1, {})
+    named = [
+        (name, tensor) for name, tensor in saving._own_rows(model) if tensor.is_floating_point()
+    ]
+    assert len(named) == 2 * 3 + 3 * len(model.backbone.parameters)
+    for name, tensor in named:
+        kept = tensor.view(-1)[-1].clone()
+        tensor.view(-1)[-1] = value
+        with pytest.raises(checkpoint.NotFinite, match=re.escape(f"'{name}' is not finite")):
+            checkpoint.save(tmp_path, model, 1, {})
+        tensor.view(-1)[-1] = kept
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,0 +1,217 @@
+"""Every option reaches what it configures: the model, the stream of batches, the loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+import torch
+
+from helpers.metrics import read_metrics
+from modtok_cli.base.progress import SILENT, Silent
+from modtok_cli.training import heldout, loop, prepare, step
+from modtok_cli.training.config import Config, resolve
+from modtok_cli.training.data.sampling import Mixture
+from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.settings import OPTIONS, RunSettings
+
+from .test_run import _toy, settings  # noqa: F401  (fixtures)
+
+# Options of the model and of its batches: option → its value, options that it needs, and what
+# changes: where → value.
+REACHES: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
+    "sampling": ("sub:2", {}, {"regime": "sub:2", "draws": None}),
+    "p": (0.25, {}, {"p": 0.25, "draws": None}),
+    "draw": ("step", {}, {"group": 12}),
+    "layers": (5, {}, {"shape.layers": 5, "init.projections": 0.02 / 10**0.5}),
+    "hidden_size": (48, {}, {"shape.hidden_size": 48}),
+    "ffn": (80, {}, {"shape.ffn": 80}),
+    "heads": (8, {}, {"shape.heads": 8}),
+    "kv_heads": (1, {}, {"shape.kv_heads": 1}),
+    "head_width": (16, {}, {"shape.head_width": 16}),
+    "rope_theta": (5e5, {}, {"shape.rope_theta": 5e5}),
+    "qk_norm": (True, {}, {"shape.qk_norm": True}),
+    "tied": (True, {}, {"shape.tied": True}),
+    "steps": (77, {"lr_steps": 50, "warmup": 5}, {"last_step": 77}),
+    "batch_size": (6, {}, {"slots": 6, "mine": [0, 1, 2, 3, 4, 5]}),
+    "micro_batch": (4, {}, {"group": 4, "sequences": 4}),
+    "seq_length": (40, {}, {"length": 40}),
+    "workers": (3, {}, {"workers": 3}),
+    "seed": (7, {}, {"seed": 7, "stream seed": 7, "draws": None}),
+    "recompute": (True, {}, {"recompute": True}),
+    "dtype": ("bfloat16", {}, {"dtype": torch.bfloat16}),
+    "attention": ("document", {}, {"end_of_text": 3}),
+    "distributed_optimizer": (True, {}, {"distributed": True}),
+    "beta1": (0.8, {}, {"adamw.beta1": 0.8}),
+    "beta2": (0.99, {}, {"adamw.beta2": 0.99}),
+    "eps": (1e-6, {}, {"adamw.epsilon": 1e-6}),
+    "weight_decay": (0.2, {}, {"adamw.weight_decay": 0.2}),
+    "decay_params": (("norms",), {}, {"adamw.decayed": ("norms",)}),
+    "clip": (0.5, {}, {"clip": 0.5}),
+    "z_loss": (1e-4, {}, {"z_loss": 1e-4}),
+    "init_std": (0.01, {"init_embedding_std": 0.02, "init_projection_std": 0.01},
+                 {"init.matrices": 0.01}),
+    "init_projection_std": (0.003, {}, {"init.projections": 0.003}),
+    "init_embedding_std": (0.1, {}, {"init.embeddings": 0.1}),
+    "offload": (True, {}, {"offload.delay": 1, "offload.moments": torch.float32}),
+    "offload_delay": (0, {"offload": True}, {"offload.delay": 0}),
+    "offload_moments": ("bfloat16", {"offload": True}, {"offload.moments": torch.bfloat16}),
+    "offload_file": (Path("disk"), {"offload": True}, {"offload.directory": Path("disk")}),
+    "lr": (1e-2, {"final_lr": 1e-5}, {"lr": None}),
+    "final_lr": (1e-5, {}, {"lr": None}),
+    "schedule": ("wsd", {}, {"lr": None}),
+    "lr_steps": (90, {}, {"lr": None}),
+    "decay_steps": (30, {"schedule": "wsd"}, {"lr": None}),
+    "warmup": (9, {}, {"lr": None}),
+}  # fmt: skip
+BASE: dict[str, Any] = {
+    "model": "tiny", "layers": 2, "hidden_size": 32, "ffn": 64, "heads": 4, "kv_heads": 2,
+    "head_width": 8, "steps": 100, "batch_size": 12, "micro_batch": 2, "seq_length": 32,
+    "sampling": "sub:1", "lr": 1e-3,
+}  # fmt: skip
+
+
+def reached(monkeypatch: pytest.MonkeyPatch, config: Config) -> dict[str, Any]:
+    """What a configuration gives to the model, the stream, and the schedule, flat."""
+    mixture = Mixture(("en", "fi", "fr"), (0.5, 0.25, 0.25))
+    found: dict[str, Any] = {
+        "lr": [config.lr_at(now) for now in range(1, 100)],
+        "draws": list(map(str, config.draws(mixture, 1, range(99)))),
+    }
+
+    def model(shape: Any, vocabulary: int, ranks: Any, **options: Any) -> None:
+        parts = {"shape": shape, **{name: options.pop(name) for name in ("adamw", "init")}}
+        if (offload := options.pop("offload")) is not None:
+            parts["offload"] = SimpleNamespace(
+                delay=offload.delay, moments=offload.moments, directory=offload.directory
+            )
+        for part, value in parts.items():
+            found.update({f"{part}.{name}": each for name, each in vars(value).items()})
+        found.update(options)
+
+    def stream(plan: Any, mine: Any, **options: Any) -> None:
+        found.update({**vars(plan), "seed": found["seed"], "regime": str(plan.regime)})
+        found.update({"stream seed": plan.seed, "mine": list(mine), **options})
+
+    def prefetcher(stream: Any, subtokenizers: Any, ranks: Any, sequences: int, warn: Any) -> None:
+        found["sequences"] = sequences
+
+    monkeypatch.setattr(loop, "Model", model)
+    monkeypatch.setattr(loop, "BatchStream", stream)
+    monkeypatch.setattr(loop, "Prefetcher", prefetcher)
+    run: Any = SimpleNamespace(
+        config=config, ranks=start_ranks(), subtokenizers=SimpleNamespace(size=40, end_of_text=3),
+        progress=SILENT, only_rows=None, tokenizer=Path("t"), stores={},
+        mixture=mixture,
+    )  # fmt: skip
+    loop.build_model(run)
+    loop.open_stream(run, 1, {})
+    return found
+
+
+@pytest.mark.parametrize("name", REACHES)
+def test_an_option_reaches_the_model_or_its_batches(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after it was stored; and nothing else."""
+    value, needed, expected = REACHES[name]
+    base = RunSettings(**{**BASE, **needed})
+    plain = reached(monkeypatch, resolve(base, gpu=False))
+    config = resolve(replace(base, **{name: value}), gpu=False)
+    stored = orjson.loads(orjson.dumps(config.as_json()))
+    there = reached(monkeypatch, Config.from_json(stored))
+    changed = {each for each in plain | there if plain.get(each) != there.get(each)}
+    assert changed == set(expected)
+    for each, wanted in expected.items():
+        assert wanted is None or there[each] == pytest.approx(wanted), each
+
+
+def test_options_reach_the_loop(
+    settings: RunSettings,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: dict[str, Any] = {"applied": [], "upcoming": [], "saved": [], "probed": [], "bytes": []}
+
+    def spy(module: Any, name: str, note: Any) -> None:
+        real = getattr(module, name)
+
+        def called(*words: Any, **options: Any) -> Any:
+            note(*words, **options)
+            return real(*words, **options)
+
+        monkeypatch.setattr(module, name, called)
+
+    def note(key: str, of: Any) -> Any:
+        return lambda *words, **options: found[key].append(of(*words, **options))
+
+    spy(step, "apply", note("applied", lambda model, gradients, lr, dense: (lr, dense)))
+    spy(step, "mean_gradients", note("upcoming", lambda model, now, upcoming: upcoming is not None))
+    spy(loop, "save_checkpoint", note("saved", lambda run, model, stream, step, evaluated:
+                                      (step, evaluated)))  # fmt: skip
+    spy(loop, "evaluate_held_out", note("probed", lambda run, model, step, most, languages: step))
+    spy(heldout, "first_texts", note("bytes", lambda store, documents, most: most))
+    spy(loop, "Watchdog", lambda ranks, seconds: found.update(seconds=seconds))
+    spy(prepare, "Checkpointer", lambda directory, ranks, **options: found.update(options))
+    spy(prepare, "require_loggers", lambda names: found.update(log=names))
+    notes: list[str] = []
+    progress = Silent()
+    monkeypatch.setattr(progress, "note", notes.append)
+    chosen = replace(
+        settings, update="dense", steps=9, eval_every=4, save_every=3, keep=5, keep_every=2,
+        mix={"en": 0.4}, mix_rest="uniform", eval_bytes=333, hang_timeout=7.5, device_flops=1e9,
+        log_every=4, log=(),
+    )  # fmt: skip
+    loop.pretrain(chosen, progress=progress)
+    config = resolve(chosen, gpu=False)
+    assert found["applied"] == [(config.lr_at(now), True) for now in range(1, 10)]
+    assert not any(found["upcoming"])
+    # A save looks at a loss, unless the evaluation of this very step did.
+    assert found["saved"] == [(3, False), (6, False), (9, True)]
+    assert found["probed"] == [3, 6]
+    assert set(found["bytes"]) == {333, loop._PROBE}
+    assert found["seconds"] == 450
+    assert (found["keep"], found["keep_every"]) == (5, 2)
+    assert found["log"] == ()
+    stored = orjson.loads((settings.runs / "it" / "config.json").read_bytes())
+    assert stored["mixture"] == pytest.approx({"en": 0.4, "el": 0.2, "fi": 0.2, "fr": 0.2})
+    lines = read_metrics(settings.runs / "it")
+    assert [line["step"] for line in lines if "held_out" in line] == [4, 8, 9]
+    assert all(line["time"]["mfu"] > 0 for line in lines if "time" in line)
+    assert [note.split(":")[0].split(",")[0] for note in notes if "tokens/s" in note] == [
+        "step 4/9", "step 8/9",
+    ]  # fmt: skip
+    found["upcoming"].clear()
+    loop.pretrain(replace(settings, offload=True, steps=3, name="delayed"))
+    assert found["upcoming"] == [True, True, False]
+    assert found["applied"][-1][1] is False
+
+
+# Options that tests of their own follow to where they act.
+ELSEWHERE = {
+    "test_run.py": ("name", "runs", "data", "tokenizer", "model", "langs"),
+    "test_reads.py": ("chat_template",),
+    "test_run_guards.py": ("errors",),
+    "test_validation.py": ("valid",),
+    "test_eval_tasks.py": ("eval_tasks", "eval_tasks_every", "eval_tasks_data",
+                           "eval_tasks_langs", "eval_tasks_limit"),
+    "test_init_from.py": ("init_from", "init_rows", "train"),
+    "test_profiling.py": ("profile",),
+    "test_memory.py": ("device_memory",),
+    "test_parallel.py": ("tp",),
+    "test_launch.py": ("gpus",),
+    "test_execution.py": ("execution",),
+    "test_mixed_files.py": ("field", "lang_field"),
+}  # fmt: skip
+IN_THE_LOOP = {
+    "update", "eval_every", "save_every", "keep", "keep_every", "eval_bytes", "hang_timeout",
+    "device_flops", "log_every", "log", "mix", "mix_rest",
+}  # fmt: skip
+
+
+def test_every_option_is_followed() -> None:
+    named = {*REACHES, *IN_THE_LOOP, *(name for names in ELSEWHERE.values() for name in names)}
+    assert named == set(OPTIONS)
