@@ -148,12 +148,13 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("slice model -o part", "no tokens selected"),
         ("slice model --langs fr", "no output directory given"),
         ("eval bpb model model/ news.fr.txt", "two models given"),
-        ("slice data --no-verify --langs fr -o part", "are for Hugging Face models"),
+        ("slice data --data x --langs fr -o part", "--data is for Hugging Face models"),
         ("generate model --langs fr hello", "is a model without languages"),
         ("eval sum model --data .", "has no languages; name those of the texts"),
         ("eval sum model --langs fr --infer fr --data .", "is a model with one vocabulary"),
-        ("slice model --in fr -o part", "are for runs of modtok pretrain"),
-        ("slice data --text data/fr.txt -o part", "are for Hugging Face models"),
+        ("slice model --langs fr --license mit -o part", "--license is for runs of modtok"),
+        ("slice model --in fr -o part", "--in is for runs of modtok pretrain"),
+        ("slice data --text data/fr.txt -o part", "--text is for Hugging Face models"),
         ("eval bpb model news.fr.txt --infer full", "--infer, -t and --step do not apply"),
     ):
         status, _, err = here(*line.split())

@@ -1,23 +1,29 @@
 """The sliced directory is a plain Llama to transformers; two vocabularies are not."""
 
+import shutil
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
-import numpy as np
 import orjson
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from helpers.sample import SHARED, needs_shared
+from modtok_cli.architectures.families.llama import Llama
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.decode import generate
 from modtok_cli.inference.run.sampling import SamplingOptions
 from modtok_cli.inference.run.score import score
+from modtok_cli.inference.slice import run as run_module
+from modtok_cli.inference.slice.run import open_run
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.reading import Reading
 
 PROBES = [
     "Il était une fois un roi. The king was old.",
@@ -109,7 +115,7 @@ def test_what_it_says_of_itself(french_english: Path, run: Path) -> None:
     assert facts["outputs"] == ["en", "fr"]
     model = load(run, ["fr", "en"])
     assert facts["signature"] == model.tokenizer_in.signature
-    assert np.cumsum(facts["ids"]).tolist() == model.tokenizer_in.global_ids.tolist()
+    assert facts["ids"] == model.tokenizer_in.global_ids.tolist()
     card = (french_english / "README.md").read_text()
     assert f"{model.tokenizer_in.size:,} tokens" in card
     assert facts["signature"] in card
@@ -210,7 +216,53 @@ def test_what_is_wrong(french_english: Path, run: Path, tmp_path: Path) -> None:
         slice_model(run, append=["fi"], output=tmp_path / "q")
     broken = tmp_path / "broken"
     broken.mkdir()
-    (broken / "modtok.json").write_text('{"format": 2}')
+    (broken / "modtok.json").write_text('{"format": 3}')
     with pytest.raises(ModtokError, match="is damaged"):
         load(broken)
+    # What applies to other models only is not ignored.
+    for other in (
+        {"data": "other"}, {"reading": Reading(field="body")}, {"k": 500}, {"coverage": 0.9},
+        {"texts": "t.txt"}, {"token_ids": "ids.txt"},
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match="is for Hugging Face models; omit it"):
+            slice_model(run, ["fr"], output=tmp_path / "q", **other)
     assert not (tmp_path / "q").exists()
+
+
+def test_append_from_another_run_that_is_named(
+    french_english: Path, run: Path, tmp_path: Path
+) -> None:
+    other = Path(shutil.copytree(run, tmp_path / "other"))
+    shutil.rmtree(other / "checkpoints" / "step-00000008")
+    place = tmp_path / "wide"
+    slice_model(french_english, append=["fi"], output=place, origin=other)
+    assert orjson.loads((place / "modtok.json").read_bytes())["step"] == 4
+    with pytest.raises(UsageError, match=r"has no checkpoint of step 8; choose from 4"):
+        slice_model(french_english, append=["fi"], output=place, origin=other, step=8, force=True)
+
+
+def test_a_family_that_is_another_model_in_transformers_is_refused(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its layers cap their outputs; a Llama, which it says it is, does not."""
+
+    class Capped(Llama):
+        own_layer = True
+
+        def megatron_layer(self, parts: Any) -> None:
+            plain = parts.mlp.submodules.linear_fc2
+
+            class CappedOutput(plain):
+                def forward(self, x: torch.Tensor) -> Any:
+                    output, bias = super().forward(x)
+                    return 0.1 * (10 * output).tanh(), bias
+
+            parts.mlp.submodules.linear_fc2 = CappedOutput
+
+    source = open_run(run)
+    sizes = {each.name: getattr(source.shape, each.name) for each in fields(source.shape)}
+    monkeypatch.setattr(run_module, "stored_shape", lambda stored, where: Capped(**sizes))
+    with pytest.raises(ModtokError, match=r"as a Llama of transformers it is not the model that"):
+        slice_model(run, ["fr"], output=tmp_path / "fr")
+    assert not (tmp_path / "fr").exists()
+    slice_model(run, ["fr"], output=tmp_path / "fr", verify=False)

@@ -39,6 +39,10 @@ def show(call: Call, report: Report = None, json: Json = False) -> None:
         if not whole or ("tokenizer" in call.values and name != "verify"):
             call.values.pop(name, None)
     if not whole:
+        call.values = {key: each for key, each in call.values.items()
+                       if key != "data" or key in call.explicit}  # fmt: skip
+        call.groups["reading"] = {key: each for key, each in call.groups["reading"].items()
+                                  if key in call.explicit}  # fmt: skip
         if report:
             raise UsageError(
                 "--report is for Hugging Face models: a slice of a run has its logits", where=path

@@ -74,11 +74,11 @@ def check_slice(
         progress.warn(f"logits are not compared: needs {3 * stored / 2**30:.0f} GiB of memory")
         return
     draw = np.random.default_rng(0).choice(sample, size=_TOKENS)
-    before, old, reason = _outputs(whole, ids[draw])
+    before, old, reason = outputs_of(whole, ids[draw])
     if old is None:
         progress.warn(f"logits are not compared: transformers does not load {whole} ({reason})")
         return
-    after, new, wrong = _outputs(part, draw)
+    after, new, wrong = outputs_of(part, draw)
     if new is None:
         raise _failed(whole, f"transformers does not load the result ({wrong})")
     if more := sorted(new - old):
@@ -101,7 +101,7 @@ def _failed(where: Path, what: str) -> ModtokError:
     return ModtokError(f"cannot be sliced: {what}; the output was removed", where=where)
 
 
-def _outputs(path: Path, ids: Int32Array) -> tuple[dict[str, Any], set[str] | None, str]:
+def outputs_of(path: Path, ids: Int32Array) -> tuple[dict[str, Any], set[str] | None, str]:
     """Outputs in float32 by name, what is wrong with the tensors, and why there are no outputs.
 
     None in place of tensors: the model is not loaded.

@@ -31,7 +31,7 @@ from modtok_cli.text.languages import canonical
 NAME = "modtok.json"
 WEIGHTS = "model.safetensors"
 TOKENIZER_OUT = "tokenizer_out.json"
-FORMAT = 2
+FORMAT = 3
 _REMEDY = "slice the run again"
 
 
@@ -77,8 +77,6 @@ class SliceFacts:
             **{name: value for name, value in self.__dict__.items() if value is not None},
             "shape": self.shape.as_json(),
         }
-        # Differences of ids have two to five digits less.
-        document["ids"] = np.diff(self.ids, prepend=0)
         option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
         return orjson.dumps(document, option=option)
 
@@ -107,9 +105,9 @@ def read_facts(directory: Path) -> SliceFacts:
         raise ModtokError(f"cannot read: {error.strerror}", where=file) from error
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ModtokError(f"is damaged ({error})", where=file, remedy=_REMEDY) from error
-    differences = arrays.pop("ids")
-    ids = np.zeros(0, dtype=np.int64) if differences is None else np.cumsum(differences)
-    facts = SliceFacts(**plain.__dict__, shape=shape, ids=ids, **arrays)
+    if arrays["ids"] is None:
+        arrays["ids"] = np.zeros(0, dtype=np.int64)
+    facts = SliceFacts(**plain.__dict__, shape=shape, **arrays)
     invalid = _invalid_field(facts)
     if invalid:
         raise ModtokError(f"field '{invalid}' is out of range", where=file, remedy=_REMEDY)

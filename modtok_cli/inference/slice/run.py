@@ -192,9 +192,13 @@ class RunSource:
 
     def parameters(self) -> dict[str, torch.Tensor]:
         """Parameters of the backbone under their transformers names, whole, in float32."""
+        return self.shape.to_hf(self.megatron_parameters())
+
+    def megatron_parameters(self) -> dict[str, torch.Tensor]:
+        """Parameters of the backbone under Megatron's names, whole, in float32."""
         try:
             names = [name for name in self._shards[0].names if name.startswith(_BACKBONE)]
-            parameters = {
+            return {
                 name.removeprefix(_BACKBONE): _joined(
                     [file.get_tensor(name) for file in self._shards],
                     self.shape.megatron_partition(name),
@@ -203,7 +207,6 @@ class RunSource:
             }
         except (SafetensorError, RuntimeError) as error:
             raise ModtokError(f"is damaged ({error})", where=self.checkpoint) from error
-        return self.shape.to_hf(parameters)
 
 
 def _joined(shards: list[torch.Tensor], partition: tuple[int, int] | None) -> torch.Tensor:
@@ -286,6 +289,16 @@ def _config(file: Path) -> tuple[dict[str, Any], Shape]:
     return config, shape
 
 
+def steps_of(path: Path) -> list[int]:
+    """Steps of the checkpoints of a run, or that of a checkpoint; ascending."""
+    root = run_of(path)
+    return _steps(root / CHECKPOINTS) if root == path else [int(path.name.removeprefix("step-"))]
+
+
+def _steps(directory: Path) -> list[int]:
+    return sorted(int(p.name[5:]) for p in directory.glob("step-*") if STEP.fullmatch(p.name))
+
+
 def _checkpoint(
     directory: Path, step: int | None, progress: Progress
 ) -> tuple[Path, Mapping[str, Any]]:
@@ -298,7 +311,7 @@ def _checkpoint(
         return newest
     path = directory / f"step-{step:08d}"
     if not path.is_dir():
-        steps = sorted(int(p.name[5:]) for p in directory.glob("step-*") if STEP.fullmatch(p.name))
+        steps = _steps(directory)
         raise UsageError(
             f"has no checkpoint of step {step}",
             where=directory,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,7 +106,7 @@ def slice(
     verify: Annotated[
         bool,
         Option(
-            "Hugging Face model: load the result, and compare its logits with the model's.",
+            "Open the result with transformers, and compare its logits with the model's.",
             flags="--verify/--no-verify",
         ),
     ] = True,
@@ -119,7 +119,7 @@ def slice(
 
     For a run, the output is a standard Hugging Face Llama directory: backbone, embedding rows of
     these languages, and their tokenizer. Its logits equal those of the full model over this
-    vocabulary.
+    vocabulary; `verify` tests this with a few tokens, where Megatron is installed.
 
     With different `inputs` and `outputs`, the output is in a format that only modtok generate and
     modtok eval read.
@@ -141,11 +141,12 @@ def slice(
     """
     path = Path(run)
     if is_sliceable(path):
-        if append or inputs or outputs or step is not None or dtype or origin:
-            raise UsageError(
-                "--append, --from, --in, --out, --step and --dtype are for runs of modtok pretrain",
-                where=path,
-            )
+        of_runs = {
+            "--append": append, "--from": origin, "--in": inputs, "--out": outputs,
+            "--step": step, "--dtype": dtype, "--bos": bos, "--license": license,
+            "--base-model": base_model,
+        }  # fmt: skip
+        _refuse(of_runs, path, "runs of modtok pretrain")
         if output is None:
             as_in = f"as in: modtok slice {path} --langs fr,en -o fr-en"
             raise UsageError("no output directory given", remedy=as_in)
@@ -162,11 +163,12 @@ def slice(
             path, selection, Path(output), reading=reading, verify=verify, force=force,
             progress=progress,
         )  # fmt: skip
-    if texts or token_ids or k or coverage is not None or not verify:
-        raise UsageError(
-            "--text, --token-ids, -k, --coverage and --no-verify are for Hugging Face models",
-            where=path,
-        )
+    of_models = {
+        "--data": None if data == "data" else data, "--text": texts or None,
+        "--token-ids": token_ids, "-k": k, "--coverage": coverage,
+        "--field, --lang-field and --errors": None if reading == Reading() else reading,
+    }  # fmt: skip
+    _refuse(of_models, path, "Hugging Face models")
     reading_side, writing_side = sides(languages, inputs, outputs)
     if append is not None and (reading_side is not None or writing_side is not None):
         raise UsageError(
@@ -184,12 +186,19 @@ def slice(
     if append is not None:
         added = language_list(append, "--append")
         return extended(
-            path, added, home, place, where, step, labels, force=force, progress=progress
-        )
+            path, added, home, place, where, step, labels, force=force, verify=verify,
+            progress=progress,
+        )  # fmt: skip
     return sliced(
         path, (reading_side, writing_side or reading_side), home, where, step, labels,
-        force=force, progress=progress,
+        force=force, verify=verify, progress=progress,
     )  # fmt: skip
+
+
+def _refuse(options: Mapping[str, object], path: Path, kind: str) -> None:
+    given = next((flag for flag, value in options.items() if value is not None), None)
+    if given is not None:
+        raise UsageError(f"{given} is for {kind}", where=path, remedy="omit it")
 
 
 def is_sliceable(path: Path) -> bool:

@@ -28,6 +28,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.hf.check import warn_of_other_ids
 from modtok_cli.inference.hf.files import check_output, framed, size_rows
 from modtok_cli.inference.run.backbone import backbone_config, check_range
+from modtok_cli.inference.slice.check import check_run_slice
 from modtok_cli.inference.slice.directory import (
     NAME,
     TOKENIZER_OUT,
@@ -35,7 +36,7 @@ from modtok_cli.inference.slice.directory import (
     SliceFacts,
     read_facts,
 )
-from modtok_cli.inference.slice.run import RunSource, find_run, open_run
+from modtok_cli.inference.slice.run import RunSource, find_run, open_run, steps_of
 from modtok_cli.inference.vocabularies import FULL, Side, Vocabularies
 from modtok_cli.training.rundir import is_run
 
@@ -95,6 +96,7 @@ def sliced(
     labels: Labels,
     *,
     force: bool,
+    verify: bool = True,
     progress: Progress = SILENT,
 ) -> SliceReport:
     """Extract the model of some languages, for reading and for writing, from a run."""
@@ -108,7 +110,7 @@ def sliced(
         )
     source = open_run(path, tokenizer=tokenizer, step=step, progress=progress)
     defaults = Labels(str(source.dtype).removeprefix("torch."), True, "unknown", source.name)
-    return _write(source, languages, output, labels.or_those_of(defaults), progress)
+    return _write(source, languages, output, labels.or_those_of(defaults), verify, progress)
 
 
 def extended(
@@ -121,22 +123,27 @@ def extended(
     labels: Labels,
     *,
     force: bool,
+    verify: bool = True,
     progress: Progress = SILENT,
 ) -> SliceReport:
     """Add languages to the slice in `path` from its run; `output` may be the slice itself."""
     check_output(output, NAME, force=force or output.resolve() == path.resolve())
-    facts, source = _origin(path, run, tokenizer, step)
+    facts, source = _origin(path, run, tokenizer, step, progress)
     added = source.side(languages).languages
     reading, writing = (
         FULL if full else tuple(dict.fromkeys((*side, *added)))
         for side, full in ((facts.inputs, facts.full_inputs), (facts.outputs, facts.full_outputs))
     )
     own = Labels(facts.dtype, facts.bos, facts.license, facts.base_model)
-    return _write(source, (reading, writing), output, labels.or_those_of(own), progress)
+    return _write(source, (reading, writing), output, labels.or_those_of(own), verify, progress)
 
 
 def _origin(
-    path: Path, run: Path | None, tokenizer: Path | None, step: int | None
+    path: Path,
+    run: Path | None,
+    tokenizer: Path | None,
+    step: int | None,
+    progress: Progress,
 ) -> tuple[SliceFacts, RunSource]:
     if not (path / NAME).is_file():
         raise UsageError(
@@ -149,7 +156,11 @@ def _origin(
     if place is None or not is_run(place):
         what = f"{run} is not a run" if run else f"its run '{facts.run}' was not found"
         raise UsageError(what, where=path, remedy="pass the run with --from")
-    source = open_run(place, tokenizer=tokenizer, step=facts.step if step is None else step)
+    if step is None and not (run and facts.step not in steps_of(run)):
+        step = facts.step  # another run that is named has its own last one
+    source = open_run(place, tokenizer=tokenizer, step=step)
+    if source.step != facts.step:
+        progress.note(f"all rows are those of step {source.step} of {place}")
     what = ""
     if source.tokenizer.signature != facts.tokenizer:
         what = f"tokenizer {facts.tokenizer}, {place} has {source.tokenizer.signature}"
@@ -169,6 +180,7 @@ def _write(
     languages: tuple[Side, Side],
     output: Path,
     labels: Labels,
+    verify: bool,
     progress: Progress,
 ) -> SliceReport:
     vocabularies = source.vocabularies(*(FULL if side is None else side for side in languages))
@@ -190,6 +202,8 @@ def _write(
             (beside / name).write_bytes(data)
         save_file(tensors, beside / WEIGHTS, metadata={"format": "pt"})
         (beside / WEIGHTS).chmod((beside / README).stat().st_mode)  # it writes with mode 600
+        if verify and vocabularies.same:
+            check_run_slice(source, beside, vocabularies, dtype, progress=progress)
     if vocabularies.same:
         warn_of_other_ids(output, progress)
     return SliceReport(output, facts, sizes, (source.tokenizer.size, len(vocabularies.ids)))

@@ -1,0 +1,98 @@
+"""A slice of a run as transformers opens it, compared with the model that was trained."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from modtok_cli.base.arrays import Int32Array
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.memory import available
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.inference.hf.check import outputs_of
+from modtok_cli.inference.slice.run import RunSource
+from modtok_cli.inference.vocabularies import Vocabularies
+
+_TOKENS = (2, 12)  # sequences, and tokens of each
+_TOLERANCE = 2e-3  # largest difference, as a share of the largest logit
+
+
+def check_run_slice(
+    source: RunSource,
+    part: Path,
+    vocabularies: Vocabularies,
+    dtype: torch.dtype,
+    *,
+    progress: Progress = SILENT,
+) -> None:
+    """Compare the logits of `part` with those of the run's own layers, of Megatron, in float32.
+
+    Other programs compute what the names in its `config.json` say. A family of another package
+    may name a class of transformers that computes something else.
+
+    Models that do not fit in memory are not compared, nor any without Megatron: a note or a
+    warning says so.
+
+    Raises:
+        ModtokError: logits differ, or transformers does not load the slice.
+    """
+    if str(part).encode(errors="ignore").decode() != str(part):
+        return  # the library that transformers opens weights with takes no such path
+    rows = np.random.default_rng(0).choice(len(vocabularies.ids), size=_TOKENS).astype(np.int32)
+    stored = sum(file.stat().st_size for file in part.glob("*.safetensors"))
+    need, free = 16 * stored // dtype.itemsize, available()  # float32: weights, gradients, logits
+    if free is not None and need > free:
+        progress.warn(f"logits are not compared: needs {need / 2**30:.0f} GiB of memory")
+        return
+    expected = _trained_logits(source, vocabularies, rows, dtype)
+    if expected is None:
+        progress.note("logits are not compared: needs Megatron in a process of its own")
+        return
+    found, problems, reason = outputs_of(part, rows)
+    wrong = reason or next(iter(problems or ()), "")
+    if not wrong and "logits" in found:
+        difference = float(np.abs(found["logits"] - expected).max())
+        if difference <= _TOLERANCE * float(np.abs(expected).max()):
+            return
+        wrong = f"its logits differ from the run's by up to {difference:.2g}"
+    shape = source.shape
+    raise ModtokError(
+        f"as a {shape.hf_name} of transformers it is not the model that was trained: {wrong}; the "
+        "output was removed",
+        where=source.path,
+        remedy=f"correct what architecture '{shape.architecture}' says of transformers, or pass "
+        "--no-verify",
+    )
+
+
+def _trained_logits(
+    source: RunSource, vocabularies: Vocabularies, rows: Int32Array, dtype: torch.dtype
+) -> np.ndarray | None:
+    """Logits (B, S, V) by Megatron's layers with weights rounded to `dtype`; None without it."""
+    from modtok_cli.training.distributed.ranks import start_ranks, stop_ranks
+    from modtok_cli.training.model import megatron
+
+    joined = dist.is_initialized()
+    if int(os.environ.get("WORLD_SIZE") or 1) > 1 or (joined and dist.get_world_size() > 1):
+        return None
+    try:
+        start_ranks()
+        backbone = megatron.build_backbone(
+            source.shape, shards=1, device=torch.device("cpu"), dtype=torch.float32, seed=0
+        )
+        embedding, head = (each.to(dtype).float() for each in source.tables(vocabularies))
+        with torch.no_grad():
+            for name, tensor in source.megatron_parameters().items():
+                backbone.parameters[name].copy_(tensor.to(dtype))
+            x_SBd = embedding[torch.from_numpy(rows.T).long()]
+            logits: np.ndarray = (backbone(x_SBd).transpose(0, 1) @ head.T).numpy()
+    except ImportError:
+        return None
+    finally:
+        if not joined:
+            stop_ranks()
+    return logits
