@@ -1,4 +1,4 @@
-"""Benchmarks: the worlds write text."""
+"""Benchmarks: pages cite what they measured, and a world is written."""
 
 from __future__ import annotations
 
@@ -17,3 +17,11 @@ def test_a_world_is_written_and_kept(tmp_path: Path) -> None:
     assert (
         (tmp_path / "w" / "tasks" / "mt" / "test.tsv").read_text("utf-8").startswith("qaa\tqab\n")
     )
+
+
+def test_every_result_is_cited_by_a_page() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    pages += [*ROOT.glob("examples/**/*.md"), *ROOT.glob("benchmarks/**/*.md")]
+    text = "\n".join(page.read_text("utf-8") for page in pages if page.parent.name != "results")
+    results = [path.name for path in (ROOT / "benchmarks" / "results").iterdir()]
+    assert [name for name in sorted(results) if name not in text] == []

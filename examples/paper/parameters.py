@@ -3,22 +3,20 @@
 tab:mem_params_app
 """
 
-from common import emit, parser, sequential
+from common import emit, parser
 
 import modtok_cli as modtok
 
 
 def main() -> None:
-    """A row for each scale, tied and untied: `saved` of the model with T."""
+    """A row for each scale and vocabulary, tied and untied: `saved` by 24,000 tokens."""
     arguments = parser(__doc__)
     arguments.add_argument(
         "--scales", nargs="*", default=["0.5b", "1b", "2.5b", "7b", "12b", "30b"]
     )
     options = arguments.parse_args()
-    whole = sequential(options)
-    first = f"{whole}@{options.langs[0]}"
     for tied in (False, True):
-        rows = modtok.memory(tokenizers=[f"{whole}", first], scales=options.scales, tied=tied)
+        rows = modtok.memory(scales=options.scales, tied=tied)
         emit(rows, "model", "vocabulary", "parameters", "saved", tied=tied)
 
 

@@ -1,4 +1,4 @@
-"""The commands in the code blocks of README.md, docs/ and benchmarks/notes/."""
+"""The commands in the code blocks of README.md and docs/."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md"] + [
-    str(path.relative_to(ROOT))
-    for folder in ("docs", "benchmarks/notes")
-    for path in sorted((ROOT / folder).rglob("*.md"))
+    str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md"))
 ]
 
 

@@ -28,7 +28,7 @@ from modtok_cli.training.settings import RunSettings
 ROOT = Path(__file__).parents[2]
 GIB = 2**30
 # Sequential BPE, 21 languages, k = 24,000: T, an output vocabulary of three languages, and the
-# union of a step's 32 draws (benchmarks/notes/pretraining.md).
+# union of a step's 32 draws (docs/results-pretraining.md).
 SIZE, ROWS = 340_147, StepRows(72_000, 289_412, 289_412)
 
 

@@ -27,7 +27,7 @@ from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
 
 # Chosen on lines of two models and two languages, tested on others
-# (benchmarks/notes/existing-models.md).
+# (docs/results-pretraining.md).
 FIRST = 0.6  # share of the first old token's row in an output row, where tables are untied
 RARER = 0.7  # share of the logarithm by which a new token is rarer that its logit is lowered by
 _RIDGE = 1e-2

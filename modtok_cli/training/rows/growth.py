@@ -41,7 +41,7 @@ def spelled_rows(
     A row whose token both vocabularies hold is copied bit for bit. Any other row is the mean of
     the old rows that spell its token. `scaled` scales it to their mean norm. Not so for finished
     models: their rows have a large part in common, and scaled means are far too likely as outputs
-    (benchmarks/notes/existing-models.md).
+    (docs/results-pretraining.md).
 
     Args:
         old: the shards of the old table, as in `grow_rows`.
