@@ -239,7 +239,8 @@ def evaluate_mt(
     sentences are tokenized by the subtokenizer of the source language; target sentences and
     predictions by that of the target language. A slice uses its own vocabularies.
 
-    `data` is a directory with FLORES, TSV or line-aligned files, directly or in mt/.
+    `data` is a directory with FLORES, TSV, JSON lines or line-aligned files, directly or in mt/,
+    or one such file of several languages.
 
     Returns:
         As `evaluate_mcq`, with BLEU, chrF++ and the share of outputs in the target language.

@@ -225,7 +225,12 @@ def _collect_jobs(
                 lacks(f"{suite.task} {lacking}", language)
             else:
                 jobs.append(job)
-    skipped = [f"{what} in {','.join(langs)}" for what, langs in missing.items()]
+    skipped = [
+        f"no questions for {', '.join(langs)}: {NO_HUB}"
+        if what == NO_HUB
+        else f"{what} in {','.join(langs)}"
+        for what, langs in missing.items()
+    ]
     covered = {job.language for job in jobs}.union(*missing.values())
     bare = [name for name in languages if name not in covered]
     if bare and own:
@@ -283,11 +288,12 @@ def _require_choices_fit(source: Source, infer: Infer, jobs: Sequence[_Job]) -> 
 
 
 def _no_questions(skipped: Sequence[str], data: Path | None) -> ModtokError:
-    where = str(Folder(data).path) if data is not None else "tasks/"
-    what = "no questions: " + "; ".join(skipped or ["no task"])
     remedy = f"{LAYOUT}; then pass DIR with --data"
-    if NO_HUB in what:
-        remedy = f"where it can, download them with modtok eval fetch mcq -o DIR; or {remedy}"
+    if any(NO_HUB in each for each in skipped):
+        fetch = "run `modtok eval fetch mcq` where it can"
+        return ModtokError("; ".join(skipped), remedy=f"{fetch}, or {remedy}")
+    where = "tasks/" if data is None else Folder(data).path
+    what = "no questions: " + "; ".join(skipped or ["no task"])
     return ModtokError(what, where=where, remedy=remedy)
 
 

@@ -2,9 +2,11 @@
 
     DIR/dev/eng_Latn.dev, DIR/devtest/eng_Latn.devtest     FLORES: shots from dev
     DIR/test.tsv, DIR/dev.tsv                              languages in the header, one row per line
+    DIR/test.jsonl, DIR/dev.jsonl                          {"en": "…", "fr": "…"} per line, also as
+                                                           the value of a field "translation"
     DIR/en.txt, DIR/fr.txt                                 line-aligned files, as in NTREX
 
-or a single `.tsv` file. Language codes are those of `text.languages`. The layout may also be in
+or a single `.tsv` or `.jsonl` file. Language codes are those of `text.languages`. The layout may also be in
 `DIR/mt/`, or in the only subdirectory of DIR. Without a dev split the first lines are used as
 shots and not scored.
 """
@@ -18,18 +20,21 @@ import numpy as np
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.evaluate.task_files import Example, with_shots
+from modtok_cli.evaluate.task_files import Example, json_lines, with_shots
 from modtok_cli.measure.aligned import parting
 from modtok_cli.text.languages import by_label, is_language, label_of_path, matching
-from modtok_cli.text.streams import Broken, read_chunks
+from modtok_cli.text.streams import SUFFIXES, Broken, read_chunks
 from modtok_cli.text.text_format import format_of_name
 
 _DEV, _TEST = ("dev", "valid", "validation"), ("devtest", "test")
 LAYOUTS = (
     "provide parallel text as DIR/mt/dev/eng_Latn.dev and DIR/mt/devtest/eng_Latn.devtest "
-    "(FLORES), DIR/mt/test.tsv with languages in its first line, or line-aligned DIR/mt/en.txt, "
-    "DIR/mt/fr.txt; modtok eval fetch mt downloads FLORES"
+    "(FLORES), DIR/mt/test.tsv with languages in its first line, DIR/mt/test.jsonl with "
+    '{"en": "…", "fr": "…"} per line, or line-aligned DIR/mt/en.txt, DIR/mt/fr.txt; modtok eval '
+    "fetch mt downloads FLORES"
 )
+_JSON = ".jsonl"
+_ROW = 'a row is {"en": "…", "fr": "…"} or {"translation": {"en": "…", "fr": "…"}}'
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,9 @@ class _Part:
     @cached_property
     def columns(self) -> dict[str, list[str]]:
         """Lines by language, of a table."""
-        return {} if self.table is None else _read_table(self.table)
+        if self.table is None:
+            return {}
+        return _read_rows(self.table) if _JSON in self.table.suffixes else _read_table(self.table)
 
     @property
     def languages(self) -> list[str]:
@@ -158,17 +165,27 @@ def _open(place: Path, progress: Progress) -> Parallel | None:
     parts = {}
     for name, choices in (("dev", _DEV), ("test", _TEST)):
         for choice in choices:
-            if (place / f"{choice}.tsv").is_file():
-                parts[name] = _Part(place / f"{choice}.tsv", {})
+            if table := next((each for each in _tables(place) if _stem(each) == choice), None):
+                parts[name] = _Part(table, {})
             elif files := _files(place / choice, progress):
                 parts[name] = _Part(None, files)
     if "test" in parts:
         return Parallel(place, parts["test"], parts.get("dev"))
-    tables = [child for child in _children(place) if child.suffix == ".tsv"]
+    tables = _tables(place)
     if len(tables) == 1:
         return Parallel(place, _Part(tables[0], {}), None)
     files = _files(place, progress)
     return Parallel(place, _Part(None, files), None) if len(files) > 1 else None
+
+
+def _tables(place: Path) -> list[Path]:
+    """Files with sentences in several languages."""
+    kinds = (".tsv", *(_JSON + suffix for suffix in ("", *SUFFIXES)))
+    return [path for path in _children(place) if path.name.endswith(kinds) and path.is_file()]
+
+
+def _stem(path: Path) -> str:
+    return path.name.partition(".")[0]
 
 
 def _files(directory: Path, progress: Progress) -> dict[str, Path]:
@@ -203,6 +220,27 @@ def _lines(path: Path) -> list[str]:
     if not lines[-1]:
         lines.pop()
     return lines
+
+
+def _read_rows(path: Path) -> dict[str, list[str]]:
+    """Sentences by language of JSON lines; other fields are ignored, a missing one is empty."""
+    rows = []
+    for number, row in json_lines(path, _ROW):
+        texts = row.get("translation", row) if isinstance(row, dict) else None
+        fields = texts.items() if isinstance(texts, dict) else ()
+        own = {key: text for key, text in fields if is_language(key) and isinstance(text, str)}
+        if len(own) < 2:
+            what = "has no sentences in two languages"
+            raise ModtokError(what, where=f"{path}:{number}", remedy=_ROW)
+        rows.append({key: " ".join(text.split()) for key, text in own.items()})
+    codes = dict.fromkeys(code for row in rows for code in row)
+    columns = {}
+    for language, spelled in by_label((code, code) for code in codes).items():
+        if len(spelled) > 1:
+            what = f"has {language} as {spelled[0]} and {spelled[1]}"
+            raise ModtokError(what, where=path, remedy="use one code for a language")
+        columns[language] = [row.get(spelled[0], "") for row in rows]
+    return columns
 
 
 def _read_table(path: Path) -> dict[str, list[str]]:

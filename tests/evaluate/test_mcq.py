@@ -307,8 +307,10 @@ def test_missing_network_lists_the_required_files(few_steps: Path) -> None:
     with pytest.raises(ModtokError) as caught:
         evaluate_mcq(few_steps, ["fr", "en"], data=None)
     said = str(caught.value)
-    assert said.startswith("tasks/: no questions: the hub cannot be reached in fr,en; ")
-    assert "modtok eval fetch mcq -o DIR" in said
+    assert said.startswith(
+        "no questions for fr, en: the hub cannot be reached; run `modtok eval fetch mcq` where it "
+        "can, or provide"
+    )
     assert "DIR/mcq/<task>/<lang>.jsonl" in said
     assert "--data" in said
 

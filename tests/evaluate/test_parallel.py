@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -65,6 +66,32 @@ def test_tables(tmp_path: Path) -> None:
     with pytest.raises(ModtokError, match="too few lines"):
         find_parallel(tmp_path / "one.tsv").pair("en", "fi", 1, heard)
     assert "skipped 8 lines of en-fi that are empty on one side" in heard.warnings[0]
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    """The same sentences as in a table, plain or as the datasets of the hub have them."""
+    rows = [{"eng_Latn": f"en {n}", "fr": f"fr\n {n}", "n": n} for n in range(8)]
+    lines(tmp_path / "one.jsonl", *map(json.dumps, rows))
+    nested = [{"id": str(row["n"]), "translation": row} for row in rows]
+    lines(tmp_path / "mt" / "test.jsonl", *map(json.dumps, nested))
+    lines(tmp_path / "mt" / "dev.jsonl", json.dumps({"en": "en dev", "fr": "fr dev", "fi": "fi"}))
+    for place in ("one.jsonl", "mt"):
+        found = find_parallel(tmp_path / place)
+        assert found.languages == ["en", "fr"]
+        shown, tests = told(found, 1)
+        assert tests[-1] == Example("8", "en 7", "fr 7")
+    assert shown == [Example("1", "en dev", "fr dev")]
+    packed = tmp_path / "packed" / "any.jsonl.gz"
+    packed.parent.mkdir()
+    packed.write_bytes(gzip.compress((tmp_path / "one.jsonl").read_bytes()))
+    assert len(told(find_parallel(packed.parent), 0)[1]) == 3
+    for wrong in ('{"en": "one"}', '["en", "fr"]', '{"translation": "one"}', '{"en": 1, "fr": 2}'):
+        lines(tmp_path / "wrong.jsonl", json.dumps(rows[0]), wrong)
+        with pytest.raises(ModtokError, match=r"wrong\.jsonl:2: has no sentences in two languages"):
+            assert find_parallel(tmp_path / "wrong.jsonl").languages
+    lines(tmp_path / "twice.jsonl", json.dumps({"en": "a", "fr": "b", "fra": "c"}))
+    with pytest.raises(ModtokError, match="has fr as fr and fra"):
+        assert find_parallel(tmp_path / "twice.jsonl").languages
 
 
 def test_compressed_and_duplicate_languages(tmp_path: Path) -> None:
