@@ -6,9 +6,9 @@
                                                            the value of a field "translation"
     DIR/en.txt, DIR/fr.txt                                 line-aligned files, as in NTREX
 
-or a single `.tsv` or `.jsonl` file. Language codes are those of `text.languages`. The layout may also be in
-`DIR/mt/`, or in the only subdirectory of DIR. Without a dev split the first lines are used as
-shots and not scored.
+or a single `.tsv` or `.jsonl` file. Language codes are those of `text.languages`. The layout may
+also be in `DIR/mt/`, or in the only subdirectory of DIR. Without a dev split the first lines are
+used as shots and not scored.
 """
 
 from collections.abc import Sequence
