@@ -446,8 +446,8 @@ def _measured_run(
         mode = LANG if text.language in source.languages else FULL
         model = models.of(vocabulary_of(source, mode, [text.language]))
         measured.append(_measured(models, model, text, documents_of(text, None), batch_size))
-    tables = source.tokenizer.size * source.shape.hidden_size * (1 if source.shape.tied else 2)
-    return source.tokenizer.size, 4 * (source.shape.parameters + tables), measured
+    size = source.tokenizer.size
+    return size, 4 * (source.shape.parameters + source.shape.table_parameters(size)), measured
 
 
 def _row(text: Text, old: Measured, new: Measured) -> dict[str, Any]:

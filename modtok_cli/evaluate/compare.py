@@ -32,8 +32,11 @@ Example = Mapping[str, Any]
 Set = tuple[str, str]  # task and language
 MEAN = "mean"
 BITS = "bits_per_byte"
-# Fields that must be equal in both rows of an example.
-_ALIKE = ("reference", "source", "question", "choices", "gold", "lowercase", "bytes")
+# Fields that a system gives an example; all others must be equal in both rows.
+_OF_SYSTEM = frozenset(
+    {"scores", "output", "reason", "tokens", "prompt_tokens", "shots", "cut", "infer", "chosen",
+     "nats", "nats_bare", "bits"}
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -146,13 +149,13 @@ def _require_same(
                 remedy="evaluate both on the same data with the same --limit",
             )
         for name, row in a.items():
-            for field in _ALIKE:
-                if row.get(field) != b[name].get(field):
-                    raise ModtokError(
-                        f"{field} of example {name} of {task} {language} differs from {first}",
-                        where=second,
-                        remedy="evaluate both on the same data",
-                    )
+            differing = {k for k in {*row, *b[name]} if row.get(k) != b[name].get(k)} - _OF_SYSTEM
+            if differing:
+                raise ModtokError(
+                    f"{min(differing)} of example {name} of {task} {language} differs from {first}",
+                    where=second,
+                    remedy="evaluate both on the same data with the same settings",
+                )
 
 
 def _metrics(key: Set, pairs: Sequence[tuple[Example, Example]], second: Path) -> dict[str, Drawn]:

@@ -11,9 +11,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from helpers.sample import SHARED, needs_shared
+from helpers.sample import SAMPLE, SHARED, needs_shared
 from modtok_cli.architectures.families.llama import Llama
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT
+from modtok_cli.evaluate.bits import compare_directories
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.decode import generate
 from modtok_cli.inference.run.sampling import SamplingOptions
@@ -21,6 +23,7 @@ from modtok_cli.inference.run.score import score
 from modtok_cli.inference.slice import run as run_module
 from modtok_cli.inference.slice.run import open_run
 from modtok_cli.inference.slice.slice import slice as slice_model
+from modtok_cli.measure.texts import load_texts
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.reading import Reading
@@ -199,6 +202,20 @@ def test_bfloat16(run: Path, tmp_path: Path) -> None:
     slice_model(run, ["fr"], output=tmp_path / "fr", dtype="bfloat16")
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "fr").dtype == torch.bfloat16
     assert load(tmp_path / "fr").dtype == torch.bfloat16
+
+
+def test_bytes_of_a_run_are_those_of_a_slice_of_everything(
+    run: Path, tied_run: Path, tmp_path: Path
+) -> None:
+    """In `--report`: tied tables count once."""
+    texts = load_texts([SAMPLE / "parallel" / "fr.txt"], language=None, references=None,
+                       keep_documents=True, reading=Reading(), progress=SILENT)  # fmt: skip
+    texts[0].documents = (texts[0].documents or [])[:1]
+    for model in (run, tied_run):
+        whole = slice_model(model, inputs="full", outputs="full", output=tmp_path / model.name)
+        (row,) = compare_directories(model, whole.output, texts)
+        assert row["full_weight_bytes"] == pytest.approx(row["weight_bytes"], rel=0.02)
+        assert row["full_rows"] == row["rows"] == whole.tokens[0]
 
 
 def test_what_is_wrong(french_english: Path, run: Path, tmp_path: Path) -> None:
