@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from transformers import LlamaConfig
 
 from modtok_cli.architectures.families.llama import Llama, llama
 from modtok_cli.architectures.registry import (
@@ -131,9 +132,17 @@ def test_configurations_of_transformers_4() -> None:
     }  # fmt: skip
     expected = replace(llama(2, 64, 8, 96), rope_scaling=RopeScaling("linear", 2.0))
     assert architecture("llama").of_hf(old) == expected
+    # What is left out is what transformers takes then.
+    for name in ("num_key_value_heads", "rms_norm_eps", "rope_theta", "rope_scaling"):
+        config = {key: value for key, value in old.items() if key != name}
+        full = LlamaConfig(**{"rope_theta": 1e4, **config}).to_dict()
+        assert architecture("llama").of_hf(config) == architecture("llama").of_hf(full), name
+    for family in architectures():
+        for name in (*architecture(family).hf_plain, "use_sliding_window"):
+            with pytest.raises(ModtokError, match=f"field '{name}' is set"):
+                architecture(family).of_hf(old | {name: True})
     for change, message in (
         ({"rope_scaling": {"type": "yarn"}}, "rotary scaling 'yarn' is not supported"),
-        ({"attention_bias": True}, "field 'attention_bias' is set"),
         ({"hidden_act": "gelu"}, "activation 'gelu' is not supported"),
         ({"num_key_value_heads": 3}, "field 'kv_heads' of the model is out of range"),
     ):

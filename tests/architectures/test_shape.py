@@ -27,8 +27,6 @@ def test_json_round_trip() -> None:
         ({"architecture": "os"}, "field 'shape.architecture' is 'os', expected one of "),
         ({"architecture": "../llama"}, "field 'shape.architecture' is '../llama'"),
         ({"architecture": ["llama"]}, "field 'shape.architecture'"),
-        ({"layers": 0}, "field 'shape.layers' is out of range"),
-        ({"layers": 1 << 20}, "field 'shape.layers' is out of range"),
         ({"kv_heads": 3}, "field 'shape.kv_heads' is out of range"),
         ({"head_width": 7}, "field 'shape.head_width' is out of range"),
         ({"norm": "batch"}, "field 'shape.norm' is out of range"),
@@ -42,6 +40,30 @@ def test_json_round_trip() -> None:
 def test_invalid_shapes_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ModtokError, match=f"^here: .*{message}"):
         read_shape(SHAPE.as_json() | change, "here")
+
+
+@pytest.mark.parametrize(
+    ("field", "least", "most", "beyond"),
+    [
+        ("layers", 1, 1024, 1025),
+        ("hidden_size", 1, 1 << 17, (1 << 17) + 1),
+        ("ffn", 1, 1 << 20, (1 << 20) + 1),
+        ("heads", 8, 1 << 12, (1 << 12) + 8),
+        ("kv_heads", 1, 8, 16),
+        ("head_width", 2, 1 << 12, (1 << 12) + 2),
+        ("rope_theta", 1.0, float(1 << 52), float(1 << 53)),
+        ("norm_epsilon", 0.0, 0.999, 1.0),
+    ],
+)
+def test_the_bounds_of_each_field(field: str, least: Any, most: Any, beyond: Any) -> None:
+    """The numbers at its ends are valid, and the next ones not."""
+    base = SHAPE.as_json() | {"kv_heads": 8}
+    for value in (least, most):
+        assert getattr(read_shape(base | {field: value}, "here"), field) == value
+    below = 0 if isinstance(least, int) else least - 1e-9
+    for value in (below, beyond):
+        with pytest.raises(ModtokError, match=f"field 'shape.{field}' is out of range"):
+            read_shape(base | {field: value}, "here")
 
 
 def test_a_shape_that_is_no_object_is_refused() -> None:
@@ -65,6 +87,17 @@ def test_arithmetic_by_hand() -> None:
     assert SHAPE.parameters == 2 * (12_288 + 18_432 + 128) + 64
     assert SHAPE.table_parameters(1000) == 128_000
     assert replace(SHAPE, tied=True).table_parameters(1000) == 64_000
+    # Three biases of 8 and twice 4 heads of 8, in each layer.
+    biased = replace(SHAPE, qkv_bias=True)
+    assert biased.parameters == SHAPE.parameters + 2 * (8 + 2 * 4) * 8
+    # 2 sequences of 10 tokens in 4 bytes: twice keys and values of 4 heads of 8 in 2 layers; four
+    # vectors of the hidden size and two of the feed-forward layer.
+    cache = 2 * 4 * 8 * 2
+    assert SHAPE.scoring_bytes(2, 10, 4) == 2 * 10 * 4 * (2 * cache + 4 * 64 + 2 * 96)
+    assert SHAPE.working_bytes(10, 2, shards=2) == 2 * 10 * 96 * 2 // 2
+    # 6 for each weight, output row and number of an attention of 10 tokens, by 2 and 3 tokens.
+    one, other = (6 * (SHAPE.parameters + 64 * rows + 2 * 10 * 64) for rows in (100, 50))
+    assert SHAPE.step_flops(10, [(2, 100), (3, 50)]) == 2 * one + 3 * other
     assert SIZES["0.5b"].kv_bytes_per_token() == 58_368  # 2 · 6 heads · 128 · 19 layers · 2 bytes
     assert [SIZES[name].kv_bytes_per_token() // 1000 for name in PAPER] == [
         58, 86, 147, 327, 409, 745,
