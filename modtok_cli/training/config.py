@@ -329,9 +329,10 @@ def check_ranks(config: Config, world: int) -> None:
         raise UsageError(f"--tp {tp} needs a multiple of {tp} processes; this run has {world}")
     if shape.kv_heads % tp or shape.ffn % tp:
         raise UsageError(
-            f"{config.model} has {shape.kv_heads} key-value heads, not divisible by {tp}",
+            f"{config.model} has {shape.kv_heads} key-value heads and a feed-forward size of "
+            f"{shape.ffn}, not both divisible by {tp}",
             where="--tp",
-            remedy="use a divisor of it",
+            remedy="use a divisor of both",
         )
     replicas = world // tp
     if config.batch_size % replicas:

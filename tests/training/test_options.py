@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from helpers.metrics import read_metrics
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.training import heldout, loop, prepare, step
-from modtok_cli.training.config import Config, resolve
+from modtok_cli.training.config import Config, check_ranks, resolve
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.settings import OPTIONS, RunSettings
@@ -215,3 +216,35 @@ IN_THE_LOOP = {
 def test_every_option_is_followed() -> None:
     named = {*REACHES, *IN_THE_LOOP, *(name for names in ELSEWHERE.values() for name in names)}
     assert named == set(OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("valid", "change", "world", "message"),
+    [
+        ({"micro_batch": 6}, {"micro_batch": 5}, 1, "--micro-batch: a batch of 12 is not divisib"),
+        ({"final_lr": 1e-3}, {"final_lr": 1.1e-3}, 1, "--final-lr: 0.0011 is above --lr 0.001"),
+        ({"offload": True}, {"update": "dense"}, 1, "--update: dense updates read and write"),
+        ({"init_from": "a", "train": "rows"}, {"update": "dense"}, 1, "--update: dense updates ch"),
+        ({"init_from": "a", "train": "rows"}, {"distributed_optimizer": True}, 1,
+         "--distributed-optimizer: shards the state of the backbone"),
+        ({}, {"offload_delay": 0}, 1, "--offload-delay: needs --offload"),
+        ({}, {"tp": 2}, 3, "--tp 2 needs a multiple of 2 processes; this run has 3"),
+        ({"tp": 2, "kv_heads": 2}, {"kv_heads": 1}, 2, "--tp: tiny has 1 key-value heads"),
+        ({"tp": 2, "ffn": 62}, {"ffn": 63}, 2, "--tp: tiny has .* size of 63, not both"),
+        ({"batch_size": 6, "tp": 2}, {"batch_size": 8}, 6, "--batch-size: 8 sequences per step"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_fit(
+    valid: dict[str, Any], change: dict[str, Any], world: int, message: str
+) -> None:
+    """The smallest change of options that fit."""
+
+    def check(options: dict[str, Any]) -> None:
+        config = resolve(RunSettings(**{**BASE, **options}), gpu=False)
+        assert Config.from_json(orjson.loads(orjson.dumps(config.as_json()))) is not None
+        check_ranks(config, world)
+
+    if world != 3:
+        check(valid)
+    with pytest.raises(UsageError, match=message):
+        check(valid | change)
