@@ -40,7 +40,7 @@ BASE = (
     "modtok extract --langs fi,en | modtok nsl parallel/fi.txt",
     "printf 'Kirjasto' | modtok encode -t tokenizer@fi | modtok decode -t tokenizer@fi",
     "modtok unigram --langs en -k 500 -o uni -q",
-    "modtok memory --scale 0.5b",
+    "modtok cost --scale 0.5b",
 )
 WITH = {
     "plot": ("modtok nsl -t tokenizer@each parallel --plot nsl.png && test -s nsl.png",),

@@ -83,7 +83,7 @@ say "Open $workspace/report.html. All files are in $workspace; try more from the
     "    cd $workspace" \
     "    modtok extract --langs ne -o nepali.json" \
     "    modtok inspect --find '^ the'" \
-    "    modtok memory runs/latest" \
+    "    modtok cost runs/latest" \
     "    modtok generate --langs fr 'Le soir'" \
     "    modtok explore" \
     "The texts are tiny: these measurements do not transfer to other text; see README.md."

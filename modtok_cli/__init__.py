@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from modtok_cli.evaluate.evaluate import evaluate_sum as evaluate_sum
     from modtok_cli.evaluate.evaluate import fetch_tasks as fetch_tasks
     from modtok_cli.evaluate.evaluate import write_examples as write_examples
-    from modtok_cli.inference.cost.latency import latency as latency
-    from modtok_cli.inference.cost.memory import memory as memory
+    from modtok_cli.inference.cost.cost import cost as cost
     from modtok_cli.inference.export.export import export as export
     from modtok_cli.inference.hf.slice import tokens as tokens
     from modtok_cli.inference.hf.transplant import transplant as transplant
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
     from modtok_cli.reports.explore.page import explore as explore
     from modtok_cli.reports.report import report as report
-    from modtok_cli.studies.cost import study_cost as study_cost
     from modtok_cli.text.reading import Reading as Reading
     from modtok_cli.training.pretrain import pretrain as pretrain
     from modtok_cli.training.settings import RunSettings as RunSettings
@@ -83,8 +81,7 @@ _NAMES = {
     "corpus.quality": "corpus_train_quality",
     "evaluate.evaluate": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt "
     "evaluate_sum fetch_tasks write_examples",
-    "inference.cost.latency": "latency",
-    "inference.cost.memory": "memory",
+    "inference.cost.cost": "cost",
     "inference.export.export": "export",
     "inference.hf.slice": "tokens",
     "inference.hf.transplant": "transplant",
@@ -108,7 +105,6 @@ _NAMES = {
     "modular.tokenizer": "ModularTokenizer",
     "reports.explore.page": "explore",
     "reports.report": "report",
-    "studies.cost": "study_cost",
     "text.reading": "Reading",
     "training.pretrain": "pretrain",
     "training.settings": "RunSettings",

@@ -47,7 +47,7 @@ READERS = (
     "nsl -t bpe {}",
     "fairness -t bpe {} parallel/fi.txt",
     "origin -t bpe {}",
-    "study cost -t bpe {}",
+    "cost -t bpe {}",
     "corpus train-quality --good {} --bad bad.txt -o t.bin",
     "corpus build {} -o t --workers 1",
     "latency -t bpe --lines 2 --scale tiny {}",

@@ -138,7 +138,7 @@ CALLS = (
     Call("nsl -t pieces@each parallel --json"),
     Call("fairness -t tokenizer -t joint.json parallel --json --plot fairness.svg"),
     Call("origin parallel --json --plot origin.svg"),
-    Call("study cost -t tokenizer -t joint.json parallel --json"),
+    Call("cost -t tokenizer -t joint.json parallel --json"),
     Call(f"pretrain --sampling sub:1 --steps 30 {SMALL} --save-every 15 --name first --json"),
     Call(f"pretrain --sampling none -t pieces --steps 6 {SMALL} --name pieces --json"),
     Call(f"pretrain --sampling full -t few --tied --update dense --steps 6 {SMALL} --name few"),

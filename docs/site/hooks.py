@@ -30,7 +30,7 @@ TASKS = {  # page of the Python reference → its title, and the modules with it
     "corpora": ("Read text, build corpora, count words", "corpus text"),
     "learners": ("Learn tokenizers", "construct learn"),
     "tokenizers": ("Open, extract and check tokenizers", "modular"),
-    "measures": ("Measure and report", "measure reports studies"),
+    "measures": ("Measure and report", "measure reports"),
     "models": (
         "Train, slice and generate",
         "architectures training inference",

@@ -3,7 +3,7 @@
 set -eu
 
 # Parameters and KV cache, for the whole vocabulary and for each language.
-modtok memory runs/latest
+modtok cost runs/latest
 
 # A directory that transformers, vLLM and lm-eval open without modtok.
 modtok slice --langs fr,en -o fr-en

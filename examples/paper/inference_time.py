@@ -21,11 +21,11 @@ def main() -> None:
     if options.unigram:
         whole = options.work / f"unigram-{options.k}"
         modtok.unigram_merge(options.langs, data=options.data, output=whole, k=options.k)
-    rows = modtok.latency(
-        texts(options), tokenizers=[*options.others, f"{whole}", f"{whole}@each"],
+    rows = modtok.cost(
+        texts(options), time=True, tokenizers=[*options.others, f"{whole}", f"{whole}@each"],
         scales=options.scales, references=whole / "references", lines=options.lines, decode_steps=1,
     )  # fmt: skip
-    emit(rows, "model", "tokenizer", "language", "vocabulary", "tokens", "seconds", "relative")
+    emit(rows, "model", "tokenizer", "language", "vocabulary", "tokens", "forward_ratio")
 
 
 if __name__ == "__main__":

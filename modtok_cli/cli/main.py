@@ -38,11 +38,11 @@ modtok encode -t tokenizer@fr,en < text.txt
 """
 
 _ORDER = """
-corpus build, corpus train-quality, corpus count, corpus stats, study cost, eval bpb,
+corpus build, corpus train-quality, corpus count, corpus stats, eval bpb,
 eval mcq, eval mt, eval sum, eval grid, eval compare, eval fetch, bpe, bpe-seq, bpe-concat,
 bpe-merge, unigram, unigram-merge, adopt, extract, encode, decode, inspect, check,
 nsl, fairness, origin, explore, report, pretrain, generate, serve, slice, graft, tokens,
-transplant, export, latency, memory, doctor
+transplant, export, cost, doctor
 """
 ORDER = tuple(name.strip() for name in _ORDER.split(","))  # in the help
 
@@ -56,7 +56,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 corpus = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
-study = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
 evaluate = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -111,17 +110,12 @@ def _corpus() -> None:
     """Build corpora, inspect them and count words."""
 
 
-@study.callback()
-def _study() -> None:
-    """Compute what tokenizers cost."""
-
-
 @evaluate.callback()
 def _evaluate() -> None:
     """Evaluate a trained model under any inference vocabulary."""
 
 
-_GROUPS = {"corpus": corpus, "study": study, "eval": evaluate}
+_GROUPS = {"corpus": corpus, "eval": evaluate}
 
 
 @cache

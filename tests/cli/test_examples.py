@@ -57,7 +57,7 @@ eval_every = 3
 eval_bytes = "2000"
 [generate]
 max_tokens = 4
-[latency]
+[cost]
 scale = ["tiny"]
 lines = 1
 [eval.bpb]
@@ -79,8 +79,8 @@ NEEDS = {
     ("eval", "grid"): "lm_eval",
     **dict.fromkeys(
         [
-            ("pretrain",), ("generate",), ("slice",), ("export",), ("latency",),
-            ("memory",), ("eval", "mt"), ("eval", "sum"),
+            ("pretrain",), ("generate",), ("slice",), ("export",),
+            ("cost",), ("eval", "mt"), ("eval", "sum"),
             ("eval", "compare"), ("adopt",), ("graft",), ("tokens",), ("transplant",),
         ],
         "megatron",
@@ -298,8 +298,7 @@ SETUP = {
     ("graft",): merged,
     ("transplant",): published,
     ("export",): published_and_trained,
-    ("memory",): trained,
-    ("latency",): trained,
+    ("cost",): trained,
     ("eval", "bpb"): read,
     ("eval", "mcq"): asked,
     ("eval", "mt"): tasked,
@@ -423,10 +422,10 @@ def test_commands_of_a_page_run(
 
 def shorter(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Change what no option changes: the tokens of a context."""
-    if path == ("latency",):
-        from modtok_cli.inference.cost import latency
+    if path == ("cost",):
+        from modtok_cli.inference.cost import timing
 
-        monkeypatch.setattr(latency, "packed", partial(latency.packed, context=64))
+        monkeypatch.setattr(timing, "packed", partial(timing.packed, context=64))
 
 
 def tried(line: str, place: Path) -> tuple[int, str]:

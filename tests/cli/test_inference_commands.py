@@ -1,4 +1,4 @@
-"""slice, generate, export, latency and memory: what they hand on, and what they refuse."""
+"""slice, generate, export and cost: what they hand on, and what they refuse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PART = {"part": "all", "bytes": 2, "full_bytes": 4, "saved": 0.5}
 @pytest.fixture
 def room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is asked of the machine."""
-    for command in ("slice", "generate", "export", "latency"):
+    for command in ("slice", "generate", "export", "cost"):
         module = import_module(f"modtok_cli.cli.commands.{command}")
         monkeypatch.setattr(module, "require_models", lambda: None)
 
@@ -67,14 +67,13 @@ def test_slice(here: Any, room: None, stand_in: Any) -> None:
         ("generate", "no prompt given"),
         ("generate --gpus 2 hello", "--gpus: one prompt is not shared; leave it out"),
         ("generate --in fr, hello", "--in 'fr,' has an empty entry"),
-        ("memory text.txt", "a text needs a tokenizer"),
-        ("memory --scale 3b", "model size '3b' does not exist"),
-        ("memory nowhere", "nowhere: tokenizer does not exist"),
+        ("cost --scale 3b", "model size '3b' does not exist"),
+        ("cost nowhere", "nowhere: tokenizer does not exist"),
         ("generate nowhere/ hello", "nowhere: does not exist"),
         ("generate nowhere/", "no prompt given"),
-        ("latency tokenizer", "no text given"),
+        ("cost --time tokenizer", "--time needs a text"),
         ("eval bpb", "MODEL_OR_TEXT is missing"),
-        ("memory -t tokenizer@each", "depends on the text"),
+        ("cost -t tokenizer@each", "depends on the text"),
     ],
 )
 def test_wrong_usage(here: Any, line: str, said: str) -> None:
@@ -188,17 +187,17 @@ def test_export_of_several_sets_prints_their_sizes(here: Any, room: None, stand_
     assert (call.kwargs["each"], call.kwargs["sets"]) == (True, ["fr", "fi"])
 
 
-def test_memory_is_the_papers_table(here: Any) -> None:
-    status, out, _ = here("memory", "--scale", "1b", "--scale", "30b", "--tied", "--json")
+def test_cost_is_the_papers_table(here: Any) -> None:
+    status, out, _ = here("cost", "--scale", "1b", "--scale", "30b", "--tied", "--json")
     rows = [json.loads(line) for line in out.splitlines()]
     assert status == 0
     assert [round(100 * row["saved"]) for row in rows] == [0, 31, 0, 5]
 
 
-def test_latency(here: Any, room: None, stand_in: Any) -> None:
+def test_cost_of_time(here: Any, room: None, stand_in: Any) -> None:
     row = {"model": "tiny", "tokenizer": "t", "forward_ratio": 1.0}
-    call = stand_in("modtok_cli.inference.cost.latency", "latency", [row])
-    status, out, _ = here("latency", "fr.txt", "--scale", "tiny", "--lines", "3", "--json")
+    call = stand_in("modtok_cli.inference.cost.cost", "cost", [row])
+    status, out, _ = here("cost", "--time", "fr.txt", "--scale", "tiny", "--lines", "3", "--json")
     assert (status, json.loads(out)) == (0, row)
     assert call.kwargs["sources"] == ["fr.txt"]
     assert (call.kwargs["lines"], call.kwargs["scales"]) == (3, ["tiny"])

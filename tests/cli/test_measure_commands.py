@@ -1,4 +1,4 @@
-"""fairness, origin, bpe-concat, study cost and report on the command line."""
+"""fairness, origin, bpe-concat and report on the command line."""
 
 from __future__ import annotations
 
@@ -231,24 +231,6 @@ def test_bpe_concat(at, learned: Path) -> None:
     assert at(*line.split(), "-o", "en-fr.json", "--force")[0] == 0
     assert rows(at("nsl", "-t", "en-fr.json", "parallel/fr.txt")[1])[0]["nsl"] > 1
     assert at("bpe-concat", "tokenizer/references/en.json")[0] == 2
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "study cost parallel --plot x",
-    ],
-)
-def test_wrong_usage(line: str, at) -> None:
-    assert at(*line.split())[0] == 2
-
-
-def test_study_cost(at) -> None:
-    status, out, _ = at("study", "cost", "-t", "tokenizer@each", "parallel", "--plot", "-")
-    assert status == 0
-    found = rows(out)
-    assert len(found) == 3 * 6
-    assert found[0]["cost"] == found[0]["nsl"] * found[0]["step"]
 
 
 def test_report(at, learned: Path) -> None:

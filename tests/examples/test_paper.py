@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from helpers.sample import SAMPLE
-from modtok_cli.inference.cost import latency
+from modtok_cli.inference.cost import timing
 
 PAPER = SAMPLE.parent / "paper"
 SCRIPTS = sorted(path.stem for path in PAPER.glob("*.py") if path.stem not in ("common", "models"))
@@ -62,7 +62,7 @@ def test_script(
         line += ["--settings", json.dumps(SETTINGS), "--eval", json.dumps(shots)]
     monkeypatch.setattr(sys, "argv", [*line, *FEW.get(name, "").split()])
     monkeypatch.syspath_prepend(str(PAPER))
-    monkeypatch.setattr(latency, "packed", partial(latency.packed, context=64))
+    monkeypatch.setattr(timing, "packed", partial(timing.packed, context=64))
     runpy.run_path(str(PAPER / f"{name}.py"), run_name="__main__")
     rows = [json.loads(row) for row in capsys.readouterr().out.splitlines()]
     assert rows

@@ -60,7 +60,6 @@ JOBS = (
     Job("corpus count", "-o tables --executor local --workers 2", ("tables",), None, True,
         "corpus"),
     Job("encode", "-t bpe --langs fi parallel/fi.txt --format npy -o ids", ("ids",)),
-    Job("study cost", f"{TEXTS} -t bpe --plot cost.svg", ("cost.svg",)),
     Job("bpe", "-k 400 -o mono", ("mono",)),
     Job("bpe", "-k 400 --joint -o joint", ("joint",)),
     Job("bpe-seq", "-k 2000 -o seq", ("seq",)),

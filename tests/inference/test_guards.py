@@ -13,8 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.inference.cost.latency import latency
-from modtok_cli.inference.cost.memory import memory
+from modtok_cli.inference.cost.cost import cost
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.generate import Generator, answer_all, read_prompts
 from modtok_cli.inference.run.sampling import SamplingOptions
@@ -152,23 +151,21 @@ def test_the_memory_of_a_run_is_that_of_its_own_tokenizer(run: Path, tmp_path: P
     shutil.copytree(run, root / "runs" / "it")
     shutil.rmtree(root / "runs" / "it" / "tokenizer")
     with pytest.raises(UsageError, match="which was not found; name others with tokenizers"):
-        memory(root / "runs" / "it")
+        cost(root / "runs" / "it")
     bpe_seq(LANGUAGES, data=SAMPLE, output=root / "tokenizer", k=500, references=False)
     with pytest.raises(UsageError, match=r"which was not found \(.*tokenizer is .*\)"):
-        memory(root / "runs" / "it")
-    named = memory(root / "runs" / "it", tokenizers=str(root / "tokenizer"))
+        cost(root / "runs" / "it")
+    named = cost(root / "runs" / "it", tokenizers=str(root / "tokenizer"))
     assert [row["model"] for row in named] == ["toy-inference"]
-    rows = memory(run)
+    rows = cost(run)
     assert len(rows) == 1 + len(LANGUAGES)
-    with pytest.raises(UsageError, match="a text needs a tokenizer"):  # it is no run
-        memory(tmp_path)
 
 
-def test_latency_of_blank_lines(workspace: Path, tmp_path: Path) -> None:
+def test_cost_of_blank_lines(workspace: Path, tmp_path: Path) -> None:
     blank = tmp_path / "fr.txt"
     blank.write_text("  \n \n")
     with pytest.raises(ModtokError, match=r"fr.txt: language 'fr' has only blank lines; give"):
-        latency([workspace / "tokenizer", blank], models={"toy": TOY.shape})
+        cost([workspace / "tokenizer", blank], models={"toy": TOY.shape})
 
 
 def test_a_slice_below_a_name_that_is_no_text(run: Path, tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from modtok_cli.modular.open import open_subset, subset_spec
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.charts import Dots
 from modtok_cli.reports.kinds import kinds
-from modtok_cli.studies.cost import study_cost
 from modtok_cli.text.corpus import write_counts
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.reading import Reading
@@ -185,15 +184,14 @@ def test_exchanged_references_are_refused(place: Path, tmp_path: Path) -> None:
             nsl([str(tmp_path / "tok")], [text], **arguments)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("measure", [nsl, fairness, study_cost])
+@pytest.mark.parametrize("measure", [nsl, fairness])
 def test_missing_text_is_reported_first(
     measure: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the references nor the tokenizer, of which there is none either."""
     monkeypatch.chdir(tmp_path)
-    arguments: list[object] = [["fr.txt"], ["tokenizer"]]
     with pytest.raises(ModtokError, match=r"fr\.txt: no such file"):
-        measure(*(arguments[::-1] if measure in (nsl, fairness) else arguments))
+        measure(["tokenizer"], ["fr.txt"])
     with pytest.raises(ModtokError, match=r"fr\.txt: no such file"):
         origin("tokenizer", ["fr.txt"])
 

@@ -215,7 +215,7 @@ def test_nothing_to_plot_is_an_error() -> None:
     assert is_empty(Dots("t", "a", [], {}))
     with pytest.raises(UsageError, match="nothing to plot"):
         draw([Dots("t", "a", [], {})], ".svg")
-    assert set(kinds()) >= {"nsl", "fairness", "origin", "cost"}
+    assert set(kinds()) >= {"nsl", "fairness", "origin"}
 
 
 def test_names_without_room_in_a_matrix_become_codes_with_a_key() -> None:

@@ -32,7 +32,6 @@ from modtok_cli.reports.page import page as page_of
 from modtok_cli.reports.report import report
 from modtok_cli.reports.runs import TrainingRun
 from modtok_cli.reports.tables import Table
-from modtok_cli.studies.cost import study_cost
 from modtok_cli.text.languages import language_name
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -56,7 +55,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save(place / "results" / "check.jsonl", check(specs, TEXTS))
     save(place / "results" / "fairness.jsonl", fairness(specs, TEXTS))
     save(place / "results" / "origin.jsonl", origin(specs[0], TEXTS))
-    save(place / "results" / "cost.jsonl", study_cost(TEXTS, specs))
     return place
 
 
@@ -124,10 +122,10 @@ def test_structure(page: Path) -> None:
     assert len(found.ids) == len(set(found.ids)) == found.count["section"]
     inner = [link[1:] for link in found.links if link.startswith("#")]
     assert inner == found.ids
-    # check 1, nsl 1, fairness 2, origin 2, cost 1, shared 1
-    assert found.count["figure"] == 8
-    assert found.count["svg"] == 2 * 8
-    assert found.count["table"] == found.count["caption"] >= 8
+    # check 1, nsl 1, fairness 2, origin 2, shared 1
+    assert found.count["figure"] == 7
+    assert found.count["svg"] == 2 * 7
+    assert found.count["table"] == found.count["caption"] >= 7
 
 
 def test_page_loads_nothing(page: Path) -> None:
@@ -143,7 +141,7 @@ def test_page_loads_nothing(page: Path) -> None:
 def test_report_has_commands_and_signatures(page: Path, workspace: Path) -> None:
     found = read(page)
     codes = "\n".join(found.text["code"])
-    for kind in ("nsl|tok:", "fairness|tok:", "origin|tok:", "cost|scale:"):
+    for kind in ("nsl|tok:", "fairness|tok:", "origin|tok:"):
         assert kind in codes
     assert "--pivot en" in codes
     assert "ws & <co>" in found.text["h1"][0] or "ws & " in found.text["title"][0]

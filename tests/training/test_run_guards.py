@@ -18,7 +18,7 @@ from helpers.metrics import read_metrics
 from helpers.python_processes import run_python
 from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.inference.cost.memory import memory
+from modtok_cli.inference.cost.cost import cost
 from modtok_cli.inference.slice.run import open_run
 from modtok_cli.training import loop
 from modtok_cli.training.data.sampling import parse_mix
@@ -276,7 +276,7 @@ def test_a_run_without_a_shape_is_refused(settings: RunSettings) -> None:  # noq
     opens: tuple[Callable[[], Any], ...] = (
         lambda: pretrain(plain(settings), resume=True),
         lambda: open_run(settings.runs / "it"),
-        lambda: memory(settings.runs / "it"),
+        lambda: cost(settings.runs / "it"),
     )
     for opened in opens:
         with pytest.raises(ModtokError, match=r"config.json: field 'config\.shape' is missing: "):

@@ -11,7 +11,7 @@ from modtok_cli.cli.inference_options import require_models, sharing
 from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.evaluate.evaluate import evaluate_bpb
-from modtok_cli.inference.cost.memory import model_among
+from modtok_cli.inference.cost.subject import model_among
 
 COLUMNS = parse_columns(
     "text, language=lang, infer, bits_per_byte=bits/byte:ratio, low=from:ratio, high=to:ratio, "

@@ -300,7 +300,6 @@ def _results(root: Path) -> None:
     from modtok_cli.measure.fairness import fairness
     from modtok_cli.measure.nsl import nsl
     from modtok_cli.measure.origin import origin
-    from modtok_cli.studies.cost import study_cost
 
     place = root / "shown"
     (place / "results").mkdir(parents=True)
@@ -310,7 +309,6 @@ def _results(root: Path) -> None:
         "nsl": nsl(tokenizers, texts),
         "fairness": fairness(tokenizers, texts),
         "origin": origin(tokenizers[0], texts),
-        "cost": study_cost(texts, tokenizers),
     }
     for name, rows in measured.items():
         lines = [orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n" for row in rows]

@@ -1,4 +1,4 @@
-"""Latency: whole texts in full contexts, the same text for every tokenizer."""
+"""Times: whole texts in full contexts, the same text for every tokenizer."""
 
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ import torch
 from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.inference.cost import random_model
-from modtok_cli.inference.cost.latency import latency, packed
+from modtok_cli.inference.cost.cost import cost
 from modtok_cli.inference.cost.random_model import RandomModel
+from modtok_cli.inference.cost.timing import packed
 from modtok_cli.modular.open import open_tokenizer
 
 from .conftest import SAMPLE, TOY
@@ -51,7 +52,7 @@ def test_long_texts_are_not_truncated(
     text = tmp_path / "fr.txt"
     text.write_text("Il était une fois un petit roi. " * 1200 + "\n" + "Fin.\n")
     spec = str(workspace / "tokenizer")
-    rows = latency(text, tokenizers=[f"{spec}@each", spec], models=MODELS)
+    rows = cost(text, time=True, tokenizers=[f"{spec}@each", spec], models=MODELS)
     for row, each in zip(rows, [f"{spec}@fr", f"{spec}@fr", spec], strict=True):
         ids = open_tokenizer(each).encode_batch(text.read_text().splitlines())
         if row["tokenizer"] != "reference":
@@ -62,17 +63,18 @@ def test_long_texts_are_not_truncated(
             row["context_seconds"] * row["tokens"] / 4096
         )
         assert row["forward_ratio"] == row["forward_seconds"] / rows[0]["forward_seconds"]
-    short = latency([spec, text], models=MODELS, lines=1)
+    short = cost([spec, text], time=True, models=MODELS, lines=1)
     assert short[1]["tokens"] < rows[2]["tokens"]
 
 
 def test_every_tokenizer_reads_the_same_text(workspace: Path) -> None:
     each = f"{workspace / 'tokenizer'}@each"
-    rows = latency(
+    rows = cost(
         [each, workspace / "tokenizer", SAMPLE / "fr.jsonl"],
         models=MODELS,
         lines=2,
         decode_steps=3,
+        time=True,
     )
     assert [row["tokenizer"] for row in rows] == ["reference", each, str(workspace / "tokenizer")]
     assert rows[0]["forward_ratio"] == rows[0]["decode_ratio"] == 1

@@ -1,0 +1,282 @@
+"""`modtok cost`: parameters, KV cache, operations and time by tokenizer and model size.
+
+A tokenizer determines the number of tokens of a text and the rows of a model's tables. A token
+costs N + d·|V| multiplications, with N weights in the backbone's matrices and hidden size d;
+attention over the context is left out. All but `--time` is arithmetic: no weights are read, and
+torch is not imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.architectures.sizes import PAPER, sizes
+from modtok_cli.base.arrays import Int64Array
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import (
+    PATHS,
+    AnyTokenizers,
+    FilePath,
+    Lang,
+    References,
+    optional_path,
+)
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
+from modtok_cli.inference.cost.subject import settings_of_run, split_sources
+from modtok_cli.measure.candidates import (
+    Candidate,
+    Spec,
+    in_order,
+    is_each,
+    named,
+    open_each,
+    open_named,
+)
+from modtok_cli.measure.references import find_references
+from modtok_cli.measure.texts import load_texts
+from modtok_cli.modular.directory import is_modular
+from modtok_cli.text.reading import Reading
+
+PAPER_VOCABULARIES = {"256k": 256_000, "24k": 24_000}
+NUMBER = 2
+"""Bytes of a number in bfloat16."""
+_TEXTS = "texts (.txt, .jsonl, .parquet, .csv, .arrow, directory, or - for stdin), in any order."
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A tokenizer, and a text in it: characters, and ids (T,)."""
+
+    label: str
+    size: int
+    characters: int = 0
+    ids: Int64Array | None = None
+
+
+@public
+def cost(
+    sources: Annotated[
+        FilePath | Sequence[FilePath],
+        Option(
+            "Run, slice or Hugging Face model to take size, tokenizer and languages from; "
+            f"tokenizers (as in -t); {_TEXTS}",
+            key="arguments",
+            argument=True,
+            kind=list[str],
+            metavar="MODEL_OR_TEXT",
+            complete="tokenizers",
+            accepts=PATHS,
+        ),
+    ] = (),
+    *,
+    tokenizers: AnyTokenizers = (),
+    scales: Annotated[
+        Sequence[str],
+        Option(
+            "Model size: tiny, small, 0.5b, 1b, 2.5b, 7b, 12b, 30b. Repeatable.",
+            flags="--scale",
+            kind=list[str],
+            metavar="NAME",
+            complete="presets",
+            accepts=(lambda value: isinstance(value, list | tuple), "a list"),
+        ),
+    ] = (),
+    tied: Annotated[bool, Option("Tie input and output embeddings.")] = False,
+    time: Annotated[
+        bool, Option("Measure forward passes and decoding of the text, with random weights.")
+    ] = False,
+    references: References = None,
+    lines: Annotated[
+        int | None,
+        Option("Number of documents per language; all by default.", metavar="N", low=1),
+    ] = None,
+    language: Lang = None,
+    models: Annotated[
+        Mapping[str, Shape] | None,
+        Option("Shapes by name, in place of `scales`.", python_only=True, kind=dict),
+    ] = None,
+    decode_steps: Annotated[int, Option("Decoded tokens to time.", python_only=True, low=1)] = 16,
+    reading: Reading = Reading(),
+    progress: Progress = SILENT,
+) -> list[dict[str, Any]]:
+    """Compute parameters, memory, operations and time by tokenizer and model size.
+
+    Without a text, tokenizers are compared with the first one; by default the vocabularies of the
+    paper, 256,000 and 24,000 tokens. With a text, they are compared with the monolingual
+    reference of its language; by default those of the run, or of tokenizer/, whole and by
+    language. Sizes are those of the paper, or of the run.
+
+    With `time`, models are timed on this machine: tiny on a CPU, 0.5b on a GPU. The text is
+    packed into contexts of 4,096 tokens, and tokenizers alternate.
+
+    Returns:
+        A row for each size and tokenizer: parameters, those of the vocabulary and their share;
+        bytes (bfloat16), kv_bytes_per_token; saved, the share of all parameters that the first
+        tokenizer has more; token_flops, multiplications of a token relative to it. With a text, for
+        each language: tokens, tokens_per_character, kv_bytes_per_character; kv_saved, and flops,
+        the multiplications of the text relative to the reference. With `time`: contexts, the
+        number of passes; context_seconds, their mean; forward_seconds, of the whole text;
+        token_seconds, of a decoded token; forward_ratio and decode_ratio, of the text relative to
+        the reference.
+
+    Examples:
+        >>> rows = modtok.cost(["tokenizer", "parallel/fr.txt"], scales=["1b"])
+        >>> [row["tokenizer"] for row in rows], rows[0]["flops"]
+        (['reference', 'tokenizer'], 1.0)
+
+    Raises:
+        UsageError: an unknown model size, or `time` without a text.
+        ModtokError: a text, a tokenizer, a reference or the run is not usable, or a model does
+            not fit into memory.
+    """
+    run, paths, texts = split_sources(sources)
+    if time and not texts:
+        raise UsageError("--time needs a text", remedy="as in: modtok cost --time fr.txt")
+    specs: list[Spec] = [*paths, *named(tokenizers)]
+    if run is not None:
+        of_run, own = settings_of_run(run, named=bool(specs))
+        models = models or (None if scales else of_run)
+        if texts and own and is_modular(Path(own[0])):
+            own = [own[0], f"{own[0]}@each"]
+        specs = specs or [*own]
+        tied = tied or any(shape.tied for shape in of_run.values())
+    models = models or sizes(scales or (_timed_size() if time else PAPER))
+    entries = {} if texts else {"": _sizes(specs)}
+    if texts:
+        specs = specs or ["tokenizer", "tokenizer@each"]
+        entries = _encoded(
+            specs, texts, optional_path(references), language, lines, reading, progress
+        )
+    rows = {
+        (name, spoken): [_row(name, replace(shape, tied=tied), spoken, one, each[0])
+                         for one in each]
+        for name, shape in models.items()
+        for spoken, each in entries.items()
+    }  # fmt: skip
+    if time:
+        from modtok_cli.inference.cost.timing import timed
+
+        encoded = {
+            spoken: [(one.size, one.ids) for one in each if one.ids is not None]
+            for spoken, each in entries.items()
+        }
+        for name, spoken, figures in timed(models, encoded, decode_steps, progress):
+            for row, more in zip(rows[name, spoken], figures, strict=True):
+                row |= more
+    return [row for those in rows.values() for row in those]
+
+
+def _timed_size() -> list[str]:
+    import torch
+
+    return ["0.5b" if torch.cuda.is_available() else "tiny"]
+
+
+def _row(model: str, shape: Shape, language: str, entry: Entry, first: Entry) -> dict[str, Any]:
+    """What arithmetic tells of a tokenizer in a model, and of its text if there is one."""
+    own, others = shape.table_parameters(entry.size), shape.table_parameters(first.size)
+    products = shape.layers * shape.layer_products
+    step = products + shape.hidden_size * entry.size
+    step_ratio = step / (products + shape.hidden_size * first.size)
+    cache = shape.kv_bytes_per_token(NUMBER)
+    row = {
+        "model": model,
+        "width": shape.hidden_size,
+        "layers": shape.layers,
+        "tokenizer": entry.label,
+        "vocabulary": entry.size,
+        "tied": shape.tied,
+        "parameters": shape.parameters + own,
+        "vocabulary_parameters": own,
+        "share": own / (shape.parameters + own),
+        "saved": 1 - (shape.parameters + own) / (shape.parameters + others),
+        "bytes": (shape.parameters + own) * NUMBER,
+        "kv_bytes_per_token": cache,
+        "token_flops": step_ratio,
+    }
+    if entry.ids is None or first.ids is None:
+        return row
+    tokens = len(entry.ids)
+    return row | {
+        "language": language,
+        "tokens": tokens,
+        "tokens_per_character": tokens / entry.characters,
+        "kv_bytes_per_character": tokens / entry.characters * cache,
+        "kv_saved": 1 - tokens / len(first.ids),
+        "flops": tokens / len(first.ids) * step_ratio,
+    }
+
+
+def _sizes(specs: Sequence[Spec]) -> list[Entry]:
+    """Tokenizers without a text; those of the paper if none is named."""
+    from modtok_cli.modular.open import open_tokenizer
+
+    for spec in specs:
+        if is_each(spec):
+            raise UsageError(f"{spec} depends on the text", remedy="give a text, or languages")
+    opened = {
+        spec if isinstance(spec, str) else spec.name: (
+            open_tokenizer(spec) if isinstance(spec, str) else spec
+        ).size
+        for spec in specs
+    }
+    return [Entry(name, size) for name, size in (opened or PAPER_VOCABULARIES).items()]
+
+
+def _encoded(
+    tokenizers: Sequence[Spec],
+    texts: Sequence[str],
+    references: Path | None,
+    language: str | None,
+    lines: int | None,
+    reading: Reading,
+    progress: Progress,
+) -> dict[str, list[Entry]]:
+    """Language → its reference, then the tokenizers, each with the ids of the text."""
+    opened = open_named(tokenizers, progress)
+    known = find_references(references, tokenizers, opened)
+    loaded = load_texts(
+        texts,
+        language=language,
+        references=known,
+        keep_documents=True,
+        reading=reading,
+        progress=progress,
+    )
+    present = sorted({text.language for text in loaded})
+    candidates = in_order(opened + open_each(tokenizers, present, progress), tokenizers)
+    entries: dict[str, list[Entry]] = {}
+    for spoken in present:
+        documents = [
+            data.decode()
+            for text in loaded
+            if text.language == spoken
+            for data in text.documents or []
+        ]
+        documents = [document for document in documents if document.strip()][:lines]
+        if not documents:
+            raise ModtokError(
+                f"language '{spoken}' has only blank lines",
+                where=", ".join(map(str, texts)),
+                remedy="give a text in this language",
+            )
+        reference = Candidate(known[spoken].tokenizer, "reference")
+        characters = sum(map(len, documents))
+        entries[spoken] = [
+            Entry(
+                each.label,
+                each.tokenizer.size,
+                characters,
+                np.concatenate(each.tokenizer.encode_batch(documents)).astype(np.int64),
+            )
+            for each in (reference, *(one for one in candidates if one.fits(spoken)))
+        ]
+    return entries
