@@ -120,6 +120,30 @@ def check_new(output: Path, *, force: bool = False, flag: str = "-o") -> None:
     _NEW.set(_NEW.get() | {output.absolute()})
 
 
+# Suffixes that name a file; other dots are parts of names, as in tokenizer.v2.
+_OF_FILES = (
+    ".bin", ".counts", ".csv", ".gguf", ".gz", ".html", ".json", ".jsonl", ".model", ".npy",
+    ".parquet", ".pt", ".safetensors", ".svg", ".tiktoken", ".tsv", ".txt", ".vocab", ".zst",
+)  # fmt: skip
+
+
+def check_directory(directory: Path) -> None:
+    """Refuse a new directory that is named like a file, as `-o fi.json`.
+
+    Raises:
+        UsageError: it is, or is a file.
+    """
+    if directory.is_dir():
+        return
+    if directory.exists() or directory.suffix.lower() in _OF_FILES:
+        verb = "is" if directory.exists() else "names"
+        raise UsageError(
+            f"{verb} a file, and a directory is written",
+            where=directory,
+            remedy=f"choose another name, such as {directory.stem}",
+        )
+
+
 def refuse_others(directory: Path, ours: Callable[[str], bool]) -> None:
     """Refuse to write to a directory that is not such an output, as in `-o .`.
 
@@ -128,10 +152,9 @@ def refuse_others(directory: Path, ours: Callable[[str], bool]) -> None:
     Raises:
         UsageError: `directory` is a file, or contains other entries.
     """
+    check_directory(directory)
     if not directory.exists():
         return
-    if not directory.is_dir():
-        raise UsageError("is a file, not a directory", where=directory, remedy="choose another -o")
     others = sorted(path.name for path in directory.iterdir() if not ours(path.name))
     if others:
         raise UsageError(

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.extras import require
+from modtok_cli.base.files import check_directory
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Force, Langs, OutputFile, text_paths
 from modtok_cli.base.progress import SILENT, Progress
@@ -185,8 +186,7 @@ def corpus_build(
         _near(Near(near_duplicates, near_ngram, near_buckets, near_hashes)),
         layout,
     )
-    if output.exists() and not output.is_dir():
-        raise UsageError("not a directory", where=output, remedy="choose another -o")
+    check_directory(output)
     plan = make_plan(find_files(inputs, output), settings, output, force, shard_bytes)
 
     how = (executor, workers, options, ray_address)

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import atomic_directory, write_bytes
+from modtok_cli.base.files import atomic_directory, check_directory, write_bytes
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.evaluate import documents, hub, mcq, parallel
@@ -66,6 +66,7 @@ def fetch(
     for task in tasks:
         if task not in TASKS:
             raise UsageError(f"unknown task {task!r}", remedy=f"use {', '.join(TASKS)}")
+    check_directory(output)
     if not hub.reachable():
         layouts = "; ".join(LAYOUTS[task].split("; modtok eval fetch")[0] for task in tasks)
         raise ModtokError("the hub cannot be reached", remedy=layouts)

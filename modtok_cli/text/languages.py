@@ -3,10 +3,10 @@
 A language is named by its ISO 639-1 code where it has one, else by its ISO 639-3 code:
 `fra_Latn`, `fra`, `fre` and `fr-FR` are all French, `fr`.
 
-Scripts and regions count where they tell labels apart. A workspace with `zho_Hans.txt` and
-`zho_Hant.txt` has the labels `zh-Hans` and `zh-Hant`; one with only one of them has `zh`. A name
-finds a label that it does not contradict: `fra_Latn` and `fr-CA` find `fr`, `zho_Hant` finds
-`zh-Hant`, and `zh` finds `zh-Hans` and `zh-Hant`.
+Scripts, regions and variants of BCP 47 count where they tell labels apart. A workspace with
+`zho_Hans.txt` and `zho_Hant.txt` has the labels `zh-Hans` and `zh-Hant`; one with only one of them
+has `zh`. A name finds a label that it does not contradict: `fra_Latn` and `fr-CA` find `fr`,
+`zho_Hant` finds `zh-Hant`, and `zh` finds `zh-Hans` and `zh-Hant`.
 """
 
 import re
@@ -18,8 +18,12 @@ from typing import TypeVar
 from modtok_cli.base.errors import UsageError
 
 _FILE = Path(__file__).with_suffix(".tsv")
+_SUBTAGS = _FILE.with_name("subtags.tsv")
 # Withdrawn codes that still occur.
-_WITHDRAWN = {"iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro", "scr": "hr", "scc": "sr"}
+_WITHDRAWN = {
+    "iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro", "mol": "ro", "scr": "hr",
+    "scc": "sr", "bh": "bho", "bih": "bho",
+}  # fmt: skip
 
 DOMAINS = ("code", "math")
 """Labels of text that is in no language; all others are private: `x-law`."""
@@ -32,17 +36,38 @@ _COUNTRIES = {
     "tw": "zh", "ua": "uk", "vn": "vi",
 }  # fmt: skip
 
+
+def _subtags(kind: str) -> dict[str, str]:
+    """Subtags of a kind, between spaces, by the language that they follow; see `_SUBTAGS`."""
+    lines = (line.split("\t") for line in _SUBTAGS.read_text(encoding="utf-8").splitlines())
+    return {of: subtags for each, of, subtags in lines if each == kind}
+
+
+# ISO 639-3 codes and their successors; also words of file names ("tmp", "pat"), where they are not
+# looked for.
+_RETIRED = dict(pair.split(":") for pair in _subtags("retired")[""].split())
+_VARIANTS = _subtags("variant")
+# Variants that are years after other languages.
+_YEARS = {year: of for of, years in _VARIANTS.items() if of for year in years.split()}
 _PRIVATE = r"x(?:-[A-Za-z0-9]+)+"
-# en, fra, fra_Latn, fr-FR, zh-Hant-TW, es-419, fr-x-law
+_LONGER = "|".join(
+    f"{macro}[_-](?=(?:{members.replace(' ', '|')})(?:[_-]|$))"
+    for macro, members in _subtags("extended").items()
+)
+_ANY = "|".join(_VARIANTS.values()).replace(" ", "|")
+_VARIANT = rf"((?:[_-](?:{_ANY})(?=[_-]|$))*)"
+# en, fra, fra_Latn, fr-FR, zh-Hant-TW, zh-cmn-Hans, es-419, ca-valencia, fr-x-law
 _SHAPE = re.compile(
-    r"([A-Za-z]{2,3})(?:[_-]([A-Za-z]{4}))?(?:[_-]([A-Za-z]{2}|[0-9]{3}))?"
-    rf"(?:[_-]({_PRIVATE}))?"
+    rf"(?:{_LONGER})?([a-z]{{2,3}})(?:[_-]([a-z]{{4}}))?(?:[_-]([a-z]{{2}}|[0-9]{{3}}))?"
+    rf"{_VARIANT}(?:[_-]({_PRIVATE}))?",
+    re.IGNORECASE,
 )
 _OTHER = re.compile(rf"{'|'.join(DOMAINS)}|[Xx]{_PRIVATE[1:]}")
 # The beginning of a file name. "fr_test" and "en-de" look like a script and a region there, and
 # "fr-000" is a part, so scripts and regions are written with capitals: fra_Latn, pt-BR.
 _IN_NAME = re.compile(
-    rf"(?:([A-Za-z]{{2,3}})([_-][A-Z][a-z]{{3}})?([_-][A-Z]{{2}})?(?:-({_PRIVATE}))?)(?=[_-]|$)"
+    rf"(?:{_LONGER})?([A-Za-z]{{2,3}})([_-][A-Z][a-z]{{3}})?([_-][A-Z]{{2}})?"
+    rf"{_VARIANT}(?:-({_PRIVATE}))?(?=[_-]|$)"
 )
 # Two or three letters that are words of file names before they are languages.
 _NOT_IN_NAMES = frozenset(
@@ -68,25 +93,37 @@ def _table() -> dict[str, str]:
     return codes | _WITHDRAWN
 
 
-def subtags(label: str) -> tuple[str, str, str, str] | None:
-    """Language, script, region and private part of a label, as `canonical` writes them.
+def subtags(label: str) -> tuple[str, str, str, str, str] | None:
+    """Language, script, region, variants and private part of a label, as `canonical` writes them.
 
     `code`, `math` and `x-law` are languages here. None if `label` has not the shape of one.
 
-    >>> subtags("zho_Hant"), subtags("pt-br"), subtags("fr-x-law"), subtags("flores")
-    (('zh', 'Hant', '', ''), ('pt', '', 'BR', ''), ('fr', '', '', 'x-law'), None)
+    >>> subtags("zho_Hant"), subtags("pt-br-x-law"), subtags("flores")
+    (('zh', 'Hant', '', '', ''), ('pt', '', 'BR', '', 'x-law'), None)
     """
     if match := _SHAPE.fullmatch(label):
-        language, script, region, private = match.groups(default="")
-        base = language.lower()
-        return _table().get(base, base), script.title(), region.upper(), private.lower()
-    return (label.lower(), "", "", "") if _OTHER.fullmatch(label) else None
+        language, script, region, variants, private = match.groups(default="")
+        base = _language(language.lower())
+        if _fits_years(variants, base):
+            variants = variants[1:].replace("_", "-")
+            return base, script.title(), region.upper(), variants.lower(), private.lower()
+    return (label.lower(), "", "", "", "") if _OTHER.fullmatch(label) else None
+
+
+def _language(code: str) -> str:
+    """The code in use of a language."""
+    code = _RETIRED.get(code, code)
+    return _table().get(code, code)
+
+
+def _fits_years(variants: str, language: str) -> bool:
+    return all(_YEARS.get(each, language) == language for each in re.split("[_-]", variants))
 
 
 def canonical(label: str) -> str:
     """The label with script, region and private part; what is not a label stays.
 
-    >>> [canonical(code) for code in ("fra_Latn", "pt-br", "zho_Hant_TW", "fre", "X-Law")]
+    >>> [canonical(code) for code in ("fra_Latn", "pt-br", "zh-cmn-Hant-TW", "fre", "X-Law")]
     ['fr-Latn', 'pt-BR', 'zh-Hant-TW', 'fr', 'x-law']
     """
     tags = subtags(label)
@@ -94,7 +131,7 @@ def canonical(label: str) -> str:
 
 
 def normalize(code: str) -> str:
-    """The short code of a language; script and region are dropped.
+    """The short code of a language; script, region and variants are dropped.
 
     ISO 639-3 codes without a two-letter one stay; so does anything that is not a code.
 
@@ -102,7 +139,7 @@ def normalize(code: str) -> str:
     ['fr', 'fr', 'pt', 'zh', 'ceb', 'fr-x-law']
     """
     tags = subtags(code)
-    return code if tags is None else "-".join(filter(None, (tags[0], tags[3])))
+    return code if tags is None else "-".join(filter(None, (tags[0], tags[4])))
 
 
 def long_code(code: str) -> str:
@@ -128,7 +165,7 @@ def _names() -> dict[str, str]:
 def language_name(code: str) -> str:
     """The English name of a language, or its code if the name is not in the table.
 
-    Script and region follow in parentheses.
+    Script, region and variants follow in parentheses.
 
     >>> language_name("fi"), language_name("sr-Latn"), language_name("math"), language_name("xyz")
     ('Finnish', 'Serbian (Latn)', 'Mathematics', 'xyz')
@@ -217,8 +254,8 @@ def code_of_name(name: str) -> str | None:
 
     >>> code_of_name("fra_Latn.devtest"), code_of_name("fr_test.txt"), code_of_name("EN.txt")
     ('fra_Latn', 'fr', 'en')
-    >>> code_of_name("zh-Hant-000.jsonl"), code_of_name("code-000.jsonl"), code_of_name("x-law.gz")
-    ('zh-Hant', 'code', 'x-law')
+    >>> [code_of_name(name) for name in ("zh-Hant-000.jsonl", "be-tarask_a.txt", "x-law.gz")]
+    ['zh-Hant', 'be-tarask', 'x-law']
     """
     fields = name.split(".")
     # The first field, then the others, the last (a suffix) never.
@@ -229,13 +266,14 @@ def code_of_name(name: str) -> str | None:
         # Part numbers and the like only in the first field: fr_train.txt, fr-000.jsonl
         if match is None or (number > 0 and match.end() < len(part)):
             continue
-        language, script, region, private = match.groups(default="")
+        language, script, region, variants, private = match.groups(default="")
         base = language.lower()
+        variants = variants if _fits_years(variants, _language(base)) else ""
         if (base in _NOT_IN_NAMES and (not number or script)) or not (
             base in _table() or ((script or private) and len(base) == 3)
         ):
             continue
-        return base + script + region + (private and "-" + private)
+        return base + script + region + variants + (private and "-" + private)
     first = re.split(r"[_-]", fields[0])[0].lower()
     return first if first in DOMAINS else None
 
@@ -336,7 +374,7 @@ def the_one(name: str, known: Sequence[str]) -> str | None:
 
 @lru_cache(1 << 16)
 def fits(one: str, other: str) -> bool:
-    """Whether two labels are of one language, and not of two scripts or regions.
+    """Whether two labels are of one language, and not of two scripts, regions or variants.
 
     >>> fits("zh-Hant-TW", "zh-Hant"), fits("zh", "zh-Hans"), fits("zh-Hant", "zh-Hans")
     (True, True, False)

@@ -37,7 +37,10 @@ def test_force_resumes_a_build_started_without_it(tmp_path: Path) -> None:
     corpus_build([tmp_path / "fi.txt"], output=output, workers=1, force=True)
     assert len(records_of(output / "fi")) == 3
     (tmp_path / "a file").touch()
-    with pytest.raises(UsageError, match="a file: not a directory; choose another output"):
+    with pytest.raises(
+        UsageError,
+        match="a file: is a file, and a directory is written",
+    ):
         corpus_build([tmp_path / "fi.txt"], output=tmp_path / "a file")
 
 

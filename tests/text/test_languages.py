@@ -26,6 +26,9 @@ from modtok_cli.text.languages import (
         ("slo", "sk"),
         ("slv", "sl"), ("rum", "ro"), ("scr", "hr"), ("nob", "nb"), ("nno", "nn"), ("nor", "no"),
         ("ceb", "ceb"), ("ceb_Latn", "ceb"), ("xyz", "xyz"), ("no such code", "no such code"),
+        ("mol", "ro"), ("bh", "bho"), ("drh", "mn"), ("zh-cmn-Hans", "zh"), ("zh-yue", "yue"),
+        ("ca-valencia", "ca"), ("sl_rozaj_biske-1994", "sl"), ("de-CH-1901", "de"),
+        ("en-eng", "en-eng"), ("fr-1996", "fr-1996"), ("fr-train", "fr-train"),
     ],
 )  # fmt: skip
 def test_normalize(code, expected):
@@ -60,11 +63,22 @@ def test_languages_of_the_test_corpus():
         ("all.txt", None), ("new.txt", None), ("tmp/data.txt", None), ("out.txt", None),
         ("in/web.parquet", None),
         ("-", None), ("", None), ("corpus.jsonl.zst", None), ("readme.fr.txt", "fr"),
+        ("mol.txt", "ro"), ("tmp.txt", None), ("pat/x.txt", None), ("ar-eng.txt", "ar"),
+        ("zh-yue_dev.txt", "yue"), ("fr-1996.txt", "fr"), ("en-train/x.txt", None),
     ],
 )  # fmt: skip
 def test_label_of_path(path, expected):
     label = label_of_path(path)
     assert (label and normalize(label)) == expected
+
+
+def test_variants_are_labels_where_there_are_several():
+    names = ["de-1901.txt", "de-1996.txt", "be/x.txt", "be-tarask/x.txt", "ca-valencia.jsonl"]
+    found = languages.by_label([(label_of_path(name), name) for name in names])
+    assert list(found) == ["de-1901", "de-1996", "be", "ca"]
+    assert languages.matching("ca-ES-valencia", list(found)) == ["ca"]
+    assert languages.matching("de", list(found)) == ["de-1901", "de-1996"]
+    assert languages.language_name("de-1901") == "German (1901)"
 
 
 def test_suggest():

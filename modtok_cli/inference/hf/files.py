@@ -12,7 +12,7 @@ import orjson
 
 from modtok_cli.architectures.hf_directory import MORE_TEMPLATES, TOKENIZER, TOKENIZER_CONFIG
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.files import check_new, is_vacant
+from modtok_cli.base.files import check_directory, check_new, is_vacant
 
 ADDED_TOKENS = "added_tokens.json"
 # Files beside weights, configuration and vocabulary that hold for any vocabulary.
@@ -269,6 +269,7 @@ def size_rows(parts: Mapping[str, tuple[int, int]], **more: Any) -> list[dict[st
 
 def check_output(output: Path, mark: str, *, force: bool, kind: str = "slice") -> None:
     """Check that a directory can be written: new, empty, or one of this kind, which has `mark`."""
+    check_directory(output)
     if not (is_vacant(output) or (output / mark).is_file()):
         raise UsageError(f"exists but is not a {kind}", where=output, remedy="choose another -o")
     check_new(output, force=force)
