@@ -1,4 +1,4 @@
-"""NSL when a language adopts only tokens of T that it would learn alone (issue: own adoption).
+"""NSL when a language adopts only tokens of T that it would learn alone.
 
 python -m benchmarks own_adoption CORPUS TEXTS [TEXTS …] [-k 24000] [--widths 1 2 4 12]
     [--morphemes GOLD]

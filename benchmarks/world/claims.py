@@ -51,12 +51,15 @@ class System:
         return self.p * (others / (languages - 1) if others else 1.0)
 
 
+def has_p(regime: str) -> bool:
+    """Whether a regime depends on p."""
+    return regime == "full" or regime.startswith("sub")
+
+
 def systems_of(regimes: Sequence[str], p_values: Sequence[float]) -> list[System]:
     """Every regime with every p; those without p once."""
     return [
-        System(regime, p)
-        for regime in regimes
-        for p in (p_values if Regime.parse(regime).has_p else (None,))
+        System(regime, p) for regime in regimes for p in (p_values if has_p(regime) else (None,))
     ]
 
 
@@ -246,7 +249,7 @@ def _at_steps(
                     if isinstance(place, float):
                         sides.append(dict.fromkeys(seeds, place))
                         continue
-                    own = p if Regime.parse(place[0]).has_p else None
+                    own = p if has_p(place[0]) else None
                     sides.append(values.get((step, place[0], own, place[1], claim.figure), {}))
                 if all(sorted(side) == seeds for side in sides):
                     pairs = [(sides[0][seed], sides[1][seed]) for seed in seeds]

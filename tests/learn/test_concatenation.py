@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from helpers.handmade_tokenizers import Merge, global_merges
 from modtok_cli.base.errors import UsageError
-from modtok_cli.learn.concatenation import MergePool, concatenate
+from modtok_cli.learn.concatenation import concatenate
 
 
 def slow(parts: list[list[Merge]]) -> tuple[list[bytes], list[Merge]]:
@@ -51,22 +51,6 @@ def test_equals_the_slow_twin(parts: list[list[Merge]]) -> None:
     merges = [(tokens[left], tokens[right]) for left, right, _ in whole.merges.tolist()]
     assert merges == expected_merges
     assert all(tokens[r] == tokens[a] + tokens[b] for a, b, r in whole.merges.tolist())
-
-
-def test_pool_in_any_order() -> None:
-    first, second = [(b"a", b"b")], [(b"b", b"c"), (b"a", b"b"), (b"a", b"bc")]
-    pool = MergePool([global_merges(first), global_merges(second)])
-    names = {index: token for token, index in pool._ids.items()}
-    spelled = [
-        [(names[left], names[right]) for left, right, _ in pool.merges(order).tolist()]
-        for order in ([0, 1], [1, 0])
-    ]
-    assert spelled == [
-        [(b"a", b"b"), (b"b", b"c"), (b"a", b"bc")],
-        [(b"b", b"c"), (b"a", b"b"), (b"a", b"bc")],
-    ]
-    assert pool.size([0, 1]) == pool.size([1, 0]) == 259
-    assert pool.size([0]) == 257
 
 
 def test_a_token_becomes_unreachable(tmp_path: Path) -> None:

@@ -60,11 +60,6 @@ class Regime:
     def __str__(self) -> str:
         return f"{self.kind}:{self.extra}" if self.extra else self.kind
 
-    @property
-    def has_p(self) -> bool:
-        """Whether it depends on p."""
-        return self.kind == "full" or self.extra > 0
-
     def check(self, languages: Sequence[str], where: str = "--sampling") -> None:
         """Check that there are enough languages; `where` is the option that an error names."""
         if self.extra >= len(languages):
