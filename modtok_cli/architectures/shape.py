@@ -53,6 +53,7 @@ class Shape:
         hf_plain: its fields in transformers that must be unset, and the value that unsets them.
         gguf_name: name of the architecture in GGUF.
         gguf_pairs: whether llama.cpp rotates adjacent rows of this family's heads.
+        gguf_factors: whether its graph of this family divides rotary frequencies by `rope_freqs`.
         own_layer: whether `megatron_layer` changes Megatron's layer; Transformer Engine's layers
             are not used then.
     """
@@ -77,6 +78,7 @@ class Shape:
     hf_plain: ClassVar[Mapping[str, bool | None]] = {}
     gguf_name: ClassVar[str]
     gguf_pairs: ClassVar[bool] = False
+    gguf_factors: ClassVar[bool] = False
     own_layer: ClassVar[bool] = False
 
     # --- reading and checking ---

@@ -8,8 +8,8 @@ of the input tokenizer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -121,6 +121,8 @@ class Ends:
     Attributes:
         adds_begin: whether `begin` stands before every text.
         turn: what ends an answer of a conversation too, if there is such a token.
+        message: a third such token.
+        others: ids of further special tokens by their names in transformers: unk, sep, mask.
     """
 
     begin: int
@@ -128,6 +130,8 @@ class Ends:
     pad: int
     adds_begin: bool
     turn: int | None = None
+    message: int | None = None
+    others: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of_run(cls, end_of_text: int, turn: int | None = None) -> Ends:

@@ -21,8 +21,10 @@ gguf = pytest.importorskip("gguf")
 
 
 def test_what_is_written_reads_back(french_english: Path, tmp_path: Path) -> None:
-    report = export(french_english, tmp_path / "m.gguf", dtype="float32")
-    assert report.different == 0
+    with pytest.raises(UsageError, match=r"other ids to 3 of \d+ probe lines"):
+        export(french_english, tmp_path / "m.gguf")  # lines that are hard to split
+    report = export(french_english, tmp_path / "m.gguf", dtype="float32", inexact=True)
+    assert report.different == 3
     assert report.bytes == (tmp_path / "m.gguf").stat().st_size
     reader = gguf.GGUFReader(tmp_path / "m.gguf")
     model = load(french_english)
@@ -61,7 +63,7 @@ def test_other_ids_are_refused(french_english: Path, tmp_path: Path) -> None:
 
 
 def test_default_dtype_is_float16(french_english: Path, tmp_path: Path) -> None:
-    export(french_english, tmp_path / "m.gguf")
+    export(french_english, tmp_path / "m.gguf", inexact=True)
     reader = gguf.GGUFReader(tmp_path / "m.gguf")
     assert reader.fields["general.file_type"].contents() == 1
     found = next(tensor for tensor in reader.tensors if tensor.name == "token_embd.weight")

@@ -12,6 +12,8 @@ import tokenizers
 from helpers.external_tokenizers import external_tokenizer
 from helpers.hf_models import FAMILIES, save_model
 from helpers.sample import SAMPLE
+from modtok_cli.architectures.hf_directory import HfDirectory
+from modtok_cli.architectures.registry import architecture
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.export.export import export
 from modtok_cli.inference.hf.slice import Selection, slice_directory
@@ -118,5 +120,83 @@ def test_what_is_not_exported(tmp_path: Path) -> None:
     (tmp_path / "m" / "config.json").write_bytes(orjson.dumps({**config, "vocab_size": 600}))
     (tmp_path / "m" / "tokenizer.json").write_bytes(external_tokenizer("byte-level"))
     with pytest.raises(ModtokError, match=r"is \(640, 48\), config.json says \(600, 48\)"):
+        export(tmp_path / "m", tmp_path / "m.gguf")
+    assert not (tmp_path / "m.gguf").exists()
+
+
+LINEAR = {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4}
+LLAMA3 = {
+    "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16, "rope_theta": 1e4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rotary_scaling_is_what_llama_cpp_reads(family: str, tmp_path: Path) -> None:
+    save(tmp_path / "m", family, rope_parameters=LINEAR)
+    export(tmp_path / "m", tmp_path / "m.gguf")
+    fields, tensors = read(tmp_path / "m.gguf")
+    name = fields["general.architecture"]
+    assert (fields[f"{name}.rope.scaling.type"], fields[f"{name}.rope.scaling.factor"]) == (
+        "linear", 4.0,
+    )  # fmt: skip
+    assert "rope_freqs.weight" not in tensors
+    save(tmp_path / "m", family, rope_parameters=LLAMA3)
+    if name == "llama":
+        export(tmp_path / "m", tmp_path / "m3.gguf", dtype="bfloat16")
+        assert "rope_freqs.weight" in read(tmp_path / "m3.gguf")[1]
+    else:  # its graph has no factors
+        with pytest.raises(UsageError, match=f"no rotary scaling 'llama3' for {name}"):
+            export(tmp_path / "m", tmp_path / "m3.gguf")
+
+
+def test_the_file_has_what_the_models_files_say(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    save(path, "llama")
+    more = path / "additional_chat_templates"
+    more.mkdir()
+    (more / "tool_use.jinja").write_text("T")
+    generation = {"eos_token_id": [599, 2, 1], "do_sample": True, "temperature": 0.5, "top_k": 7}
+    (path / "generation_config.json").write_bytes(orjson.dumps(generation))
+    (path / "README.md").write_text("---\nlicense: mit\nlanguage: [fr]\nbase_model: org/x\n---\n")
+    (path / "tokenizer_config.json").write_bytes(orjson.dumps({"unk_token": "<unk>"}))
+    export(path, tmp_path / "m.gguf")
+    fields, _ = read(tmp_path / "m.gguf")
+    expected = {
+        "tokenizer.chat_template": TEMPLATE, "tokenizer.chat_template.tool_use": "T",
+        "tokenizer.ggml.eos_token_id": 599, "tokenizer.ggml.eot_token_id": 2,
+        "tokenizer.ggml.eom_token_id": 1, "tokenizer.ggml.unknown_token_id": 0,
+        "general.sampling.temp": 0.5, "general.sampling.top_k": 7, "general.license": "mit",
+        "general.languages": ["fr"], "general.base_model.0.repo_url": "https://huggingface.co/org/x",
+    }  # fmt: skip
+    assert {name: fields.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("family", "change", "message"),
+    [
+        ("llama", {"gguf_pairs": False}, "logits of its tensors differ"),
+        ("qwen3", {"gguf_pairs": True}, "logits of its tensors differ"),
+        ("qwen2", {"gguf_factors": True}, "has no tensor 'rope_freqs.weight'"),
+        ("qwen2", {"gguf_name": "qwen3"}, "tensor 'blk.0.attn_q_norm.weight' is missing"),
+        ("llama", {"rope_divisors": lambda self: None}, "logits of its tensors differ"),
+        ("qwen2", {"tied": True}, "logits of its tensors differ"),
+    ],
+)
+def test_a_wrong_file_is_not_written(
+    family: str,
+    change: dict[str, object],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scaled = {"rope_parameters": LLAMA3} if family == "llama" or "gguf_factors" in change else {}
+    save(tmp_path / "m", family, **scaled)
+    if "tied" in change:  # the table of outputs is lost
+        monkeypatch.setattr(HfDirectory, "tied", True)
+    else:
+        for name, value in change.items():
+            monkeypatch.setattr(architecture(family), name, value)
+    with pytest.raises(ModtokError, match=f"cannot be exported: .*{message}"):
         export(tmp_path / "m", tmp_path / "m.gguf")
     assert not (tmp_path / "m.gguf").exists()

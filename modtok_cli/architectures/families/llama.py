@@ -13,6 +13,7 @@ class Llama(Shape):
     hf_plain: ClassVar = {"attention_bias": False, "mlp_bias": False}
     gguf_name = "llama"
     gguf_pairs = True
+    gguf_factors = True
 
 
 def llama(layers: int, hidden_size: int, head_width: int, ffn: int, *, tied: bool = False) -> Llama:

@@ -13,6 +13,7 @@ class Mistral(Shape):
     hf_plain: ClassVar = {"sliding_window": None}
     gguf_name = "llama"
     gguf_pairs = True
+    gguf_factors = True
 
 
 ARCHITECTURE = Mistral

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
@@ -43,9 +46,20 @@ if TYPE_CHECKING:
     import torch
 
     from modtok_cli.inference.load import Source
+    from modtok_cli.inference.vocabularies import Vocabularies
 
 _FORMATS = "modtok_cli.inference.export.formats"
 _PROBE_WORDS = 16  # words in a line
+# What programs split in different ways: apostrophes, white space, marks, numbers, case, signs.
+_HARD = (
+    "it's O'Sullivan's 'own'; l'été, vaa'an, DON'T, rock 'n' roll",
+    "two  spaces, three   spaces",
+    "  before and after  ",
+    "line\n\n  next\ttab\r\nend \n",
+    "1 23 456 7890 12,5 x2y",
+    "e\u0301te\u0301 a\u0308iti \u0939\u093f\u0928\u094d\u0926\u0940 \u0c24\u0c46\u0c32\u0c41",
+    "snake_case camelCase HTTPServer EU:n a.b(c)[d] // --- ... 50% #1",
+)
 
 
 class ExportedTokenizer(Protocol):
@@ -71,6 +85,8 @@ class ExportedModel:
         embedding, head: (|V|, d) input and output rows, one object if tied.
         backbone: parameters under their transformers names, float32.
         chat_templates: in the language of Jinja by name, "default" among them.
+        where: the model, for messages.
+        directory: a model directory with a model card and generation_config.json; None of a run.
     """
 
     shape: Shape
@@ -81,6 +97,11 @@ class ExportedModel:
     context: int
     ends: Ends
     chat_templates: Mapping[str, str]
+    where: str
+    directory: Path | None = None
+
+
+Logits = Callable[["torch.Tensor"], "npt.NDArray[Any] | None"]
 
 
 @dataclass(frozen=True)
@@ -92,12 +113,16 @@ class ExportFormat:
         tokenizers: `ExportedTokenizer`s that the program can run, of a tokenizer and the path of
             its model, the simplest first; raises `UsageError` if it can run none.
         write: writes a file, of its path, the model, one of `tokenizers` and the dtype.
+        check: reads the file back, of its path, the model, and a function from token ids (B, S) to
+            the logits (B, S, V) of transformers with weights of the file's dtype, None if they
+            cannot be had; raises `ModtokError` if it is another model.
     """
 
     name: str
     program: str
     tokenizers: Callable[[Subtokenizer, str], Sequence[ExportedTokenizer]]
     write: Callable[[Path, ExportedModel, Any, str], None]
+    check: Callable[[Path, ExportedModel, Logits, Progress], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -175,6 +200,9 @@ def export(
     A file has one vocabulary. With `each` or `sets`, a run is exported several times, to files that
     are named after their languages in a new directory.
 
+    The file is read back: its tensors are those that llama.cpp creates for the family, and their
+    logits by its graph are compared with those of transformers.
+
     Returns:
         Of each file: `output` (by default the model's name with the format as suffix), `bytes`,
         `vocabulary`, and how many `lines` of the probe have `different` ids.
@@ -201,7 +229,7 @@ def export(
     where = optional_path(tokenizer)
     source = open_source(path, tokenizer=where, step=step, progress=progress)
     probed = None if probe is None else _documents(text_paths(probe), reading)
-    export = _Export(source, kind, probed, inexact, dtype)
+    export = _Export(source, kind, probed, inexact, dtype, progress)
     names = optional_languages(languages)
     if not several:
         with atomic_file(place) as beside:
@@ -231,6 +259,7 @@ class _Export:
     probe: list[str] | None
     inexact: bool
     dtype: str
+    progress: Progress
 
     @cached_property
     def backbone(self) -> dict[str, torch.Tensor]:
@@ -248,6 +277,7 @@ class _Export:
         """Write the model of some languages, of all without any."""
         from modtok_cli.inference.hf.source import HfSource
         from modtok_cli.inference.run.backbone import check_range
+        from modtok_cli.inference.slice.run import RunSource
 
         source, kind, path = self.source, self.kind, self.source.path
         shape = source.shape  # first: it refuses other architectures
@@ -281,14 +311,50 @@ class _Export:
             )
         embedding, head = source.tables(vocabularies)
         check_range({"input rows": embedding, "output rows": head}, self.dtype)
+        directory = None if isinstance(source, RunSource) else path
         exported = ExportedModel(
-            shape, own, embedding, head, self.backbone, source.context, ends, templates
+            shape,
+            own,
+            embedding,
+            head,
+            self.backbone,
+            source.context,
+            ends,
+            templates,
+            str(path),
+            directory,
         )
         kind.write(file, exported, chosen, self.dtype)
+        if kind.check is not None:
+            logits = partial(self._logits, vocabularies=vocabularies)
+            kind.check(file, exported, logits, self.progress)
         size, spoken = file.stat().st_size, tuple(own.languages)
         return ExportReport(
             file, size, own.size, chosen.name, len(texts), different, kind.program, spoken
         )
+
+    def _logits(
+        self, ids: torch.Tensor, vocabularies: Vocabularies
+    ) -> npt.NDArray[np.float32] | None:
+        """Logits of transformers with weights rounded as in the file; None with a warning."""
+        import torch
+
+        from modtok_cli.inference.hf.check import outputs_of, round_matrices
+        from modtok_cli.inference.run.model import SlicedModel
+        from modtok_cli.inference.slice.run import RunSource
+
+        source = self.source
+        if not isinstance(source, RunSource):
+            outputs, _, reason = outputs_of(source.path, ids.numpy(), self.dtype)
+            if not outputs:
+                self.progress.warn(f"logits are not compared: {reason}")
+            return outputs.get("logits")
+        backbone = source.backbone(torch.float32, torch.device("cpu"))
+        model = SlicedModel(source, vocabularies, backbone, torch.float32)
+        round_matrices([*backbone.parameters(), model.embedding, model.head], self.dtype)
+        with torch.inference_mode():
+            logits: npt.NDArray[np.float32] = model.logits(ids).numpy()
+        return logits
 
 
 def _format(name: str) -> ExportFormat:
@@ -320,7 +386,7 @@ def _documents(probe: Sequence[Path | str], reading: Reading) -> list[str]:
 
 
 def _own_words(tokenizer: Subtokenizer) -> list[str]:
-    """Lines of the vocabulary's own words, numbers and signs, sixteen in a line."""
+    """Lines of the vocabulary's own words, sixteen in a line, and lines that are hard to split."""
     words = []
     for index in range(len(tokenizer.vocabulary.specials) + 256, tokenizer.size):
         try:
@@ -332,7 +398,7 @@ def _own_words(tokenizer: Subtokenizer) -> list[str]:
     return [
         " ".join(words[start : start + _PROBE_WORDS])
         for start in range(0, len(words), _PROBE_WORDS)
-    ]
+    ] + [*_HARD]
 
 
 def disagreements(own: Subtokenizer, other: ExportedTokenizer, texts: Sequence[str]) -> int:

@@ -77,6 +77,11 @@ class HfSource(CausalLM):
 
     # --- what an export needs ---
 
+    @property
+    def rows(self) -> int:
+        """Tokens of the model's own tokenizer."""
+        return self.own_tokenizer.size
+
     @cached_property
     def shape(self) -> Shape:
         """The model without its tables."""
@@ -84,7 +89,7 @@ class HfSource(CausalLM):
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows of the tokens, without those that only fill the table up."""
-        size = self.own_tokenizer.size
+        size = self.rows
         embedding = self.directory.table("input")[:size]
         if self.shape.tied:
             return embedding, embedding
@@ -102,7 +107,8 @@ class HfSource(CausalLM):
     def ends(self) -> Ends:
         """The tokens that begin and end a text, and whether the tokenizer adds the first."""
         token = self.directory.token_id
-        end = token("eos_token_id", "bos_token_id")
+        stops = [each for each in self.directory.token_ids("eos_token_id") if each < self.rows]
+        end = stops[0] if stops else token("bos_token_id")
         if end is None:
             raise UsageError("field 'eos_token_id' is missing", where=self.path)
         begin = token("bos_token_id", "eos_token_id")
@@ -115,4 +121,11 @@ class HfSource(CausalLM):
             end=end,
             pad=end if pad is None else pad,
             adds_begin=library.first_of_text() == begin,
+            turn=stops[1] if len(stops) > 1 else None,
+            message=stops[2] if len(stops) > 2 else None,
+            others={
+                kind: index
+                for kind in ("unk", "sep", "mask")
+                if (index := token(f"{kind}_token_id")) is not None and index < self.rows
+            },
         )

@@ -10,13 +10,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from yaml import YAMLError
 
+from modtok_cli.architectures.hf_directory import GENERATION, HfDirectory
 from modtok_cli.architectures.shape import Shape
-from modtok_cli.base.errors import UsageError
-from modtok_cli.inference.export.export import ExportedModel, ExportFormat
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Progress
+from modtok_cli.inference.export.export import ExportedModel, ExportFormat, Logits
+from modtok_cli.inference.export.gguf_readback import (
+    GRAPHS,
+    TOKENS,
+    GgufFile,
+    check_logits,
+    check_names,
+    fits,
+)
 from modtok_cli.inference.export.gguf_tokenizer import GgufTokenizer, candidates
 from modtok_cli.inference.vocabularies import Ends
 
+# Sampling in GGUF → field of generation_config.json.
+_SAMPLING = {
+    "sampling_temp": "temperature", "sampling_top_k": "top_k", "sampling_top_p": "top_p",
+    "sampling_min_p": "min_p", "sampling_penalty_repeat": "repetition_penalty",
+}  # fmt: skip
 _FILE_TYPES = {"float32": 0, "float16": 1, "bfloat16": 32}
 
 
@@ -28,11 +44,8 @@ def _write(path: Path, model: ExportedModel, tokenizer: GgufTokenizer, dtype: st
             "the package gguf is not installed", remedy="pip install 'modtok[lm]'"
         ) from error
     writer = gguf.GGUFWriter(path, model.shape.gguf_name)
-    languages = model.tokenizer.languages
-    writer.add_name(f"modtok {','.join(languages) or model.tokenizer.name}")
-    if languages:
-        writer.add_languages(list(languages))
-    _add_shape(writer, model.shape)
+    _card(gguf, model).set_gguf_meta_model(writer)
+    _add_shape(gguf, writer, model.shape, model.where)
     writer.add_context_length(model.context)
     writer.add_vocab_size(model.tokenizer.size + len(tokenizer.twins))
     writer.add_file_type(_FILE_TYPES[dtype])
@@ -50,7 +63,42 @@ def _write(path: Path, model: ExportedModel, tokenizer: GgufTokenizer, dtype: st
     writer.close()
 
 
-def _add_shape(writer: Any, shape: Shape) -> None:
+def _card(gguf: Any, model: ExportedModel) -> Any:
+    """What model card and generation_config.json of the model say, under the names of GGUF."""
+    directory, languages = model.directory, model.tokenizer.languages
+    if directory is None:
+        said = gguf.Metadata()
+    else:
+        try:
+            card = gguf.Metadata.load_model_card(directory)
+            said = gguf.Metadata.apply_metadata_heuristic(gguf.Metadata(), card, None, None)
+        except (ValueError, TypeError, AttributeError, LookupError, YAMLError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ModtokError(
+                f"the model card is damaged ({reason})",
+                where=directory / "README.md",
+                remedy="correct what is between its first lines of ---",
+            ) from error
+        sampling = HfDirectory(directory).configs.get(GENERATION, {})
+        if sampling.get("do_sample"):  # else transformers does not use them
+            for ours, theirs in _SAMPLING.items():
+                setattr(said, ours, sampling.get(theirs))
+    said.name = f"modtok {','.join(languages) or model.tokenizer.name}"
+    said.languages = list(languages) or said.languages
+    return said
+
+
+def _add_shape(gguf: Any, writer: Any, shape: Shape, where: str) -> None:
+    scaling = shape.rope_scaling
+    if scaling is not None and scaling.kind == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(scaling.factor)
+    elif scaling is not None and not shape.gguf_factors:
+        raise UsageError(
+            f"llama.cpp has no rotary scaling '{scaling.kind}' for {shape.gguf_name}",
+            where=where,
+            remedy="use transformers or vLLM",
+        )
     writer.add_embedding_length(shape.hidden_size)
     writer.add_block_count(shape.layers)
     writer.add_feed_forward_length(shape.ffn)
@@ -69,6 +117,10 @@ def _add_ends(writer: Any, ends: Ends) -> None:
     writer.add_pad_token_id(ends.pad)
     if ends.turn is not None:
         writer.add_eot_token_id(ends.turn)
+    if ends.message is not None:
+        writer.add_eom_token_id(ends.message)
+    for kind, index in ends.others.items():
+        getattr(writer, f"add_{kind}_token_id")(index)
     # llama.cpp adds it before prompts.
     writer.add_add_bos_token(ends.adds_begin)
     writer.add_add_eos_token(False)
@@ -90,8 +142,8 @@ def _tensors(model: ExportedModel, twins: Sequence[int]) -> Iterable[tuple[str, 
     yield "token_embd.weight", embedding
     if not tied:
         yield "output.weight", head
-    divisors = model.shape.rope_divisors()
-    if divisors is not None:
+    divisors, scaling = model.shape.rope_divisors(), model.shape.rope_scaling
+    if divisors is not None and scaling is not None and scaling.kind != "linear":
         yield "rope_freqs.weight", torch.from_numpy(divisors).float()
     for name, tensor in model.backbone.items():
         yield model.shape.gguf_tensor(name, tensor)
@@ -108,4 +160,19 @@ def _add_tensor(gguf: Any, writer: Any, name: str, tensor: torch.Tensor, dtype: 
         writer.add_tensor(name, gguf.quants.quantize(data, kind), raw_dtype=kind)
 
 
-FORMAT = ExportFormat("gguf", "llama.cpp", candidates, _write)
+def _check(path: Path, model: ExportedModel, logits: Logits, progress: Progress) -> None:
+    file = GgufFile(path, model.where)
+    check_names(file, model.shape)
+    if file.architecture not in GRAPHS:
+        progress.warn(
+            f"logits are not compared: llama.cpp's graph of {file.architecture} is not here"
+        )
+    elif fits(path, progress):
+        length = min(TOKENS[1], model.context)
+        random = np.random.default_rng(0)
+        ids = torch.from_numpy(random.integers(0, model.tokenizer.size, (TOKENS[0], length)))
+        if (expected := logits(ids)) is not None:
+            check_logits(file, ids, expected[..., : model.tokenizer.size])
+
+
+FORMAT = ExportFormat("gguf", "llama.cpp", candidates, _write, _check)

@@ -1,0 +1,173 @@
+"""A GGUF file read back: names and shapes of its tensors, and logits by llama.cpp's graph.
+
+The graph of the Llama family is small: it is written here a second time, from the file alone, so
+that a wrong name, layout or key shows as other logits than those of transformers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.memory import available
+from modtok_cli.base.progress import Progress
+
+GRAPHS = ("llama", "qwen2", "qwen3")
+"""Architectures of GGUF with a graph here: "llama" turns adjacent rows, others halves of heads."""
+_BIASED = ("llama", "qwen2")
+TOKENS = (2, 40)
+"""Sequences, and tokens of each: long enough that positions matter."""
+_TOLERANCE = 1e-3  # largest difference, as a share of the largest logit
+
+
+class GgufFile:
+    """The tensors and the metadata of a file, as llama.cpp reads them."""
+
+    def __init__(self, path: Path, where: str) -> None:
+        import gguf
+
+        self.where = where
+
+        reader = gguf.GGUFReader(path)
+        self._dequantized: Callable[..., Any] = gguf.quants.dequantize
+        self.fields = {name: field.contents() for name, field in reader.fields.items()}
+        self.tensors = {tensor.name: tensor for tensor in reader.tensors}
+        self.architecture = str(self.fields["general.architecture"])
+        self.unused = {*self.tensors}
+
+    def key(self, name: str, default: Any = None) -> Any:
+        """The value of a key of the architecture."""
+        return self.fields.get(f"{self.architecture}.{name}", default)
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """A tensor in float32, with the shape that it has in torch."""
+        if name not in self.tensors:
+            raise _failed(self.where, f"tensor '{name}' is missing")
+        stored = self.tensors[name]
+        self.unused.discard(name)
+        data = self._dequantized(stored.data, stored.tensor_type)
+        shape = [int(size) for size in stored.shape[::-1]]
+        return torch.from_numpy(np.array(data, dtype=np.float32)).reshape(shape)
+
+    def linear(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        """The product with a matrix, and its bias if there is one."""
+        has_bias = f"{name}.bias" in self.tensors and self.architecture in _BIASED
+        bias = self.tensor(f"{name}.bias") if has_bias else None
+        return F.linear(x, self.tensor(f"{name}.weight"), bias)
+
+
+def check_names(file: GgufFile, shape: Shape) -> None:
+    """Check that the file has the tensors that llama.cpp creates for the architecture, no others.
+
+    Raises:
+        ModtokError: it has another one, or lacks one.
+    """
+    import gguf
+
+    kind = next(k for k, name in gguf.MODEL_ARCH_NAMES.items() if name == file.architecture)
+    known = {gguf.TENSOR_NAMES[each] for each in gguf.MODEL_TENSORS[kind]}
+    known -= {gguf.TENSOR_NAMES[each] for each in gguf.MODEL_TENSOR_SKIP.get(kind, ())}
+    known.discard("rope_freqs")
+    if shape.gguf_factors:
+        known.add("rope_freqs")
+    for name in file.tensors:
+        index = name.split(".")[1] if name.startswith("blk.") else ""
+        if name.rpartition(".")[0].replace(f"blk.{index}.", "blk.{bid}.") not in known:
+            raise _failed(file.where, f"llama.cpp's {file.architecture} has no tensor '{name}'")
+
+
+def check_logits(file: GgufFile, ids: torch.Tensor, expected: np.ndarray) -> None:
+    """Compare logits (B, S, V) by llama.cpp's graph with those of transformers.
+
+    Raises:
+        ModtokError: they differ.
+    """
+    found = logits(file, ids)[..., : expected.shape[-1]].numpy()
+    if file.unused:
+        name = min(file.unused)
+        raise _failed(file.where, f"llama.cpp's {file.architecture} has no tensor '{name}'")
+    difference = float(np.abs(found - expected).max())
+    if not difference <= _TOLERANCE * float(np.abs(expected).max()):
+        raise _failed(
+            file.where, f"logits of its tensors differ from the model's by {difference:.2g}"
+        )
+
+
+def logits(file: GgufFile, ids: torch.Tensor) -> torch.Tensor:
+    """Logits (B, S, V) of token ids (B, S), float32, as llama.cpp's graph computes them."""
+    heads, groups = file.key("attention.head_count"), file.key("attention.head_count_kv")
+    width, epsilon = file.key("attention.key_length"), file.key("attention.layer_norm_rms_epsilon")
+    cos, sin = _turns(file, ids.shape[1], file.key("rope.dimension_count"))
+    table = file.tensor("token_embd.weight")
+    x = table[ids]
+
+    def norm(values: torch.Tensor, name: str) -> torch.Tensor:
+        weight = file.tensor(f"{name}.weight")
+        return F.rms_norm(values, weight.shape, weight, epsilon)
+
+    for index in range(file.key("block_count")):
+        block = f"blk.{index}."
+        inputs = norm(x, f"{block}attn_norm")
+        parts = []
+        for part, count in (("q", heads), ("k", groups), ("v", groups)):
+            values = file.linear(inputs, f"{block}attn_{part}").reshape(*ids.shape, count, width)
+            if part != "v" and file.architecture == "qwen3":
+                values = norm(values, f"{block}attn_{part}_norm")
+            values = values.transpose(1, 2)
+            if part != "v":
+                values = _turned(values, cos, sin, adjacent=file.architecture == "llama")
+            parts.append(values.repeat_interleave(heads // count, 1))
+        q, k, v = parts
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
+        x = x + file.linear(attended.flatten(-2), f"{block}attn_output")
+        inputs = norm(x, f"{block}ffn_norm")
+        gate = F.silu(file.linear(inputs, f"{block}ffn_gate"))
+        x = x + file.linear(gate * file.linear(inputs, f"{block}ffn_up"), f"{block}ffn_down")
+    head = file.tensor("output.weight") if "output.weight" in file.tensors else table
+    return norm(x, "output_norm") @ head.T
+
+
+def _turns(file: GgufFile, length: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Cosine and sine of the angle of each pair at each position; (S, width / 2) each."""
+    base = file.key("rope.freq_base", 10_000.0)
+    frequencies = base ** -(torch.arange(0, width, 2).double() / width)
+    if "rope_freqs.weight" in file.tensors and file.architecture == "llama":
+        frequencies = frequencies / file.tensor("rope_freqs.weight").double()
+    if file.key("rope.scaling.type") == "linear":
+        frequencies = frequencies / file.key("rope.scaling.factor")
+    angles = torch.outer(torch.arange(length).double(), frequencies)
+    return angles.cos().float(), angles.sin().float()
+
+
+def _turned(
+    x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *, adjacent: bool
+) -> torch.Tensor:
+    """Heads (B, heads, S, width) rotated by their positions."""
+    pairs = x.reshape(*x.shape[:-1], *((-1, 2) if adjacent else (2, -1)))
+    one, two = pairs.unbind(-1 if adjacent else -2)
+    turned = (one * cos - two * sin, one * sin + two * cos)
+    return torch.stack(turned, -1 if adjacent else -2).flatten(-2)
+
+
+def fits(path: Path, progress: Progress) -> bool:
+    """Whether the model fits in memory twice in float32; a warning says that it does not."""
+    need, free = 6 * path.stat().st_size, available()
+    if free is None or need <= free:
+        return True
+    progress.warn(f"logits are not compared: needs {need / 2**30:.0f} GiB of memory")
+    return False
+
+
+def _failed(where: str, what: str) -> ModtokError:
+    return ModtokError(
+        f"cannot be exported: {what}; the output was removed",
+        where=where,
+        remedy="use llama.cpp's own converter, and report it",
+    )
