@@ -21,15 +21,16 @@ from modtok_cli.inference.slice.graft import graft
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.hf_directory import TEMPLATES, write_hf_directory
 from modtok_cli.text.reading import Reading
+from modtok_cli.training import step
 from modtok_cli.training.data.conversation import MARK, ChatFormat, chat_format, pieces
 from modtok_cli.training.data.sampling import Mixture, Regime
-from modtok_cli.training.data.slot_packer import SlotPacker
+from modtok_cli.training.data.slot_packer import Batch, SlotPacker
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, text_store
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.rows.copies import copies_for
-from modtok_cli.training.rows.microbatch import microbatches_of
+from modtok_cli.training.rows.microbatch import Prefetcher, microbatches_of
 from modtok_cli.training.settings import RunSettings
 
 from .conftest import SAMPLE
@@ -224,8 +225,33 @@ def test_what_templates_and_conversations_may_not_do(subsets: SubtokenizerCache)
         chat_format("nothing", (), "", model=None, run=None)
 
 
+def expected_line(batches: list[Batch], losses: list[torch.Tensor]) -> dict[str, Any]:
+    """The obvious way: every token that is in the loss, one by one."""
+    nats: list[float] = []
+    by_language: dict[str, list[float]] = {}
+    sizes: dict[str, int] = {}
+    for batch, nll in zip(batches, losses, strict=True):
+        marks = np.ones_like(batch.targets) if batch.in_loss is None else batch.in_loss
+        language = batch.draw.language
+        sizes[language] = sizes.get(language, 0) + batch.bytes
+        for target, mark, loss in zip(batch.targets.flat, marks.flat, nll.tolist(), strict=True):
+            nats += [loss] if mark else []
+            if mark and target != batch.end_of_text:
+                by_language.setdefault(language, []).append(loss)
+    figures = {
+        language: {"nats_per_token": np.mean(every), "tokens": len(every), "bytes": sizes[language],
+                   "bits_per_byte": np.sum(every) / np.log(2) / sizes[language]}
+        for language, every in by_language.items()
+    }  # fmt: skip
+    bits = [each["bits_per_byte"] for each in figures.values()]
+    return {"loss": np.mean(nats), "bits_per_byte": np.mean(bits), **figures}
+
+
 def test_a_run_on_conversations_and_text(
-    chat_tokenizer: Path, subsets: SubtokenizerCache, tmp_path: Path
+    chat_tokenizer: Path,
+    subsets: SubtokenizerCache,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Finnish conversations beside English text; a resumed run repeats the uninterrupted one."""
     (tmp_path / "data").mkdir()
@@ -244,14 +270,35 @@ def test_a_run_on_conversations_and_text(
         steps=4, batch_size=4, micro_batch=2, seq_length=64, eval_bytes=600, eval_every=4,
         save_every=2, name="chat", chat_template="chatml", mix={"en": 0.4},
     )  # fmt: skip
-    report = pretrain(options)
+    whole_step, whole_gradients, seen = Prefetcher.step, step.mean_gradients, []
+
+    def stepped(feed: Prefetcher, number: int) -> Any:
+        seen.append([whole_step(feed, number), None])
+        return seen[-1][0]
+
+    def gradients(*given: Any) -> Any:
+        found = whole_gradients(*given)
+        seen[-1][1] = found.losses
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Prefetcher, "step", stepped)
+        patch.setattr(step, "mean_gradients", gradients)
+        report = pretrain(options)
     assert {row["language"] for row in report.rows()} == {"en", "fi"}
     read_lines = (report.output / "metrics.jsonl").read_bytes().splitlines()
     metrics = [orjson.loads(line) for line in read_lines]
     steps = [line for line in metrics if "draws" in line]
     assert all(np.isfinite(line["loss"]) and line["loss"] < 10 for line in steps)
-    every = sum(f["tokens"] for line in steps for f in line["languages"].values())
-    assert every < 4 * 4 * 64  # prompts do not count
+    for line, (now, losses) in zip(steps, seen, strict=True):
+        expected = expected_line(now.batches, losses)
+        found = {"loss": line["loss"], "bits_per_byte": line["bits_per_byte"], **line["languages"]}
+        assert found.keys() == expected.keys()
+        for name, figures in expected.items():
+            assert found[name] == pytest.approx(figures, rel=1e-5), name
+    # Text that is in the loss as a whole ends with a token that has no bytes.
+    every = [line for line in steps if sum(f["tokens"] for f in line["languages"].values()) < 256]
+    assert every
     shutil.rmtree(report.output / "checkpoints" / "step-00000004")
     shutil.copytree(report.output, tmp_path / "again")
     pretrain(replace(RunSettings(runs=tmp_path / "runs"), name="chat"), resume=True)

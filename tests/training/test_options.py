@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from helpers.metrics import read_metrics
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import Stopped, UsageError
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.training import heldout, loop, prepare, step
 from modtok_cli.training.config import Config, check_ranks, resolve
@@ -189,6 +190,28 @@ def test_options_reach_the_loop(
     loop.pretrain(replace(settings, offload=True, steps=3, name="delayed"))
     assert found["upcoming"] == [True, True, False]
     assert found["applied"][-1][1] is False
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_signal_in_the_last_step_stops_nothing(
+    settings: RunSettings,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    at: int,
+) -> None:
+    whole = loop.train_step
+
+    def signalled(run: Any, model: Any, feed: Any, now: int) -> Any:
+        if now == at:
+            signal.raise_signal(signal.SIGUSR1)
+        return whole(run, model, feed, now)
+
+    monkeypatch.setattr(loop, "train_step", signalled)
+    two = replace(settings, steps=2)
+    if at == 2:
+        assert loop.pretrain(two).step == 2
+    else:
+        with pytest.raises(Stopped, match="SIGUSR1 after step 1"):
+            loop.pretrain(two)
 
 
 # Options that tests of their own follow to where they act.
