@@ -156,6 +156,7 @@ def test_offloaded_tables_are_not_on_the_device() -> None:
 def test_checkpoints_must_fit_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = large()
     one = checkpoint_bytes(config, SIZE)
+    assert one == 12 * (config.shape.parameters + 2 * SIZE * 3072) + 4 * 2 * SIZE
     free = type("Usage", (), {"free": 3 * one})
     monkeypatch.setattr(memory.shutil, "disk_usage", lambda path: free)
     check_disk(config, SIZE, tmp_path / "runs" / "it")
@@ -163,6 +164,40 @@ def test_checkpoints_must_fit_the_disk(tmp_path: Path, monkeypatch: pytest.Monke
         check_disk(replace(config, keep=3), SIZE, tmp_path)
     with pytest.raises(ModtokError, match="303 checkpoints"):
         check_disk(replace(config, keep_every=1000), SIZE, tmp_path)
+
+
+def test_batches_of_all_shards_must_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    needed: list[int] = []
+    monkeypatch.setattr(memory, "check_memory", lambda need, *words: needed.append(need))
+    for tp in (1, 2):
+        memory.check_step_memory(large(tp=tp, batch_size=8, micro_batch=1, seq_length=100))
+    # int32 inputs and targets of 4 steps ahead, this and the next one; 2 steps on the device.
+    token = 2 * 4 * (4 + 2) + 2 * (8 + 8 + 4)
+    assert needed == [8 * 100 * token + 8 * 4096, 2 * 8 * 100 * token + 8 * 4096]
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_rows_on_the_host_must_fit_with_their_buffers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_disk: bool
+) -> None:
+    config = large(offload=True, offload_file=tmp_path if on_disk else None)
+    need = memory.host_need(config, SIZE, 1000.0, 8, 4)
+    # Half of the ranks are here. Weight, two moments, count; rows up and gradients down.
+    assert need.tables == 2 * SIZE * (3 * 4 * 3072 + 4) * 4 // 8
+    assert need.buffers == int(2.5 * 2 * 1000 * 3072 * (2 + 4) * 4 / 8)
+    room = need.buffers + (0 if on_disk else need.tables)
+    monkeypatch.setattr(memory, "available", lambda: room)
+    usage = type("Usage", (), {"free": need.tables})
+    monkeypatch.setattr(memory.shutil, "disk_usage", lambda path: usage)
+    memory.check_host(config, need)
+    monkeypatch.setattr(memory, "available", lambda: room - 1)
+    with pytest.raises(ModtokError, match="of this machine's memory"):
+        memory.check_host(config, need)
+    if on_disk:
+        monkeypatch.setattr(memory, "available", lambda: room)
+        usage.free -= 1
+        with pytest.raises(ModtokError, match="of disk"):
+            memory.check_host(config, need)
 
 
 def shipped() -> list[str]:
