@@ -175,7 +175,7 @@ def most_used(
     from modtok_cli.modular.formats.sentencepiece import SentencePieceTokenizer
 
     name = tokenizer.name
-    if isinstance(tokenizer, Subtokenizer) and tokenizer.segmentation != Library.name:
+    if isinstance(tokenizer, Subtokenizer):
         splits = tokenizer.pretokenizer
         words = count_corpus(texts, pretokenizer=splits, reading=reading, progress=progress)
         mask = used_mask(tokenizer, tokenizer.token_occurrences(words), k, coverage)
@@ -223,6 +223,8 @@ def used_mask(
     tokenizer: Subtokenizer, counts: Int64Array, k: int | None, coverage: float | None
 ) -> BoolArray:
     """The tokens to keep, (V,) bool, of `counts` (V,) int64; see `most_used`."""
+    if isinstance(tokenizer.segmenter, Library):
+        return tokenizer.segmenter.most_used(counts, k, coverage, flag="--top-k")
     vocabulary, first = tokenizer.vocabulary, len(tokenizer.vocabulary.specials)
     always = np.arange(tokenizer.size) < first + 256
     if tokenizer.scores is not None and k is not None and coverage is None:

@@ -246,10 +246,9 @@ class Subtokenizer(TokenizerMethods):
         `extra` is added to the provenance in its files.
 
         Raises:
-            UsageError: an adopted tokenizer, or `mask` lacks a special token or a byte.
+            UsageError: `mask` lacks a special token or a byte.
         """
-        base = len(self.vocabulary.specials) + 256
-        if not mask[:base].all():
+        if not mask[self.segmenter.needed].all():
             raise UsageError(f"tokenizer {self.name} cannot lose special tokens or bytes")
         return Subtokenizer(
             self.segmenter.restricted(mask),
@@ -258,7 +257,7 @@ class Subtokenizer(TokenizerMethods):
             name=self.name,
             directory=self.directory,
             extra=extra,
-            restricts=self,
+            restricts=self._restricts if self.segmenter.of_file else self,
         )
 
     def save(self, path: str | Path) -> None:

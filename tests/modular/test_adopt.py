@@ -25,6 +25,7 @@ from modtok_cli.modular.adopted.adopt import (
 )
 from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.modular.extract import extract
 from modtok_cli.modular.inspect import check_subsets
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -170,6 +171,25 @@ def adopted_of(file: TokenizerFile, mask: np.ndarray) -> ModularTokenizer:
         segmenter=ModularLibrary.of_members(file, Membership.of(mask[:, None])),
         token_membership=Membership.of(mask[:, None]),
     )
+
+
+@KIND
+def test_a_subset_loses_its_least_used_tokens(kind: str, tmp_path: Path) -> None:
+    """As `extract -t ADOPTED --langs fi,en --top-k`: ids of the original, closed, in a file."""
+    adopted(kind).save(tmp_path / "adopted")
+    text, spec = SAMPLE / "parallel" / "fi.txt", f"{tmp_path / 'adopted'}@fi,en"
+    whole = open_tokenizer(spec)
+    assert isinstance(whole, Subtokenizer)
+    size = int(whole.segmenter.needed.sum()) + 60
+    part = extract(spec, top_k=size, on=[text], output=tmp_path / "part.json")
+    assert isinstance(part, Subtokenizer)
+    assert part.size <= size < whole.size
+    assert {*part.global_ids.tolist()} < {*whole.global_ids.tolist()}
+    names = [source(kind).names[index] for index in part.global_ids]
+    assert list(open_tokenizer(str(tmp_path / "part.json")).encode(lines("fi")[0])) == list(
+        part.encode(lines("fi")[0])
+    )
+    assert part.segmenter.names == names
 
 
 def test_reserved_tokens_are_removed_and_special_tokens_are_kept() -> None:

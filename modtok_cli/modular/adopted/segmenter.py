@@ -21,6 +21,7 @@ from modtok_cli.modular.adopted.tokenizer_file import (
     UNREACHED,
     TokenizerFile,
     derivation,
+    smallest,
     symbols_of,
 )
 from modtok_cli.modular.segmenters.interface import (
@@ -43,6 +44,7 @@ class Library(Segmenter):
     """
 
     name = "library"
+    of_file = True
 
     def __init__(self, file: TokenizerFile, mask: BoolArray | None = None) -> None:
         super().__init__(file.vocabulary, file.pretokenizer, mask)
@@ -72,6 +74,25 @@ class Library(Segmenter):
     def scores(self) -> Float64Array | None:
         scores = self.file.scores
         return None if scores is None else scores[self.selection.global_ids]
+
+    @property
+    def needed(self) -> BoolArray:
+        return self.file.needed[self.selection.global_ids]
+
+    def restricted(self, mask: BoolArray) -> Library:
+        whole = np.zeros(self.file.size, dtype=np.bool_)
+        whole[self.selection.global_ids[mask]] = True
+        return Library(self.file, whole)
+
+    def most_used(
+        self, counts: Int64Array, k: int | None, coverage: float | None, *, flag: str
+    ) -> BoolArray:
+        """The tokens of greatest use, (n,) bool, by counts (n,) int64; see `smallest`."""
+        file, ids = self.file, self.selection.global_ids
+        mask, whole = np.zeros(file.size, dtype=np.bool_), np.zeros(file.size, dtype=np.int64)
+        mask[ids], whole[ids] = True, counts
+        rules = (file.derivation, file.merges, file.pieces)
+        return smallest(mask, whole, *rules, k, coverage, flag=flag)[ids]
 
     def _encoder(self) -> Encoder:
         from modtok_cli.modular.encoding.encoder import Encoder

@@ -38,9 +38,11 @@ class Segmenter(Lasting, ABC):
         pretokenizer: splits text into the words.
         selection: the tokens, as some of a larger vocabulary or all of one.
         scores: (n,) float64, as a file holds them; None for a segmenter without scores.
+        of_file: whether `restricted` gives tokens of the same whole, else of this selection.
     """
 
     name: ClassVar[str]
+    of_file: ClassVar[bool] = False
 
     def __init__(
         self, vocabulary: Vocabulary, pretokenizer: PreTokenizer, mask: BoolArray | None = None
@@ -101,9 +103,14 @@ class Segmenter(Lasting, ABC):
         merges = self.merges.astype("<i4").tobytes()
         return (merges,) if self.scores is None else (merges, score_bytes(self.scores))
 
+    @property
+    def needed(self) -> BoolArray:
+        """Special tokens and bytes, (n,) bool."""
+        return np.arange(self.size) < len(self.vocabulary.specials) + 256
+
+    @abstractmethod
     def restricted(self, mask: BoolArray) -> Segmenter:
-        """The segmenter of the tokens of `mask` (n,) bool, special tokens and bytes among them."""
-        raise UsageError(f"segmentation '{self.name}' cannot lose single tokens")
+        """The segmenter of the tokens of `mask` (n,) bool, the needed ones among them."""
 
     @abstractmethod
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
