@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from modtok_cli.evaluate.evaluate import fetch_tasks as fetch_tasks
     from modtok_cli.evaluate.evaluate import write_examples as write_examples
     from modtok_cli.inference.cost.cost import cost as cost
+    from modtok_cli.inference.draft.tokens import draft_coverage as draft_coverage
+    from modtok_cli.inference.draft.tokens import tokens as tokens
     from modtok_cli.inference.export.export import export as export
-    from modtok_cli.inference.hf.slice import tokens as tokens
     from modtok_cli.inference.hf.transplant import transplant as transplant
     from modtok_cli.inference.run.generate import generate as generate
     from modtok_cli.inference.run.generate import load_generator as load_generator
@@ -82,8 +83,8 @@ _NAMES = {
     "evaluate.evaluate": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt "
     "evaluate_sum fetch_tasks write_examples",
     "inference.cost.cost": "cost",
+    "inference.draft.tokens": "draft_coverage tokens",
     "inference.export.export": "export",
-    "inference.hf.slice": "tokens",
     "inference.hf.transplant": "transplant",
     "inference.run.generate": "generate load_generator",
     "inference.serve.serve": "serve",

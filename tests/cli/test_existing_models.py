@@ -1,4 +1,4 @@
-"""The commands of the guide on existing models run, on a small random model."""
+"""The commands of the guides on existing models and on drafts run, on a small random model."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ import pytest
 from helpers.external_models import PADDED
 from helpers.sample import SAMPLE
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "existing-models.md"
-COMMANDS = [line.strip() for line in PAGE.read_text().splitlines() if line.startswith("    modtok")]
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+COMMANDS = [
+    line.strip().replace("16384", "400")
+    for page in ("existing-models", "draft-vocabulary")
+    for line in (GUIDES / f"{page}.md").read_text().splitlines()
+    if line.startswith("    modtok")
+]
 
 
 @pytest.fixture
@@ -36,13 +41,15 @@ def model(workspace: Path) -> Path:
 def test_the_commands_of_the_guide_run(
     model: Path, here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert len(COMMANDS) >= 6
+    assert len(COMMANDS) >= 10
+    shutil.copytree("model", "draft")
     Path("modtok.toml").write_text("[pretrain]\nworkers = 0\neval_bytes = '2000'\n")
     for line in COMMANDS:
         status, _, err = here(*shlex.split(line)[1:])
         assert status == 0, f"{line}: {err}"
     import transformers
 
+    assert sorted(path.name for path in Path("lists").iterdir()) == ["all.pt", "en.pt", "fi.pt"]
     for name in ("fr-en", "fr-model"):
         transformers.AutoModelForCausalLM.from_pretrained(name)
         assert transformers.AutoTokenizer.from_pretrained(name).decode([5])
@@ -124,22 +131,35 @@ def test_token_lists_of_all_formats(model: Path, here: Any) -> None:
     assert json.loads(out.splitlines()[0])["tokens"] >= len(ids)
     fields = json.loads(here("tokens", "model", "--langs", "fr", "--format", "vllm")[1])
     assert fields == {"allowed_token_ids": ids}
-    fields = json.loads(here("tokens", "model", "--langs", "fr", "--format", "llama.cpp")[1])
-    assert {index for index, bias in fields["logit_bias"] if bias is False} == (
-        set(range(PADDED)) - set(ids)
-    )
+    for source in ("model", "adopted"):
+        fields = json.loads(here("tokens", source, "--langs", "fr", "--format", "llama.cpp")[1])
+        assert {index for index, bias in fields["logit_bias"] if bias is False} == (
+            set(range(PADDED)) - set(ids)
+        )
     line = "tokens model --langs fr --format sglang -o fr.pt"
     assert here(*line.split())[0] == 0
     assert torch.load("fr.pt", weights_only=True) == ids
     assert here(*line.split())[0] == 2
     few = here("tokens", "model", "--langs", "fr", "-k", "300")[1].splitlines()
     assert len(few) == 300
+    for given in ("-k 300", "--coverage 0.9", "--data nowhere"):
+        status, _, err = here(*f"tokens adopted --langs fr {given}".split())
+        assert (status, "-k and --coverage do not apply" in err) == (2, True)
+    line = "tokens model --langs fi,en --sizes --test data --mix fi=0.7 --plot sizes.svg"
+    status, out, err = here(*line.split())
+    assert (status, len(out.splitlines())) == (0, 4)
+    assert "no knee" in err
+    assert Path("sizes.svg").stat().st_size > 0
 
 
 def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
     for line, message in (
         ("tokens model --langs fr --format exl", "unknown format 'exl'"),
         ("tokens model", "no languages given"),
+        ("tokens model/tokenizer.json --size 300 --format llama.cpp", "rows of its model is not"),
+        ("tokens model --size 300 --each", "--each requires -o"),
+        ("tokens model --langs fr --test data", "requires --sizes"),
+        ("tokens model --langs fr --sizes --size 300", "--sizes compares sizes: omit --size"),
         ("tokens data --langs fr", "is not a modular directory and not a Hugging Face model"),
         ("tokens nothing --langs fr", "does not exist"),
         ("adopt nothing", "does not exist"),

@@ -27,12 +27,17 @@ COLUMNS = parse_columns("part, bytes=slice:bytes, full_bytes=full model:bytes, s
     modtok slice model/ --langs fr,en -o small/ --report news.fr.txt
     # add Finnish, from the run of the slice
     modtok slice fr-en/ --append fi
+    # a draft of speculative decoding with the output rows of a list
+    modtok slice draft/ --head fi-en.txt -o small-draft/
     # full input vocabulary, French output vocabulary (modtok only)
     modtok slice --in full --out fr -o to-fr/
     """,
 )
 def show(call: Call, report: Report = None, json: Json = False) -> None:
     path = Path(call.value("run"))
+    if "head" in call.values:
+        _show_head(call, report, json)
+        return
     whole = is_sliceable(path)
     # What modtok.toml says of these is for models that they apply to.
     for name in {"k", "coverage", "verify"} - call.explicit:
@@ -75,6 +80,16 @@ def show(call: Call, report: Report = None, json: Json = False) -> None:
     is_reduced = any(name in call.values for name in ("coverage", "k", "tokenizer", "token_ids"))
     more = "" if is_reduced else "; --coverage 0.999 saves more, for 0.1% more tokens of text"
     call.say(saved(part.output, (before, len(part.ids)), part.total) + more)
+
+
+def _show_head(call: Call, report: Report, json: bool) -> None:
+    if report:
+        raise UsageError("--report is for models that are sliced on both sides", where="--head")
+    for name in {"k", "coverage", "data", "tokenizer", "verify"} - call.explicit:
+        call.values.pop(name, None)  # what modtok.toml says of them is for other models
+    cut = call()
+    emit_rows(cut.table_rows(), COLUMNS, title="Size of the weights", json=json)
+    call.say(saved(cut.output, cut.rows, (cut.total[1], cut.total[0])))
 
 
 def saved(output: Path, rows: tuple[int, int], size: tuple[int, int]) -> str:

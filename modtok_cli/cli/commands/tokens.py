@@ -1,47 +1,99 @@
 """`modtok tokens`: ids of the tokens of some languages, for other programs."""
 
+import inspect
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from modtok_cli.base.files import write_bytes
-from modtok_cli.base.option import Option
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import atomic_directory, write_bytes
+from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.parameters import Force
-from modtok_cli.cli.command import Call, OutputOrStdout, command
-from modtok_cli.cli.output import check_output, emit_chunks
-from modtok_cli.inference.hf.slice import FORMATS, check_format, rows_of, tokens
+from modtok_cli.cli.command import Call, Json, OutputOrStdout, Plot, command
+from modtok_cli.cli.output import check_output, emit_chunks, emit_tables
+from modtok_cli.cli.plotting import emit_plot
+from modtok_cli.inference.draft.formats import FORMATS, list_format
+from modtok_cli.inference.draft.tokens import draft_coverage, model_rows, tokens
+from modtok_cli.modular.directory import is_modular
+from modtok_cli.reports.kinds.drafts import knee, tables
 
-ListFormat = Annotated[str, Option(f"List format: {', '.join(FORMATS)}.", metavar="NAME")]
+ListFormatName = Annotated[str, Option(f"List format: {', '.join(FORMATS)}.", metavar="NAME")]
+Sizes = Annotated[
+    bool,
+    Option("Instead of a list, measure how much of held-out text lists of several sizes cover."),
+]
+Test = Annotated[Path | None, options_of(draft_coverage)["test"]]
 
 
 @command(
     "tokens",
     tokens,
-    tables=False,
     examples="""
     # ids of the French tokens, one per line
     modtok tokens tokenizer --langs fr > fr.txt
     # of any model, by the text in data/, for requests to llama.cpp's server
     modtok tokens model/ --langs fr --format llama.cpp -o fr.json
-    # token map for speculative decoding in SGLang: the 16,000 most useful
-    modtok tokens model/ --langs fr,en -k 16000 --format sglang -o fr-en.pt
+    # how many rows a draft of Finnish and English needs
+    modtok tokens model/ --langs fi,en --sizes
+    # token map for speculative decoding in SGLang: 16,384 rows
+    modtok tokens model/ --langs fi,en --size 16384 --format sglang -o fi-en.pt
+    # a list for each language, and one for all
+    modtok tokens model/ --size 16384 --each -o lists/
     """,
 )
 def show(
     call: Call,
-    format: ListFormat = "ids",
+    format: ListFormatName = "ids",
     output: OutputOrStdout = None,
     force: Force = False,
+    sizes: Sizes = False,
+    test: Test = None,
+    plot: Plot = None,
+    json: Json = False,
 ) -> None:
     """The formats vllm and llama.cpp are fields of a request; sglang is a file for
-    --speculative-token-map.
+    --speculative-token-map; eagle3 has d2t and t2d of EAGLE-3, gguf d2t for llama.cpp.
     """
-    if output is not None or format == "sglang":
+    if sizes:
+        _show_sizes(call, test, plot, json)
+        return
+    for flag, given in (("--test", test), ("--plot", plot), ("--json", json or None)):
+        if given is not None:
+            raise UsageError("requires --sizes", where=flag, remedy="add --sizes")
+    model, chosen, each = call.value("model"), list_format(format), call.value("each")
+    if "size" not in call.values and is_modular(Path(model)):
+        # What modtok.toml says of these is for models that they apply to.
+        for name in {"data", "k", "coverage"} - call.explicit:
+            call.values.pop(name, None)
+    if each and output is None:
+        raise UsageError("--each requires -o", remedy="as in: --each -o lists/")
+    if output is not None or chosen.binary:
         check_output(output, force, "write to a file with -o")
-    check_format(format)  # before any text is read
-    ids, rows = call(), rows_of(Path(call.value("model")))
-    content = FORMATS[format](ids, rows)
-    if output is None:
-        emit_chunks([content])
+    rows = model_rows(str(model)) if chosen.has_rows else 0  # before any text is read
+    lists: Mapping[str, Sequence[int]] | Sequence[int] = call()
+    if isinstance(lists, Mapping):
+        assert output is not None
+        with atomic_directory(output) as beside:
+            for name, ids in lists.items():
+                write_bytes(beside / f"{name}{chosen.suffix}", chosen.content(ids, rows))
+        call.say(f"wrote {output}: {', '.join(f'{name}{chosen.suffix}' for name in lists)}")
+    elif output is None:
+        emit_chunks([chosen.content(lists, rows)])
     else:
-        write_bytes(output, content)
-        call.say(f"wrote {len(ids):,} of {rows:,} ids to {output}")
+        write_bytes(output, chosen.content(lists, rows))
+        call.say(f"wrote {len(lists):,} ids to {output}")
+
+
+def _show_sizes(call: Call, test: Path | None, plot: str | None, json: bool) -> None:
+    others = {"size", "k", "coverage", "each"} & call.explicit
+    if others:
+        flags = ", ".join(sorted(options_of(tokens)[name].flag for name in others))
+        raise UsageError(f"--sizes compares sizes: omit {flags}")
+    values = {name: value for name, value in call.values.items()
+              if name in ("model", "languages", "data", "mix")}  # fmt: skip
+    rows: list[dict[str, Any]] = inspect.unwrap(draft_coverage)(
+        **values, test=test, reading=call.group("reading"), progress=call.progress
+    )
+    emit_tables(rows, tables(rows), json=json)
+    call.say(knee(rows))
+    emit_plot(call, plot, rows, "drafts")

@@ -92,7 +92,11 @@ class ModelDirectory(HfDirectory):
                     remedy="give a directory that save_pretrained of model and tokenizer wrote; "
                     "tokenizers without tokenizer.json (Marian, M2M-100) cannot be sliced",
                 )
-        self.weights = WeightFiles(self)
+
+    @cached_property
+    def weights(self) -> WeightFiles:
+        """The files of weights."""
+        return WeightFiles(self)
 
     @cached_property
     def file(self) -> TokenizerFile:

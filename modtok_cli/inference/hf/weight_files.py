@@ -33,6 +33,14 @@ class Cut(NamedTuple):
     ids: Ids
 
 
+class NewTensor(NamedTuple):
+    """A tensor that is not in the files: its dtype as safetensors calls it, shape, and bytes."""
+
+    dtype: str
+    shape: list[int]
+    data: bytes
+
+
 class WeightFiles:
     """The safetensors files of a model directory."""
 
@@ -65,17 +73,21 @@ class WeightFiles:
         output: Path,
         select: Mapping[str, Cut],
         grafted: Mapping[str, StoredTensor] | None = None,
+        new: Mapping[str, NewTensor] | None = None,
     ) -> int:
         """Copy the files to `output`, of the tensors in `select` what is to keep only.
 
         With `grafted` all is kept, and the tensors of that mapping replace those of their names: of
-        tensors in `select` the selected indices, of others all.
+        tensors in `select` the selected indices, of others all. Tensors of `new` replace those of
+        their names, or follow in the last file.
 
         Memory: one buffer, whatever the model's size. Returns bytes of all tensors written.
         """
-        total, where = 0, {}
+        total, where, new = 0, {}, new or {}
         for file in self.files:
             tensors, metadata = read_header(file)
+            tensors = [tensor for tensor in tensors if tensor.name not in new]
+            more = new if file == self.files[-1] else {}
             header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
             at = 0
             for tensor in tensors:
@@ -92,6 +104,14 @@ class WeightFiles:
                 }
                 where[tensor.name] = file.name
                 at += size
+            for name, each in more.items():
+                stop = at + len(each.data)
+                header[name] = {
+                    "dtype": each.dtype,
+                    "shape": each.shape,
+                    "data_offsets": [at, stop],
+                }
+                where[name], at = file.name, stop
             head = orjson.dumps(header)
             head += b" " * (-len(head) % 8)
             with open(file, "rb") as source, open(output / file.name, "wb") as target:
@@ -106,6 +126,7 @@ class WeightFiles:
                         blocks = _blocks(handle, tensor, None)
                     for block in blocks:
                         target.write(block)
+                target.writelines(each.data for each in more.values())
             total += at
         if self.index is not None:
             index = {"metadata": {"total_size": total}, "weight_map": where}

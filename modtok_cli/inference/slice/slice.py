@@ -39,6 +39,7 @@ from modtok_cli.text.languages import language_list, optional_languages
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
+    from modtok_cli.inference.draft.head import HeadCut
     from modtok_cli.inference.hf.directory import VocabularySlice
     from modtok_cli.inference.slice.write import SliceReport
 
@@ -87,6 +88,13 @@ def slice(
             metavar="FILE",
         ),
     ] = None,
+    head: Annotated[
+        FilePath | None,
+        Option(
+            "Draft of speculative decoding: keep the output rows of this list, all input rows.",
+            metavar="LIST",
+        ),
+    ] = None,
     k: TokensPerLanguage = None,
     coverage: Coverage = None,
     reading: Reading = Reading(),
@@ -112,7 +120,7 @@ def slice(
     ] = True,
     force: Force = False,
     progress: Progress = SILENT,
-) -> SliceReport | VocabularySlice:
+) -> SliceReport | VocabularySlice | HeadCut:
     """Extract the model of some languages.
 
     The source is a run or any Hugging Face model.
@@ -130,6 +138,10 @@ def slice(
     those of the full model for the kept tokens; `verify` tests this with a few tokens where both
     fit in memory. Weights are streamed: a model may be larger than memory.
 
+    With `head`, a list of modtok tokens, MODEL is a draft (EAGLE-3, layers for multi-token
+    prediction, or a small model), and the output is the same draft with fewer output rows. Input
+    rows and ids stay; `modtok-head.json` has the id of each row, in EAGLE-3 also d2t and t2d.
+
     Examples:
         >>> report = modtok.slice("runs/latest", "fr,en", output="fr-en")
         >>> sorted(path.name for path in report.output.iterdir())[:2]
@@ -140,6 +152,16 @@ def slice(
         ModtokError: run or slice are damaged, or the slice's run has changed.
     """
     path = Path(run)
+    if head is not None:
+        chosen = (languages, inputs, outputs, append, origin, step, dtype, tokenizer, token_ids, k)
+        if any(each is not None for each in (*chosen, coverage)) or texts:
+            raise UsageError("--head keeps all input rows: it is the only selection", where=path)
+        if output is None:
+            as_in = f"as in: modtok slice {path} --head LIST -o small-draft"
+            raise UsageError("no output directory given", remedy=as_in)
+        from modtok_cli.inference.draft.head import cut_head
+
+        return cut_head(path, path_of(head), Path(output), force=force, progress=progress)
     if is_sliceable(path):
         of_runs = {
             "--append": append, "--from": origin, "--in": inputs, "--out": outputs,

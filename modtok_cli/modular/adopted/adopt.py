@@ -41,6 +41,8 @@ END_OF_TEXT = ("<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>")
 """Usual names of the token between documents."""
 ADOPTED_END = "end_of_text"
 """Setting of an adopted tokenizer: the text of its token between documents, or None."""
+ADOPTED_ROWS = "rows"
+"""Setting of an adopted tokenizer: rows of the model's output matrix, or None if not known."""
 _CONFIG_LIMIT = 1 << 26
 
 
@@ -80,6 +82,15 @@ def find_end_of_text(path: Path, file: TokenizerFile) -> str | None:
         if isinstance(text, str) and text in file.ids:
             return text
     return None
+
+
+def find_rows(path: Path) -> int | None:
+    """Rows of the model with the tokenizer at `path`, by its config.json; None without one."""
+    config = (path if path.is_dir() else path.parent) / "config.json"
+    text = _setting(config, "text_config")
+    rows = text.get("vocab_size") if isinstance(text, Mapping) else None
+    rows = rows or _setting(config, "vocab_size")
+    return rows if type(rows) is int else None
 
 
 def _setting(path: Path, name: str) -> object:
@@ -192,8 +203,9 @@ def adopt(
         files, pretokenizer=file.pretokenizer, reading=reading, progress=progress, threads=threads
     )
     adopted = adopt_counts(
-        file, counted, k=k, coverage=coverage, end_of_text=end_of_text, progress=progress
-    )
+        file, counted, k=k, coverage=coverage, end_of_text=end_of_text, rows=find_rows(source),
+        progress=progress,
+    )  # fmt: skip
     if place is not None:
         adopted.save(place)
     return adopted
@@ -206,9 +218,13 @@ def adopt_counts(
     k: int | None = None,
     coverage: float | None = None,
     end_of_text: str | None = None,
+    rows: int | None = None,
     progress: Progress = SILENT,
 ) -> ModularTokenizer:
-    """As `adopt`, from the word counts of each language; `end_of_text` is in all of them."""
+    """As `adopt`, from the word counts of each language; `end_of_text` is in all of them.
+
+    `rows`: those of the model's output matrix.
+    """
     masks, corpora = [], {}
     with progress.task("counting tokens", len(counted), "languages") as task:
         for language, counts in counted.items():
@@ -231,7 +247,7 @@ def adopt_counts(
         k=k or int(membership.sizes().max()),
         segmenter=ModularLibrary.of_members(file, membership),
         token_membership=membership,
-        settings={"k": k, "coverage": coverage, ADOPTED_END: end_of_text},
+        settings={"k": k, "coverage": coverage, ADOPTED_END: end_of_text, ADOPTED_ROWS: rows},
         corpora=corpora,
         where=file.where,
     )

@@ -1,0 +1,1 @@
+"""Vocabularies of drafts for speculative decoding: lists of tokens, their files, reduced heads."""

@@ -1,0 +1,127 @@
+"""Files of token lists, as engines read them.
+
+sglang: `load_token_map` in sglang/srt/speculative/spec_utils.py. eagle3: `load_weights` of
+sglang/srt/models/llama_eagle3.py and of vllm/model_executor/models/llama_eagle3.py. gguf:
+`load_arch_tensors` in llama.cpp's src/models/eagle3.cpp.
+
+Lists are in order of rank. In eagle3 and gguf the ids of the draft ascend with those of the target,
+since training selects the target's rows by the mask t2d.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import orjson
+
+from modtok_cli.base.arrays import BoolArray, Int64Array
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.extras import require
+
+
+@dataclass(frozen=True)
+class ListFormat:
+    """A format of token lists.
+
+    Attributes:
+        suffix: of its files.
+        content: from ids, in order of rank, and the rows of the model to the file.
+        has_rows: whether it says which rows of the model are not in the list.
+        binary: whether it cannot be shown on a terminal.
+    """
+
+    suffix: str
+    content: Callable[[Sequence[int], int], bytes]
+    has_rows: bool = False
+    binary: bool = False
+
+
+def draft_map(ids: Sequence[int], rows: int) -> tuple[Int64Array, BoolArray]:
+    """d2t (n,) int64 and t2d (rows,) bool of EAGLE-3.
+
+    Draft id i is target id i + d2t[i]; t2d is whether a target id is in the draft. Source:
+    `process_token_dict_to_mappings` in SpecForge's specforge/data/preprocessing.py.
+
+    >>> [part.tolist() for part in draft_map([4, 1], 6)]
+    [[1, 3], [False, True, False, False, True, False]]
+    """
+    targets = np.sort(np.asarray(ids, dtype=np.int64))
+    return targets - np.arange(len(targets)), np.isin(np.arange(rows), targets)
+
+
+def _sglang(ids: Sequence[int], rows: int) -> bytes:
+    """A file of `torch.save`, which SGLang reads by `torch.load(..., weights_only=True)` only.
+
+    It holds a list of integers, without any reference to code; a tensor would need one. modtok
+    itself never reads such a file.
+    """
+    import torch
+
+    stream = io.BytesIO()
+    torch.save(list(ids), stream)
+    return stream.getvalue()
+
+
+def _llama_cpp(ids: Sequence[int], rows: int) -> bytes:
+    removed = np.setdiff1d(np.arange(rows), ids)
+    return orjson.dumps({"logit_bias": [[index, False] for index in removed.tolist()]}) + b"\n"
+
+
+def _eagle3(ids: Sequence[int], rows: int) -> bytes:
+    from safetensors.numpy import save
+
+    d2t, t2d = draft_map(ids, rows)
+    return save({"d2t": d2t, "t2d": t2d})
+
+
+def _gguf(ids: Sequence[int], rows: int) -> bytes:
+    """A tensor `d2t` of 64-bit target ids: llama.cpp stores them absolute, not as differences."""
+    require("--format gguf", lm=("gguf",))
+    import gguf
+
+    with TemporaryDirectory() as scratch:
+        file = Path(scratch) / "d2t.gguf"
+        writer = gguf.GGUFWriter(file, "eagle3")
+        writer.add_tensor("d2t", np.sort(np.asarray(ids, dtype=np.int64)))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return file.read_bytes()
+
+
+FORMATS: Mapping[str, ListFormat] = {
+    "ids": ListFormat(".txt", lambda ids, rows: b"".join(b"%d\n" % index for index in ids)),
+    "json": ListFormat(".json", lambda ids, rows: orjson.dumps(list(ids)) + b"\n"),
+    "vllm": ListFormat(
+        ".json", lambda ids, rows: orjson.dumps({"allowed_token_ids": list(ids)}) + b"\n"
+    ),
+    "llama.cpp": ListFormat(".json", _llama_cpp, has_rows=True),
+    "sglang": ListFormat(".pt", _sglang, binary=True),
+    "eagle3": ListFormat(".safetensors", _eagle3, has_rows=True, binary=True),
+    "gguf": ListFormat(".gguf", _gguf, binary=True),
+}
+"""ids: a number per line. json: a list. vllm: fields of a request, for the kept tokens. llama.cpp:
+fields of a request to its server, which excludes all other rows. sglang: the file of
+`--speculative-token-map`. eagle3: d2t and t2d. gguf: d2t.
+"""
+
+
+def list_format(name: str) -> ListFormat:
+    """A format by its name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in FORMATS:
+        raise UsageError(
+            f"unknown format '{name}'",
+            where="--format",
+            remedy=f"choose from: {', '.join(FORMATS)}",
+        )
+    return FORMATS[name]

@@ -1,0 +1,265 @@
+"""Cut the output rows of a draft model to a list of tokens; its input rows and ids stay.
+
+The output matrix of a draft (R, d) has a row for each draft id. Layouts:
+
+* EAGLE-3, which has `d2t` or a field `draft_vocab_size`: `lm_head.weight`, `d2t`, `t2d`;
+* layers for multi-token prediction with heads of their own, `….shared_head.head.weight`;
+* a model with an output matrix of its own, or tied to the input's: it gets one of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modtok_cli.architectures.hf_directory import CONFIG, GENERATION, HfDirectory, refuse_adapter
+from modtok_cli.architectures.stored_tensors import StoredTensor
+from modtok_cli.base.arrays import Int64Array
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.reading import read_file
+from modtok_cli.inference.draft.formats import draft_map
+from modtok_cli.inference.hf.files import (
+    check_output,
+    companions,
+    copy_files,
+    left_out,
+    size_rows,
+    write_object,
+)
+from modtok_cli.inference.hf.slice import read_ids
+from modtok_cli.inference.hf.weight_files import FLOATS, Cut, NewTensor, WeightFiles
+
+NAME = "modtok-head.json"
+"""File of a reduced draft with the target id of each output row."""
+_PREDICTION = re.compile(r".*\bshared_head\.head\.weight")
+HEAD = re.compile(r"(model\.|language_model\.|text_model\.)*(lm_head|embed_out|output)\.weight")
+# Weights of an EAGLE draft: without a head it uses the target's.
+_EAGLE = re.compile(r"(model\.)?(fc|midlayer)\.")
+_TABLE = re.compile(r"(.*\.)?(embed_tokens|wte|embed_in|word_embeddings)\.weight")
+_MAP = ("d2t", "t2d")
+
+
+@dataclass(frozen=True)
+class HeadCut:
+    """What `cut_head` wrote.
+
+    Attributes:
+        ids: (n,) int64, ascending: target id of each output row.
+        rows: output rows before and after.
+        heads, total: bytes of output matrices and of all weights, (after, before).
+    """
+
+    output: Path
+    ids: Int64Array
+    rows: tuple[int, int]
+    heads: tuple[int, int]
+    total: tuple[int, int]
+
+    def table_rows(self) -> list[dict[str, Any]]:
+        """A row per part and one for all: bytes, bytes of the whole draft, share saved."""
+        others = (self.total[0] - self.heads[0], self.total[1] - self.heads[1])
+        parts = {"others": others, "output rows": self.heads}
+        return size_rows(parts, output=str(self.output), tokens=len(self.ids))
+
+
+class Draft:
+    """A draft in a directory with config.json and safetensors; a tokenizer is not needed.
+
+    Attributes:
+        heads: the output matrices.
+        targets: (R,) int64, target id of each of their rows.
+        size: tokens of the target.
+    """
+
+    def __init__(self, path: Path) -> None:
+        refuse_adapter(path)
+        if not (path / CONFIG).is_file():
+            raise UsageError(f"has no {CONFIG}", where=path, remedy="give the directory of a draft")
+        self.path, self.directory = path, HfDirectory(path)
+        self.weights = WeightFiles(self.directory)
+        self.size = self.directory.vocab_size
+        self.heads = self._heads()
+        self.targets = self._targets()
+
+    @property
+    def is_eagle(self) -> bool:
+        """Whether its map is part of the weights."""
+        return "d2t" in self.weights.tensors or "draft_vocab_size" in self.directory.config
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether its output matrix is the input's."""
+        return _TABLE.fullmatch(self.heads[0].name) is not None
+
+    def _heads(self) -> list[StoredTensor]:
+        tensors = [*self.weights.tensors.values()]
+        heads = [tensor for tensor in tensors if _PREDICTION.fullmatch(tensor.name)]
+        shared = any(tensor.name.startswith("mtp.") for tensor in tensors)
+        if not heads and not shared:
+            heads = [tensor for tensor in tensors if HEAD.fullmatch(tensor.name)]
+        tied = self.directory.config.get("tie_word_embeddings", True) and not any(
+            _EAGLE.match(tensor.name) for tensor in tensors
+        )
+        if not heads and not shared and tied:
+            heads = [tensor for tensor in tensors if _TABLE.fullmatch(tensor.name)]
+        if not heads:
+            raise UsageError(
+                "has no output matrix of its own: it uses the target's",
+                where=self.path,
+                remedy="cut that one in the engine: SGLang reads a list of modtok tokens --format "
+                "sglang with --speculative-token-map",
+            )
+        for head in heads:
+            if head.dtype not in FLOATS or len(head.shape) != 2:
+                raise ModtokError(
+                    f"tensor '{head.name}' is {head.dtype} {head.shape}, expected a matrix in "
+                    f"{', '.join(FLOATS)}",
+                    where=self.path,
+                )
+        return heads
+
+    def _targets(self) -> Int64Array:
+        rows = {head.shape[0] for head in self.heads}
+        if self.is_eagle and "d2t" in self.weights.tensors:
+            d2t = self.weights.tensors["d2t"]
+            kind = {"I64": "<i8", "I32": "<i4"}.get(d2t.dtype)
+            if kind is None or rows != {*d2t.shape}:
+                raise ModtokError(
+                    f"tensor 'd2t' is {d2t.dtype} {d2t.shape}, the head has {max(rows):,} rows",
+                    where=self.path,
+                )
+            values = np.frombuffer(b"".join(d2t.blocks()), dtype=kind)
+            targets: Int64Array = values.astype(np.int64) + np.arange(len(values))
+            if len(np.unique(targets)) != len(targets) or not targets.min() >= 0 or (
+                targets.max() >= self.size
+            ):  # fmt: skip
+                raise ModtokError("tensor 'd2t' is not a map into the vocabulary", where=self.path)
+            return targets
+        if rows != {self.size}:
+            raise ModtokError(
+                f"the head has {max(rows):,} rows, {CONFIG} says {self.size:,}",
+                where=self.path,
+                remedy="check field 'vocab_size'",
+            )
+        return np.arange(self.size, dtype=np.int64)
+
+    def cuts(self, places: Int64Array) -> dict[str, Cut]:
+        """The output matrices and their biases, with the rows to keep."""
+        cuts = {}
+        for head in self.heads:
+            beginning = head.name.removesuffix("weight")
+            for name, tensor in self.weights.tensors.items():
+                if name.startswith(beginning) and tensor.shape[:1] == head.shape[:1]:
+                    cuts[name] = Cut(0, places)
+        return cuts
+
+
+def read_list(path: Path, size: int) -> Int64Array:
+    """Ids of a list of `modtok tokens`, ascending: text, JSON, or d2t in safetensors.
+
+    Raises:
+        ModtokError: it is something else.
+        UsageError: it is of a vocabulary of other than `size` tokens.
+    """
+    if path.suffix == ".safetensors":
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        try:
+            parts = load(read_file(path))
+            d2t, t2d = (parts[name] for name in _MAP)
+            ids = d2t.astype(np.int64) + np.arange(len(d2t))
+        except (SafetensorError, KeyError, ValueError) as error:
+            raise ModtokError("has no d2t and t2d", where=path) from error
+        if len(t2d) != size:
+            raise UsageError(
+                f"is of a vocabulary of {len(t2d):,} tokens, the draft's has {size:,}",
+                where=path,
+                remedy="make the list from the target of this draft",
+            )
+    elif path.suffix in (".pt", ".pth"):
+        raise UsageError(
+            "modtok reads no pickled file", where=path, remedy="write the list with --format ids"
+        )
+    else:
+        ids = read_ids(path).astype(np.int64)
+    ids = np.unique(ids)
+    if ids[-1] >= size or ids[0] < 0:
+        raise UsageError(
+            f"is of another vocabulary: the draft has {size:,} tokens, no token {ids[-1]}",
+            where=path,
+            remedy="make the list from the target of this draft",
+        )
+    return ids
+
+
+def cut_head(
+    path: Path, wanted: Path, output: Path, *, force: bool = False, progress: Progress = SILENT
+) -> HeadCut:
+    """Write the draft in `path` with the output rows of the list `wanted` to `output`.
+
+    Rows are in ascending order of target ids. `modtok-head.json` has the target id of each, in
+    EAGLE-3 also `d2t` and `t2d`. Weights are streamed.
+
+    Raises:
+        UsageError: no draft, or the list is of another vocabulary.
+        ModtokError: a file is damaged.
+    """
+    check_output(output, NAME, force=force, kind="draft with fewer output rows")
+    draft = Draft(path)
+    ids = read_list(wanted, draft.size)
+    places = np.flatnonzero(np.isin(draft.targets, ids))
+    places = places[np.argsort(draft.targets[places])]
+    kept = draft.targets[places]
+    if not len(kept):
+        raise UsageError("the draft has no row for any id of the list", where=wanted)
+    if len(kept) < len(ids):
+        progress.warn(
+            f"{len(ids) - len(kept):,} of {len(ids):,} ids of the list are left out: the draft has "
+            "no rows for them"
+        )
+    config = {**draft.directory.config, "draft_vocab_size": len(kept)}
+    cuts, new = draft.cuts(places), _maps(kept, draft.size) if draft.is_eagle else {}
+    saved = draft.heads
+    if draft.is_tied:
+        table = saved[0]
+        data = draft.weights.rows(table.name, places).tobytes()
+        new["lm_head.weight"] = NewTensor(table.dtype, [len(kept), table.shape[1]], data)
+        cuts = {}
+        for part in (config, config.get("text_config")):
+            if isinstance(part, dict):
+                part["tie_word_embeddings"] = False
+    with atomic_directory(output) as beside:
+        settings = [GENERATION] if (path / GENERATION).is_file() else []
+        copy_files(path, [*companions(path, vocabulary=True), *settings], beside)
+        total = draft.weights.rewrite(beside, cuts, new=new)
+        write_object(beside / CONFIG, config)
+        facts = {"format": 1, "rows": draft.size, "weights": draft.weights.fingerprint}
+        write_object(beside / NAME, {**facts, "ids": kept.tolist()})
+        missing = left_out(path, beside)
+    if missing:
+        progress.note(f"not copied: {', '.join(missing)}")
+    before = sum(head.stop - head.start for head in saved)
+    after = sum(len(kept) * head.bytes_along(0) for head in saved)
+    return HeadCut(
+        output,
+        ids=kept,
+        rows=(len(draft.targets), len(kept)),
+        heads=(after, 0 if draft.is_tied else before),
+        total=(total, draft.weights.size),
+    )
+
+
+def _maps(ids: Sequence[int] | Int64Array, rows: int) -> dict[str, NewTensor]:
+    d2t, t2d = draft_map(ids, rows)  # type: ignore[arg-type]
+    return {
+        "d2t": NewTensor("I64", [len(d2t)], d2t.astype("<i8").tobytes()),
+        "t2d": NewTensor("BOOL", [len(t2d)], t2d.tobytes()),
+    }

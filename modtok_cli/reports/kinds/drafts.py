@@ -1,0 +1,81 @@
+"""Rows of `modtok tokens --sizes`."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from modtok_cli.reports.charts import Chart, Curves
+from modtok_cli.reports.kinds import Kind
+from modtok_cli.reports.tables import Column, Row, Summary, parse_columns
+
+GAIN = 0.02
+"""After the knee, twice as many rows cover at most this much more."""
+_SIZES = "draft_rows=rows:int, mean=mean coverage:ratio, least:ratio, worst=of"
+_COSTS = ", bytes=head in 16 bits:bytes, milliseconds=ms a token in float32:ratio"
+
+
+def by_size(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each size: mean over languages of equal weight, and the language of the least."""
+    result = []
+    for size in dict.fromkeys(row["draft_rows"] for row in rows):
+        those = [row for row in rows if row["draft_rows"] == size]
+        worst = min(those, key=lambda row: row["coverage"])
+        mean = sum(row["coverage"] for row in those) / len(those)
+        cost = {name: worst[name] for name in ("bytes", "milliseconds") if name in worst}
+        least = {"least": worst["coverage"], "worst": worst["language"]}
+        result.append({"draft_rows": size, "mean": mean, **least, **cost})
+    return result
+
+
+def knee(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The first size of which the next one covers at most `GAIN` more, in a sentence."""
+    sizes = by_size(rows)
+    for one, more in pairwise(sizes):
+        gain = more["mean"] - one["mean"]
+        if gain <= GAIN:
+            return (
+                f"knee: {one['draft_rows']:,} rows cover {one['mean']:.3f} of held-out tokens "
+                f"({one['worst']} {one['least']:.3f}); {more['draft_rows']:,} cover {gain:.3f} more"
+            )
+    return f"no knee: each size covers more than {GAIN} above the one before; use all rows"
+
+
+def tables(rows: Sequence[Row]) -> list[Summary]:
+    """Coverage by language and size; by size the mean, the least, and what the head costs."""
+    sizes = by_size(rows)
+    lines: dict[str, dict[str, object]] = {}
+    for row in rows:
+        line = lines.setdefault(row["language"], {"language": row["language"]})
+        line[str(row["draft_rows"])] = row["coverage"]
+    columns = (
+        Column("language", "lang"),
+        *(Column(str(row["draft_rows"]), f"{row['draft_rows']:,}", "ratio") for row in sizes),
+    )
+    return [
+        ("Share of held-out tokens in lists of N rows", [*lines.values()], columns),
+        ("By size", sizes, parse_columns(_SIZES + (_COSTS if "bytes" in sizes[0] else ""))),
+    ]
+
+
+def _charts(rows: Sequence[Row]) -> list[Chart]:
+    series: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        series.setdefault(row["language"], []).append((row["draft_rows"], row["coverage"]))
+    return [Curves("Vocabularies of drafts", "rows", "share of held-out tokens", series)]
+
+
+KINDS = (
+    Kind(
+        name="drafts",
+        title="Vocabularies of drafts",
+        about="Share of held-out tokens that a list of so many rows has.",
+        example="modtok tokens MODEL --langs fi,en --sizes > results/drafts.jsonl",
+        charts=_charts,
+        summary=tables,
+        order=95,
+        fields=("model", "language", "draft_rows", "coverage", "tokens"),
+        by_fields=True,
+        command=lambda rows: f"modtok tokens {rows[0]['model']} --sizes",
+        sentence=knee,
+    ),
+)
