@@ -25,7 +25,7 @@ def main() -> None:
         texts(options), time=True, tokenizers=[*options.others, f"{whole}", f"{whole}@each"],
         scales=options.scales, references=whole / "references", lines=options.lines, decode_steps=1,
     )  # fmt: skip
-    emit(rows, "model", "tokenizer", "language", "vocabulary", "tokens", "forward_ratio")
+    emit(rows, "model", "tokenizer", "language", "vocabulary", "tokens", "flops", "forward_ratio")
 
 
 if __name__ == "__main__":
