@@ -152,7 +152,7 @@ def _evaluate(place: Path, run: Path, study: Study) -> list[dict[str, Any]]:
             )
             answered = list(answers.results)
             texts = modtok.evaluate_bpb(run, place / "held-out", infer=mode, batch_size=32)
-            found["bits per byte"] = [row["bits_per_byte"] for row in texts]
+            found["bits per byte"] = [row["bits_per_byte"] for row in texts.rows]
         for result in (*answered, *translated.results):
             figure = result.metric if result.task == "mt" else result.task
             if result.metric in ("acc", "BLEU", "in language"):

@@ -3,7 +3,6 @@
 import argparse
 import json
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import modtok_cli as modtok
 
 warnings.filterwarnings("ignore", message=".*is (already )?finished")
 EUROPE = "bg,cs,da,de,el,en,es,et,fi,fr,hu,it,lt,lv,nl,pl,pt,ro,sk,sl,sv"
-"""The languages of the paper; `low_resource.py` has the other set."""
 
 
 def parser(text: str | None, langs: str = EUROPE) -> argparse.ArgumentParser:
@@ -36,22 +34,21 @@ def training(text: str | None) -> argparse.ArgumentParser:
     return made
 
 
-def emit(rows: Sequence[dict[str, Any]], *fields: str, **facts: Any) -> None:
+def emit(rows: list[dict[str, Any]], *fields: str, **facts: Any) -> None:
     """Print rows as JSON lines: `facts`, then those fields of each row."""
     for row in rows:
         print(json.dumps(facts | {name: row[name] for name in fields if name in row}), flush=True)
 
 
-def texts(options: argparse.Namespace, langs: Sequence[str] = ()) -> list[Path]:
+def texts(options: argparse.Namespace, langs: Any = ()) -> list[Path]:
     """The test texts of languages."""
     return [options.texts / f"{language}.txt" for language in langs or options.langs]
 
 
 def sequential(options: argparse.Namespace, k: int = 0) -> Path:
     """Sequential BPE of all languages, alphabetical, with references of k tokens."""
-    k = k or options.k
-    output: Path = options.work / f"bpe-seq-{k}"
-    modtok.bpe_seq(options.langs, data=options.data, output=output, k=k)
+    output: Path = options.work / f"bpe-seq-{k or options.k}"
+    modtok.bpe_seq(options.langs, data=options.data, output=output, k=k or options.k)
     return output
 
 
