@@ -27,7 +27,7 @@ help: ## Show this list
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r target text; do \
 		printf '%-16s %s\n' "$$target" "$$text"; done
 
-demo: $(LM) $(CORE) ## Run every step on the sample text: learn, pretrain, evaluate, slice, report
+demo: $(LM) $(CORE) $(WASM) ## Run every step on the sample text: learn, pretrain, evaluate, slice, report
 	@PATH="$$PWD/$(BIN):$$PATH" sh examples/demo.sh demo
 
 test: $(DEV) $(CORE) $(WASM) ## Run all tests
@@ -130,9 +130,10 @@ $(CORE): $(BIN)/python modtok_cli/core/backend.py $(wildcard modtok_cli/core/src
 	@echo "compiling the native core"
 	@$(BIN)/python modtok_cli/core/backend.py
 
-# For the page of explore; needs ziglang, which only the tests' environment has.
-$(WASM): $(CORE) | $(DEV)
-	@test $@ -nt $(CORE) || $(BIN)/python modtok_cli/core/backend.py
+# For the page of explore; made when the package is installed, here again when its sources change.
+$(WASM): $(CORE)
+	@test -f $@ || { $(PIP) 'ziglang>=0.13,<0.18' && $(BIN)/python modtok_cli/core/backend.py; }
+	@touch $@
 
 $(BASE): $(BIN)/python pyproject.toml
 	@echo "installing modtok and what it needs into $(VENV) (once, a minute or two)"

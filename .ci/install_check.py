@@ -40,6 +40,7 @@ BASE = (
     "modtok extract --langs fi,en | modtok nsl parallel/fi.txt",
     "printf 'Kirjasto' | modtok encode -t tokenizer@fi | modtok decode -t tokenizer@fi",
     "modtok unigram --langs en -k 500 -o uni -q",
+    "modtok explore tokenizer -o page.html",
     "modtok cost --scale 0.5b",
 )
 WITH = {

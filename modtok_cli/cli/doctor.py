@@ -163,11 +163,17 @@ def _package(need: Requirement, extra: str, purpose: str) -> Finding:
 
 
 def _core() -> list[Finding]:
+    from modtok_cli.core import backend
     from modtok_cli.core.binding import VERSION, native
 
     path = Path(native._name)
     sets = {2: "SSE4.2", 3: "AVX2", 4: "AVX-512"}
     compiled = sets.get(native.mt_compiled_for(), platform.machine())
+    purpose = "for the page of modtok explore"
+    page = Finding("core", backend.WASM, "ok", purpose)
+    if not (backend.CORE / backend.WASM).is_file():
+        page = Finding("core", backend.WASM, "missing", purpose, backend.REMEDY, "explore")
     return [
-        Finding("core", path.name, "ok", f"version {VERSION}, for {compiled}, in {path.parent}")
+        Finding("core", path.name, "ok", f"version {VERSION}, for {compiled}, in {path.parent}"),
+        page,
     ]

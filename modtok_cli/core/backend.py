@@ -11,7 +11,8 @@ variable MODTOK_TARGET names another target. The compiler is $CC, else `cc`, els
 A library is made for each instruction set: `libmodtok.so` runs anywhere, `libmodtok.3.so` needs
 AVX2 and `libmodtok.4.so` AVX-512; `core.binding` loads the best one that the processor runs. They
 have no tie to a version of Python, so a wheel serves all. `modtok.wasm`, for the page of `modtok
-explore`, needs ziglang, or clang with wasm-ld and a C library for WASI; else it is left out.
+explore`, needs ziglang, or clang with wasm-ld and a C library for WASI; the build asks for ziglang
+where nothing else makes it, and an installation without it is an error.
 """
 
 from __future__ import annotations
@@ -105,24 +106,30 @@ def compile_core(target: str | None = None) -> None:
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(make, levels))
-    compile_wasm()
 
 
-def compile_wasm() -> None:
-    """Make `modtok.wasm`, or say that it is left out; an old one does not stay."""
+def compile_wasm() -> bool:
+    """Make `modtok.wasm` if it is older than its sources; False: nothing here can, and none stays.
+
+    Raises:
+        SystemExit: ziglang failed.
+    """
     zig, output = _zig(), CORE / WASM
+    newest = max(path.stat().st_mtime for path in (Path(__file__), *SOURCES.rglob("*.[ch]")))
+    if output.is_file() and output.stat().st_mtime > newest:
+        return True
     clang = ["clang"] if shutil.which("clang") and shutil.which("wasm-ld") else None
     command = [*(zig or clang or ()), "-target", "wasm32-wasi", *WASM_FLAGS]
     if (zig or clang) and _run(command, output, quiet=not zig):
-        return
+        return True
     output.unlink(missing_ok=True)
     if zig:
         sys.exit(f"modtok: {shlex.join(zig)} could not compile {SOURCES} to WebAssembly")
-    print(
-        f"modtok: without {WASM}, which modtok explore needs; pip install '{ZIG}', then: "
-        f"python {Path(__file__).resolve()}",
-        file=sys.stderr,
-    )
+    return False
+
+
+REMEDY = f"pip install '{ZIG}', then: python {Path(__file__).resolve()}"
+_NO_WASM = f"modtok: without {WASM}, which modtok explore needs; {REMEDY}"
 
 
 def sources() -> list[str]:
@@ -150,7 +157,14 @@ def _hooks() -> Any:
 
 
 def _required() -> list[str]:
-    return [] if _cc() and not os.environ.get("MODTOK_TARGET") else [ZIG]
+    """ziglang, unless the compilers of this machine make the core and its WebAssembly."""
+    return [] if _cc() and not os.environ.get("MODTOK_TARGET") and compile_wasm() else [ZIG]
+
+
+def _compile_all(target: str | None = None) -> None:
+    compile_core(target)
+    if not compile_wasm():
+        sys.exit(_NO_WASM)
 
 
 def get_requires_for_build_wheel(settings: Any = None) -> list[str]:
@@ -181,7 +195,7 @@ def prepare_metadata_for_build_editable(directory: str, settings: Any = None) ->
 def build_wheel(directory: str, settings: Any = None, metadata: str | None = None) -> str:
     """A wheel for one platform and any Python 3."""
     target = os.environ.get("MODTOK_TARGET")
-    compile_core(target)
+    _compile_all(target)
     tag = TAGS[target] if target else sysconfig.get_platform().replace("-", "_").replace(".", "_")
     settings = dict(settings or {})
     settings["--build-option"] = [f"--plat-name={tag}", "--python-tag=py3"]
@@ -190,7 +204,7 @@ def build_wheel(directory: str, settings: Any = None, metadata: str | None = Non
 
 def build_editable(directory: str, settings: Any = None, metadata: str | None = None) -> str:
     """The core in place, and a wheel that refers to it."""
-    compile_core()
+    _compile_all()
     return str(_hooks().build_editable(directory, settings, metadata))
 
 
@@ -206,3 +220,5 @@ if __name__ == "__main__":
         print(*TAGS.values())
     else:
         compile_core(sys.argv[1] if len(sys.argv) > 1 else None)
+        if not compile_wasm():
+            print(_NO_WASM, file=sys.stderr)

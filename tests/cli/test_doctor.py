@@ -80,6 +80,7 @@ def test_gpus_are_listed_as_the_driver_says(monkeypatch, tmp_path: Path) -> None
 
 
 def test_the_core_says_what_it_was_compiled_for() -> None:
-    (core,) = [finding for finding in doctor() if finding.part == "core"]
+    core, page = [finding for finding in doctor() if finding.part == "core"]
+    assert page.name == "modtok.wasm"
     assert core.state == "ok"
     assert core.detail.startswith("version 1, for ")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from helpers.sample import SAMPLE
 from helpers.toy_tokenizers import ALPHABET, LANGUAGES, NASTY, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.membership import Membership
+from modtok_cli.cli.doctor import doctor
 from modtok_cli.core import backend
 from modtok_cli.learn.pieces import make_pieces
 from modtok_cli.learn.prune import LanguageTokens
@@ -407,17 +410,27 @@ def test_every_sample_has_a_name() -> None:
 
 
 def test_a_core_that_was_not_compiled_for_the_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backend, "CORE", tmp_path)
     monkeypatch.setattr(backend, "_zig", lambda: None)
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    (tmp_path / backend.WASM).write_bytes(b"old")
-    backend.compile_wasm()
-    said = capsys.readouterr().err
-    assert said.startswith("modtok: without modtok.wasm, which modtok explore needs; pip install")
-    assert said.count("\n") == 1
-    assert not (tmp_path / backend.WASM).exists()
-    with pytest.raises(ModtokError, match=r"modtok\.wasm: .* for the page; pip install ziglang"):
+    monkeypatch.setattr(backend, "_cc", lambda: ["cc"])
+    monkeypatch.setattr(backend, "compile_core", lambda target: None)
+    setuptools = {f"get_requires_for_build_{kind}": lambda _: [] for kind in ("wheel", "editable")}
+    monkeypatch.setattr(backend, "_hooks", lambda: SimpleNamespace(**setuptools))
+    monkeypatch.delenv("MODTOK_TARGET", raising=False)
+    made = tmp_path / backend.WASM
+    made.write_bytes(b"of these sources")
+    assert backend.ZIG not in backend.get_requires_for_build_wheel()
+    os.utime(made, (0, 0))
+    for requires in (backend.get_requires_for_build_wheel, backend.get_requires_for_build_editable):
+        assert backend.ZIG in requires()
+    assert not made.exists()
+    for build in (backend.build_wheel, backend.build_editable):
+        with pytest.raises(SystemExit, match=r"without modtok.wasm, .* explore needs; pip install"):
+            build(str(tmp_path))
+    assert {f.name: f.state for f in doctor() if f.part == "core"}[backend.WASM] == "missing"
+    with pytest.raises(ModtokError, match=r"modtok\.wasm: .* for the page; pip install 'ziglang"):
         explore([toy(2)], tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()

@@ -139,7 +139,7 @@ def _core() -> bytes:
         raise ModtokError(
             "the native core was not compiled for the page",
             where=path,
-            remedy=f"pip install ziglang, then: python {path.with_name('backend.py')}",
+            remedy=backend.REMEDY,
         ) from None
 
 
