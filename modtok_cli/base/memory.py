@@ -28,15 +28,16 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def parse_bytes(value: str | int) -> int:
-    """Bytes of "80GB", "79.2GiB" or a number.
+    """Bytes of "80GB", "79.2GiB" or a number; units in any case.
 
-    >>> parse_bytes("80GB"), parse_bytes("1.5 MiB")
+    >>> parse_bytes("80GB"), parse_bytes("1.5 mib")
     (80000000000, 1572864)
 
     Raises:
         ValueError: anything else.
     """
-    parts = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([KMGT]?)(i?)B?", str(value))
+    text = str(value).strip().upper()
+    parts = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([KMGT]?)(I?)B?", text)
     if not parts or not float(parts[1]):
         raise ValueError(f"expected a size such as 80GB, got {value!r}")
     unit = _UNITS[parts[2]]

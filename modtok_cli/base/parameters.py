@@ -170,8 +170,8 @@ Threads = Annotated[
 Memory = Annotated[
     str | int | None,
     Option(
-        "Memory limit of counting and learning, such as 8GB. Words are counted on disk; where not "
-        "all fit, a sample of the rarest is learned from.",
+        "Memory limit of counting and learning, such as 8GB; at least 500MB. Words are counted on "
+        "disk; where not all fit, a sample of the rarest is learned from.",
         kind=str,
         metavar="SIZE",
         accepts=(lambda value: isinstance(value, str | int), "a size such as 8GB"),

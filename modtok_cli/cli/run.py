@@ -179,6 +179,9 @@ def _explain_usage(error: Any) -> str:
     kind = type(error).__name__
     message = str(error.format_message()).rstrip(".")
     if kind == "NoSuchOption":
+        others = _commands_with(error.option_name)
+        if 0 < len(others) < 4:
+            return f"unknown option {error.option_name} here; {', '.join(others)} has it"
         return f"unknown option {error.option_name}{_perhaps(error.possibilities or ())}"
     if kind == "BadOptionUsage":
         lacks = "requires" in message
@@ -194,6 +197,18 @@ def _explain_usage(error: Any) -> str:
         argument = _IN_BRACKETS.search(message)
         return f"unexpected argument: {argument[1]}" if argument else message
     return message
+
+
+def _commands_with(flag: str) -> list[str]:
+    """The commands that have an option."""
+    from modtok_cli.cli.main import command_tree
+    from modtok_cli.cli.tree import nodes
+
+    return [
+        f"modtok {' '.join(node.path)}"
+        for node in nodes(command_tree())
+        if not node.is_group and any(flag in line.flags for line in node.lines)
+    ]
 
 
 def _perhaps(names: Sequence[str]) -> str:

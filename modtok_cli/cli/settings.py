@@ -13,8 +13,8 @@ the name of an option with underscores (`lang_field`):
 The whole file is checked when a command starts, before any work.
 
 A directory may come from someone else, so its file is not trusted: it cannot overwrite outputs,
-choose outputs outside of the workspace, or set an option that can run code. Those are options of
-the command line (see `COMMAND_LINE_ONLY`).
+choose outputs outside of the workspace or the address of a server, or run code. Those are options
+of the command line (see `COMMAND_LINE_ONLY`).
 """
 
 import os
@@ -33,10 +33,10 @@ from modtok_cli.cli.tree import Node, nodes, options_of_command
 FILE = "modtok.toml"
 SHARED_TABLE = "default"
 LISTED = 100  # most names that an error lists; [default] has the options of all commands
-# Parameters that a settings file cannot set. `force` overwrites files. The others can run code:
-# lm-eval tasks, and job scripts of executors.
+# Parameters that a settings file cannot set. `force` overwrites files; `host` and `port` open the
+# machine to others; the rest can run code: lm-eval tasks, and job scripts of executors.
 COMMAND_LINE_ONLY = frozenset(
-    {"force", "include", "allow_code", "executor_option", "vllm_arguments"}
+    {"force", "include", "allow_code", "executor_option", "vllm_arguments", "host", "port"}
 )
 # Parameters that name what a command writes: a settings file can only name places in the workspace.
 OUTPUTS = frozenset({"output", "plot", "examples", "runs", "offload_file", "hf"})

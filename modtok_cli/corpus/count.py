@@ -75,8 +75,8 @@ def corpus_count(
     memory: Annotated[
         str | int | None,
         Option(
-            "Memory limit of word tables, such as 4GB; larger tables are sorted on disk. With "
-            "--executor: per task.",
+            "Memory limit of word tables, such as 4GB; at least 100MB. Larger tables are sorted on "
+            "disk. With --executor: per task.",
             kind=str,
             metavar="SIZE",
             accepts=(lambda value: isinstance(value, str | int), "a size such as 4GB"),

@@ -243,18 +243,27 @@ def _source_names(table: Path) -> set[str]:
     return {source.name for source in read_header(table).sources}
 
 
-def by_language(paths: Iterable[Path | str], language: str | None = None) -> dict[str, list[Path]]:
-    """Files and those in directories, by the language each is named after, or as `language`."""
+def by_language(
+    paths: Iterable[Path | str], language: str | None = None, reading: Reading = Reading()
+) -> dict[str, list[Path]]:
+    """Files and those in directories, by the language each is named after, or as `language`.
+
+    With a field of languages, a file that is named after none has those of its documents.
+    """
     labels: dict[str, list[Path]] = {}
     for path in (file for source in paths for file in files_in(source)):
         name = canonical(language) if language else label_of_path(path)
-        if name is None:
+        names = [name] if name else []
+        if not names and reading.lang_field and not is_pipe(path):
+            names = _languages_in(_mixed(path_of(path)), reading)
+        if not names:
             raise UsageError(
                 "the file name contains no language",
                 where=path,
-                remedy="name the file after it (fr.txt) or pass --lang",
+                remedy="name the file after it (fr.txt), or pass --lang or --lang-field",
             )
-        labels.setdefault(name, []).append(path_of(path))
+        for name in names:
+            labels.setdefault(name, []).append(path_of(path))
     groups: dict[str, list[Path]] = {}
     for label, short in shortened(labels).items():
         groups.setdefault(short, []).extend(labels[label])

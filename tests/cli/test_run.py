@@ -51,6 +51,10 @@ def test_one_line_and_status(here, command: str, status: int, line: str) -> None
             ["bpe", "--lang", "fr"],
             'unknown option --lang; did you mean --lang-field or --langs?; try "modtok bpe --help"',
         ),
+        (
+            ["bpe-seq", "--remove", "fr"],
+            "unknown option --remove here; modtok bpe-merge has it; try",
+        ),
         (["bpe", "fr"], 'unexpected argument: fr; try "modtok bpe --help"'),
         (["bpe", "-k"], '-k needs a value; try "modtok bpe --help"'),
         (["bpe", "-k", "x"], "-k/--budget: expected a whole number, got '"),

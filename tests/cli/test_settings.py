@@ -164,6 +164,8 @@ def test_a_value_out_of_range_names_where_it_came_from(workspace: Path, here) ->
         ),
         ("[default]\nforce = true", "[default] force: not allowed"),
         ("[eval.mcq]\ninclude = 'tasks'", "[eval.mcq] include: not allowed"),
+        ("[serve]\nhost = '0.0.0.0'", "[serve] host: not allowed in a settings file; give --host"),
+        ("[default]\nport = 80", "[default] port: not allowed"),
         ("[corpus.count]\nexecutor_option = ['env_command=x']", "executor_option: not allowed"),
     ],
 )

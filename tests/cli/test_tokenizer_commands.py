@@ -399,6 +399,11 @@ def test_corpus_stats(at) -> None:
     assert (one["language"], one["documents"], one["samples"]) == ("fr", 114, [])
     (other,) = rows(at("corpus", "stats", "--lang", "it", "fr.txt")[1])
     assert other["language"] == "it"
+    mixed = [f'{{"content": "x", "language": "{name}"}}\n' for name in ("fr", "eng", "fr")]
+    Path("all.jsonl").write_text("".join(mixed))
+    line = "corpus stats all.jsonl --field content --lang-field language"
+    found = {row["language"]: row["documents"] for row in rows(at(*line.split())[1])}
+    assert found == {"en": 1, "fr": 2}
 
 
 def test_corpus_count_and_learning_from_counts(at, learned: Path) -> None:

@@ -135,7 +135,7 @@ def test_an_appended_language_keeps_what_is_said_of_the_others(data: Path, tmp_p
 
 
 def test_wrong_sizes(data: Path, tmp_path: Path) -> None:
-    for value, what in (("100MB", "expected 500MB or more"), ("much", "expected a size")):
+    for value, what in (("0.1 gib", "expected 500MB or more"), ("much", "expected a size")):
         with pytest.raises(UsageError, match=what):
             bpe_seq(data=data, output=tmp_path / "tok", memory=value)
     assert not (tmp_path / "tok").exists()
