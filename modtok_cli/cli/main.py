@@ -180,7 +180,7 @@ def main() -> NoReturn:
     if completion.is_of_bash():
         with completion.words_of_bash():
             run(_tree(os.environ.get("COMP_WORDS", "").split()[1:-1] or ["-"]), [])
-    status = run(_tree(sys.argv[1:]), sys.argv[1:])
+    status = run(_tree(sys.argv[1:]), sys.argv[1:], command_tree)
     # The output is complete: Ctrl-C during interpreter shutdown ends the process quietly.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(status)

@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -28,8 +28,11 @@ _QUOTED = re.compile(r"'([^']*)'")
 _IN_BRACKETS = re.compile(r"\((?!s\))(.*)\)$")
 
 
-def run(root: Any, args: Sequence[str]) -> int:
-    """Run the command line `args` (without the program name); returns the exit status."""
+def run(root: Any, args: Sequence[str], every: Callable[[], Any] | None = None) -> int:
+    """Run the command line `args` (without the program name); returns the exit status.
+
+    `root` has the command of `args`, and what `every` gives has all; by default `root` does.
+    """
     if tuple(args[:1]) == ("help",):  # modtok help corpus count
         args = [*args[1:], "--help"]
     session = Session(args=tuple(args))
@@ -53,7 +56,7 @@ def run(root: Any, args: Sequence[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":  # `modtok`, `modtok corpus`
             print(error, file=sys.stderr)
             return Exit.USAGE
-        status, message = explain(error, root, session)
+        status, message = explain(error, root, session, every)
         if _wants_traceback(session) and status != Exit.USAGE:
             traceback.print_exception(error)
         _report(f"{error.label if isinstance(error, ModtokError) else 'error: '}{message}")
@@ -100,13 +103,15 @@ def _invoke(root: Any, session: Session) -> int:
     return status if isinstance(status, int) else Exit.OK
 
 
-def explain(error: BaseException, root: Any, session: Session) -> tuple[int, str]:
+def explain(
+    error: BaseException, root: Any, session: Session, every: Callable[[], Any] | None = None
+) -> tuple[int, str]:
     """Exit status and message of `error`."""
     if isinstance(error, ModtokError):
         wants_help = error.exit_code == Exit.USAGE and error.remedy is None
         return error.exit_code, str(error) + (_see_help(root, session) if wants_help else "")
     if hasattr(error, "format_message"):  # errors of click
-        return Exit.USAGE, _explain_usage(error) + _see_help(root, session)
+        return Exit.USAGE, _explain_usage(error, every or (lambda: root)) + _see_help(root, session)
     if _is_memory(error):
         return Exit.FAILED, f"out of memory; {memory_advice(_command_object(root, session.args))}"
     if isinstance(error, OSError) and error.strerror:
@@ -174,12 +179,12 @@ def _command_object(root: Any, args: Sequence[str]) -> Any:
     return here
 
 
-def _explain_usage(error: Any) -> str:
+def _explain_usage(error: Any, every: Callable[[], Any]) -> str:
     """One clause about an error of the framework, in modtok's words if its class is known."""
     kind = type(error).__name__
     message = str(error.format_message()).rstrip(".")
     if kind == "NoSuchOption":
-        others = _commands_with(error.option_name)
+        others = _commands_with(error.option_name, every())
         if 0 < len(others) < 4:
             return f"unknown option {error.option_name} here; {', '.join(others)} has it"
         return f"unknown option {error.option_name}{_perhaps(error.possibilities or ())}"
@@ -199,14 +204,13 @@ def _explain_usage(error: Any) -> str:
     return message
 
 
-def _commands_with(flag: str) -> list[str]:
+def _commands_with(flag: str, root: Any) -> list[str]:
     """The commands that have an option."""
-    from modtok_cli.cli.main import command_tree
     from modtok_cli.cli.tree import nodes
 
     return [
         f"modtok {' '.join(node.path)}"
-        for node in nodes(command_tree())
+        for node in nodes(root)
         if not node.is_group and any(flag in line.flags for line in node.lines)
     ]
 

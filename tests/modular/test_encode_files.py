@@ -18,6 +18,8 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.core.text import packed
 from modtok_cli.modular.encoding import files as module
 from modtok_cli.modular.encoding.files import FORMS, NpyFiles, encode_files
+from modtok_cli.modular.encoding.lines import encode
+from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.text_format import PADDING, Spans
@@ -119,6 +121,24 @@ def test_any_tokenizer(tokenizer: Subtokenizer, corpus: list[Path], tmp_path: Pa
     assert read_npy(tmp_path / "out") == [[2, 0, 3], [3], [1, 1, 3]]
     with pytest.raises(UsageError, match="global_ids"):
         encode_files(external, corpus, tmp_path / "more", global_ids=True)
+
+
+def test_count_is_a_row_for_each_file(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("abc aab\n\nabc\n")
+    (tmp_path / "c.txt").touch()
+    (tmp_path / "b.jsonl").write_text('{"text": "caba"}\n')
+    tokenizer = toy(3).subset("en")
+    for each in (tokenizer, LibraryTokenizer("l", tokenizer.to_json(), "l")):
+        lengths = {text: len(each.encode(text)) for text in ("abc aab", "abc", "caba")}
+        assert list(encode(tmp_path, each, count=True)) == [
+            {"text": str(tmp_path / "a.txt"), "documents": 3,
+             "tokens": lengths["abc aab"] + lengths["abc"], "bytes": 10},
+            {"text": str(tmp_path / "b.jsonl"), "documents": 1, "tokens": lengths["caba"],
+             "bytes": 4},
+            {"text": str(tmp_path / "c.txt"), "documents": 0, "tokens": 0, "bytes": 0},
+        ]  # fmt: skip
+    with pytest.raises(UsageError, match="format: excludes count"):
+        encode(tmp_path, tokenizer, count=True, format="npy")
 
 
 def test_nothing_is_left_of_a_failure_and_nothing_is_lost(

@@ -8,6 +8,8 @@ from modtok_cli.modular.encoding.lines import encode
 
 _COLUMNS = parse_columns("output, documents:int, tokens:int, bytes=text:bytes, dtype=type")
 
+_COUNTS = parse_columns("text, documents:int, tokens:int, bytes:bytes")
+
 
 @command(
     "encode",
@@ -20,12 +22,17 @@ _COLUMNS = parse_columns("output, documents:int, tokens:int, bytes=text:bytes, d
     modtok encode -t tokenizer@fr,en --tokens flores.txt
     # round trip
     modtok encode -t tokenizer@fr text.txt | modtok decode -t tokenizer@fr
+    # number of tokens of each file
+    modtok encode --count -t tokenizer@fr,en parallel
     # a corpus for Megatron (--data-path ids/tokens) and nanoGPT
     modtok encode --langs fr data/fr.jsonl --format bin -o ids
     """,
 )
 def show(call: Call, json: Json = False) -> None:
     rows = call()
+    if call.values.get("count"):
+        emit_rows(list(rows), _COUNTS, title="Tokens", json=json)
+        return
     if "output" in call.values:
         emit_rows(list(rows), _COLUMNS, title="encoded", json=json)
         return

@@ -8,7 +8,7 @@ has at most 65,536 tokens, else four.
 import struct
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Annotated, Any, ClassVar, Literal
 
@@ -248,6 +248,22 @@ def encode_files(
     return facts
 
 
+def count_tokens(
+    tokenizer: Tokenizer,
+    texts: Sequence[Path | str],
+    reading: Reading = Reading(),
+    progress: Progress = SILENT,
+) -> Iterator[dict[str, Any]]:
+    """Documents, tokens and bytes of each file of `texts`, as rows."""
+    for file in (file for text in texts for file in text_files(text)):
+        row: dict[str, Any] = {"text": str(file), "documents": 0, "tokens": 0, "bytes": 0}
+        for spans in read_spans(file, reading, progress=progress, may_be_empty=True):
+            row["documents"] += len(spans.starts)
+            row["tokens"] += len(_ids_of(tokenizer, spans)[0])
+            row["bytes"] += int((spans.stops - spans.starts).sum())
+        yield row
+
+
 def _in_order(
     work: Callable[[Spans], tuple[Int32Array, Int64Array, int]],
     items: Iterable[Spans],
@@ -281,7 +297,7 @@ def _ids_of(tokenizer: Tokenizer, spans: Spans) -> tuple[Int32Array, Int64Array]
     places = zip(spans.starts.tolist(), spans.stops.tolist(), strict=True)
     parts = tokenizer.encode_batch([spans.data[a:b].tobytes().decode() for a, b in places])
     ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
-    return np.concatenate(parts), ends
+    return np.concatenate([np.zeros(0, dtype=np.int32), *parts]), ends
 
 
 def _token_id(tokenizer: Tokenizer, text: str) -> int:

@@ -22,7 +22,7 @@ from modtok_cli.base.parameters import (
 )
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.modular.encoding.files import FORMS, GlobalIds, encode_files
+from modtok_cli.modular.encoding.files import FORMS, GlobalIds, count_tokens, encode_files
 from modtok_cli.modular.open import Tokenizer, opened
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.readers import read_batches
@@ -50,6 +50,7 @@ def encode(
     ids: Annotated[
         bool, Option("Output token ids, or the text of each token.", flags="--ids/--tokens")
     ] = True,
+    count: Annotated[bool, Option("Print a row for each file, with its number of tokens.")] = False,
     global_ids: GlobalIds = False,
     add_special_tokens: Annotated[
         bool, Option("Encode special tokens that occur in the text to their ids.")
@@ -83,8 +84,8 @@ def encode(
     vocabulary has at most 65,536 tokens, else four; tokens.json says which.
 
     Returns:
-        A row for each document, with `ids` (N,) int32 or `tokens`; with another `format` one row,
-        see `encode_files`.
+        A row for each document, with `ids` (N,) int32 or `tokens`; with `count` one for each file,
+        with `documents`, `tokens` and `bytes`; with another `format` one row, see `encode_files`.
 
     Examples:
         >>> from pathlib import Path
@@ -100,6 +101,20 @@ def encode(
     if "-" in paths and tokenizer == "-":
         raise UsageError(
             "text and tokenizer cannot both be standard input", remedy="give a file for one of them"
+        )
+    if count:
+        for flag, is_given in (
+            ("--tokens", not ids),
+            ("--add-special-tokens", add_special_tokens),
+            ("--global-ids", global_ids),
+            ("--format", format != "jsonl"),
+            ("--end-of-text", end_of_text is not None),
+            ("-o", output is not None),
+        ):
+            if is_given:
+                raise UsageError("excludes --count", where=flag, remedy="give one of them")
+        return count_tokens(
+            opened(tokenizer, languages, progress=progress), paths, reading, progress
         )
     if format == "jsonl":
         for flag, value in (("--end-of-text", end_of_text), ("-o", output)):
