@@ -9,7 +9,8 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, check_new, refuse_others
-from modtok_cli.base.reading import read_bounded
+from modtok_cli.base.reading import read_file
+from modtok_cli.modular.chat_template import LARGEST, check_template
 from modtok_cli.modular.segmenters.json_frame import added_tokens
 
 FILES = ("tokenizer.json", "tokenizer_config.json")
@@ -101,9 +102,11 @@ def template_of(name: str) -> tuple[tuple[str, ...], str | None, str]:
             remedy=f"expected a file or one of: {', '.join(TEMPLATES)}",
         )
     try:
-        return (), None, read_bounded(path).decode()
+        text = read_file(path, largest=LARGEST).decode()
     except UnicodeDecodeError as error:
         raise ModtokError("is not UTF-8", where=name) from error
+    check_template(text, name)
+    return (), None, text
 
 
 def _check_template(template: str, names: set[str], where: str) -> None:

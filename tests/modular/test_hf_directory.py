@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from helpers.toy_tokenizers import toy
-from modtok_cli.base.errors import UsageError
-from modtok_cli.modular.hf_directory import TEMPLATES, write_hf_directory
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.modular import render_template
+from modtok_cli.modular.hf_directory import TEMPLATES, template_of, write_hf_directory
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
@@ -106,3 +107,46 @@ def test_tokenizer_without_special_tokens(tmp_path: Path) -> None:
     config = json.loads((tmp_path / "hf" / "tokenizer_config.json").read_text())
     assert "eos_token" not in config
     assert opened(tmp_path / "hf")("abc")["input_ids"] == bare.encode("abc").tolist()
+
+
+LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}x"
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (b"a\n{% if %}", r"t.jinja:2: the chat template fails \(TemplateSyntaxError: Expected"),
+        (b"a {{ messages[0]['content'] }}\0", "has a NUL character"),
+        (b" \n", "is empty"),
+        (b"\xff", "is not UTF-8"),
+        (b"{# #}", "writes nothing"),
+        (b"x" * (1 << 20) + b"yy", "larger than|at most|more than"),
+        (b"{{ nothing.x }}", r"fails \(UndefinedError"),
+        (b"{{ ''.__class__.__mro__[1].__subclasses__() }}", r"fails \(SecurityError"),
+        (b"{{ 'x' * 2000000 }}", "writes more than 1,048,576 characters"),
+        (b"{{ 'x' * 2000000000 }}", "memory"),
+        (LOOPS.encode(), "does not end within 1 seconds"),
+    ],
+)
+def test_a_template_that_is_wrong_is_not_written(
+    template: bytes, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(render_template, "SECONDS", 1)
+    (tmp_path / "t.jinja").write_bytes(template)
+    with pytest.raises(ModtokError, match=message) as caught:
+        template_of(str(tmp_path / "t.jinja"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_template_may_demand_or_refuse_a_system_message(tmp_path: Path) -> None:
+    file = tmp_path / "t.jinja"
+    for test in ("!=", "=="):
+        text = (
+            "{% if messages[0]['role'] "
+            + test
+            + " 'system' %}{{ raise_exception('no') }}{% endif %}"
+            "{% for m in messages %}{% if m.role == 'x' %}{% continue %}{% endif %}{% generation %}"
+            "{{ m['content'] | tojson }}{{ strftime_now('%d') }}{% endgeneration %}{% endfor %}"
+        )
+        file.write_text(text)
+        assert template_of(str(file)) == ((), None, text)

@@ -21,6 +21,7 @@ from modtok_cli.architectures.hf_directory import HfDirectory, is_hf_directory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.reading import read_object
 from modtok_cli.base.signature import digest
+from modtok_cli.modular.chat_template import check_template
 from modtok_cli.modular.hf_directory import TEMPLATES, template_of
 
 MARK = b"\xff"
@@ -226,6 +227,7 @@ def _of_model(model: Path | None) -> tuple[dict[str, str], str]:
     fields, template = directory.tokenizer_config, directory.chat_templates.get("default")
     if template is None:
         raise UsageError("has no chat template", where=model, remedy="name one: chatml, or a file")
+    check_template(template, str(model))
     contents = {
         name: value.get("content") if isinstance(value, dict) else value
         for name, value in fields.items()
