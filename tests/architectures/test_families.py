@@ -21,7 +21,7 @@ from modtok_cli.architectures.rope import RopeScaling, rope_frequencies
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base import plugins
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.inference.run.backbone import backbone_config, build_backbone
+from modtok_cli.inference.run.backbone import backbone_config, build_backbone, cache_name
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model import megatron
 
@@ -74,6 +74,18 @@ def test_transformers_computes_what_megatron_does(
         expected = backbone(x.transpose(0, 1)).transpose(0, 1)
         found = theirs(inputs_embeds=x).last_hidden_state
     torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)
+
+
+def test_bytes_of_the_cache_are_those_of_transformers(shape: Shape) -> None:
+    theirs = build_backbone(shape, shape.to_hf(weights_of(backbone_of(shape))), "here", context=64)
+    with torch.no_grad():
+        output = theirs(inputs_embeds=torch.randn(2, 24, 48), use_cache=True)
+    layers = getattr(output, cache_name(theirs)).layers
+    held = sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
+    assert held == 2 * 24 * shape.kv_bytes_per_token(4)
+    # Scoring holds it twice, and the activations of a layer.
+    activations = 2 * 24 * 4 * (4 * shape.hidden_size + 2 * shape.ffn)
+    assert shape.scoring_bytes(2, 24, 4) == 2 * held + activations
 
 
 def test_parameters_and_shards_are_megatrons(shape: Shape) -> None:

@@ -249,3 +249,32 @@ def _words() -> Any:
     from tokenizers.models import WordLevel
 
     return Tokenizer(WordLevel({str(number): number for number in range(SIZE)}, unk_token="0"))
+
+
+@pytest.mark.parametrize("padding", [None, 0, 5, 1])
+def test_the_padding_row_is_the_models(padding: int | None) -> None:
+    """A row that the model does not train, by the place of its token; 1 is not active."""
+    torch.manual_seed(1)
+    config = transformers.LlamaConfig(**SMALL | {"pad_token_id": padding})
+    model = transformers.LlamaForCausalLM(config).train()
+    table = model.get_input_embeddings()
+    assert table.padding_idx == padding
+    head = ActiveHead.attach(model, IDS)
+    inputs = torch.tensor([IDS, IDS[::-1]])
+    model(input_ids=inputs, labels=inputs).loss.backward()
+    still = [index for index, row in zip(IDS, table.weight.grad, strict=True) if not row.any()]
+    assert still == [index for index in IDS if index == padding]
+    head.detach()
+    assert table.padding_idx == padding
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_dropout_of_every_module_is_as_before(training: bool) -> None:
+    model = build("untied").train(training)
+    model.model.layers[0].mlp.train(not training)
+    before = {name: module.training for name, module in model.named_modules()}
+    ActiveHead.attach(model, IDS)
+    after = {name: module.training for name, module in model.named_modules()}
+    assert {name: after[name] for name in before if name != "lm_head"} == {
+        name: mode for name, mode in before.items() if name != "lm_head"
+    }
