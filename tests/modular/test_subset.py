@@ -2,13 +2,22 @@ from __future__ import annotations
 
 import json
 import random
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from helpers.toy_tokenizers import LANGUAGES, rebuilt, toy
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.membership import Membership
+from modtok_cli.learn.merges import byte_order
+from modtok_cli.modular.segmenters.fewest_tokens import FewestTokens
+from modtok_cli.modular.segmenters.merges import Merges
+from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.pretokenizer import find_pretokenizer
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +174,69 @@ def test_arrays_are_locked() -> None:
     ):
         with pytest.raises(ValueError, match="read-only"):
             array[-1] = array[0]
+
+
+def test_everything_that_decides_ids_changes_the_signature() -> None:
+    """Of a subset; each variant differs from the first in one thing."""
+    one, two = find_pretokenizer("bpe"), find_pretokenizer("gpt2")
+    byte, tokens = [bytes([each]) for each in byte_order()], [b"ab", b"abc", b"bc"]
+    specials = ("<|a|>", "<|b|>")
+
+    def at(token: bytes) -> int:
+        return byte.index(token) + 2
+
+    rows = [[at(b"a"), at(b"b"), 258], [258, at(b"c"), 259], [at(b"b"), at(b"c"), 260]]
+    merges = np.array(rows, dtype=np.int32)
+    words = Vocabulary.from_tokens(specials, [*byte, *tokens])
+    scores = np.linspace(-9, -1, len(words))
+    segmenters = [
+        Merges(words, one, merges),
+        Merges(words, two, merges),
+        Merges(words, one, merges[[0, 2, 1]]),
+        Merges(words, one, merges[:2]),
+        Merges(Vocabulary.from_tokens(specials[::-1], [*byte, *tokens]), one, merges),
+        Merges(replace(words, specials=specials[:1]), one, merges),
+        Merges(Vocabulary.from_tokens(specials, [*byte, b"ab", b"abd", b"bc"]), one, merges),
+        Merges(Vocabulary.from_tokens(specials, [*byte, b"ab", b"ab", b"cbc"]), one, merges),
+        FewestTokens(words, one, scores),
+        FewestTokens(words, two, scores),
+        FewestTokens(words, one, scores + (np.arange(len(scores)) == 260)),
+    ]
+    signatures = [Subtokenizer(segmenter).signature for segmenter in segmenters]
+    assert len({*signatures}) == len(segmenters)
+    assert signatures == [Subtokenizer(each, name="x", languages=["fi"]).signature
+                          for each in segmenters]  # fmt: skip
+
+
+def test_everything_that_decides_a_subset_changes_the_signature_of_t(
+    tokenizer: ModularTokenizer,
+) -> None:
+    segmenter, members = tokenizer.segmenter, tokenizer.token_membership
+    masks = [members[:, column] for column in range(len(LANGUAGES))]
+    masks[0] = masks[0] | (np.arange(tokenizer.size) == tokenizer.size - 1)
+    masks[1] = masks[1] | (np.arange(tokenizer.size) == tokenizer.size - 1)
+    more = Membership.of_columns(tokenizer.size, masks, len(masks))
+    ranks = tokenizer.merge_membership
+    all_merges = Membership.of_columns(
+        len(ranks), [np.ones(len(ranks), dtype=np.bool_)] * len(masks), len(masks)
+    )
+    found = {tokenizer.signature}
+    for name, value in {
+        "languages": tuple(reversed(LANGUAGES)),
+        "token_membership": more,
+    }.items():
+        changed = copy(tokenizer)
+        object.__setattr__(changed, name, value)
+        vars(changed).pop("signature", None)
+        found.add(changed.signature)
+    for name, value in {
+        "merge_membership": all_merges,
+        "merges": tokenizer.merges[::-1],
+        "pretokenizer": find_pretokenizer("gpt2"),
+    }.items():
+        changed, part = copy(tokenizer), copy(segmenter)
+        setattr(part, name, value)
+        object.__setattr__(changed, "segmenter", part)
+        vars(changed).pop("signature", None)
+        found.add(changed.signature)
+    assert len(found) == 6

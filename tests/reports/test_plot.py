@@ -233,3 +233,13 @@ def test_names_without_room_in_a_matrix_become_codes_with_a_key() -> None:
     key = " ".join(narrow[narrow.index("%") + 1 :])
     assert key.startswith("bg Bulgarian, cs Czech, da Danish")
     assert key.endswith("sw Swahili, te Telugu")
+
+
+def test_a_logarithmic_axis_has_equal_steps_for_equal_ratios() -> None:
+    marks = {name: Mark(value) for name, value in (("en", 1.0), ("fi", 10.0), ("fr", 100.0))}
+    for log in (False, True):
+        scene = scene_of(Dots("Cost", "seconds", list(marks), {"T": marks}, log=log))
+        first, second, third = (
+            x for x, _ in (d.centre for d in scene.shapes if isinstance(d, Disc) and d.tip)
+        )
+        assert (second - first == pytest.approx(third - second)) is log

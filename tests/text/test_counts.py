@@ -17,7 +17,9 @@ from safetensors.numpy import load_file, save_file
 
 from helpers.tsv_tables import write_tsv
 from modtok_cli.base import memory
+from modtok_cli.base.arrays import flatten
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.core.text import first_disorder
 from modtok_cli.text.corpus import read_tsv
 from modtok_cli.text.counts import CorpusSize, WordCounts, count_documents, merge_counts
 from modtok_cli.text.pretokenizer import BPE, UNIGRAM
@@ -255,3 +257,12 @@ def test_tsv_truncated(tmp_path):
     path.write_bytes(zstandard.compress(b"word\t1\n" * 1000)[:-3])
     with pytest.raises(ModtokError, match="truncated"):
         read_tsv(path)
+
+
+def test_the_first_word_that_is_not_above_the_one_before() -> None:
+    for words, place in (
+        ([b"a", b"b"], -1), ([b"a", b"a"], 1), ([b"a", b"ab", b"a"], 2), ([b"b", b"a"], 1),
+        ([b"\x7f", b"\x80"], -1), ([], -1), ([b"", b""], 1),
+    ):  # fmt: skip
+        data, offsets = flatten([*words, bytes(8)])
+        assert first_disorder(data, offsets[:-1]) == place

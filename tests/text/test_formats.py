@@ -417,3 +417,14 @@ def test_settings_of_reading():
         Reading(lang_field="text")
     assert Reading(lang_field="x").of("fra_Latn").language == "fr-Latn"
     assert Reading().of("fr").language is None
+
+
+@pytest.mark.parametrize("name", ["text", "lang"])
+def test_two_columns_of_one_name_are_refused(tmp_path, name):
+    table = pa.table([pa.array(["a"])] * 3, names=["text", "lang", name])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pa.ipc.new_file(tmp_path / "a.arrow", table.schema) as writer:
+        writer.write_table(table)
+    for suffix in ("parquet", "arrow"):
+        with pytest.raises(ModtokError, match=f"a.{suffix}:1: two columns '{name}'"):
+            list(read_documents(tmp_path / f"a.{suffix}"))

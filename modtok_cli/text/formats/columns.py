@@ -80,6 +80,12 @@ class Columns(TextReader):
 
     def columns_in(self, schema: Any) -> list[str]:
         """Names of the columns in use that `schema` has, that of the text first."""
+        for name in filter(None, (self.reading.field, self.reading.language_field)):
+            column = name if name in schema.names else name.split(".")[0]
+            if schema.names.count(column) > 1:
+                raise ModtokError(
+                    f"two columns '{column}'", where=f"{self.name}:1", remedy="rename one of them"
+                )
         kind = find_type(schema, self.reading.field)
         if kind is None:
             raise self.no_field(schema.names, 1)
