@@ -193,6 +193,17 @@ def test_the_loss_is_the_mean_over_answers_of_all_microbatches() -> None:
     assert [each.weights.tolist() for each in plain] == [pytest.approx([1 / 9] * 3)] * 3
 
 
+def test_each_part_of_a_format_changes_its_key(subsets: SubtokenizerCache) -> None:
+    """The key is part of the name of unpacked text."""
+    chat = format_of(subsets)
+    others = [
+        replace(chat, template=chat.template + " "),
+        replace(chat, variables={"eos_token": "x"}),
+        replace(chat, specials=chat.specials[1:]),
+    ]
+    assert len({each.key for each in (chat, *others)}) == 4
+
+
 def test_what_templates_and_conversations_may_not_do(subsets: SubtokenizerCache) -> None:
     chat = format_of(subsets)
     for value, message in (

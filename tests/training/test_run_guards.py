@@ -88,6 +88,22 @@ def test_text_in_another_order_is_other_text(settings: RunSettings) -> None:  # 
     pretrain(replace(plain(settings), steps=3), resume=True)
 
 
+def test_force_does_not_remove_the_tokenizer_in_use(settings: RunSettings) -> None:  # noqa: F811
+    pretrain(replace(settings, steps=1))
+    own = settings.runs / "it" / "tokenizer"
+    with pytest.raises(UsageError, match="is part of the run that --force overwrites"):
+        pretrain(replace(settings, steps=1, tokenizer=own), force=True)
+    assert own.is_dir()
+
+
+@pytest.mark.parametrize(("rank", "world"), [("2", "2"), ("-1", "2"), ("x", "2"), ("0", "0")])
+def test_ranks_that_cannot_be(monkeypatch: pytest.MonkeyPatch, rank: str, world: str) -> None:
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("WORLD_SIZE", world)
+    with pytest.raises(UsageError, match=r"^RANK: expected a"):
+        start_ranks()
+
+
 def test_invalid_utf8_is_handled_as_the_run_says(settings: RunSettings) -> None:  # noqa: F811
     (settings.data / "fi.txt").write_bytes(b"hyv\xe4\n")
     pretrain(replace(settings, steps=2, errors="replace"))

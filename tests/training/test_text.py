@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, permuted, text_store, text_stores
+from modtok_cli.training.heldout import first_texts
 from modtok_cli.training.opening import text_files
 from modtok_cli.training.settings import RunSettings
 
@@ -349,3 +351,29 @@ def test_a_store_that_another_process_completes_at_once_is_there(
     store = text_store("fi", files, tmp_path / "cache")
     assert completed == [True]
     assert len(store) == 4
+
+
+def test_each_part_of_reading_gives_another_store(tmp_path: Path) -> None:
+    """Text that was unpacked in another way is not taken for it."""
+    line = b'{"text": "a", "lang": "fi", "body": "b", "language": "fi"}\n'
+    (tmp_path / "fi.jsonl").write_bytes(3 * line)
+    readings = [
+        Reading(),
+        Reading(errors="replace"),
+        Reading(field="body"),
+        Reading(lang_field="language"),
+        Reading(renderer=SimpleNamespace(key="other")),  # type: ignore[arg-type]
+    ]
+    found = [
+        text_store("fi", [tmp_path / "fi.jsonl"], tmp_path / "cache", reading=reading).directory
+        for reading in readings[:4]
+    ]
+    assert len(set(found)) == 4
+    assert len({str(reading.as_json()) for reading in readings}) == 5
+
+
+def test_an_evaluation_reads_so_many_bytes_of_all_documents_together(tmp_path: Path) -> None:
+    (tmp_path / "fi.txt").write_text(5 * ("a" * 40 + "\n"))
+    store = text_store("fi", [tmp_path / "fi.txt"], tmp_path / "cache")
+    assert [len(text) for text in first_texts(store, range(5), 100)] == [40, 40, 20]
+    assert [len(text) for text in first_texts(store, range(5), 90)] == [40, 40]  # 10 are too few
