@@ -173,11 +173,11 @@ def test_which_checkpoints_are_kept(subtokenizers, tmp_path: Path) -> None:
     model = Model(SHAPE, subtokenizers.size, start_ranks())
     saver = checkpoint.Checkpointer(tmp_path, model.ranks, keep=2, keep_every=4)
     (tmp_path / "step-00000099").mkdir()  # a damaged one, which a resumed run went back behind
-    for step in range(1, 10):
+    for step in range(1, 11):
         saver.save(model, step, {})
     saver.wait()
     kept = sorted(int(path.name.removeprefix("step-")) for path in tmp_path.iterdir())
-    assert kept == [4, 8, 9, 99]
+    assert kept == [4, 8, 9, 10, 99]
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
