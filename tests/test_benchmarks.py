@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from helpers.python_processes import run_python
@@ -25,3 +26,15 @@ def test_every_result_is_cited_by_a_page() -> None:
     text = "\n".join(page.read_text("utf-8") for page in pages if page.parent.name != "results")
     results = [path.name for path in (ROOT / "benchmarks" / "results").iterdir()]
     assert [name for name in sorted(results) if name not in text] == []
+
+
+def test_pages_name_benchmarks_that_exist() -> None:
+    known = {path.stem for path in (ROOT / "benchmarks").glob("*/*.py")}
+    pages = [ROOT / "Makefile", *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    pages += [*ROOT.glob("examples/**/*.md"), *ROOT.glob("benchmarks/*/*.md")]
+    for page in pages:
+        if page.parent.name != "results":
+            text = page.read_text("utf-8")
+            named = re.findall(r"-m benchmarks (\w+)", text)
+            named += re.findall(r"`benchmarks/\w+/(\w+)\.py", text)
+            assert set(named) - {"NAME"} <= known, page
