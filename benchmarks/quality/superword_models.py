@@ -80,8 +80,12 @@ def train(options: argparse.Namespace, plan: Plan) -> None:
     run = options.work / "runs" / plan.name
     words = [sys.executable, "-m", "modtok_cli", "pretrain", "--sampling", "none"]
     words += ["--langs", options.langs, "--mix-rest", "uniform", "--mix", "en=0.25"]
-    words += ["--layers", str(layers), "--hidden-size", str(width), "--ffn", str(width * 11 // 4)]
-    words += ["--heads", str(width // 32), "--kv-heads", str(width // 32), "--head-width", "32"]
+    shape = {
+        "layers": layers, "hidden_size": width, "ffn": width * 11 // 4,
+        "heads": width // 32, "kv_heads": width // 32, "head_width": 32,
+    }  # fmt: skip
+    for key, value in shape.items():
+        words += ["--set", f"architecture.{key}={value}"]
     words += ["--schedule", "constant", "--warmup", "100", "--lr", options.lr]
     words += ["--batch-size", "16", "--micro-batch", "16", "--seq-length", "256"]
     words += ["--steps", str(options.steps), "--seed", str(plan.seed)]
@@ -94,10 +98,11 @@ def train(options: argparse.Namespace, plan: Plan) -> None:
         str(options.work / f"tokenizer-{plan.kind}"),
     ]
     words += ["--runs", str(run.parent), "--name", plan.name, "--workers", "0"]
-    words += ["--log-every", str(options.eval_every)]
+    words += ["--set", f"evaluation.log_every={options.eval_every}"]
     if plan.start is not None:
         first = Plan(0, plan.size, plan.seed)
-        words += ["--init-from", str(run.parent / first.name), "--init-rows", plan.start]
+        words += ["--init-from", str(run.parent / first.name)]
+        words += ["--set", f"init.init_rows={plan.start}"]
     if (run / "config.json").is_file():
         words = [sys.executable, "-m", "modtok_cli", "pretrain", "--resume"]
         words += ["--runs", str(run.parent), "--name", plan.name, "--steps", str(options.steps)]

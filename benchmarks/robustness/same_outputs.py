@@ -141,9 +141,10 @@ CALLS = (
     Call("cost -t tokenizer -t joint.json parallel --json"),
     Call(f"pretrain --sampling sub:1 --steps 30 {SMALL} --save-every 15 --name first --json"),
     Call(f"pretrain --sampling none -t pieces --steps 6 {SMALL} --name pieces --json"),
-    Call(f"pretrain --sampling full -t few --tied --update dense --steps 6 {SMALL} --name few"),
+    Call(f"pretrain --sampling full -t few --set architecture.tied=true "
+         f"--set optimizer.update=dense --steps 6 {SMALL} --name few"),
     Call(f"pretrain --sampling sub:2 --offload --steps 6 {SMALL} --name offload"),
-    Call("memory --of runs/first --json"),
+    Call("cost runs/first --json"),
     Call("slice runs/first --langs fr -o fr --json",
          "slice --run runs/first --langs fr -o fr --json", "--run"),
     Call("slice fr --add en -o fr-en --json",

@@ -21,7 +21,7 @@ _FAMILIES = Plugins(
 )
 
 BY_SWITCHES = ("llama", "qwen2", "qwen3")
-"""Architectures that switches such as `--qk-norm` choose: at most one for each set of switches."""
+"""Architectures that switches such as `qk_norm` choose: at most one for each set of switches."""
 
 
 def architectures() -> tuple[str, ...]:

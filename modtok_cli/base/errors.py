@@ -15,8 +15,8 @@ IN_COMMAND: ContextVar[bool] = ContextVar("IN_COMMAND", default=False)
 
 Place = str | PathLike[str] | None
 
-# `-k/--budget`: the flags of one option, or one of them.
-_FLAGS = re.compile(r"(?<![\w./-])--?[a-z][\w-]*(/--?[a-z][\w-]*)*(?![\w./])")
+# `-k/--budget`: the flags of one option, or one of them; `--set model.layers`.
+_FLAGS = re.compile(r"(?<![\w./-])(--set [a-z]+\.\w+|--?[a-z][\w-]*(/--?[a-z][\w-]*)*)(?![\w./])")
 
 
 def _names(flags: str, names: Mapping[str, str]) -> str:

@@ -77,6 +77,7 @@ class Option:
         writes: the value is a file or directory that is written.
         stdout: accepts - for standard output; the function gets None.
         python_only: not on the command line.
+        recipe_only: a key of a recipe (`--config`, `--set SECTION.KEY=VALUE`), without a flag.
         accepts: whether a value of a Python call is right, and what the error says it must be.
         low, high, above, below: the value is at least, at most, greater or less than this.
         parse: from the text of the command line to the value; also normalizes other values.
@@ -99,6 +100,7 @@ class Option:
     writes: bool = False
     stdout: bool = False
     python_only: bool = False
+    recipe_only: bool = False
     accepts: tuple[Callable[[Any], bool], str] | None = None
     low: float | None = None
     high: float | None = None
@@ -114,7 +116,9 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """The long flag: `--offload-delay`."""
+        """The long flag, `--eval-every`, or what sets a key: `--set schedule.final_lr`."""
+        if self.recipe_only:
+            return f"--set {self.section}.{self.name}"
         if self.flags:
             return self.flags.split()[-1].partition("/")[0]
         return f"--{self.name.replace('_', '-')}"
@@ -126,7 +130,7 @@ class Option:
 
     @property
     def parameter(self) -> str:
-        """Name in click and settings files: `offload_delay`."""
+        """Name in click and settings files: `eval_every`."""
         if self.argument:
             return self.key or self.name
         return self.key or self.flag[2:].replace("-", "_")

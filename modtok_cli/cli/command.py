@@ -162,7 +162,9 @@ class Declaration:
                 if not each.python_only:
                     yield name, None, each
             else:
-                yield from ((inner, name, option) for inner, option in options_of(each).items())
+                for inner, option in options_of(each).items():
+                    if not option.recipe_only:
+                        yield inner, name, option
 
     def call(self, ctx: typer.Context, session: Session) -> tuple[Call, dict[str, Any]]:
         """The call that the command line says, and the arguments of `show` besides."""

@@ -33,10 +33,11 @@ from modtok_cli.cli.tree import Node, nodes, options_of_command
 FILE = "modtok.toml"
 SHARED_TABLE = "default"
 LISTED = 100  # most names that an error lists; [default] has the options of all commands
-# Parameters that a settings file cannot set. `force` overwrites files; `host` and `port` open the
-# machine to others; the rest can run code: lm-eval tasks, and job scripts of executors.
+# Parameters that a settings file cannot set. `force` overwrites files; `set` has keys of recipes,
+# some of which name places; `host` and `port` open the machine to others; the rest can run code:
+# lm-eval tasks, and job scripts of executors.
 COMMAND_LINE_ONLY = frozenset(
-    {"force", "include", "allow_code", "executor_option", "vllm_arguments", "host", "port"}
+    {"force", "set", "include", "allow_code", "executor_option", "vllm_arguments", "host", "port"}
 )
 # Parameters that name what a command writes: a settings file can only name places in the workspace.
 OUTPUTS = frozenset({"output", "plot", "examples", "runs", "offload_file", "hf"})

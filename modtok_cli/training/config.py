@@ -14,6 +14,7 @@ from modtok_cli.architectures.registry import read_shape
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import shape_of
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.option import Option
 from modtok_cli.training.data.sampling import Draw, Mixture, Regime, draw
 from modtok_cli.training.model.execution import Execution, InitStd
 from modtok_cli.training.recipe import PRESETS, continued, preset
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 DTYPES = OPTIONS["dtype"].choices
 """Dtypes that a run computes with."""
 
-# Options of older runs, which --log and --execution have replaced.
+# Options of older runs.
 _REMOVED = (
-    "tensorboard", "overlap_grad_reduce", "overlap_param_gather", "sequence_parallel",
+    "tensorboard", "execution", "overlap_grad_reduce", "overlap_param_gather", "sequence_parallel",
     "fuse_swiglu", "fuse_rope", "fuse_grad_accumulation", "fp8",
 )  # fmt: skip
 _RESTORE = "restore the file, or start another run with --name"
@@ -84,15 +85,14 @@ class Config(RunSettings):
         return InitStd(self.init_std, self.init_projection_std, self.init_embedding_std)
 
     def switches(self, replicas: int) -> Execution:
-        """How the backbone is executed on a number of replicas; what has no effect is off."""
-        if self.execution == "plain":
-            return Execution()
+        """How GPUs execute the backbone on a number of replicas; what has no effect is off."""
         overlap = replicas > 1 and self.train == "all"
         return Execution(
             overlap_grad_reduce=overlap,
             overlap_param_gather=overlap and self.distributed_optimizer,
             sequence_parallel=self.tp > 1 and self.seq_length % self.tp == 0,
             fused=True,
+            transformer_engine=self.transformer_engine,
         )
 
     @property
@@ -118,7 +118,7 @@ class Config(RunSettings):
         if self.lr_steps <= step:
             raise UsageError(
                 f"the run is at step {step:,}; expected more steps, got {self.lr_steps:,}",
-                where="--lr-steps",
+                where="--set schedule.lr_steps",
             )
         before = tuple(end for end in self.lr_ends if end[0] <= step)
         return replace(self, lr_ends=(*before, (step + 1, self.lr_steps)))
@@ -140,8 +140,6 @@ class Config(RunSettings):
         shape = stored_shape(data, where)
         if "tensorboard" in data:  # the run is older than --log
             data = {**data, "log": ["tensorboard"] if data["tensorboard"] else None}
-        if "fuse_swiglu" in data:  # than --execution
-            data = {**data, "execution": "auto" if data["fuse_swiglu"] else "plain"}
         data = {name: value for name, value in data.items() if name not in _REMOVED}
         values: dict[str, Any] = {}
         for name, option in _stored().items():
@@ -248,8 +246,8 @@ def resolve(settings: RunSettings, *, gpu: bool, source: Origin | None = None) -
     for name, option in OPTIONS.items():
         value = getattr(settings, name)
         if option.needs and value is not None and not getattr(resolved, option.needs):
-            needed = option.needs.replace("_", "-")
-            raise UsageError(f"needs --{needed}", where=option.flag, remedy=f"add --{needed}")
+            needed = OPTIONS[option.needs].flag
+            raise UsageError(f"needs {needed}", where=option.flag, remedy=f"add {needed}")
         if value is None and name in usual:
             value = usual[name] if option.adapt is None else option.adapt(resolved, usual[name])
         if value is None:
@@ -257,6 +255,9 @@ def resolve(settings: RunSettings, *, gpu: bool, source: Origin | None = None) -
         if value is None and not option.optional:
             raise UsageError(f"preset '{model}' does not set it", where=option.flag)
         setattr(resolved, name, value)
+    if resolved.transformer_engine and not gpu:
+        where = OPTIONS["transformer_engine"].flag
+        raise UsageError("needs a GPU", where=where, remedy="leave it out")
     values = {name: getattr(resolved, name) for name in OPTIONS}
     changes = {name: values[name] for name, option in OPTIONS.items() if option.of_shape}
     shape = shape_of(changes) if source is None else replace(source.shape, **changes)
@@ -301,8 +302,11 @@ def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
         yield (
             "update",
             "dense updates read and write whole tables, which --offload avoids",
-            "use --update sparse, or leave out --offload",
+            "use --set optimizer.update=sparse, or leave out --offload",
         )
+    if config.transformer_engine and config.shape.own_layer:
+        what = f"does not have the layers of {config.shape.architecture}"
+        yield "transformer_engine", what, "leave it out"
     if config.train == "rows" and config.distributed_optimizer:
         yield (
             "distributed_optimizer",
@@ -313,8 +317,20 @@ def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
         yield (
             "update",
             "dense updates change all rows, and --train rows only new ones",
-            "use --update sparse",
+            "use --set optimizer.update=sparse",
         )
+
+
+def usual_sources(settings: RunSettings, config: Config) -> dict[str, str]:
+    """Where the options that `settings` leave open have their values from, by name.
+
+    Those of the preset, or of the model of --init-from; the others are defaults.
+    """
+    if config.init_from is not None:
+        names = {"model", *(name for name, option in OPTIONS.items() if option.of_shape)}
+        return {name: "--init-from" for name in names if getattr(settings, name) is None}
+    usual = preset(config.model).options
+    return {name: f"preset {config.model}" for name in usual if getattr(settings, name) is None}
 
 
 def run_name(config: Config) -> str:
@@ -368,7 +384,7 @@ def resumed(then: Config, settings: RunSettings, where: str) -> tuple[Config, li
     if "steps" in changes and config.steps > config.lr_steps and config.schedule != "constant":
         notes.append(
             f"the learning rate stays at {config.final_lr:g} after step {config.lr_steps:,}, where "
-            "its schedule ends; --lr-steps extends the schedule"
+            "its schedule ends; --set schedule.lr_steps extends the schedule"
         )
     return config, notes
 
@@ -438,16 +454,21 @@ def command_line(config: Config, name: str, *, gpu: bool) -> str:
             usual = resolve(settings, gpu=gpu, source=source)
     words = ["modtok", "pretrain"]
     for option, value in chosen.items():
-        words += _words(OPTIONS[option].flag, value)
+        words += _words(OPTIONS[option], value)
     return shlex.join([*words, "--name", name])
 
 
-def _words(flag: str, value: Any) -> list[str]:
+def _words(option: Option, value: Any) -> list[str]:
+    flag = option.flag
     if isinstance(value, bool):
+        if option.recipe_only:
+            return ["--set", f"{option.section}.{option.name}={str(value).lower()}"]
         return [flag if value else f"--no-{flag[2:]}"]
     value = plain(value)
     if isinstance(value, Mapping):
         value = ",".join(f"{key}={each}" for key, each in value.items()) or "none"
     elif isinstance(value, tuple):
         value = ",".join(value) or "none"
+    if option.recipe_only:
+        return ["--set", f"{option.section}.{option.name}={value}"]
     return [flag, str(value)]

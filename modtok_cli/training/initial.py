@@ -176,7 +176,7 @@ class InitialRun:
     def initialize(self, model: Model, new: ModularTokenizer, *, rows: str, note: Progress) -> None:
         """Set the weights of `model`; moments and step counts stay zero. Every rank calls it.
 
-        `rows`: "spelling" or "random", see `--init-rows`.
+        `rows`: "spelling" or "random", see `init_rows`.
         """
         newest = checkpoint.newest(self.directory.checkpoints, note)
         if newest is None:
@@ -248,7 +248,7 @@ class InitialModel:
     def initialize(self, model: Model, new: ModularTokenizer, *, rows: str, note: Progress) -> None:
         """Set the weights of `model`, one tensor at a time. Every rank calls it.
 
-        `rows`: "spelling" or "random", see `--init-rows`.
+        `rows`: "spelling" or "random", see `init_rows`.
         """
         where = str(self.directory.path)
         self.directory.warn(note)

@@ -84,8 +84,8 @@ def memory_parts(config: Config, size: int, step: StepRows, ranks: int) -> dict[
                 recompute=config.recompute,
                 shards=shards,
                 sequence_parallel=switches.sequence_parallel,
-                fused=switches.fused,
-                masked=config.attention == "document" and not (switches.fused and half == 2),
+                fused=half == 2,
+                masked=config.attention == "document" and half != 2,
             ),
         ),
         # Logits and gradients of a layer do not exist at the same time.
@@ -160,7 +160,9 @@ def _alternatives(config: Config, ranks: int) -> Iterator[tuple[str, dict[str, A
     """Changes that take less memory, the cheapest in speed first: (options, values)."""
     single: list[tuple[str, dict[str, Any]]] = []
     if not config.distributed_optimizer and ranks > config.tp:
-        single.append(("--distributed-optimizer", {"distributed_optimizer": True}))
+        single.append(
+            ("--set parallelism.distributed_optimizer=true", {"distributed_optimizer": True})
+        )
     if not config.recompute:
         single.append(("--recompute", {"recompute": True}))
     for micro in (2, 1):
@@ -251,9 +253,9 @@ def check_host(config: Config, need: HostNeed) -> None:
     wanted = need.buffers + (0 if directory else need.tables)
     smaller = []
     if config.offload_moments == "float32":
-        smaller.append("use --offload-moments bfloat16 (a third less)")
+        smaller.append("use --set parallelism.offload_moments=bfloat16 (a third less)")
     if directory is None:
-        smaller.append("store tables on a disk with --offload-file DIR")
+        smaller.append("store tables on a disk with --set parallelism.offload_file=DIR")
     remedy = ", ".join([*smaller, "or use fewer --langs"])
     if free is not None and wanted > free:
         raise ModtokError(
@@ -267,7 +269,9 @@ def check_host(config: Config, need: HostNeed) -> None:
     parent = _existing(directory)
     if not parent.is_dir():
         raise UsageError(
-            "is not a directory", where=parent, remedy="choose one with --offload-file"
+            "is not a directory",
+            where=parent,
+            remedy="choose one with --set parallelism.offload_file",
         )
     room = shutil.disk_usage(parent).free
     if need.tables > room:

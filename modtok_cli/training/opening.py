@@ -120,7 +120,7 @@ def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) ->
         if name == _TASKS:
             what = "the tasks do"
             replaced = not {"eval_tasks", "eval_tasks_data"}.isdisjoint(settings.given())
-            remedy = "give their directory with --eval-tasks-data, or use --eval-tasks none"
+            remedy = "set evaluation.eval_tasks_data to their directory, or use --eval-tasks none"
         try:
             moved[name] = _find(directory, places, what, remedy)
         except ModtokError:

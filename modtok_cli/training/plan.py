@@ -7,7 +7,7 @@ from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.text.readers import is_text
-from modtok_cli.training.config import Config, check_ranks, evaluation_plan
+from modtok_cli.training.config import Config, check_ranks, evaluation_plan, usual_sources
 from modtok_cli.training.data.sampling import Draw, Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.memory import (
@@ -22,7 +22,7 @@ from modtok_cli.training.memory import (
 from modtok_cli.training.opening import choose_run, text_files
 from modtok_cli.training.reads import chat_of, reading_of, reads_of_files
 from modtok_cli.training.recipe import PRESETS
-from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.settings import OPTIONS, RunSettings
 
 # Number of steps from which the mean size of V_S and of a step's union is estimated.
 _SAMPLED = 200
@@ -49,6 +49,7 @@ class Plan:
         evaluation: how often it evaluates, how much, and what that costs.
         reads: how often the text of each language is read, about.
         notes: changes of a resumed run, and what is not here, as sentences.
+        sources: where options that are not given have their values from, by name.
     """
 
     config: Config
@@ -65,6 +66,7 @@ class Plan:
     available: int | None = None
     owner: str = ""
     notes: Sequence[str] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
         """Check that the run fits its device."""
@@ -168,6 +170,7 @@ def plan(
         available,
         owner,
         notes,
+        dict.fromkeys(OPTIONS, "the run") if resume else usual_sources(settings, config),
     )
 
 

@@ -103,7 +103,9 @@ def prepare(
     directory, config, notes = choose_run(settings, resume=resume, gpu=gpu)
     ranks = start_ranks(config.tp)
     if config.distributed_optimizer and not gpu:
-        raise UsageError("requires GPUs", where="--distributed-optimizer", remedy="leave it out")
+        raise UsageError(
+            "requires GPUs", where="--set parallelism.distributed_optimizer", remedy="leave it out"
+        )
     require_loggers(config.log or ())
     progress = progress if ranks.first else SILENT
     check_ranks(config, ranks.world)
@@ -223,12 +225,12 @@ def _use_initial(run: Run, *, resume: bool) -> None:
 
 
 def _check_draw(config: Config, ranks: Ranks, directory: RunDirectory) -> None:
-    """Refuse to resume `--draw rank` on another number of replicas: batches would change."""
+    """Refuse to resume `draw` = "rank" on other replicas: batches would change."""
     then = directory.read_config()["ranks"]
     replicas = then["world"] // then["shards"]
     if config.draw == "rank" and replicas != ranks.replicas:
         raise UsageError(
-            f"the run has {replicas} replicas, and --draw rank depends on their number",
+            f"the run has {replicas} replicas, and draw = rank depends on their number",
             where="--gpus",
             remedy=f"resume on {replicas} replicas",
         )

@@ -8,12 +8,14 @@
     lr = 3e-4
 
 Every key is an option of `settings.RunSettings`, in the section that its declaration names.
+`--set schedule.lr=3e-4` sets one of them.
 The recipes in the package are presets: `--model 0.5b` is `recipes/0.5b.toml`.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -39,25 +41,64 @@ def read_recipe(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: not readable, not TOML, an unknown section or key, or an invalid value.
     """
-    content = read_toml(path)
-    known = sections()
     options: dict[str, Any] = {}
-    for section, table in content.items():
+    for section, table in read_toml(path).items():
+        known = sections()
         if section not in known or not isinstance(table, Mapping):
-            remedy = f"use the sections {', '.join(known)}"
-            raise UsageError(f"unknown section [{section}]", where=path, remedy=remedy)
+            raise _unknown_section(section, path)
         for key, value in table.items():
-            name = key.replace("-", "_")
-            where = f"{path}: [{section}] {key}"
-            if key not in known[section]:
-                others = [name] if name in known[section] else known[section]
-                remedy = f"use {', '.join(others)}"
-                raise UsageError("unknown key", where=where, remedy=remedy)
+            _check_key(section, key, f"{path}: [{section}] {key}")
             try:
-                options[name] = OPTIONS[name].read(value)
+                options[key] = OPTIONS[key].read(value)
             except ValueError as error:
-                raise UsageError(str(error), where=where) from error
+                raise UsageError(str(error), where=f"{path}: [{section}] {key}") from error
     return options
+
+
+def read_assignments(words: Sequence[str]) -> dict[str, Any]:
+    """The options that words such as `schedule.final_lr=1e-5` set, by name.
+
+    Raises:
+        UsageError: another form, an unknown section or key, one that is set twice, or an invalid
+            value.
+    """
+    options: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        section, dot, key = name.strip().partition(".")
+        where = f"--set {section}.{key}"
+        if not (equals and dot):
+            remedy = "as in --set schedule.final_lr=1e-5"
+            what = f"expected SECTION.KEY=VALUE, got {word!r}"
+            raise UsageError(what, where="--set", remedy=remedy)
+        if section not in sections():
+            raise _unknown_section(section, where)
+        _check_key(section, key, where)
+        if key in options:
+            raise UsageError("is given twice", where=where, remedy="give it once")
+        try:
+            options[key] = OPTIONS[key].from_text(text.strip())
+        except ValueError as error:
+            raise UsageError(str(error), where=where) from error
+    return options
+
+
+def _unknown_section(section: str, where: Path | str) -> UsageError:
+    return UsageError(
+        f"unknown section [{section}]", where=where, remedy=f"use {', '.join(sections())}"
+    )
+
+
+def _check_key(section: str, key: str, where: str) -> None:
+    """Refuse a key that a section does not have; the remedy names what may be meant."""
+    keys = sections()[section]
+    if key in keys:
+        return
+    word = key.replace("-", "_")
+    elsewhere = [f"{name} in [{OPTIONS[name].section}]" for name in OPTIONS if name == word]
+    close = [word] if word in keys else elsewhere or get_close_matches(word, keys, n=1)
+    remedy = f"did you mean {close[0]}?" if close else f"use {', '.join(keys)}"
+    raise UsageError(f"unknown key of [{section}]", where=where, remedy=remedy)
 
 
 def as_sections(config: RunSettings) -> dict[str, dict[str, Any]]:
@@ -73,11 +114,20 @@ def _applies(config: RunSettings, name: str) -> bool:
     return getattr(config, name) is not None and (not needed or bool(getattr(config, needed)))
 
 
-def write_recipe(config: RunSettings) -> str:
-    """A resolved configuration as TOML; `read_recipe` reads it back."""
+def write_recipe(config: RunSettings, sources: Mapping[str, str] | None = None) -> str:
+    """A resolved configuration as TOML; `read_recipe` reads it back.
+
+    `sources`: where the values of options come from, by name, for comments.
+    """
     blocks = []
     for section, values in as_sections(config).items():
         lines = [f"{name} = {_toml(value)}" for name, value in values.items()]
+        if sources is not None:
+            width = min(40, max(map(len, lines), default=0))
+            lines = [
+                f"{line:{width}}  # {sources.get(name, 'default')}"
+                for name, line in zip(values, lines, strict=True)
+            ]
         blocks.append("\n".join([f"[{section}]", *lines]) + "\n")
     return "\n".join(blocks)
 

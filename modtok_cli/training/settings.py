@@ -3,7 +3,8 @@
 To add one, add a field here: to `ModelSettings` if it determines what is trained, else to
 `RunSettings`. The command line (`modtok pretrain --help`), modtok.toml,
 recipe files, `config.json`, the check on `--resume` and the error messages all come from the
-declaration. Fields follow the order of the help.
+declaration. Fields follow the order of the help. What people change from run to run has a flag; the
+others are `recipe_only`: keys of a recipe, which --set also sets.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from modtok_cli.training import option_values as values
 # The tables of a recipe.
 _data = partial(option, section="data")
 _architecture = partial(option, section="architecture")
-_shape = partial(_architecture, of_shape=True)
+_shape = partial(_architecture, of_shape=True, recipe_only=True)
 _schedule = partial(option, section="schedule")
 _optimizer = partial(option, section="optimizer")
 _init = partial(option, section="init")
@@ -59,6 +60,7 @@ class ModelSettings(Declared):
         "Sequences that share a language and a subtokenizer: those of an optimizer step, of a "
         "rank in a step, or of a microbatch.",
         default="micro",
+        recipe_only=True,
     )
     mix: dict[str, float] | None = _data(
         "Share of some languages in the mixture. Default: en=0.7 if there is English.",
@@ -118,6 +120,7 @@ class ModelSettings(Declared):
         default=lambda run: run.lr / 10,
         metavar="RATE",
         low=0,
+        recipe_only=True,
     )
     schedule: Literal["cosine", "wsd", "constant"] = _schedule(
         "Learning-rate schedule after the warm-up; wsd: stable, then linear decay.",
@@ -128,11 +131,13 @@ class ModelSettings(Declared):
         **_steps,
         default=lambda run: run.steps,
         changeable=True,
+        recipe_only=True,
     )
     decay_steps: int = _schedule(
-        "Steps of the decay of wsd. Default: a fifth of --lr-steps.",
+        "Steps of the decay of wsd. Default: a fifth of lr_steps.",
         **_steps,
         default=lambda run: max(1, run.lr_steps // 5),
+        recipe_only=True,
     )
     warmup: int = _schedule(
         "Number of warm-up steps. Default: by preset.",
@@ -152,6 +157,7 @@ class ModelSettings(Declared):
         "Initial rows of new tokens: mean of the old tokens that spell them, or random.",
         default=lambda run: "spelling",
         needs="init_from",
+        recipe_only=True,
     )
     train: Literal["all", "rows"] = _init(
         "What to train: all, or only rows of tokens that --init-from does not have.",
@@ -159,15 +165,29 @@ class ModelSettings(Declared):
         needs="init_from",
     )
     update: Literal["sparse", "dense"] = _optimizer(
-        "Embedding rows to update: active rows, or all (equals a full softmax).", default="sparse"
+        "Embedding rows to update: active rows, or all (equals a full softmax).",
+        default="sparse",
+        recipe_only=True,
     )
     beta1: float = _optimizer(
-        "Decay rate of the first moment of AdamW.", default=0.9, metavar="B", low=0, below=1
+        "Decay rate of the first moment of AdamW.",
+        default=0.9,
+        metavar="B",
+        low=0,
+        below=1,
+        recipe_only=True,
     )
     beta2: float = _optimizer(
-        "Decay rate of the second moment of AdamW.", default=0.95, metavar="B", low=0, below=1
+        "Decay rate of the second moment of AdamW.",
+        default=0.95,
+        metavar="B",
+        low=0,
+        below=1,
+        recipe_only=True,
     )
-    eps: float = _optimizer("Epsilon of AdamW.", default=1e-8, metavar="EPS", low=1e-30)
+    eps: float = _optimizer(
+        "Epsilon of AdamW.", default=1e-8, metavar="EPS", low=1e-30, recipe_only=True
+    )
     weight_decay: float = _optimizer(
         "Weight decay, multiplied by the learning rate.", default=0.1, metavar="RATE", low=0
     )
@@ -176,34 +196,43 @@ class ModelSettings(Declared):
         default="matrices,embeddings",
         metavar="KIND,...",
         parse=values.decayed,
+        recipe_only=True,
     )
     clip: float = _optimizer(
         "Maximum norm of the gradient of all parameters; 0: no clipping.",
         default=1.0,
         metavar="NORM",
         low=0,
+        recipe_only=True,
     )
     z_loss: float = _optimizer(
         "Coefficient of the z-loss, the squared logarithm of the softmax denominator.",
         default=0.0,
         metavar="C",
         low=0,
+        recipe_only=True,
     )
     init_std: float = _init(
-        "Standard deviation of initial weights.", default=0.02, metavar="STD", above=0
+        "Standard deviation of initial weights.",
+        default=0.02,
+        metavar="STD",
+        above=0,
+        recipe_only=True,
     )
     init_projection_std: float = _init(
         "Same for the output projections of attention and feed-forward layers. Default: "
-        "--init-std divided by the root of twice the layers.",
+        "init_std divided by the root of twice the layers.",
         default=lambda run: run.init_std / sqrt(2 * run.layers),
         metavar="STD",
         above=0,
+        recipe_only=True,
     )
     init_embedding_std: float = _init(
-        "Same for embedding rows. Default: --init-std.",
+        "Same for embedding rows. Default: init_std.",
         default=lambda run: run.init_std,
         metavar="STD",
         above=0,
+        recipe_only=True,
     )
     qk_norm: bool = _shape(
         "Normalize queries and keys per head; the model is a Qwen3.", default=lambda run: False
@@ -212,6 +241,7 @@ class ModelSettings(Declared):
     attention: Literal["packed", "document"] = _data(
         "Attention in packed sequences: all preceding tokens, or those of the same document.",
         default="packed",
+        recipe_only=True,
     )
 
 
@@ -237,40 +267,49 @@ class RunSettings(ModelSettings):
         low=0,
         high=1,
         needs="offload",
+        recipe_only=True,
     )
     offload_moments: Literal["bfloat16", "float32"] = _parallelism(
         "Dtype of offloaded optimizer moments. Default: float32.",
         default=lambda run: "float32",
         needs="offload",
+        recipe_only=True,
     )
     offload_file: Path | None = _execution(
-        "Store offloaded tables as files in DIR, on a fast disk.", metavar="DIR", needs="offload"
+        "Store offloaded tables as files in DIR, on a fast disk.",
+        metavar="DIR",
+        needs="offload",
+        recipe_only=True,
     )
     distributed_optimizer: bool = _execution(
         "Shard optimizer state across GPUs. Default: if --gpus is larger than --tp, and with "
         "--train all.",
         default=lambda run: run.gpu and run.gpus > run.tp and run.train == "all",
+        recipe_only=True,
     )
-    execution: Literal["auto", "plain"] = _execution(
-        "Overlapped communication, sequence parallelism and fused kernels on GPUs; plain: none of "
-        "them. Default: auto on GPUs.",
-        default=lambda run: "auto" if run.gpu else "plain",
+    transformer_engine: bool = _execution(
+        "Layers of Transformer Engine, if it is installed. Untested: no GPU has run it.",
+        default=False,
+        recipe_only=True,
     )
     device_memory: int | None = _execution(
         "Memory of a device, such as 80GB, that the run must fit. Default: the device's own.",
         metavar="SIZE",
         parse=values.size,
+        recipe_only=True,
     )
     device_flops: float | None = _execution(
         "Peak FLOP/s of a device, such as 989e12, for model FLOP utilization. Default: by GPU.",
         metavar="N",
         above=0,
+        recipe_only=True,
     )
     hang_timeout: float = _execution(
         "Minutes without progress on any rank after which a run ends.",
         default=30.0,
         metavar="MINUTES",
         above=0,
+        recipe_only=True,
     )
     dtype: Literal["bfloat16", "float32"] = _precision(
         "Backbone dtype. Default: float32; bfloat16 on a GPU.",
@@ -289,7 +328,7 @@ class RunSettings(ModelSettings):
     )
     keep: int = _evaluation("Number of latest checkpoints to keep.", **_count, default=2)
     keep_every: int | None = _evaluation(
-        "Also keep every checkpoint whose step is divisible by N.", **_steps
+        "Also keep every checkpoint whose step is divisible by N.", **_steps, recipe_only=True
     )
     workers: int = _data(
         "Tokenization processes per rank.",
@@ -321,21 +360,27 @@ class RunSettings(ModelSettings):
         **_steps,
         default=lambda run: run.save_every,
         needs="eval_tasks",
+        recipe_only=True,
     )
     eval_tasks_data: Path = _evaluation(
         "Directory with the questions, as --data of modtok eval mcq. Default: tasks.",
         default=lambda run: Path("tasks"),
         metavar="DIR",
         needs="eval_tasks",
+        recipe_only=True,
     )
     eval_tasks_langs: tuple[str, ...] | None = _evaluation(
         "Languages of the tasks. Default: those of the run.",
         metavar="LANG,...",
         parse=values.languages,
         needs="eval_tasks",
+        recipe_only=True,
     )
     eval_tasks_limit: int | None = _evaluation(
-        "Maximum number of questions of a task and language.", **_count, needs="eval_tasks"
+        "Maximum number of questions of a task and language.",
+        **_count,
+        needs="eval_tasks",
+        recipe_only=True,
     )
     log: tuple[str, ...] | None = _evaluation(
         "Also log metrics to tensorboard, wandb (comma-separated); or none.",
@@ -346,6 +391,7 @@ class RunSettings(ModelSettings):
         "Steps between status lines, outside a terminal. Default: a tenth of --steps, 100 at most.",
         **_steps,
         default=lambda run: min(100, values.tenth_of(run.steps)),
+        recipe_only=True,
     )
     profile: int | None = option(
         "Write a torch profiler trace of N steps, profile.json.gz of the run.",

@@ -14,6 +14,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import options_of
 from modtok_cli.cli.main import ORDER, command_tree
 from modtok_cli.cli.tree import nodes
+from modtok_cli.training.recipe import read_assignments
 from modtok_cli.training.settings import RunSettings
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +57,8 @@ def call(words: list[str]) -> None:
         return
     known = options_of(RunSettings).keys() & parsed.params.keys()
     given = {name for name in known if parsed.get_parameter_source(name).name == "COMMANDLINE"}
-    RunSettings(**{name: parsed.params[name] for name in given})
+    values = {name: parsed.params[name] for name in given}
+    RunSettings(**values | read_assignments(parsed.params["set"] or ()))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if code_lines(page)])

@@ -179,7 +179,7 @@ def test_export_of_several_sets_prints_their_sizes(here: Any, room: None, stand_
         for name in ("fi", "fr")
     ]
     call = stand_in("modtok_cli.inference.export.export", "export", reports)
-    status, out, err = here("export", "s", "--each", "--set", "fr", "--set", "fi", "--table")
+    status, out, err = here("export", "s", "--each", "--subset", "fr", "--subset", "fi", "--table")
     assert status == 0
     for name in ("fi", "fr"):
         assert re.search(rf"\b{name} +600 +10 B +gguf/{name}\.gguf", out), out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import types
@@ -26,22 +27,27 @@ def words(line: str) -> list[str]:
 
 
 FLAGS = words("""
-    --sampling full --p 0.25 --mix en=0.5 --mix-rest uniform --langs fi,en --model small
-    --steps 7 --batch-size 4 --micro-batch 2 --seq-length 64 --lr 0.01 --warmup 3 --seed 5
-    --tp 2 --update dense --tied --recompute --distributed-optimizer --dtype bfloat16
-    --eval-every 2 --save-every 3 --workers 0 --log wandb,tensorboard --name one --data text
-    --tokenizer other --runs out --errors skip --offload --offload-delay 0
-    --offload-moments bfloat16 --offload-file store --gpus 1 --init-from runs/old
-    --init-rows random --train rows --attention document --keep 3 --keep-every 100
-    --device-memory 40GB --schedule wsd --lr-steps 6 --decay-steps 2 --final-lr 0.001
-    --draw micro --layers 3 --hidden-size 96 --ffn 256 --heads 6 --kv-heads 3 --head-width 16
-    --rope-theta 10000 --qk-norm --beta1 0.8 --beta2 0.9 --eps 1e-6 --weight-decay 0.2
-    --decay-params norms,matrices --clip 0.5 --z-loss 1e-4 --init-std 0.01
-    --init-projection-std 0.002 --init-embedding-std 0.03
-    --valid news=more,texts/ --eval-bytes 1KB
-    --device-flops 1e12 --log-every 5 --hang-timeout 5 --profile 3
-    --eval-tasks a,b --eval-tasks-every 4 --eval-tasks-data more --eval-tasks-langs fi
-    --eval-tasks-limit 9 --execution plain
+    --sampling full --p 0.25 --mix en=0.5 --mix-rest uniform --langs fi,en --model small --steps
+    7 --batch-size 4 --micro-batch 2 --seq-length 64 --lr 0.01 --warmup 3 --seed 5 --tp 2
+    --set optimizer.update=dense --set architecture.tied=true --recompute
+    --set parallelism.distributed_optimizer=true --dtype bfloat16 --eval-every 2 --save-every 3
+    --workers 0 --log wandb,tensorboard --name one --data text --tokenizer other --runs out
+    --errors skip --offload --set parallelism.offload_delay=0
+    --set parallelism.offload_moments=bfloat16 --set parallelism.offload_file=store --gpus 1
+    --init-from runs/old --set init.init_rows=random --train rows --set data.attention=document
+    --keep 3 --set evaluation.keep_every=100 --set parallelism.device_memory=40GB --schedule wsd
+    --set schedule.lr_steps=6 --set schedule.decay_steps=2 --set schedule.final_lr=0.001
+    --set data.draw=micro --set architecture.layers=3 --set architecture.hidden_size=96
+    --set architecture.ffn=256 --set architecture.heads=6 --set architecture.kv_heads=3
+    --set architecture.head_width=16 --set architecture.rope_theta=10000
+    --set architecture.qk_norm=true --set optimizer.beta1=0.8 --set optimizer.beta2=0.9
+    --set optimizer.eps=1e-6 --weight-decay 0.2 --set optimizer.decay_params=norms,matrices
+    --set optimizer.clip=0.5 --set optimizer.z_loss=1e-4 --set init.init_std=0.01
+    --set init.init_projection_std=0.002 --set init.init_embedding_std=0.03 --valid
+    news=more,texts/ --eval-bytes 1KB --set parallelism.device_flops=1e12
+    --set evaluation.log_every=5 --set parallelism.hang_timeout=5 --profile 3 --eval-tasks a,b
+    --set evaluation.eval_tasks_every=4 --set evaluation.eval_tasks_data=more
+    --set evaluation.eval_tasks_langs=fi --set evaluation.eval_tasks_limit=9
 """)
 
 
@@ -109,7 +115,6 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             eval_tasks_data=Path("more"),
             eval_tasks_langs=("fi",),
             eval_tasks_limit=9,
-            execution="plain",
             name="one",
             data=Path("text"),
             tokenizer=Path("other"),
@@ -250,7 +255,8 @@ def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:
     assert row["parameters"] == row["backbone_parameters"] // 2
     assert row["tokens"] == 300_000 * 64 * 4096
     assert row["active_rows"] == 500
-    host = "pretrain --sampling sub:1 --dry-run --json --offload --offload-moments bfloat16"
+    host = "pretrain --sampling sub:1 --dry-run --json --offload"
+    host += " --set parallelism.offload_moments=bfloat16"
     status, out, _ = here(*words(host))
     held = {row["part"]: row["bytes"] for row in map(json.loads, out.splitlines())}
     assert status == 0
@@ -258,24 +264,26 @@ def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:
     assert held["host, tables"] == 2 * rows["all"]["vocabulary"] * (128 * 8 + 4)
     assert held["host, tables of 250 languages"] > 100 * held["host, tables"]
     assert "bytes = 0.0 GiB, and 0.0 GiB of buffers" in json.loads(out.splitlines()[0])["host"]
-    small = "pretrain --model 2.5b --gpus 8 --sampling none --dry-run --device-memory"
-    assert here(*words(f"{small} 80GB"))[0] == 0
-    assert "65,536 bytes of each of 2 texts" in " ".join(here(*words(f"{small} 80GB"))[2].split())
-    status, out, err = here(*words(f"{small} 12GB"))
+    small = "pretrain --model 2.5b --gpus 8 --sampling none --dry-run"
+    small += " --set parallelism.device_memory="
+    assert here(*words(f"{small}80GB"))[0] == 0
+    assert "65,536 bytes of each of 2 texts" in " ".join(here(*words(f"{small}80GB"))[2].split())
+    status, out, err = here(*words(f"{small}12GB"))
     assert (status, "all" in out) == (1, True)  # the plan, then the error
     assert "modtok: error: memory: the run needs" in err
     assert "it fits with" in err
-    assert here(*words(f"{small} much"))[0] == 2
+    assert here(*words(f"{small}much"))[0] == 2
     assert here(*words("pretrain --sampling sub:2 --dry-run"))[0] == 2
     assert here(*words("pretrain --model 2.5b --gpus 8 --tp 8 --dry-run"))[0] == 2
 
 
 def test_rows_in_host_memory(forked: Any, filled: Path) -> None:
     command = "pretrain --sampling sub:1 --steps 3 --seq-length 32 --eval-bytes 2000 --offload -q"
-    done = forked(*words(f"{command} --offload-delay 1 --offload-file store"))
+    command += " --set parallelism.offload_delay=1 --set parallelism.offload_file=store"
+    done = forked(*words(command))
     assert done.returncode == 0, done.stderr
     assert list((filled / "store").iterdir()) == []
-    wrong = forked(*words("pretrain --sampling sub:1 --offload-delay 1"))
+    wrong = forked(*words("pretrain --sampling sub:1 --set parallelism.offload_delay=1"))
     assert wrong.returncode == 2
     assert b"add --offload" in wrong.stderr
 
@@ -301,43 +309,61 @@ def test_a_workspace_trains_with_no_other_flag(forked: Any, filled: Path) -> Non
 
 
 def test_switches_can_be_turned_off_on_resume(here: Any, loop: StandIn) -> None:
-    off = words("--no-recompute --no-distributed-optimizer --execution plain --log none")
+    off = words("--no-recompute --set parallelism.distributed_optimizer=false --log none")
     assert here("pretrain", "--resume", *words("--gpus 1 --valid none"), *off)[0] == 0
     assert loop.args[0].given() == {
-        "recompute": False, "distributed_optimizer": False, "execution": "plain",
+        "recompute": False, "distributed_optimizer": False,
         "log": (), "valid": {}, "gpus": 1,
     }  # fmt: skip
 
 
 def test_dry_run_is_a_recipe(here: Any, filled: Path) -> None:
     """What --dry-run prints gives the same run as --config, also that of a resumed run."""
-    options = "pretrain --sampling sub:1 --langs en,fi --steps 3 --lr 1e-2 --qk-norm --mix en=0.4"
+    options = "pretrain --sampling sub:1 --langs en,fi --steps 3 --lr 1e-2 --mix en=0.4"
+    options += " --set architecture.qk_norm=true"
     status, recipe, err = here(*words(f"{options} --seq-length 32 --dry-run"))
     assert (status, "Memory per device" in err) == (0, True)
     file = filled / "recipe.toml"
     file.write_text(recipe)
-    assert here(*words(f"pretrain --config {file} --dry-run"))[:2] == (0, recipe)
+    lines = {line.split(" ")[0]: line.partition("  # ")[2] for line in recipe.splitlines()}
+    assert [lines[name] for name in ("lr", "qk_norm", "layers", "seed")] == [
+        "--lr", "--set", "preset tiny", "default",
+    ]  # fmt: skip
+
+    def values(text: str) -> str:
+        return re.sub(r" +# .*", "", text)
+
+    status, again, _ = here(*words(f"pretrain --config {file} --dry-run"))
+    assert (status, values(again)) == (0, values(recipe))
+    assert set(re.findall("# (.*)", again)) == {str(file)}
+    both = here(*words(f"{options} --set schedule.lr=1e-3 --dry-run"))
+    assert both[0] == 2
+    assert "--set schedule.lr: is given as --lr too; give one of them" in both[2]
     assert here(*words(f"pretrain --config {file} -q"))[0] == 0
-    again = here(*words("pretrain --resume --dry-run"))
-    own = recipe.replace('"tokenizer"', '"runs/sub-1-tiny/tokenizer"')
-    assert again[:2] == (0, own)
+    status, again, _ = here(*words("pretrain --resume --dry-run"))
+    own = values(recipe).replace('"tokenizer"', '"runs/sub-1-tiny/tokenizer"')
+    assert (status, values(again)) == (0, own)
     status, changed, err = here(*words("pretrain --resume --steps 5 --keep 1 --dry-run"))
     assert status == 0
-    assert changed == own.replace("\nsteps = 3", "\nsteps = 5").replace("keep = 2", "keep = 1")
+    assert values(changed) == own.replace("\nsteps = 3", "\nsteps = 5").replace(
+        "keep = 2", "keep = 1"
+    )
     assert "--steps is now 5, was 3" in err
     stored = json.loads((filled / "runs" / "sub-1-tiny" / "config.json").read_bytes())["config"]
     assert (stored["steps"], stored["keep"]) == (3, 2)  # a dry run changes nothing
     file.write_text(changed)
-    assert here(*words(f"pretrain --config {file} --dry-run"))[:2] == (0, changed)
+    status, again, _ = here(*words(f"pretrain --config {file} --dry-run"))
+    assert (status, values(again)) == (0, values(changed))
     assert here(*words("pretrain --resume --name none --dry-run"))[0] == 2
     refused = here(*words("pretrain --resume --lr 0.5 --dry-run"))
     assert (refused[0], "was started with other settings: --lr" in refused[2]) == (2, True)
 
 
 SMALL = words("""
-    --sampling sub:1 --layers 1 --hidden-size 32 --ffn 88 --heads 4 --kv-heads 2 --head-width 8
-    --batch-size 2 --micro-batch 1 --seq-length 64 --steps 4 --eval-every 2 --save-every 2
-    --workers 0 --name it -q
+    --sampling sub:1 --set architecture.layers=1 --set architecture.hidden_size=32
+    --set architecture.ffn=88 --set architecture.heads=4 --set architecture.kv_heads=2
+    --set architecture.head_width=8 --batch-size 2 --micro-batch 1 --seq-length 64 --steps 4
+    --eval-every 2 --save-every 2 --workers 0 --name it -q
 """)
 
 
@@ -361,7 +387,8 @@ def test_a_moved_run_needs_only_its_data(
     for name in ("parallel", "tasks"):
         shutil.copytree(SAMPLE / name, filled / name)
     asked = words(
-        "--valid parallel --eval-tasks endings --eval-tasks-langs fi --eval-tasks-limit 3"
+        "--valid parallel --eval-tasks endings --set evaluation.eval_tasks_langs=fi "
+        "--set evaluation.eval_tasks_limit=3"
     )
     assert here("pretrain", *SMALL, *asked)[0] == 0
     expected = metrics(filled / "runs" / "it")
@@ -382,7 +409,7 @@ def test_a_moved_run_needs_only_its_data(
     for name, flag, message in (
         ("data", "--data", "the text of the run does not exist in"),
         ("parallel", "--valid", "the validation text 'parallel' does not exist in"),
-        ("tasks", "--eval-tasks-data", "the tasks do not exist in"),
+        ("tasks", "--set", "the tasks do not exist in"),
     ):
         steps += 1
         assert resume("--runs", ".", "--steps", str(steps), *given)[0] == 0
@@ -391,7 +418,7 @@ def test_a_moved_run_needs_only_its_data(
         assert status != 0
         assert message in err
         assert err.count("\n") == 1
-        equals = "parallel=" if flag == "--valid" else ""
-        given = [flag, f"{equals}new-{name}"]
+        start = {"--valid": "parallel=", "--set": "evaluation.eval_tasks_data="}.get(flag, "")
+        given = [flag, f"{start}new-{name}"]
     assert resume("--runs", ".", *given)[0] == 0
     assert metrics(other / "it")[: len(expected)] == expected

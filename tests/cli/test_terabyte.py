@@ -35,7 +35,7 @@ SMALL = (
     ("--steps 100000", "--steps 2"),
     ("--batch-size 512", "--batch-size 4"),
     ("--gpus 8", "--gpus 1"),
-    (" --distributed-optimizer", ""),  # requires GPUs
+    (" --set parallelism.distributed_optimizer=true", ""),  # requires GPUs
 )
 SETTINGS = """
 [pretrain]

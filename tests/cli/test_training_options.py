@@ -15,6 +15,7 @@ from modtok_cli.cli.command import as_parameter
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.tree import nodes
 from modtok_cli.training.config import Config, command_line, resolve
+from modtok_cli.training.recipe import read_assignments, sections
 from modtok_cli.training.settings import RunSettings
 
 
@@ -56,7 +57,9 @@ def test_values_are_converted() -> None:
 def test_every_training_option_is_on_the_command_line() -> None:
     (node,) = (node for node in nodes(command_tree()) if node.path == ("pretrain",))
     flags = {flag for line in node.lines for flag in line.flags}
-    assert flags >= {each.flag for each in options_of(RunSettings).values()}
+    options = options_of(RunSettings).values()
+    assert flags >= {each.flag for each in options if not each.recipe_only}
+    assert {each.section for each in options if each.recipe_only} <= sections().keys()
 
 
 def test_what_may_be_on_can_be_turned_off() -> None:
@@ -96,9 +99,7 @@ def test_options_of_the_shape_are_stored_with_the_shape() -> None:
     [
         RunSettings(),
         RunSettings(data=Path("my text"), langs=("fi", "en"), mix={"en": 0.4}, steps=20, lr=1e-4),
-        RunSettings(
-            model="0.5b", sampling="sub:2", p=0.25, execution="auto", tied=True, batch_size=8
-        ),
+        RunSettings(model="0.5b", sampling="sub:2", p=0.25, tied=True, batch_size=8),
         RunSettings(valid={"news": Path("n")}, eval_tasks=(), steps=7, warmup=3, eval_bytes=500),
         RunSettings(offload=True, offload_delay=0, offload_moments="bfloat16", keep_every=2),
     ],
@@ -108,12 +109,13 @@ def test_the_command_of_a_run_gives_its_configuration(given: RunSettings) -> Non
     program, command, *words = shlex.split(command_line(config, "x", gpu=False))
     assert (program, command) == ("modtok", "pretrain")
     parsed = command_tree(command).commands[command].make_context(command, words)
-    values = {name: parsed.params[name] for name in options_of(RunSettings)}
+    values = {n: parsed.params[n] for n, o in options_of(RunSettings).items() if not o.recipe_only}
     explicit = {
         name: value
         for name, value in values.items()
         if parsed.get_parameter_source(name).name == "COMMANDLINE"
     }
+    explicit |= read_assignments(parsed.params["set"] or ())
     assert resolve(RunSettings(**explicit), gpu=False).as_json() == config.as_json()
     # No word more than needed: those given, and the preset.
     assert explicit.keys() <= given.given().keys() | {"model", "name", "sampling"}

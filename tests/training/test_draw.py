@@ -165,5 +165,5 @@ def test_draws_of_ranks_need_their_number(
         return replace(whole(shards), replicas=2)
 
     monkeypatch.setattr(prepare, "start_ranks", two)
-    with pytest.raises(UsageError, match=r"--gpus: the run has 1 replicas, and --draw rank"):
+    with pytest.raises(UsageError, match=r"--gpus: the run has 1 replicas, and draw = rank"):
         pretrain(RunSettings(runs=settings.runs, steps=3), resume=True)

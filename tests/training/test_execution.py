@@ -31,9 +31,10 @@ def on_gpus(**options: Any) -> Config:
     return resolve(RunSettings(model="7b", **options), gpu=True)
 
 
-def test_everything_is_off_on_a_cpu_and_in_plain_execution() -> None:
-    assert resolve(RunSettings(gpus=4, tp=2), gpu=False).switches(2) == OFF
-    assert on_gpus(gpus=8, tp=2, execution="plain").switches(4) == OFF
+def test_transformer_engine_is_chosen_only_where_it_is_asked_for() -> None:
+    assert on_gpus(transformer_engine=True).switches(1).transformer_engine
+    with pytest.raises(UsageError, match=r"parallelism.transformer_engine: needs a GPU"):
+        resolve(RunSettings(transformer_engine=True), gpu=False)
 
 
 def test_defaults_on_gpus() -> None:
@@ -56,16 +57,15 @@ def test_a_frozen_backbone_has_no_exchange_of_gradients() -> None:
 
     assert not growing().distributed_optimizer
     assert growing().switches(2) == replace(OFF, fused=True)
-    with pytest.raises(UsageError, match=r"^--distributed-optimizer: .*--train rows.*leave it out"):
+    with pytest.raises(UsageError, match=r"distributed_optimizer: .*--train rows.*leave it out"):
         growing(distributed_optimizer=True)
 
 
 def test_runs_before_the_option_are_read() -> None:
     stored = on_gpus().as_json()
-    del stored["execution"]
-    for fused, execution in ((True, "auto"), (False, "plain")):
-        older = {**stored, "overlap_grad_reduce": True, "fuse_swiglu": fused, "fp8": "none"}
-        assert Config.from_json(older).execution == execution
+    del stored["transformer_engine"]
+    older = {**stored, "overlap_grad_reduce": True, "execution": "auto", "fp8": "none"}
+    assert not Config.from_json(older).transformer_engine
 
 
 def losses(execution: Execution) -> list[float]:

@@ -169,8 +169,8 @@ def test_what_a_model_directory_can_have_wrong(
     with pytest.raises(UsageError, match="--train rows: the tokenizer has no token that is new"):
         pretrain(replace(settings, train="rows"))
     for change, message in (
-        ({"layers": 3}, "--layers: is 3, the model of --init-from has 2"),
-        ({"tied": True}, "--tied: is True, the model of --init-from has False"),
+        ({"layers": 3}, "--set architecture.layers: is 3, the model of --init-from has 2"),
+        ({"tied": True}, "--set architecture.tied: is True, the model of --init-from has False"),
         ({"model": "tiny"}, "--model: is tiny, the model of --init-from has model"),
     ):
         with pytest.raises(UsageError, match=message):

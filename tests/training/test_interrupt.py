@@ -18,8 +18,10 @@ from helpers.python_processes import Python
 from .conftest import LANGUAGES, SAMPLE
 
 RUN = (
-    "--sampling sub:1 --steps 5000 --lr-steps 5000 --warmup 30 --layers 1 --hidden-size 32 "
-    "--ffn 64 --heads 4 --kv-heads 2 --head-width 8 --eval-bytes 512 "
+    "--sampling sub:1 --steps 5000 --set schedule.lr_steps=5000 --warmup 30 "
+    "--set architecture.layers=1 --set architecture.hidden_size=32 "
+    "--set architecture.ffn=64 --set architecture.heads=4 --set architecture.kv_heads=2 "
+    "--set architecture.head_width=8 --eval-bytes 512 "
     "--seq-length 32 --batch-size 4 --micro-batch 2"
 )
 

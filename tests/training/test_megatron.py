@@ -2,15 +2,17 @@
 
 import sys
 import types
+from importlib.machinery import ModuleSpec
 
 import pytest
 
+from modtok_cli.base.errors import UsageError
 from modtok_cli.training.distributed.megatron_core import core
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.execution import Execution
 from modtok_cli.training.model.megatron import CausalAttention
 
-PLAIN, FUSED = Execution(), Execution(fused=True)
+PLAIN, ENGINE = Execution(fused=True), Execution(fused=True, transformer_engine=True)
 
 
 @pytest.fixture
@@ -18,7 +20,9 @@ def transformer_engine(monkeypatch: pytest.MonkeyPatch) -> object:
     """Installed, as far as `import` can tell; what its layers would be."""
     specs = core().models.gpt.gpt_layer_specs  # first: it would ask for its version
     for name in ("transformer_engine", "transformer_engine.pytorch"):
-        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+        module = types.ModuleType(name)
+        module.__spec__ = ModuleSpec(name, None)
+        monkeypatch.setitem(sys.modules, name, module)
     layers = object()
     monkeypatch.setattr(specs, "get_gpt_layer_with_transformer_engine_spec", lambda: layers)
     return layers
@@ -28,30 +32,18 @@ def attention_of(spec: object) -> object:
     return spec.submodules.self_attention.submodules.core_attention  # type: ignore[attr-defined]
 
 
-def test_fused_layers_are_transformer_engines(transformer_engine: object) -> None:
-    assert megatron.layer_spec(FUSED) is transformer_engine
+def test_layers_of_transformer_engine(transformer_engine: object) -> None:
+    assert megatron.layer_spec(ENGINE) is transformer_engine
 
 
 def test_plain_layers_are_local(transformer_engine: object) -> None:
     assert attention_of(megatron.layer_spec(PLAIN)) is CausalAttention
 
 
-def test_local_layers_without_transformer_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "transformer_engine", None)  # importing it fails
-    assert not megatron.has_transformer_engine()
-    assert attention_of(megatron.layer_spec(FUSED)) is CausalAttention
-
-
-def test_one_that_cannot_be_loaded_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = megatron.import_module
-
-    def broken(name: str) -> types.ModuleType:
-        if name.startswith("transformer_engine"):
-            raise OSError("libcudart.so.99: cannot open shared object file")
-        return real(name)
-
-    monkeypatch.setattr(megatron, "import_module", broken)
-    assert not megatron.has_transformer_engine()
+def test_transformer_engine_must_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modtok_cli.base.extras.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"transformer_engine requires .*'modtok\[gpu\]'"):
+        megatron.layer_spec(ENGINE)
 
 
 def test_names_are_those_without_transformer_engine() -> None:

@@ -23,6 +23,7 @@ from modtok_cli.training.memory import (
     total,
 )  # fmt: skip
 from modtok_cli.training.model.model import MicroBatch, Model
+from modtok_cli.training.recipe import read_assignments
 from modtok_cli.training.settings import RunSettings
 
 ROOT = Path(__file__).parents[2]
@@ -139,7 +140,7 @@ def test_what_does_not_fit_is_refused_with_what_would() -> None:
 def test_several_options_together() -> None:
     config = large(recompute=False, distributed_optimizer=False, micro_batch=4)
     room = int(25 * GIB)
-    with pytest.raises(ModtokError, match=r"it fits with (--[a-z-]+ ?[0-9]* ?){2}"):
+    with pytest.raises(ModtokError, match=r"it fits with (--[a-z._ =-]+ ?[0-9]* ?){2}"):
         check_fits(config, SIZE, ROWS, 8, room, "x")
     with pytest.raises(ModtokError, match="use more devices"):
         check_fits(config, SIZE, ROWS, 8, GIB, "x")
@@ -222,7 +223,9 @@ def test_every_recipe_that_is_shipped_fits_80_gb(command: str) -> None:
     values: dict[str, object] = {}
     words = re.sub(r"#.*|`.*", "", command).split()
     for at, word in enumerate(words):
-        if word.startswith("--") and word not in ("--dry-run", "--prepare", "--resume"):
+        if word == "--set":
+            values |= read_assignments([words[at + 1]])
+        elif word.startswith("--") and word not in ("--dry-run", "--prepare", "--resume"):
             following = words[at + 1] if at + 1 < len(words) else "--"
             value: object = True if following.startswith("--") else following
             if isinstance(value, str) and value.isdigit():

@@ -69,7 +69,7 @@ def test_a_delayed_run_resumes_in_the_middle_of_a_step(settings: RunSettings, mo
     pretrain(replace(plain, workers=0, name="offload"), resume=True)
     assert numbers(run) == expected
     again = replace(plain, name="offload", offload=True, offload_delay=0)
-    with pytest.raises(UsageError, match="other settings: --offload-delay"):
+    with pytest.raises(UsageError, match=r"other settings: --set parallelism.offload_delay"):
         pretrain(again, resume=True)
 
 
@@ -109,8 +109,8 @@ def test_too_little_memory_is_said_first(
     said = str(caught.value)
     assert re.search(r"2 × [\d,]+ rows × 32 × \(4 \+ 2 × 4\) bytes = 0\.0 GiB", said)
     assert "0.0 GiB are free" in said
-    assert "--offload-moments bfloat16" in said
-    assert "--offload-file" in said
+    assert "--set parallelism.offload_moments=bfloat16" in said
+    assert "--set parallelism.offload_file" in said
     assert not (settings.runs / "offload").exists()
     monkeypatch.setattr(planned, "available", lambda: 1 << 40)
     disk = shutil.disk_usage(tmp_path)
@@ -148,9 +148,9 @@ def test_memory_that_cannot_be_pinned_is_said_with_its_cost() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"offload": False, "offload_delay": 1}, "--offload-delay.*add --offload"),
-        ({"offload": False, "offload_moments": "bfloat16"}, "--offload-moments.*add --offload"),
-        ({"offload": False, "offload_file": Path("x")}, "--offload-file.*add --offload"),
+        ({"offload": False, "offload_delay": 1}, "--set parallelism.offload_delay.*add --offload"),
+        ({"offload": False, "offload_moments": "bfloat16"}, "offload_moments.*add --offload"),
+        ({"offload": False, "offload_file": Path("x")}, "offload_file.*add --offload"),
         ({"offload_delay": 2}, "at least 0 and at most 1, got 2"),
         ({"offload_moments": "int8"}, "expected bfloat16 or float32, got 'int8'"),
         ({"update": "dense"}, "dense updates read and write whole tables"),

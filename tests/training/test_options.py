@@ -227,7 +227,7 @@ ELSEWHERE = {
     "test_memory.py": ("device_memory",),
     "test_parallel.py": ("tp",),
     "test_launch.py": ("gpus",),
-    "test_execution.py": ("execution",),
+    "test_execution.py": ("transformer_engine",),
     "test_mixed_files.py": ("field", "lang_field"),
 }  # fmt: skip
 IN_THE_LOOP = {
@@ -245,12 +245,12 @@ def test_every_option_is_followed() -> None:
     ("valid", "change", "world", "message"),
     [
         ({"micro_batch": 6}, {"micro_batch": 5}, 1, "--micro-batch: a batch of 12 is not divisib"),
-        ({"final_lr": 1e-3}, {"final_lr": 1.1e-3}, 1, "--final-lr: 0.0011 is above --lr 0.001"),
-        ({"offload": True}, {"update": "dense"}, 1, "--update: dense updates read and write"),
-        ({"init_from": "a", "train": "rows"}, {"update": "dense"}, 1, "--update: dense updates ch"),
+        ({"final_lr": 1e-3}, {"final_lr": 1.1e-3}, 1, "final_lr: 0.0011 is above --lr 0.001"),
+        ({"offload": True}, {"update": "dense"}, 1, "optimizer.update: dense updates read"),
+        ({"init_from": "a", "train": "rows"}, {"update": "dense"}, 1, "update: dense updates ch"),
         ({"init_from": "a", "train": "rows"}, {"distributed_optimizer": True}, 1,
-         "--distributed-optimizer: shards the state of the backbone"),
-        ({}, {"offload_delay": 0}, 1, "--offload-delay: needs --offload"),
+         "--set parallelism.distributed_optimizer: shards the state of the backbone"),
+        ({}, {"offload_delay": 0}, 1, "--set parallelism.offload_delay: needs --offload"),
         ({}, {"tp": 2}, 3, "--tp 2 needs a multiple of 2 processes; this run has 3"),
         ({"tp": 2, "kv_heads": 2}, {"kv_heads": 1}, 2, "--tp: tiny has 1 key-value heads"),
         ({"tp": 2, "ffn": 62}, {"ffn": 63}, 2, "--tp: tiny has .* size of 63, not both"),

@@ -1,5 +1,6 @@
 """Recipe files: read, written, and overridden by flags."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,35 @@ import pytest
 from modtok_cli.architectures.sizes import RECIPES, SIZES
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training.config import resolve
-from modtok_cli.training.recipe import PRESETS, Preset, as_sections, read_recipe, write_recipe
-from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.recipe import (
+    PRESETS,
+    Preset,
+    as_sections,
+    read_assignments,
+    read_recipe,
+    sections,
+    write_recipe,
+)
+from modtok_cli.training.settings import OPTIONS, RunSettings
+
+PAGE = Path(__file__).parents[2] / "docs" / "pretraining.md"
+
+
+def keys_of_the_page() -> str:
+    """The keys without flags, as docs/pretraining.md lists them."""
+    lines = ["| section | key | meaning |", "|---|---|---|"]
+    for section, names in sections().items():
+        for name in names:
+            option = OPTIONS[name]
+            if option.recipe_only:
+                values = f" {' or '.join(option.choices)}." if option.choices else ""
+                lines.append(f"| {section} | `{name}` | {option.help}{values} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_page_lists_the_keys() -> None:
+    assert keys_of_the_page() in PAGE.read_text("utf-8")
+    assert sum(option.recipe_only for option in OPTIONS.values()) == 39
 
 
 def test_a_resolved_configuration_is_a_recipe(tmp_path: Path) -> None:
@@ -28,8 +56,10 @@ def test_a_resolved_configuration_is_a_recipe(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("x", "invalid TOML"),
-        ("a = 1", r"unknown section \[a\]; use the sections data, architecture"),
-        ("[data]\nsteps = 3", r"\[data\] steps: unknown key; use sampling"),
+        ("a = 1", r"unknown section \[a\]; use data, architecture"),
+        ("[data]\nsteps = 3", r"unknown key of \[data\]; did you mean steps in \[schedule\]\?"),
+        ("[data]\nmicro-batch = 3", r"unknown key of \[data\]; did you mean micro_batch\?"),
+        ("[optimizer]\nzzz = 3", r"unknown key of \[optimizer\]; use update, beta1"),
         ("[schedule]\nsteps = 0", r"\[schedule\] steps: expected at least 1"),
         ('[schedule]\nlr = "x"', r"\[schedule\] lr: expected a number, got 'x'"),
         ("[schedule]\nlr = true", r"\[schedule\] lr: expected a number, got True"),
@@ -44,8 +74,31 @@ def test_invalid_recipes(tmp_path: Path, text: str, message: str) -> None:
         read_recipe(tmp_path / "none.toml")
 
 
+def test_assignments() -> None:
+    words = ["schedule.final_lr=1e-5", "architecture.tied=true", "optimizer.decay_params=norms"]
+    assert read_assignments(words) == {
+        "final_lr": 1e-5, "tied": True, "decay_params": ("norms",)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["final_lr=1"], "--set: expected SECTION.KEY=VALUE, got 'final_lr=1'; as in --set sche"),
+        (["schedul.lr=1"], "--set schedul.lr: unknown section [schedul]; use data, archit"),
+        (["schedule.lrs=1"], "--set schedule.lrs: unknown key of [schedule]; did you mean lr?"),
+        (["data.lr=1"], "--set data.lr: unknown key of [data]; did you mean lr in [schedule]?"),
+        (["schedule.lr=x"], "--set schedule.lr: expected a number greater than 0, got 'x'"),
+        (["schedule.lr=1", "schedule.lr=2"], "--set schedule.lr: is given twice; give it once"),
+    ],
+)
+def test_invalid_assignments(words: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+        read_assignments(words)
+
+
 def test_sizes_that_do_not_fit() -> None:
-    with pytest.raises(UsageError, match="--kv-heads: does not fit the other sizes"):
+    with pytest.raises(UsageError, match=r"architecture.kv_heads: does not fit the other sizes"):
         resolve(RunSettings(heads=6, kv_heads=4), gpu=False)
 
 

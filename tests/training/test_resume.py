@@ -66,9 +66,9 @@ def test_a_longer_schedule_continues_from_the_current_rate(settings: RunSettings
     assert found[4] > before[4]
     assert found == sorted(found, reverse=True) or found[1:] == sorted(found[1:], reverse=True)
     assert found[-1] == pytest.approx(3e-4)
-    assert any("--lr-steps is now 12, was 6" in note for note in said.notes)
+    assert any("--set schedule.lr_steps is now 12, was 6" in note for note in said.notes)
     assert stored(settings.runs / "it")["lr_ends"] == [[1, 6], [5, 12]]
-    with pytest.raises(UsageError, match="--lr-steps: the run is at step 12"):
+    with pytest.raises(UsageError, match=r"--set schedule.lr_steps: the run is at step 12"):
         pretrain(RunSettings(runs=settings.runs, lr_steps=10), resume=True)
 
 

@@ -209,7 +209,9 @@ def test_a_language_the_tokenizer_lacks(settings: RunSettings) -> None:
         ({"seq_length": 4}, "^seq_length: expected at least 8"),
         ({"tp": 2}, "--tp 2 needs a multiple of 2 processes; this run has 1"),
         pytest.param(
-            {"distributed_optimizer": True}, "--distributed-optimizer: requires GPUs", marks=ON_CPU
+            {"distributed_optimizer": True},
+            "distributed_optimizer: requires GPUs",
+            marks=ON_CPU,
         ),
         ({"tokenizer": Path("nowhere")}, "not a modular tokenizer"),
     ],

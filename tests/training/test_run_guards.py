@@ -115,7 +115,7 @@ def test_resume_accepts_settings_that_are_repeated(settings: RunSettings) -> Non
     pretrain(odd)
     for told in ({"batch_size": 6}, {"micro_batch": 3}, {"offload_delay": 0}):
         pretrain(replace(plain(settings), steps=2, **told), resume=True)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="other settings: --batch-size, --offload-delay"):
+    with pytest.raises(UsageError, match=r"settings: --batch-size, --set .*offload_delay"):
         pretrain(replace(plain(settings), batch_size=5, offload_delay=1), resume=True)
 
 
@@ -312,7 +312,7 @@ def test_an_edited_preset_does_not_change_a_run(
 def test_a_place_for_rows_that_is_a_file(settings: RunSettings) -> None:  # noqa: F811
     file = settings.data / "fi.jsonl"
     for place in (file, file / "below"):
-        with pytest.raises(UsageError, match=r"fi.jsonl: is not a directory; .*--offload-file"):
+        with pytest.raises(UsageError, match=r"fi.jsonl: is not a directory; .*offload_file"):
             pretrain(replace(settings, offload=True, offload_file=place))
     assert not (settings.runs / "it").exists()
 

@@ -19,8 +19,11 @@ from helpers.python_processes import Python, write_command
 from .conftest import LANGUAGES, SAMPLE
 
 OPTIONS = (
-    "--layers 1 --hidden-size 32 --ffn 64 --heads 4 --kv-heads 2 --head-width 8 --seq-length 32 "
-    "--batch-size 2 --micro-batch 1 --workers 0 --sampling sub:1 --lr-steps 9 --warmup 2 "
+    "--set architecture.layers=1 --set architecture.hidden_size=32 --set architecture.ffn=64 "
+    "--set architecture.heads=4 --set architecture.kv_heads=2 --set architecture.head_width=8 "
+    "--seq-length 32 "
+    "--batch-size 2 --micro-batch 1 --workers 0 --sampling sub:1 --set schedule.lr_steps=9 "
+    "--warmup 2 "
     "--eval-bytes 512 --save-every 5000 --eval-every 5000"
 )
 MODEL = OPTIONS.split()

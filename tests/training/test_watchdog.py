@@ -175,7 +175,7 @@ def test_a_hang_is_reported_with_open_collectives(
     found = three(0.3)
     assert found.ended[0].event.wait(10)
     message, _ = found.ended[0][0]
-    assert message.partition("(--hang-timeout)")[2] == expected
+    assert message.partition("(--set parallelism.hang_timeout)")[2] == expected
 
 
 def test_the_report_does_not_wait_for_the_recorder(
@@ -188,7 +188,7 @@ def test_the_report_does_not_wait_for_the_recorder(
     found = three(0.3)
     assert found.ended[0].event.wait(10)
     released.set()
-    assert found.ended[0][0][0].endswith("(--hang-timeout)")
+    assert found.ended[0][0][0].endswith("(--set parallelism.hang_timeout)")
 
 
 def test_the_end_of_another_rank_is_not_the_reason() -> None:

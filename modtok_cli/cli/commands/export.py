@@ -21,7 +21,7 @@ COLUMNS = parse_columns("languages, vocabulary=tokens:int, bytes=size:bytes, out
     modtok export --langs fr,en --probe flores/fr.txt -o fr-en.gguf
     # a file for each language, or for each of some sets
     modtok export --each --inexact -o gguf/
-    modtok export --set fr,en --set fi --inexact -o gguf/
+    modtok export --subset fr,en --subset fi --inexact -o gguf/
     """,
 )
 def show(call: Call, json: Json = False) -> None:

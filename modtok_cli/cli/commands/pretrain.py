@@ -1,6 +1,7 @@
 """`modtok pretrain`: a decoder on sampled subtokenizers."""
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +26,15 @@ TEXT_COLUMNS = parse_columns("language, documents:int, bytes=text:bytes, store=d
 ConfigFile = Annotated[
     Path | None, Option("Recipe (TOML) with options of the run.", metavar="FILE")
 ]
-DryRun = Annotated[bool, Option("Print the recipe, memory and time of the run, and exit.")]
+Set = Annotated[
+    list[str] | None,
+    Option(
+        "Set a key of a recipe, as schedule.final_lr=1e-5. --dry-run prints all keys. Repeatable.",
+        flags="--set",
+        metavar="SECTION.KEY=VALUE",
+    ),
+]
+DryRun = Annotated[bool, Option("Print the recipe with sources, memory and time of the run; exit.")]
 Prepare = Annotated[bool, Option("Unpack the text of the run, and exit.")]
 
 
@@ -40,9 +49,10 @@ Prepare = Annotated[bool, Option("Unpack the text of the run, and exit.")]
     modtok pretrain --sampling sub:2 --model 2.5b --gpus 8
     # embedding tables of many languages in host memory, active rows on the GPUs
     modtok pretrain --sampling sub:5 --model 2.5b --gpus 8 --offload --dry-run
-    # every option in a file, as --dry-run prints it
+    # every key in a file, as --dry-run prints it; one of them
     modtok pretrain --sampling sub:2 --dry-run > recipe.toml
     modtok pretrain --config recipe.toml --name again
+    modtok pretrain --sampling sub:2 --set schedule.final_lr=1e-5
     # unpack the text before many ranks are started
     modtok pretrain --prepare
     # resume after an interruption
@@ -52,6 +62,7 @@ Prepare = Annotated[bool, Option("Unpack the text of the run, and exit.")]
 def show(
     call: Call,
     config: ConfigFile = None,
+    assignments: Set = None,
     dry_run: DryRun = False,
     prepare: Prepare = False,
     json: Json = False,
@@ -60,9 +71,9 @@ def show(
     from modtok_cli.training.distributed.launch import launch, needs_launch
 
     resume = call.value("resume")
-    settings = _settings(call, config, resume=resume)
+    settings, sources = _settings(call, config, assignments or (), resume=resume)
     if dry_run:
-        _show_plan(settings, call, resume=resume, json=json)
+        _show_plan(settings, sources, call, resume=resume, json=json)
         return
     gpus = settings.gpus or 1
     if resume and settings.gpus is None:
@@ -96,24 +107,35 @@ def show(
             emit_rows(report.rows(), COLUMNS, title="Evaluation", json=json, caption=caption)
 
 
-def _settings(call: Call, recipe: Path | None, *, resume: bool) -> RunSettings:
-    """The command line overrides a recipe, which overrides modtok.toml.
+def _settings(
+    call: Call, recipe: Path | None, assignments: Sequence[str], *, resume: bool
+) -> tuple[RunSettings, dict[str, str]]:
+    """Settings, and the sources of those that are given.
 
-    With `resume`, only the command line counts, and what says where runs are: modtok.toml holds
-    defaults of new runs.
+    The command line overrides a recipe, which overrides modtok.toml. With `resume`, only the
+    command line counts, and what says where runs are: modtok.toml holds defaults of new runs.
     """
-    from modtok_cli.training.recipe import read_recipe
+    from modtok_cli.training.recipe import read_assignments, read_recipe
     from modtok_cli.training.settings import OPTIONS, RunSettings
 
-    values = {
-        name: value
-        for name, value in call.groups["settings"].items()
-        if name in call.explicit or not resume or not OPTIONS[name].section
-    }
+    values: dict[str, object] = {}
+    sources: dict[str, str] = {}
+    for name, value in call.groups["settings"].items():
+        if name in call.explicit or not resume or not OPTIONS[name].section:
+            values[name] = value
+            sources[name] = OPTIONS[name].flag if name in call.explicit else "modtok.toml"
     for name, value in (read_recipe(recipe) if recipe is not None else {}).items():
         if name not in call.explicit:
-            values[name] = value
-    return RunSettings(**values)
+            values[name], sources[name] = value, f"{recipe}"
+    for name, value in read_assignments(assignments).items():
+        if name in call.explicit:
+            raise UsageError(
+                f"is given as {OPTIONS[name].flag} too",
+                where=f"--set {OPTIONS[name].section}.{name}",
+                remedy="give one of them",
+            )
+        values[name], sources[name] = value, "--set"
+    return RunSettings(**values), sources  # type: ignore[arg-type]
 
 
 def require_training() -> None:
@@ -135,7 +157,9 @@ def is_first_rank() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def _show_plan(settings: RunSettings, call: Call, *, resume: bool, json: bool) -> None:
+def _show_plan(
+    settings: RunSettings, sources: Mapping[str, str], call: Call, *, resume: bool, json: bool
+) -> None:
     from modtok_cli.training.plan import plan
     from modtok_cli.training.reads import in_words, warn_of
     from modtok_cli.training.recipe import write_recipe
@@ -157,7 +181,7 @@ def _show_plan(settings: RunSettings, call: Call, *, resume: bool, json: bool) -
     if planned.words:
         caption += f"; in host memory {planned.words}, on one node"
     emit_document(
-        write_recipe(planned.config),
+        write_recipe(planned.config, {**planned.sources, **sources}),
         rows,
         PLAN_COLUMNS,
         title="Memory per device",

@@ -165,7 +165,7 @@ def export(
         str | Sequence[str],
         Option(
             "Languages of one of several files, in the directory -o. Repeatable.",
-            flags="--set",
+            flags="--subset",
             kind=list[str],
             metavar="LANG,...",
             accepts=(_are_sets, "languages, or a list of such sets"),
@@ -220,7 +220,7 @@ def export(
     several = each or bool(chosen)
     place = Path(output or f"{path.resolve().name}{'' if several else f'.{format}'}")
     if chosen and (each or languages is not None):
-        raise UsageError("--set names the languages of a file", remedy="omit --langs and --each")
+        raise UsageError("--subset names the languages of a file", remedy="omit --langs and --each")
     check_new(place, force=force)
     if several:
         refuse_others(place, lambda name: name.endswith(f".{format}"))
@@ -234,7 +234,7 @@ def export(
     if not several:
         with atomic_file(place) as beside:
             return replace(export.write(beside, names), output=place)
-    wanted = [language_list(one, "--set") for one in chosen]
+    wanted = [language_list(one, "--subset") for one in chosen]
     if each:
         wanted = [[name] for name in (names or source.languages)]
     if not wanted:
@@ -244,7 +244,7 @@ def export(
         for one in wanted:
             name = f"{'-'.join(sorted(map(canonical, one)))}.{format}"
             if (beside / name).exists():
-                raise UsageError(f"two sets are {','.join(one)}", where="--set")
+                raise UsageError(f"two sets are {','.join(one)}", where="--subset")
             reports.append(replace(export.write(beside / name, one), output=place / name))
             task.advance(1)
     return reports

@@ -237,7 +237,7 @@ class _Server:
             what = f"no rank has made progress for {quiet:.0f} s"
         else:
             what = f"rank {named} has made no progress for {quiet:.0f} s, the others wait for it"
-        return f"{what} (--hang-timeout){open_collectives()}"
+        return f"{what} (--set parallelism.hang_timeout){open_collectives()}"
 
     def _read(self, one: socket.socket) -> None:
         peer = self._peers[one]

@@ -19,8 +19,8 @@ class Execution:
         overlap_param_gather: gather the weights of a bucket while earlier layers are still in the
             forward pass; with the distributed optimizer.
         sequence_parallel: tensor-parallel shards divide the sequence between their layers.
-        fused: compiled kernels of SwiGLU and of the loss, and Transformer Engine's layers and
-            kernel of rotary embeddings where it is installed; needs a GPU.
+        fused: compiled kernels of SwiGLU and of the loss; needs a GPU.
+        transformer_engine: layers and kernel of rotary embeddings of Transformer Engine.
         bucket: parameters of a bucket; None: Megatron's default, 40 million and more.
     """
 
@@ -28,6 +28,7 @@ class Execution:
     overlap_param_gather: bool = False
     sequence_parallel: bool = False
     fused: bool = False
+    transformer_engine: bool = False
     bucket: int | None = None
 
 

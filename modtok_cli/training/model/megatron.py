@@ -32,6 +32,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from modtok_cli.architectures.rope import rope_frequencies
 from modtok_cli.architectures.shape import Shape
+from modtok_cli.base.extras import require
 from modtok_cli.training.distributed.megatron_core import core, cpu_as_current_device
 from modtok_cli.training.distributed.ranks import summed
 from modtok_cli.training.model.execution import Execution, InitStd
@@ -45,15 +46,6 @@ _FUSED_NORMS = {
 # of its heads, and their sum is the gradient.
 _PER_HEAD = ("q_layernorm.weight", "k_layernorm.weight")
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
-
-
-def has_transformer_engine() -> bool:
-    """Whether Transformer Engine is installed and can be loaded."""
-    try:
-        import_module("transformer_engine.pytorch")
-    except (ImportError, OSError):  # built for another CUDA or torch, it raises either
-        return False
-    return True
 
 
 def document_mask(inputs: torch.Tensor, end_of_text: int) -> torch.Tensor:
@@ -152,15 +144,16 @@ def layer_spec(
     layers: int = 1,
     change: Callable[[Any], None] | None = None,
 ) -> Any:
-    """Transformer Engine's layers if they are fused and installed, else local ones with SDPA.
+    """Local layers with SDPA, or those of Transformer Engine.
 
     `masked` layers take a mask of documents; then attention is torch's, as in float32. `change`
     changes the submodules of the local layer, which is used then.
     """
     specs = core().models.gpt.gpt_layer_specs
     options = {"qk_layernorm": True} if qk_norm else {}
-    with_engine = execution.fused and change is None and has_transformer_engine()
+    with_engine = execution.transformer_engine and change is None
     if with_engine:
+        require("parallelism.transformer_engine", gpu=["transformer_engine"])
         spec = specs.get_gpt_layer_with_transformer_engine_spec(**options)
         if not masked:
             return spec
@@ -201,7 +194,7 @@ def _config(
         bias_activation_fusion=execution.fused,
         bias_dropout_fusion=False,  # no bias, no dropout
         masked_softmax_fusion=False,  # attention is flash attention
-        apply_rope_fusion=execution.fused and has_transformer_engine(),
+        apply_rope_fusion=execution.transformer_engine,
         persist_layer_norm=False,  # of Apex
     )
 
