@@ -185,7 +185,7 @@ def row_of(header: Header, place: Path, unchanged: bool) -> dict[str, object]:
         "language": header.language,
         **vars(header.size),
         "words": header.words,
-        "unique": header.unique,
+        "unique_words": header.unique,
         "path": str(place),
         "unchanged": unchanged,
     }

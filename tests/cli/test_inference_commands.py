@@ -95,8 +95,8 @@ def test_sides() -> None:
 ROW = {
     "prompt": "Il",
     "text": " était",
-    "langs": ["fr"],
-    "output_langs": ["fr"],
+    "languages": ["fr"],
+    "output_languages": ["fr"],
     "routed": True,
     "lead": 12.5,
     "prompt_tokens": 1,

@@ -25,7 +25,9 @@ from modtok_cli.inference.run.processes import Processes
 from modtok_cli.inference.run.score import score
 
 TASKS = str(SAMPLE / "tasks")
-PROMPTS = "".join(f'{{"prompt": "Le chat {n} dort", "langs": ["fr"]}}\n' for n in range(7)).encode()
+PROMPTS = "".join(
+    f'{{"prompt": "Le chat {n} dort", "languages": ["fr"]}}\n' for n in range(7)
+).encode()
 COMMANDS = {
     "mt": f"eval mt --data {TASKS} --pairs en-fr --shots 1 --limit 5 --batch-size 2 "
     "--max-tokens 6 --examples examples.jsonl --json",

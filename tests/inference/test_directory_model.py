@@ -83,7 +83,7 @@ def test_a_sliced_and_a_saved_model(tmp_path: Path) -> None:
     assert load(whole).ends_of_output == {2, END}
     generator = Generator(part)
     row = generator.answer([Prompt("The house")], SamplingOptions(max_tokens=4))[0]
-    assert (row["langs"], row["tokens"]) == ([], 4)
+    assert (row["languages"], row["tokens"]) == ([], 4)
     # A model that was trained further and saved again, as after merging an adapter.
     model = transformers.AutoModelForCausalLM.from_pretrained(part)
     model.save_pretrained(tmp_path / "saved")

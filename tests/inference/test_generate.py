@@ -163,8 +163,8 @@ def test_the_prompt_chooses_its_subtokenizer(run: Path, workspace: Path) -> None
         [Prompt("Ήταν μια φορά ένας βασιλιάς"), Prompt("Il était une fois un roi"), Prompt("a")],
         SamplingOptions(3),
     )
-    assert [row["langs"] for row in found[:2]] == [["el"], ["fr"]]
-    assert set(found[2]["langs"]) == set(doubt.languages)
+    assert [row["languages"] for row in found[:2]] == [["el"], ["fr"]]
+    assert set(found[2]["languages"]) == set(doubt.languages)
     assert all(row["routed"] for row in found)
 
 
@@ -180,14 +180,14 @@ def test_json_lines_in_their_order(run: Path) -> None:
     lines = [
         b'{"prompt": "Il"}\n',
         b"\n",
-        b'{"prompt": "The", "langs": "en"}\n',
-        b'{"prompt": "Olipa kerran metsa", "langs": ["auto"]}',
+        b'{"prompt": "The", "languages": "en"}\n',
+        b'{"prompt": "Olipa kerran metsa", "languages": ["auto"]}',
     ]
     generator = Generator(run, inputs=["fr", "en"])
     rows = list(answer_all(generator, read_prompts(lines), SamplingOptions(2), batch=2))
     assert [row["prompt"] for row in rows] == ["Il", "The", "Olipa kerran metsa"]
-    assert [row["langs"] for row in rows] == [["en", "fr"], ["en"], ["fi"]]
-    for bad in (b"{", b"[]", b'{"prompt": 1}', b'{"prompt": "a", "langs": 3}'):
+    assert [row["languages"] for row in rows] == [["en", "fr"], ["en"], ["fi"]]
+    for bad in (b"{", b"[]", b'{"prompt": 1}', b'{"prompt": "a", "langs": "en"}'):
         with pytest.raises(ModtokError, match="standard input:2: "):
             list(read_prompts([b'{"prompt": "a"}', bad]))
     long = b'{"prompt": "' + b"la " * 90 + b'"}'

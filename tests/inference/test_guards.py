@@ -128,13 +128,13 @@ def prompts(*rows: dict[str, Any]) -> Any:
 
 
 def test_a_prompt_that_asks_too_late_for_a_choice(french_english: Path) -> None:
-    asked = prompts({"prompt": "a"}, {"prompt": "b", "langs": "auto"})
+    asked = prompts({"prompt": "a"}, {"prompt": "b", "languages": "auto"})
     with pytest.raises(UsageError, match="there is nothing to choose"):
         list(answer_all(Generator(french_english), asked, SamplingOptions(max_tokens=1), batch=1))
 
 
 def test_missing_language_is_reported_with_its_line(run: Path) -> None:
-    asked = prompts({"prompt": "a"}, {"prompt": "b", "langs": "xx"})
+    asked = prompts({"prompt": "a"}, {"prompt": "b", "languages": "xx"})
     with pytest.raises(UsageError, match=r"line 2: .*no language 'xx'; it has: el, en, fi, fr"):
         list(answer_all(Generator(run, ["fr"]), asked, SamplingOptions(max_tokens=1)))
 

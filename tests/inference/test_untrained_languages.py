@@ -42,12 +42,12 @@ def some(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_prompts_are_routed_among_trained_languages(some: Path, run: Path) -> None:
     prompts = [FINNISH, "12345", "Emma habite"]
-    assert generate(run, prompts, "auto", max_tokens=1)[0]["langs"] == ["fi"]
+    assert generate(run, prompts, "auto", max_tokens=1)[0]["languages"] == ["fi"]
     rows = generate(some, prompts, "auto", max_tokens=1)
-    assert all(set(row["langs"]) <= {"en", "fr"} for row in rows)
+    assert all(set(row["languages"]) <= {"en", "fr"} for row in rows)
     # The whole vocabulary is that of T, and is called by the languages of the run.
     (row,) = generate(some, [FINNISH], max_tokens=1)
-    assert row["langs"] == ["en", "fr"]
+    assert row["languages"] == ["en", "fr"]
     assert load(some).tokenizer_in.size == ModularTokenizer.load(some / "tokenizer").size
 
 

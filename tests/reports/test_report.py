@@ -389,7 +389,7 @@ def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
         for language, value in (("fi", 41.25), ("fr", 37.5))
     ]  # fmt: skip
     save(tmp_path / "results" / "mcq.jsonl", scores)
-    text = {"prompt": "Olipa <kerran>", "text": " talo", "langs": ["fi"], "prompt_tokens": 4}
+    text = {"prompt": "Olipa <kerran>", "text": " talo", "languages": ["fi"], "prompt_tokens": 4}
     save(tmp_path / "results" / "said.jsonl", [{**text, "tokens": 1, "reason": "end"}])
     said = Silent()
     report(tmp_path, tmp_path / "r.html", progress=said)

@@ -182,7 +182,7 @@ def test_write_counts_is_resumable(data):
     assert list(rows) == ["fi", "fr"]
     table = load_counts(Path(rows["fr"]["path"]))
     assert table.fingerprint() == count_documents([_encoded(PARTS[0])]).fingerprint()
-    assert (rows["fr"]["documents"], rows["fr"]["unique"]) == (20, len(table))
+    assert (rows["fr"]["documents"], rows["fr"]["unique_words"]) == (20, len(table))
     assert rows["fr"]["words"] == table.occurrences
 
     stamp = Path(rows["fr"]["path"]).stat().st_mtime_ns

@@ -5,7 +5,7 @@ from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.corpus.count import corpus_count
 
 COLUMNS = parse_columns(
-    "language, documents:int, bytes=text:bytes, words:int, unique:int, path=counts"
+    "language, documents:int, bytes=text:bytes, words:int, unique_words=unique:int, path=counts"
 )
 
 

@@ -71,7 +71,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Without PROMPT, reads one JSON object per line from standard input, with "prompt" and
-    optionally "langs". Results are JSON lines in the same order.
+    optionally "languages". Results are JSON lines in the same order.
     """
     if model is not None and prompt is None and not (model.endswith("/") or Path(model).is_dir()):
         model, prompt = None, model
@@ -139,13 +139,13 @@ def _answer_one(
 def _summary(row: dict[str, Any]) -> str:
     """One line about the result.
 
-    >>> row = {"langs": ["fr"], "output_langs": ["fr"], "routed": True, "lead": 12.5}
+    >>> row = {"languages": ["fr"], "output_languages": ["fr"], "routed": True, "lead": 12.5}
     >>> _summary(row | {"tokens": 7, "prompt_tokens": 4, "reason": "end"})
     'fr (identified, by a margin of 12.5 bits); 4 prompt tokens, 7 new tokens, stopped by end'
     """
-    text = ",".join(row["langs"]) or "the model's vocabulary"
-    if row["output_langs"] != row["langs"]:
-        text += f" to {','.join(row['output_langs'])}"
+    text = ",".join(row["languages"]) or "the model's vocabulary"
+    if row["output_languages"] != row["languages"]:
+        text += f" to {','.join(row['output_languages'])}"
     if row["routed"]:
         text += f" (identified, by a margin of {row['lead']:g} bits)"
     text += f"; {row['prompt_tokens']:,} prompt tokens, {row['tokens']:,} new tokens, "

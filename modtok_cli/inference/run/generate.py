@@ -134,8 +134,8 @@ class Generator:
         `first` is the index of the first prompt among all prompts: draws depend on indices.
 
         Returns:
-            A row per prompt, in order: prompt, text, langs (subset that read it), tokens,
-            prompt_tokens, reason; routed: whether langs were chosen by the prompt, and lead.
+            A row per prompt, in order: prompt, text, languages (of the subset), tokens,
+            prompt_tokens, reason; routed: whether they were chosen by the prompt, and lead.
         """
         from modtok_cli.inference.run.decode import generate as continued
 
@@ -168,8 +168,8 @@ class Generator:
                 rows[index] = {
                     "prompt": prompts[index].text,
                     "text": result.text,
-                    "langs": list(model.tokenizer_in.languages),
-                    "output_langs": list(model.tokenizer_out.languages),
+                    "languages": list(model.tokenizer_in.languages),
+                    "output_languages": list(model.tokenizer_out.languages),
                     "prompt_tokens": len(model.encode_in(prompts[index].text)),
                     "tokens": len(result.ids),
                     "reason": result.reason,
@@ -225,7 +225,7 @@ def _located(
 
 
 def read_prompts(lines: Iterable[bytes], where: str = "standard input") -> Iterator[Prompt]:
-    """Prompts from JSON lines: {"prompt": "…"}, optionally with "langs": ["fr"] or "fr,en"."""
+    """Prompts from JSON lines: {"prompt": "…"}, optionally with "languages": ["fr"] or "fr,en"."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -235,13 +235,15 @@ def read_prompts(lines: Iterable[bytes], where: str = "standard input") -> Itera
             raise _bad_line(where, number, f"is not JSON ({error})") from error
         if not isinstance(row, Mapping) or not isinstance(row.get("prompt"), str):
             raise _bad_line(where, number, 'is not an object with a string "prompt"')
-        langs = row.get("langs")
+        if "langs" in row:
+            raise _bad_line(where, number, 'unknown key "langs"; write "languages"')
+        langs = row.get("languages")
         if isinstance(langs, str):
             langs = [part.strip() for part in langs.split(",")]
         if langs is not None and (
             not isinstance(langs, list) or not all(isinstance(name, str) for name in langs)
         ):
-            raise _bad_line(where, number, '"langs" is not a list of languages')
+            raise _bad_line(where, number, '"languages" is not a list of languages')
         yield Prompt(row["prompt"], tuple(langs) if langs else None, number)
 
 
@@ -343,13 +345,13 @@ def generate(
     A Hugging Face model has one vocabulary, and no `languages`.
 
     Returns:
-        One row for each of the prompts, in order, with `text`, `tokens`, `prompt_tokens`, `langs`
+        One row for each of the prompts, in order, with `text`, `tokens`, `prompt_tokens`, `languages`
         and `reason`. The model is a directory, or what `load_generator` returned; then `languages`
         are those of these prompts.
 
     Examples:
         >>> rows = modtok.generate("runs/latest", ["Il était une fois"], "fr", max_tokens=4)
-        >>> rows[0]["tokens"], rows[0]["langs"]
+        >>> rows[0]["tokens"], rows[0]["languages"]
         (4, ['fr'])
 
     Raises:

@@ -243,7 +243,7 @@ BPB = Kind(
 
 def _generation_tables(rows: Sequence[Row]) -> list[Table]:
     body = [
-        [",".join(row["langs"]), row["prompt"], row["text"], cell(row["prompt_tokens"], "int")]
+        [",".join(row["languages"]), row["prompt"], row["text"], cell(row["prompt_tokens"], "int")]
         for row in rows
     ]
     headings = ["vocabulary", "prompt", "continuation", "prompt tokens"]
@@ -258,7 +258,7 @@ GENERATION = Kind(
     charts=lambda rows: [],
     page_tables=_generation_tables,
     order=110,
-    fields=("prompt", "text", "langs", "prompt_tokens", "reason"),
+    fields=("prompt", "text", "languages", "prompt_tokens", "reason"),
     by_fields=True,
     command=lambda rows: "modtok generate < prompts.jsonl",
 )
