@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
+from modtok_cli.cli.names import ORDER, heading_of
 from modtok_cli.cli.tree import Node, by_panel, options_of_command
 
 
@@ -87,8 +88,23 @@ class Group(_WithHelp, TyperGroup):
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Groups first, then commands in order of declaration."""
-        return sorted(self.commands, key=lambda name: not hasattr(self.commands[name], "commands"))
+        """Commands and groups in the order of `ORDER`."""
+        words = [name.split() for name in ORDER]
+        places = [each[-1] if ctx.parent else each[0] for each in words]
+        return sorted(self.commands, key=lambda name: [*places, name].index(name))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands under their headings."""
+        names = self.list_commands(ctx)
+        width = max(map(len, names), default=0)
+        rows: dict[str, list[tuple[str, str]]] = {}
+        for name in names:
+            text = self.commands[name].get_short_help_str(formatter.width - 6 - width)
+            heading = "Commands" if ctx.parent else heading_of(name)
+            rows.setdefault(heading, []).append((name.ljust(width), text))
+        for heading, those in rows.items():
+            with formatter.section(heading):
+                formatter.write_dl(those)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments before the command."""

@@ -28,6 +28,7 @@ from modtok_cli.cli.command import (
     with_parameters,
 )
 from modtok_cli.cli.framework import Group
+from modtok_cli.cli.names import ORDER
 from modtok_cli.cli.run import run
 from modtok_cli.cli.settings import named
 
@@ -36,15 +37,6 @@ modtok bpe-seq --langs en,fi,fr -k 24000
 modtok extract --langs fr,en | modtok nsl flores.txt
 modtok encode -t tokenizer@fr,en < text.txt
 """
-
-_ORDER = """
-corpus build, corpus train-quality, corpus count, corpus stats, eval bpb,
-eval mcq, eval mt, eval sum, eval grid, eval compare, eval fetch, bpe, bpe-seq, bpe-concat,
-bpe-merge, unigram, unigram-merge, adopt, extract, encode, decode, inspect, check,
-nsl, fairness, origin, explore, report, pretrain, generate, serve, slice, graft, tokens,
-transplant, export, cost, doctor
-"""
-ORDER = tuple(name.strip() for name in _ORDER.split(","))  # in the help
 
 app = typer.Typer(
     name="modtok",

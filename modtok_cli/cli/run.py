@@ -20,6 +20,7 @@ from modtok_cli.base.interrupts import acknowledge
 from modtok_cli.base.processes import report_to_launcher
 from modtok_cli.base.public import ModtokWarning
 from modtok_cli.cli.framework import ClosedPipe, Interrupted
+from modtok_cli.cli.names import MEANT
 from modtok_cli.cli.output import one_line, output_error, say
 from modtok_cli.cli.session import Session
 
@@ -195,7 +196,8 @@ def _explain_usage(error: Any, every: Callable[[], Any]) -> str:
         return f"{_name(error.param)} is missing"
     if message.startswith("No such command"):
         name, *near = _QUOTED.findall(message)
-        return f"unknown command {name}{_perhaps(near)}"
+        meant = f"; use modtok {MEANT[name]}" if name in MEANT else _perhaps(near)
+        return f"unknown command {name}{meant}"
     if message == "Missing command":
         return "a command is missing"
     if message.startswith("Got unexpected extra"):

@@ -7,7 +7,6 @@ made of, so does each union.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import InitVar, dataclass, field
@@ -34,7 +33,7 @@ from modtok_cli.modular.segmenters.unigram import ModularUnigram, clamp_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.validate import check_languages
 from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
-from modtok_cli.text.languages import language_list, matching, normalize
+from modtok_cli.text.languages import language_list, matching, suggest
 from modtok_cli.text.pretokenizer import BPE, PHRASES, UNIGRAM, PreTokenizer
 
 # Subsets whose tables `encode` keeps.
@@ -346,11 +345,9 @@ def resolve(
     for language in language_list(wanted, "--langs" if IN_COMMAND.get() else "languages"):
         those = matching(language, known)
         if not those:
-            near = difflib.get_close_matches(normalize(language), known, n=1)
-            hint = f"did you mean '{near[0]}'? " if near else ""
             raise UsageError(
                 f"{what} '{language}'",
-                remedy=f"{hint}it has: {', '.join(known)}",
+                remedy=f"{suggest(language, known)}it has: {', '.join(known)}",
             )
         chosen.update(those)
     if not chosen:

@@ -10,7 +10,8 @@ import pytest
 
 from helpers.made_tokenizers import MADE
 from modtok_cli import __version__
-from modtok_cli.cli.main import ORDER, command_tree, listing
+from modtok_cli.cli.main import command_tree, listing
+from modtok_cli.cli.names import HEADINGS, MEANT, ORDER
 from modtok_cli.cli.tree import nodes
 
 HEAVY = {
@@ -101,7 +102,19 @@ def test_help_lists_every_command_whole(modtok) -> None:
     assert done.stderr == b""
     for words in ORDER:
         assert f"\n  {words.split()[0]} " in text
-    assert "...\n" not in text.split("Commands:")[1].split("Examples:")[0]  # none cut short
+    headings = [f"\n{heading}:\n" for heading in HEADINGS]
+    assert sorted(headings, key=text.index) == headings
+    assert text.index("Learn:") < text.index("\n  bpe-concat ") < text.index("Tokenize:")
+    assert "...\n" not in text.split("Learn:")[1].split("Examples:")[0]  # none cut short
+
+
+@pytest.mark.parametrize(("word", "meant"), MEANT.items())
+def test_a_command_by_the_name_that_others_give_it(here, word: str, meant: str) -> None:
+    for one in meant.split(" or "):
+        assert one.partition(" --")[0] in ORDER
+    status, _, err = here(word, "x")
+    assert status == 2
+    assert f"unknown command {word}; use modtok {meant}; try" in err
 
 
 def test_without_a_command_help_goes_to_stderr(modtok) -> None:

@@ -345,7 +345,7 @@ def generate(
     A Hugging Face model has one vocabulary, and no `languages`.
 
     Returns:
-        One row for each of the prompts, in order, with `text`, `tokens`, `prompt_tokens`, `languages`
+        One row for each of the prompts, in order: `text`, `tokens`, `prompt_tokens`, `languages`
         and `reason`. The model is a directory, or what `load_generator` returned; then `languages`
         are those of these prompts.
 

@@ -1,0 +1,43 @@
+"""Commands in the order of the help, under headings, and what others call them."""
+
+_HEADINGS = {
+    "Learn": "bpe-seq, bpe-merge, unigram-merge, adopt, bpe, unigram, bpe-concat",
+    "Tokenize": "extract, encode, decode, inspect",
+    "Measure": "nsl, fairness, origin, check, cost, explore, report",
+    "Train": "pretrain",
+    "Adapt and serve": "slice, graft, transplant, tokens, export, generate, serve",
+    "Evaluate": "eval mcq, eval mt, eval sum, eval bpb, eval compare, eval grid, eval fetch",
+    "Corpora": "corpus build, corpus count, corpus stats, corpus train-quality",
+    "Machine": "doctor",
+}
+HEADINGS = {
+    heading: tuple(name.strip() for name in names.split(","))
+    for heading, names in _HEADINGS.items()
+}
+ORDER = tuple(name for names in HEADINGS.values() for name in names)
+
+MEANT = {
+    "tokenize": "encode",
+    "compare": "eval compare",
+    "count": "corpus count or encode --count",
+    "stats": "corpus stats",
+    "perplexity": "eval bpb",
+    "trim": "slice",
+    "convert": "export",
+    "finetune": "pretrain --init-from",
+    "fine-tune": "pretrain --init-from",
+    "translate": "eval mt",
+}
+"""Command by what other programs call it."""
+
+
+def heading_of(word: str) -> str:
+    """The heading of a command or of a group, by its first word; "" for other words.
+
+    >>> heading_of("eval"), heading_of("slice")
+    ('Evaluate', 'Adapt and serve')
+    """
+    for heading, names in HEADINGS.items():
+        if any(name.split()[0] == word for name in names):
+            return heading
+    return ""
