@@ -25,7 +25,7 @@ from modtok_cli.learn.fewest_tokens import (
     likelihoods,
 )
 from modtok_cli.learn.merges import GlobalMerges
-from modtok_cli.learn.prune import choose_tokens, damped, is_whole, whole_tokens
+from modtok_cli.learn.prune import _halves, choose_tokens, damped, is_whole, whole_tokens
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.reference.fewest_tokens import least, losses
 from modtok_cli.text.counts import WordCounts
@@ -204,3 +204,9 @@ def test_damping_is_a_three_quarter_power() -> None:
 def test_whole_tokens_contain_their_characters() -> None:
     pool = ["é".encode(), "ét".encode(), "ñu".encode(), b"\xc3", b"th", b"\xa9t"]
     assert whole_tokens(pool) == ["é".encode(), "ét".encode(), b"th"]
+
+
+def test_halves_of_sources_are_of_about_the_same_size() -> None:
+    sources = [WordCounts.from_pairs([(b"a", n)]) for n in (1, 1, 2)]
+    assert [[each.occurrences for each in half] for half in _halves(sources)] == [[2], [1, 1]]
+    assert _halves(sources[:1]) == (sources[:1], sources[:1])

@@ -193,6 +193,14 @@ def test_damage_names_the_problem(tmp_path, arrays, metadata, expected):
     assert "\n" not in message
 
 
+def test_words_that_cut_a_character_are_refused(tmp_path):
+    table = WordCounts.from_pairs([(b"aa", 1), (b"\xc3\xa9", 1)])
+    save_counts(table, path := tmp_path / "fr.counts", "fr")
+    _edit(path, offsets=_set(1, 3))  # "aa" and the first byte of "é", then its second
+    with pytest.raises(ModtokError, match="words that are not UTF-8"):
+        load_counts(path)
+
+
 def test_truncated_and_other_files_are_refused(tmp_path):
     path = tmp_path / "fr.counts"
     save_counts(TABLE, path, "fr")

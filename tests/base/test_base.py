@@ -1,0 +1,59 @@
+"""What other tests reach only through whole commands: signatures, locks, packages, options."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import importlib.util
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+
+from modtok_cli.base import extras, remote
+from modtok_cli.base.locks import alone
+from modtok_cli.base.option import Option, options_of
+from modtok_cli.base.signature import digest
+
+
+def test_a_digest_knows_where_a_part_ends() -> None:
+    assert len({digest(b"ab", b"c"), digest(b"a", b"bc"), digest(b"abc"), digest(b"", b"abc")}) == 4
+
+
+def test_a_file_system_without_locks_is_used_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with alone(tmp_path) as is_alone:
+        assert is_alone
+
+
+def test_a_package_that_is_partly_there_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> None:
+        raise ValueError(f"{name}.__spec__ is None")
+
+    monkeypatch.setattr(extras, "find_spec", fail)
+    assert importlib.util.find_spec("json") is not None
+    assert not extras.is_installed("json")
+
+
+@pytest.mark.parametrize("cause", [None, NotADirectoryError("a"), FileNotFoundError("a")])
+def test_nothing_at_an_address_is_no_failure(cause: Exception | None) -> None:
+    for kind in (FileNotFoundError, NotADirectoryError):
+        error = kind("a")
+        error.__cause__ = cause
+        assert remote._reason(error) is None
+
+
+def test_an_option_may_be_none_by_its_default_or_by_its_type() -> None:
+    def function(
+        plain: Annotated[int, Option("A.")] = 1,
+        typed: Annotated[int | None, Option("B.", default=2)] = 2,
+        absent: Annotated[int, Option("C.")] = None,  # type: ignore[assignment]  # noqa: RUF013
+    ) -> None: ...
+
+    found = {name: each.optional for name, each in options_of(function).items()}
+    assert found == {"plain": False, "typed": True, "absent": True}
