@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -38,3 +39,17 @@ def test_pages_name_benchmarks_that_exist() -> None:
             named = re.findall(r"-m benchmarks (\w+)", text)
             named += re.findall(r"`benchmarks/\w+/(\w+)\.py", text)
             assert set(named) - {"NAME"} <= known, page
+
+
+def test_what_benchmarks_import_of_each_other_exists() -> None:
+    """Nothing else imports most of them."""
+    for path in (ROOT / "benchmarks").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            module = (getattr(node, "module", None) or "").split(".")
+            if isinstance(node, ast.ImportFrom) and module[0] in ("benchmarks", "helpers"):
+                place = (ROOT if module[0] == "benchmarks" else ROOT / "tests").joinpath(*module)
+                file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+                text = file.read_text("utf-8")
+                for name in (alias.name for alias in node.names):
+                    own = (place / f"{name}.py").is_file()
+                    assert own or re.search(rf"\b{name}\b", text), (path, name)

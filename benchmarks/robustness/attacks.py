@@ -20,9 +20,9 @@ from benchmarks.robustness.engine import (
     attacks_by_limits,
     attacks_by_numbers,
     attacks_by_place,
-    jobs,
 )
 from benchmarks.robustness.engine.arena import ATTACKS, Arena, copy
+from helpers import jobs
 
 # Importing them fills ATTACKS.
 LISTS = (attacks_by_input, attacks_by_limits, attacks_by_numbers, attacks_by_place)
