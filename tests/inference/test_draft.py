@@ -222,6 +222,7 @@ def test_drafts_lose_output_rows_only(tmp_path: Path, kind: str) -> None:
     d2t, t2d = draft_map(own.tolist(), 40)
     if kind == "eagle3":
         name, given = "lm_head.weight", {"d2t": d2t, "t2d": t2d, "midlayer.x.weight": rows[:16]}
+        given["lm_head.bias"] = own.astype(np.float32)
         head, more = rows[own], {"draft_vocab_size": 16, "tie_word_embeddings": False}
     else:
         name, given = "model.layers.9.shared_head.head.weight", {"lm_head.weight": rows + 1}
@@ -240,10 +241,11 @@ def test_drafts_lose_output_rows_only(tmp_path: Path, kind: str) -> None:
         if kind == "eagle3":
             assert (made.pop("d2t").numpy() + np.arange(len(kept))).tolist() == kept
             assert np.flatnonzero(made.pop("t2d").numpy()).tolist() == kept
+            assert made.pop("lm_head.bias").tolist() == kept
         assert {name: each.numpy().tolist() for name, each in made.items()} == {
             name: each.tolist() for name, each in given.items() if name in made
         }
-        assert len(made) == len(given) - (2 if kind == "eagle3" else 0)
+        assert len(made) == len(given) - (3 if kind == "eagle3" else 0)
         config = json.loads((tmp_path / suffix / "config.json").read_text())
         assert (config["vocab_size"], config["draft_vocab_size"]) == (40, len(kept))
         assert json.loads((tmp_path / suffix / "modtok-head.json").read_text())["ids"] == kept

@@ -61,9 +61,10 @@ def show(
         if given is not None:
             raise UsageError("requires --sizes", where=flag, remedy="add --sizes")
     model, chosen, each = call.value("model"), list_format(format), call.value("each")
-    if "size" not in call.values and is_modular(Path(model)):
-        # What modtok.toml says of these is for models that they apply to.
-        for name in {"data", "k", "coverage"} - call.explicit:
+    # What modtok.toml says of these is for lists that they apply to.
+    others = {"k", "coverage"} if "size" in call.values else {"data", "k", "coverage"}
+    if "size" in call.values or is_modular(Path(model)):
+        for name in others - call.explicit:
             call.values.pop(name, None)
     if each and output is None:
         raise UsageError("--each requires -o", remedy="as in: --each -o lists/")

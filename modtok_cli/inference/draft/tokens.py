@@ -83,9 +83,10 @@ def tokens(
     Face model, of which a language has the tokens that its text in data/ uses.
 
     With `size` it is any tokenizer, and the list has that many tokens: bytes, special tokens and
-    those of the chat template, then those of the greatest share in the text of the languages, as
-    MODEL itself encodes it, then all others in order of ids. So a shorter list is the beginning of
-    a longer one. Text may also be what the model wrote, such as the JSON lines of modtok generate.
+    those of the chat template, then those of the greatest share in the text of the languages (by
+    default all in data/), as MODEL itself encodes it, then all others in order of ids. So a shorter
+    list is the beginning of a longer one. Text may also be what the model wrote, such as the JSON
+    lines of modtok generate.
 
     Returns:
         A list; with `each`, a list by language, and one of all as "all".
