@@ -145,6 +145,9 @@ def test_token_lists_of_all_formats(model: Path, here: Any) -> None:
     for given in ("-k 300", "--coverage 0.9", "--data nowhere"):
         status, _, err = here(*f"tokens adopted --langs fr {given}".split())
         assert (status, "-k and --coverage do not apply" in err) == (2, True)
+    Path("modtok.toml").write_text("[tokens]\nk = 300\n")  # for other lists than these
+    assert [*map(int, here("tokens", "adopted", "--langs", "fr")[1].split())] == ids
+    assert len(here("tokens", "model", "--langs", "fr", "--size", "310")[1].splitlines()) == 310
     line = "tokens model --langs fi,en --sizes --test data --mix fi=0.7 --plot sizes.svg"
     status, out, err = here(*line.split())
     assert (status, len(out.splitlines())) == (0, 4)
