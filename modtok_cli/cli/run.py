@@ -185,6 +185,9 @@ def _explain_usage(error: Any, every: Callable[[], Any]) -> str:
     kind = type(error).__name__
     message = str(error.format_message()).rstrip(".")
     if kind == "NoSuchOption":
+        key = _key_of(error)
+        if key:
+            return f"{error.option_name} is a key of a recipe; use {key}=VALUE"
         others = _commands_with(error.option_name, every())
         if 0 < len(others) < 4:
             return f"unknown option {error.option_name} here; {', '.join(others)} has it"
@@ -215,6 +218,16 @@ def _commands_with(flag: str, root: Any) -> list[str]:
         for node in nodes(root)
         if not node.is_group and any(flag in line.flags for line in node.lines)
     ]
+
+
+def _key_of(error: Any) -> str:
+    """What sets the key of a recipe that an unknown option of pretrain names; "" for others."""
+    if getattr(error.ctx, "info_name", "") != "pretrain":
+        return ""
+    from modtok_cli.training.settings import OPTIONS
+
+    option = OPTIONS.get(error.option_name.lstrip("-").replace("-", "_"))
+    return option.flag if option is not None and option.recipe_only else ""
 
 
 def _perhaps(names: Sequence[str]) -> str:

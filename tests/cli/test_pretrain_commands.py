@@ -275,6 +275,8 @@ def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:
     assert here(*words(f"{small}much"))[0] == 2
     assert here(*words("pretrain --sampling sub:2 --dry-run"))[0] == 2
     assert here(*words("pretrain --model 2.5b --gpus 8 --tp 8 --dry-run"))[0] == 2
+    _, _, err = here(*words("pretrain --hidden-size 64"))
+    assert "--hidden-size is a key of a recipe; use --set architecture.hidden_size=VALUE" in err
 
 
 def test_rows_in_host_memory(forked: Any, filled: Path) -> None:
