@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from modtok_cli.corpus.quality import corpus_train_quality as corpus_train_quality
     from modtok_cli.evaluate.evaluate import compare as compare
     from modtok_cli.evaluate.evaluate import evaluate_bpb as evaluate_bpb
-    from modtok_cli.evaluate.evaluate import evaluate_grid as evaluate_grid
     from modtok_cli.evaluate.evaluate import evaluate_mcq as evaluate_mcq
     from modtok_cli.evaluate.evaluate import evaluate_mt as evaluate_mt
     from modtok_cli.evaluate.evaluate import evaluate_sum as evaluate_sum
@@ -80,7 +79,7 @@ _NAMES = {
     "corpus.build": "corpus_build",
     "corpus.count": "corpus_count",
     "corpus.quality": "corpus_train_quality",
-    "evaluate.evaluate": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt "
+    "evaluate.evaluate": "compare evaluate_bpb evaluate_mcq evaluate_mt "
     "evaluate_sum fetch_tasks write_examples",
     "inference.cost.cost": "cost",
     "inference.draft.tokens": "draft_coverage tokens",

@@ -11,7 +11,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.cli.command import Call
 from modtok_cli.cli.inference_options import require_models, sharing
-from modtok_cli.cli.output import Column, emit_tables, parse_columns
+from modtok_cli.cli.output import KEEP, Column, emit_tables, parse_columns
 from modtok_cli.cli.plotting import emit_plot
 
 if TYPE_CHECKING:
@@ -28,16 +28,20 @@ Examples = Annotated[
 Pivot = Callable[["Sequence[Result]"], tuple[list[Mapping[str, Any]], list[Column]]]
 
 
+@contextmanager
 def evaluated(
     call: Call,
     gpus: int,
     examples: Path | None,
-    plot: str | None,
     *,
     needs: Sequence[str] = (),
+    reads_input: bool = False,
     **others: Any,
-) -> Evaluation:
-    """Call the function of an evaluation, after what needs no model is checked.
+) -> Iterator[Any]:
+    """What the function of an evaluation returns; within the block it is printed.
+
+    Rows that results/ has are not computed again, unless `examples` are wanted, which it lacks.
+    Those that this call computes are there at once, so that it goes on after it was stopped.
 
     Raises:
         UsageError: a package of `needs` is not installed, or `examples` is a directory.
@@ -45,11 +49,18 @@ def evaluated(
     if examples is not None and examples.is_dir():
         raise UsageError("is a directory", where=examples, remedy="give a file: --examples FILE")
     require_models(*needs)
-    with sharing(call, gpus) as processes:
-        evaluation: Evaluation = call(
-            processes=processes, progress=processes.only_first(call.progress), **others
-        )
-    return evaluation
+    from modtok_cli.evaluate.results import Kept
+
+    with sharing(call, gpus, reads_input=reads_input) as processes:
+        place = call.session.results if KEEP.get() and examples is None else None
+        call.session.resumes = place is not None
+        kept = Kept(place, call.session.unfinished if processes.first else None)
+        progress = processes.only_first(call.progress)
+        evaluation = call(processes=processes, kept=kept, progress=progress, **others)
+    if kept.reused:
+        call.say(f"{kept.reused:,} evaluations are those of results/ (--no-keep repeats them)")
+    yield evaluation
+    kept.close()
 
 
 @contextmanager
@@ -83,12 +94,20 @@ def emit_evaluation(
     Raises:
         ModtokError: some tasks were skipped; raised after everything else is written.
     """
-    rows = [result.as_row() for result in evaluation.results]
+    rows = evaluation.rows
+    groups: dict[tuple[Any, ...], list[Result]] = {}
+    for result in evaluation.results:
+        groups.setdefault((result.facts.get("run"), result.checkpoint, result.infer), []).append(
+            result
+        )
+    tables: list[tuple[str, Sequence[Mapping[str, Any]], Sequence[Column]]] = []
+    for (run, _, mode), results in groups.items():
+        lines, columns = pivot(results) if pivot else ([each.as_row() for each in results], COLUMNS)
+        name = f"{title}: {run} --infer {mode}" if len(groups) > 1 else title
+        tables.append((name, lines, columns))
     with writing_examples(examples, evaluation.examples):
         if rows:
-            lines, columns = pivot(evaluation.results) if pivot else (rows, COLUMNS)
-            caption = str(rows[0]["signature"])
-            emit_tables(rows, [(title, lines, columns)], json=json, caption=caption)
+            emit_tables(rows, tables, json=json, caption=str(rows[0]["signature"]))
     if rows:
         emit_plot(call, plot, [row for row in rows if row["task"] != "mean"], "evaluation")
     evaluation.require_complete()

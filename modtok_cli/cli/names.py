@@ -6,7 +6,7 @@ _HEADINGS = {
     "Measure": "nsl, fairness, origin, check, cost, explore, report",
     "Train": "pretrain",
     "Adapt and serve": "slice, graft, transplant, tokens, export, generate, serve",
-    "Evaluate": "eval mcq, eval mt, eval sum, eval bpb, eval compare, eval grid, eval fetch",
+    "Evaluate": "eval mcq, eval mt, eval sum, eval bpb, eval compare, eval fetch",
     "Corpora": "corpus build, corpus count, corpus stats, corpus train-quality",
     "Machine": "doctor",
 }

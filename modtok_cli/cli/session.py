@@ -48,6 +48,23 @@ class Session:
         """Print one line on standard error, unless --quiet."""
         self.progress.note(text)
 
+    @property
+    def results(self) -> Path | None:
+        """`results/` of this directory, if it is a workspace where rows are kept."""
+        is_workspace = any(path.exists() for path in _WORKSPACE)
+        return _RESULTS if is_workspace and not _is_redirected() else None
+
+    @property
+    def unfinished(self) -> str:
+        """Name of a file of `results/` for rows of this very command that are not all there yet."""
+        from modtok_cli.base.signature import digest
+
+        return f"{self._name}-unfinished-{digest(*map(os.fsencode, self.args), length=8)}.jsonl"
+
+    @property
+    def _name(self) -> str:
+        return self.label.removeprefix("modtok ").replace(" ", "-")
+
     def keep(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write rows to `results/COMMAND-HASH.jsonl`, if this directory is a workspace.
 
@@ -59,11 +76,11 @@ class Session:
         from modtok_cli.base.signature import digest
         from modtok_cli.cli.output import json_line
 
-        if not rows or not any(path.exists() for path in _WORKSPACE) or _is_redirected():
+        place = self.results
+        if not rows or place is None:
             return
         parts = (str(row.get("signature")).encode() for row in rows)
-        name = self.label.removeprefix("modtok ").replace(" ", "-")
-        path = _RESULTS / f"{name}-{digest(*parts, length=8)}.jsonl"
+        path = place / f"{self._name}-{digest(*parts, length=8)}.jsonl"
         try:
             _RESULTS.mkdir(exist_ok=True)
             write_bytes(path, b"".join(map(json_line, rows)))

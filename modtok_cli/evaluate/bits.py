@@ -10,7 +10,7 @@ token once. The model reads a text as it predicts it, by `tokenizer_out`: withou
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from modtok_cli.architectures.hf_directory import is_hf_directory
 from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
@@ -35,7 +34,8 @@ from modtok_cli.evaluate.models import (
 )
 from modtok_cli.evaluate.results import (
     BPB,
-    checkpoint_digest,
+    Kept,
+    Outcome,
     data_digest,
     evaluation_signature,
     example,
@@ -43,11 +43,10 @@ from modtok_cli.evaluate.results import (
     resampled_sums,
 )
 from modtok_cli.inference.hf.causal_lm import CausalLM, window_bounds
-from modtok_cli.inference.hf.source import OWN
+from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.run.processes import ALONE, Processes
 from modtok_cli.inference.run.score import Request, score
-from modtok_cli.inference.slice.directory import NAME
 from modtok_cli.inference.slice.run import RunSource
 from modtok_cli.measure.check import SOME_UNKNOWN
 from modtok_cli.measure.references import references_or_none
@@ -69,17 +68,11 @@ class BitsSettings:
     languages: Sequence[str] | None = None
 
 
-@dataclass(frozen=True)
-class BitsEvaluation:
-    """What `evaluate_bpb` gives.
+@dataclass
+class BitsEvaluation(Outcome):
+    """What `evaluate_bpb` gives: a row for each model, mode, text and language."""
 
-    Attributes:
-        rows: one for each text and language.
-        examples: one for each document, see `results.example`.
-    """
-
-    rows: list[dict[str, Any]]
-    examples: list[dict[str, Any]]
+    rows: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -125,17 +118,13 @@ def lost_of(
     return lost
 
 
-def is_foreign(path: Path) -> bool:
-    """Whether a directory is a model of transformers that is no slice."""
-    return is_hf_directory(path) and not (path / NAME).is_file()
-
-
 def measure_texts(
     models: Models,
     sources: Sequence[Path | str],
     language: str | None,
     reading: Reading,
     settings: BitsSettings,
+    kept: Kept,
 ) -> BitsEvaluation:
     """Rows and examples of texts, see `evaluate.evaluate_bpb`."""
     source, references = models.source, None
@@ -147,15 +136,32 @@ def measure_texts(
     )  # fmt: skip
     texts = chosen_texts(texts, settings.languages, models.progress)
     vocabularies = _vocabularies(models, texts, settings.infer)
-    rows, examples = [], []
+    mode, evaluation = mode_name(source, settings.infer), BitsEvaluation()
     # One vocabulary after another: the rows of each are loaded once.
     for infer in dict.fromkeys(vocabularies.values()):
         for text in texts:
-            if vocabularies.get(text.language) == infer:
-                row, documents = _measure(models, text, infer, settings)
-                rows.append(row)
-                examples += documents
-    return BitsEvaluation(rows, examples)
+            if vocabularies.get(text.language) != infer:
+                continue
+            documents = documents_of(text, settings.limit)
+            sign = evaluation_signature(
+                BPB,
+                language=text.language,
+                data=data_digest(documents),
+                shots=0,
+                infer=f"{mode}:{infer}",
+                model=models.signed,
+            )
+            known = kept.find(sign)
+            if known is not None:
+                evaluation.rows.append({**known[0], "text": text.name})
+                continue
+            measured, size = _measure(models, infer, text, documents, settings.batch_size)
+            facts = {"size": size, **models.labels, "signature": sign}
+            row = {**bits_row(text, documents, measured, mode), **facts}
+            evaluation.rows.append(row)
+            evaluation.examples += document_examples(text, documents, measured)
+            kept.add([row])
+    return evaluation
 
 
 def chosen_texts(
@@ -246,26 +252,12 @@ def document_nats(
 
 
 def _measure(
-    models: Models, text: Text, infer: Infer, settings: BitsSettings
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    documents = documents_of(text, settings.limit)
-    model, mode = models.of(infer), mode_name(models.source, settings.infer)
-    measured = _measured(models, model, text, documents, settings.batch_size)
-    row = bits_row(
-        text,
-        documents,
-        measured,
-        infer=mode,
-        vocabulary=f"{mode}:{infer}",
-        size=model.tokenizer_out.size,
-        checkpoint=checkpoint_digest(model),
-    )
-    return row, document_examples(text, documents, measured)
-
-
-def _measured(
-    models: Models, model: SlicedModel, text: Text, documents: Sequence[str], batch_size: int
-) -> Measured:
+    models: Models, infer: Infer, text: Text, documents: Sequence[str], batch_size: int
+) -> tuple[Measured, int]:
+    """What documents take, and the size of the vocabulary."""
+    if isinstance(models.source, HfSource):
+        return _measured_by(models.whole, text, documents, batch_size, models.progress)
+    model = models.of(infer)
     nats, tokens = document_nats(
         model,
         documents,
@@ -274,32 +266,16 @@ def _measured(
         processes=models.processes,
         progress=models.progress,
     )
-    return nats, tokens, lost_of(model.tokenizer_out, text, documents, models.progress)
+    lost = lost_of(model.tokenizer_out, text, documents, models.progress)
+    return (nats, tokens, lost), model.tokenizer_out.size
 
 
-def measure_directory(
-    model: CausalLM, texts: Sequence[Text], settings: BitsSettings, progress: Progress = SILENT
-) -> tuple[BitsEvaluation, list[Measured]]:
-    """As `measure_texts`, and what the rows are made of."""
-    found = BitsEvaluation([], [])
-    measured: list[Measured] = []
-    for text in chosen_texts(texts, settings.languages, progress):
-        documents = documents_of(text, settings.limit)
-        with progress.task(f"{text.language} {text.name}", len(documents), "documents") as task:
-            taken = model.nats(documents, batch_size=settings.batch_size, advance=task.advance)
-        measured.append((*taken, lost_of(model.hf_tokenizer, text, documents, progress)))
-        row = bits_row(
-            text,
-            documents,
-            measured[-1],
-            infer=OWN,
-            vocabulary=OWN,
-            size=model.rows,
-            checkpoint=model.signature,
-        )
-        found.rows.append(row)
-        found.examples.extend(document_examples(text, documents, measured[-1]))
-    return found, measured
+def _measured_by(
+    model: CausalLM, text: Text, documents: Sequence[str], batch_size: int, progress: Progress
+) -> tuple[Measured, int]:
+    with progress.task(f"{text.language} {text.name}", len(documents), "documents") as task:
+        taken = model.nats(documents, batch_size=batch_size, advance=task.advance)
+    return (*taken, lost_of(model.hf_tokenizer, text, documents, progress)), model.rows
 
 
 def documents_of(text: Text, limit: int | None) -> list[str]:
@@ -333,23 +309,9 @@ def document_examples(
 
 
 def bits_row(
-    text: Text,
-    documents: Sequence[str],
-    measured: Measured,
-    *,
-    infer: str,
-    vocabulary: str,
-    size: int,
-    checkpoint: str,
+    text: Text, documents: Sequence[str], measured: Measured, infer: str
 ) -> dict[str, Any]:
-    """A row of `measure_texts`.
-
-    Args:
-        measured: if much is lost, the row has no bits.
-        infer: name of the inference mode; `vocabulary` says which one that is.
-        size: tokens of the vocabulary.
-        checkpoint: name and digest of the model.
-    """
+    """Figures of a row of `measure_texts`; no bits if much is lost."""
     nats, tokens, lost = measured
     bits = nats / log(2)
     sizes = np.array([len(document.encode()) for document in documents], dtype=np.float64)
@@ -376,17 +338,6 @@ def bits_row(
         "bytes": int(sizes.sum()),
         "characters": characters,
         "tokens": int(tokens.sum()),
-        "size": size,
-        "checkpoint": checkpoint,
-        "signature": evaluation_signature(
-            BPB,
-            language=text.language,
-            data=data_digest(documents),
-            shots=0,
-            normalization="none",
-            infer=vocabulary,
-            checkpoint=checkpoint,
-        ),
     }
 
 
@@ -409,14 +360,16 @@ def compare_directories(
         byte, with its 95% bootstrap interval over documents (low, high; None for a single
         document); unknown_tokens; documents, bytes, and the digest of the text.
     """
-    settings = BitsSettings(batch_size=batch_size)
     sides: list[tuple[int, int, list[Measured]]] = []
     for path in (before, after):
         if is_run(path):
             sides.append(_measured_run(path, texts, batch_size, progress))
             continue
         model = CausalLM(path, dtype=dtype)
-        _, measured = measure_directory(model, texts, settings, progress)
+        measured = [
+            _measured_by(model, text, documents_of(text, None), batch_size, progress)[0]
+            for text in texts
+        ]
         sides.append((model.rows, model.weight_bytes, measured))
         del model
     (full_rows, full_bytes, olds), (rows, weight_bytes, news) = sides
@@ -444,8 +397,8 @@ def _measured_run(
     measured = []
     for text in texts:
         mode = LANG if text.language in source.languages else FULL
-        model = models.of(vocabulary_of(source, mode, [text.language]))
-        measured.append(_measured(models, model, text, documents_of(text, None), batch_size))
+        infer = vocabulary_of(source, mode, [text.language])
+        measured.append(_measure(models, infer, text, documents_of(text, None), batch_size)[0])
     size = source.tokenizer.size
     return size, 4 * (source.shape.parameters + source.shape.table_parameters(size)), measured
 

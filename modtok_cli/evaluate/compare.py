@@ -32,6 +32,7 @@ Example = Mapping[str, Any]
 Set = tuple[str, str]  # task and language
 MEAN = "mean"
 BITS = "bits_per_byte"
+_LEVEL = 0.05
 # Fields that a system gives an example; all others must be equal in both rows.
 _OF_SYSTEM = frozenset(
     {"scores", "output", "reason", "tokens", "prompt_tokens", "shots", "cut", "infer", "chosen",
@@ -48,13 +49,20 @@ class Drawn:
 
 
 def compare_files(first: Path, second: Path) -> list[dict[str, Any]]:
-    """Compare the files of two `modtok eval … --examples` calls.
+    """Compare the files of two `modtok eval … --examples` calls, see `compare_examples`."""
+    return compare_examples(read_examples(first), read_examples(second), first, second)
+
+
+def compare_examples(
+    ours_all: Sequence[Example], theirs_all: Sequence[Example], first: Path, second: Path
+) -> list[dict[str, Any]]:
+    """Compare what two systems made of the same examples; their names are for messages.
 
     Returns:
-        One row per task, language and metric: a, b, difference (b - a) with its 95% interval, p, n;
-        and one row for the mean over the languages of a task that has several.
+        One row per task, language and metric: verdict, a, b, difference (b - a) with its 95%
+        interval, p, n; and one row for the mean over the languages of a task that has several.
     """
-    ours, theirs = _by_set(first), _by_set(second)
+    ours, theirs = _by_set(ours_all, first), _by_set(theirs_all, second)
     _require_same(first, ours, second, theirs)
     rows, drawn = [], dict[tuple[str, str], list[Drawn]]()
     for key, examples in ours.items():
@@ -78,11 +86,24 @@ def compare_files(first: Path, second: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def verdict(metric: str, difference: float, p: float) -> str:
+    """Which system is better, if the difference is one at the level of 5%.
+
+    >>> verdict("BLEU", 1.2, 0.01), verdict("bits_per_byte", 0.2, 0.01), verdict("BLEU", 1.2, 0.2)
+    ('B is better', 'A is better', 'no difference shown')
+    """
+    if p >= _LEVEL:
+        return "no difference shown"
+    return f"{'B' if (difference > 0) != (metric == BITS) else 'A'} is better"
+
+
 def _row(key: Set, metric: str, both: Drawn, count: int, names: str) -> dict[str, Any]:
     differences = both.draws[:, 1] - both.draws[:, 0]
     difference = float(both.observed[1] - both.observed[0])
     low, high = interval(differences)
+    p = p_value(differences, difference)
     return {
+        "verdict": verdict(metric, difference, p),
         "task": key[0],
         "language": key[1],
         "metric": metric,
@@ -91,7 +112,7 @@ def _row(key: Set, metric: str, both: Drawn, count: int, names: str) -> dict[str
         "difference": difference,
         "low": low,
         "high": high,
-        "p": p_value(differences, difference),
+        "p": p,
         "n": count,
         "signature": signature(
             "compare",
@@ -115,9 +136,9 @@ def p_value(differences: Float64Array, observed: float) -> float:
     return float((far.sum() + 1) / (len(differences) + 1))
 
 
-def _by_set(path: Path) -> dict[Set, dict[str, Example]]:
+def _by_set(rows: Sequence[Example], path: Path) -> dict[Set, dict[str, Example]]:
     sets: dict[Set, dict[str, Example]] = {}
-    for row in read_examples(path):
+    for row in rows:
         group = sets.setdefault((row["task"], row["language"]), {})
         if row["id"] in group:
             raise ModtokError(
@@ -159,19 +180,19 @@ def _require_same(
 
 
 def _metrics(key: Set, pairs: Sequence[tuple[Example, Example]], second: Path) -> dict[str, Drawn]:
-    names = list(pairs[0][0]["scores"])
+    metrics = drawn_metrics(key, list(zip(*pairs, strict=True)))
     for a, b in pairs:
-        if list(a["scores"]) != names or set(b["scores"]) != set(names):
+        if not metrics and set(a["scores"]) != set(b["scores"]):
             raise ModtokError(
                 f"example {b['id']} of {' '.join(key)} has other metrics",
                 where=second,
                 remedy="evaluate both with the same settings",
             )
-    return drawn_metrics(key, list(zip(*pairs, strict=True)))
+    return metrics
 
 
 def drawn_metrics(key: Set, systems: Sequence[Sequence[Example]]) -> dict[str, Drawn]:
-    """All metrics of a set, resampled for all systems on the same examples."""
+    """All metrics that a set has of all systems, resampled on the same examples."""
     rows = [row for system in systems for row in system]
     metrics: dict[str, Drawn] = {}
     if all("bits" in row and "bytes" in row for row in rows):
@@ -182,7 +203,7 @@ def drawn_metrics(key: Set, systems: Sequence[Sequence[Example]]) -> dict[str, D
         metrics[BITS] = Drawn(total[:-1] / total[-1], sums[:, :-1] / sums[:, -1:])
     if key[0] == MT and all("output" in row and "reference" in row for row in rows):
         metrics.update(_corpus_metrics(target_of(key[1]), systems))
-    for name in rows[0]["scores"]:
+    for name in (each for each in rows[0]["scores"] if all(each in row["scores"] for row in rows)):
         values = np.column_stack([[row["scores"][name] for row in system] for system in systems])
         values = values.astype(np.float64)
         metrics[name] = Drawn(100 * values.mean(0), 100 * bootstrap_means(values))

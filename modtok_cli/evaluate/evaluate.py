@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from modtok_cli.base import parameters
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import check_new, write_lines
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
@@ -18,16 +20,29 @@ from modtok_cli.text.reading import Reading
 if TYPE_CHECKING:
     from modtok_cli.evaluate.bits import BitsEvaluation
     from modtok_cli.evaluate.fetch import Fetched
-    from modtok_cli.evaluate.grid.grid import GridResult
-    from modtok_cli.evaluate.results import Evaluation
+    from modtok_cli.evaluate.models import Models, Modes
+    from modtok_cli.evaluate.results import Evaluation, Kept, Outcome
     from modtok_cli.inference.run.processes import Processes
 
 Infer = Annotated[
-    str | None,
+    str | Sequence[str] | None,
     Option(
         "Inference vocabulary: lang, full, full-lang, or languages such as en,fr; for pairs "
-        "src, tgt, src+tgt or src|tgt.",
+        "src, tgt, src+tgt or src|tgt. Repeatable.",
+        kind=list[str],
         metavar="MODE",
+        accepts=parameters.TEXTS,
+    ),
+]
+ModelPaths = Annotated[
+    parameters.FilePath | Sequence[parameters.FilePath],
+    Option(
+        "Runs, checkpoints, slices, or directories of Hugging Face models; runs/latest by default.",
+        key="model",
+        argument=True,
+        kind=list[str],
+        metavar="MODEL",
+        accepts=parameters.PATHS,
     ),
 ]
 Shots = Annotated[int, Option("Number of few-shot examples.", metavar="N", low=0)]
@@ -37,6 +52,23 @@ Limit = Annotated[
     int | None,
     Option("Maximum number of examples per task and language.", metavar="N", low=1),
 ]
+Tasks = Annotated[
+    parameters.Languages | None,
+    Option(
+        "Comma-separated tasks: built-in suites or lm-eval tasks.",
+        kind=str,
+        metavar="NAME,...",
+        complete="tasks",
+        accepts=parameters.CODES,
+    ),
+]
+Pairs = Annotated[
+    str | None,
+    Option(
+        "Language pairs such as en-fr, or all; by default, English to each other language.",
+        metavar="FROM-TO,...",
+    ),
+]
 TaskData = Annotated[
     parameters.FilePath,
     Option("Directory with evaluation data; see modtok eval fetch.", metavar="PATH"),
@@ -45,14 +77,71 @@ Shared = Annotated[
     "Processes | None",
     Option("Processes that share the work; by default this one.", python_only=True, kind=object),
 ]
-Workers = Annotated[int, Option("Number of processes, each with a model.", metavar="N", low=1)]
+KeptRows = Annotated[
+    "Kept | None",
+    Option("Rows of earlier calls, which are not computed again.", python_only=True, kind=object),
+]
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """How models are opened."""
+
+    tokenizer: parameters.FilePath | None
+    step: int | None
+    dtype: str | None
+    processes: Processes | None
+    progress: Progress
+
+
+_Out = TypeVar("_Out", bound="Outcome")
+
+
+def _over(
+    models: parameters.FilePath | Sequence[parameters.FilePath],
+    infer: Modes,
+    opening: _Opening,
+    whole: _Out,
+    evaluate: Callable[[Models, str | None], _Out],
+) -> _Out:
+    """Evaluate every model under every mode; what does not fit a model is skipped, with the reason.
+
+    Raises:
+        ModtokError: nothing was evaluated.
+    """
+    from modtok_cli.evaluate.models import modes_of, open_models
+
+    given = [models] if isinstance(models, str | os.PathLike) else list(models)
+    paths, modes = given or [parameters.LATEST], modes_of(infer)
+    errors: list[ModtokError] = []
+    for path in paths:
+        opened: Models | None = None
+        for mode in modes:
+            try:
+                opened = opened or open_models(
+                    path, opening.tokenizer, opening.step, opening.dtype,
+                    processes=opening.processes, progress=opening.progress,
+                )  # fmt: skip
+                whole.extend(evaluate(opened, mode))
+            except ModtokError as error:
+                errors.append(error)
+                name = f"{path}" if mode is None else f"{path} --infer {mode}"
+                whole.skipped.append(f"{name}: {error}")
+    if len(errors) == len(paths) * len(modes):
+        raise errors[0]
+    return whole
 
 
 @public
 def evaluate_bpb(
-    model: Annotated[
-        parameters.FilePath,
-        Option("Run, checkpoint, slice, or Hugging Face model.", python_only=True, kind=Path),
+    models: Annotated[
+        parameters.FilePath | Sequence[parameters.FilePath],
+        Option(
+            "Runs, checkpoints, slices, or Hugging Face models.",
+            python_only=True,
+            kind=list[str],
+            accepts=parameters.PATHS,
+        ),
     ],
     texts: Annotated[
         parameters.FilePath | Sequence[parameters.FilePath],
@@ -69,6 +158,7 @@ def evaluate_bpb(
     tokenizer: parameters.RunTokenizer = None,
     dtype: parameters.Dtype = None,
     processes: Shared = None,
+    kept: KeptRows = None,
     progress: Progress = SILENT,
 ) -> BitsEvaluation:
     """Measure bits per byte and per character of texts.
@@ -99,48 +189,27 @@ def evaluate_bpb(
         UsageError: a mode that does not fit the model.
         ModtokError: a text is missing or damaged, or no text is in a language of the model.
     """
-    from modtok_cli.evaluate import bits
-    from modtok_cli.evaluate.models import dtype_of, open_models
-    from modtok_cli.inference.hf.causal_lm import CausalLM
-    from modtok_cli.measure.texts import check_texts, load_texts
+    from modtok_cli.evaluate.bits import BitsEvaluation, BitsSettings, measure_texts
+    from modtok_cli.evaluate.results import Kept
+    from modtok_cli.measure.texts import check_texts
 
-    sources = parameters.text_paths(texts)
-    settings = bits.BitsSettings(infer, batch_size, limit, optional_languages(languages))
+    sources, langs = parameters.text_paths(texts), optional_languages(languages)
     check_texts(sources)
-    if bits.is_foreign(Path(model)):
-        if infer or tokenizer or step is not None:
-            raise UsageError(
-                "is a Hugging Face model: --infer, -t and --step do not apply", where=model
-            )
-        if processes is not None and processes.count > 1:
-            raise UsageError(
-                "a Hugging Face model runs on one GPU", where=model, remedy="leave --gpus out"
-            )
-        found = load_texts(
-            sources, language=language, references=None, keep_documents=True, reading=reading,
-            progress=progress,
-        )  # fmt: skip
-        foreign = CausalLM(Path(model), dtype=dtype_of(dtype))
-        return bits.measure_directory(foreign, found, settings, progress)[0]
-    models = open_models(model, tokenizer, step, dtype, processes=processes, progress=progress)
-    return bits.measure_texts(models, sources, language, reading, settings)
+
+    def measured(opened: Models, mode: str | None) -> BitsEvaluation:
+        settings = BitsSettings(mode, batch_size, limit, langs)
+        return measure_texts(opened, sources, language, reading, settings, kept or Kept())
+
+    opening = _Opening(tokenizer, step, dtype, processes, progress)
+    return _over(models, infer, opening, BitsEvaluation(), measured)
 
 
 @public
 def evaluate_mcq(
-    model: parameters.Model = parameters.LATEST,
+    models: ModelPaths = (),
     languages: parameters.Langs = None,
     *,
-    tasks: Annotated[
-        parameters.Languages | None,
-        Option(
-            "Comma-separated tasks: built-in suites or lm-eval tasks.",
-            kind=str,
-            metavar="NAME,...",
-            complete="tasks",
-            accepts=parameters.CODES,
-        ),
-    ] = None,
+    tasks: Tasks = None,
     data: Annotated[
         parameters.FilePath | None,
         Option("Directory with mcq/TASK/LANG.jsonl, instead of the hub.", metavar="PATH"),
@@ -169,6 +238,7 @@ def evaluate_mcq(
     tokenizer: parameters.RunTokenizer = None,
     dtype: parameters.Dtype = None,
     processes: Shared = None,
+    kept: KeptRows = None,
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Evaluate on multiple-choice questions in cloze form.
@@ -192,27 +262,24 @@ def evaluate_mcq(
         ModtokError: no questions at all, or a damaged row.
     """
     from modtok_cli.evaluate.mcq import McqSettings, answer
-    from modtok_cli.evaluate.models import open_models
+    from modtok_cli.evaluate.results import Evaluation, Kept
 
-    models = open_models(model, tokenizer, step, dtype, processes=processes, progress=progress)
-    names = optional_languages(tasks, "--tasks")
-    settings = McqSettings(
-        infer, None if names is None else tuple(names), shots, batch_size, limit, allow_code
-    )
+    names, langs = optional_languages(tasks, "--tasks"), optional_languages(languages)
+    chosen = None if names is None else tuple(names)
     places = parameters.optional_path(data), parameters.optional_path(include)
-    return answer(models, optional_languages(languages), *places, settings)
+
+    def answered(opened: Models, mode: str | None) -> Evaluation:
+        settings = McqSettings(mode, chosen, shots, batch_size, limit, allow_code)
+        return answer(opened, langs, *places, settings, kept or Kept())
+
+    opening = _Opening(tokenizer, step, dtype, processes, progress)
+    return _over(models, infer, opening, Evaluation(), answered)
 
 
 @public
 def evaluate_mt(
-    model: parameters.Model = parameters.LATEST,
-    pairs: Annotated[
-        str | None,
-        Option(
-            "Language pairs such as en-fr, or all; by default, English to each other language.",
-            metavar="FROM-TO,...",
-        ),
-    ] = None,
+    models: ModelPaths = (),
+    pairs: Pairs = None,
     *,
     data: TaskData = "tasks",
     infer: Infer = None,
@@ -227,6 +294,7 @@ def evaluate_mt(
     tokenizer: parameters.RunTokenizer = None,
     dtype: parameters.Dtype = None,
     processes: Shared = None,
+    kept: KeptRows = None,
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Evaluate few-shot translation by BLEU and chrF++.
@@ -255,16 +323,19 @@ def evaluate_mt(
         ModtokError: no parallel text, or it is damaged.
     """
     from modtok_cli.evaluate.generation import TranslationSettings, translate
-    from modtok_cli.evaluate.models import open_models
+    from modtok_cli.evaluate.results import Evaluation, Kept
 
-    models = open_models(model, tokenizer, step, dtype, processes=processes, progress=progress)
-    settings = TranslationSettings(infer, shots, max_tokens, batch_size, limit, lowercase)
-    return translate(models, pairs, Path(data), settings)
+    def translated(opened: Models, mode: str | None) -> Evaluation:
+        settings = TranslationSettings(mode, shots, max_tokens, batch_size, limit, lowercase)
+        return translate(opened, pairs, Path(data), settings, kept or Kept())
+
+    opening = _Opening(tokenizer, step, dtype, processes, progress)
+    return _over(models, infer, opening, Evaluation(), translated)
 
 
 @public
 def evaluate_sum(
-    model: parameters.Model = parameters.LATEST,
+    models: ModelPaths = (),
     languages: parameters.Langs = None,
     *,
     data: TaskData = "tasks",
@@ -277,6 +348,7 @@ def evaluate_sum(
     tokenizer: parameters.RunTokenizer = None,
     dtype: parameters.Dtype = None,
     processes: Shared = None,
+    kept: KeptRows = None,
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Evaluate few-shot summarization by ROUGE in any script.
@@ -300,66 +372,16 @@ def evaluate_sum(
         ModtokError: no documents, or a damaged row.
     """
     from modtok_cli.evaluate.generation import GenerationSettings, summarize
-    from modtok_cli.evaluate.models import open_models
+    from modtok_cli.evaluate.results import Evaluation, Kept
 
-    models = open_models(model, tokenizer, step, dtype, processes=processes, progress=progress)
-    settings = GenerationSettings(infer, shots, max_tokens, batch_size, limit)
-    return summarize(models, optional_languages(languages), Path(data), settings)
+    langs = optional_languages(languages)
 
+    def summarized(opened: Models, mode: str | None) -> Evaluation:
+        settings = GenerationSettings(mode, shots, max_tokens, batch_size, limit)
+        return summarize(opened, langs, Path(data), settings, kept or Kept())
 
-@public
-def evaluate_grid(
-    grid: Annotated[
-        parameters.FilePath | Mapping[str, Any],
-        Option(
-            "TOML file with runs, tasks and inference modes.",
-            argument=True,
-            kind=Path,
-            metavar="GRID",
-            accepts=(lambda value: True, "a path or a dictionary"),
-        ),
-    ],
-    output: parameters.Output = None,
-    *,
-    workers: Workers = 1,
-    progress: Progress = SILENT,
-) -> GridResult:
-    """Evaluate runs on tasks under several inference modes.
-
-    Each run, task, language or pair, and mode of the file is a cell, which is evaluated once and
-    saved. An interrupted grid continues; when a checkpoint, a text or a setting changes, only
-    its cells are evaluated again. Cells that do not apply to a run are listed and skipped.
-
-    Rows have the fields of eval mcq, mt, sum and bpb, and run, step, sampling, p, seed. `output`,
-    grids/NAME by default, gets them, and means over tasks and languages with intervals and paired
-    tests between modes and between systems; modtok report makes a page of it.
-
-    Returns:
-        `rows` (those of the evaluations, with `run`, `system`, `seed`, …), `skipped` (what does
-        not apply) and `failed` (cells that could not be evaluated, and why). `output` also gets
-        means with intervals (`means.jsonl`) and tests of differences (`tests.jsonl`). The grid may
-        be the content of a file as a dictionary; see docs/grids.md.
-
-    Examples:
-        >>> grid = {"runs": [{"path": "runs/latest"}], "infer": ["lang", "full"]}
-        >>> grid["mcq"] = [{"tasks": ["facts"], "languages": ["fi", "fr"], "limit": 2}]
-        >>> found = modtok.evaluate_grid(grid, "grids/facts")
-        >>> [(row["language"], row["infer"]) for row in found.rows]
-        [('fi', 'lang'), ('fi', 'full'), ('fr', 'lang'), ('fr', 'full')]
-
-    Raises:
-        UsageError: an unknown key, an invalid value, or a run that does not exist.
-        ModtokError: data is missing, or a file cannot be written.
-    """
-    from modtok_cli.evaluate.grid.grid import run_grid
-    from modtok_cli.evaluate.grid.means import summarize
-    from modtok_cli.evaluate.grid.spec import parse_grid, place_of, read_grid
-
-    place = place_of(grid, output)
-    content = parse_grid(grid) if isinstance(grid, Mapping) else read_grid(Path(grid))
-    result = run_grid(content, place, workers=workers, progress=progress)
-    summarize(result, place, progress)
-    return result
+    opening = _Opening(tokenizer, step, dtype, processes, progress)
+    return _over(models, infer, opening, Evaluation(), summarized)
 
 
 @public
@@ -367,39 +389,90 @@ def compare(
     first: Annotated[
         parameters.FilePath,
         Option(
-            "Examples of the first system, written by modtok eval --examples.",
+            "First system: a model, or a file of modtok eval --examples.",
             argument=True,
             metavar="A",
         ),
     ],
     second: Annotated[
-        parameters.FilePath, Option("Examples of the second system.", argument=True, metavar="B")
+        parameters.FilePath, Option("Second system, as the first.", argument=True, metavar="B")
     ],
+    *,
+    tasks: Tasks = None,
+    languages: parameters.Langs = None,
+    pairs: Pairs = None,
+    texts: Annotated[
+        parameters.FilePath | Sequence[parameters.FilePath],
+        Option(
+            "Models: compare bits per byte on this text. Repeatable.",
+            flags="--text",
+            kind=list[str],
+            metavar="TEXT",
+            accepts=parameters.PATHS,
+        ),
+    ] = (),
+    data: TaskData = "tasks",
+    infer: Annotated[
+        str | None, Option("Inference vocabulary of both models.", metavar="MODE")
+    ] = None,
+    limit: Limit = None,
+    processes: Shared = None,
+    progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
     """Compare two systems by paired bootstrap.
 
-    Both files must have the same examples. Each metric is computed on 1,000 resamples of the
-    examples, the same for both systems; BLEU and chrF++ from sentence statistics. Reports the
-    95% interval of the difference and the p-value of no difference. A task in several
-    languages also has a row for their mean.
+    Two models are evaluated on `tasks`: names of multiple-choice tasks, mcq for all of them, mt
+    and sum; and on `texts`. Two files are compared as they are; both must have the same examples.
+
+    Each metric is computed on 1,000 resamples of the examples, the same for both systems; BLEU and
+    chrF++ from sentence statistics. Reports a verdict at the level of 5%, the 95% interval of the
+    difference, and the p-value of no difference. A task in several languages also has a row for
+    their mean.
 
     Returns:
-        One row per task, language and metric: `a`, `b`, `difference` (b - a), its 95% interval
-        and `p`. `write_examples` writes the files.
+        One row per task, language and metric: `verdict`, `a`, `b`, `difference` (b - a), its 95%
+        interval and `p`. `write_examples` writes files.
 
     Examples:
-        >>> for mode in ("lang", "full"):
-        ...     found = modtok.evaluate_mcq("runs/latest", "fi", infer=mode, limit=2)
-        ...     modtok.write_examples(f"{mode}.jsonl", found.examples)
-        >>> sorted({row["task"] for row in modtok.compare("lang.jsonl", "full.jsonl")})
-        ['endings', 'facts']
+        >>> rows = modtok.compare("runs/latest", "runs/latest", tasks="endings", languages="fi")
+        >>> [(row["verdict"], row["p"]) for row in rows]
+        [('no difference shown', 1.0)]
 
     Raises:
-        ModtokError: the files hold different examples, or an example differs between them.
+        UsageError: a model and a file, or models without anything to compare them on.
+        ModtokError: the systems have different examples, or an example differs between them.
     """
-    from modtok_cli.evaluate.compare import compare_files
+    from modtok_cli.evaluate.compare import compare_examples, compare_files
 
-    return compare_files(Path(first), Path(second))
+    sides, names = (Path(first), Path(second)), optional_languages(tasks, "--tasks") or []
+    sources = parameters.text_paths(texts) if parameters.is_path(texts) or texts else []
+    if not any(side.is_dir() for side in sides):
+        if names or sources:
+            raise UsageError("--tasks and --text are for models", where=first)
+        return compare_files(*sides)
+    if not (names or sources):
+        remedy = "as in: modtok eval compare A B --tasks mcq,mt, or --text FILE"
+        raise UsageError("nothing to compare the models on", remedy=remedy)
+    settings: dict[str, Any] = {
+        "infer": infer, "limit": limit, "processes": processes, "progress": progress
+    }  # fmt: skip
+    examples: list[list[dict[str, Any]]] = []
+    for side in sides:
+        parts: list[Outcome] = []
+        suites = [name for name in names if name not in ("mcq", "mt", "sum")]
+        if suites or "mcq" in names:
+            chosen = None if "mcq" in names else suites
+            parts.append(evaluate_mcq(side, languages, tasks=chosen, data=data, **settings))
+        if "mt" in names:
+            parts.append(evaluate_mt(side, pairs, data=data, **settings))
+        if "sum" in names:
+            parts.append(evaluate_sum(side, languages, data=data, **settings))
+        if sources:
+            parts.append(evaluate_bpb(side, sources, languages=languages, **settings))
+        for part in parts:
+            part.require_complete()
+        examples.append([row for part in parts for row in part.examples])
+    return compare_examples(examples[0], examples[1], *sides)
 
 
 @public

@@ -15,8 +15,8 @@ from modtok_cli.evaluate.models import Infer, Models
 from modtok_cli.evaluate.results import (
     Evaluation,
     ResultBuilder,
-    checkpoint_digest,
     data_digest,
+    evaluation_signature,
     example,
 )
 
@@ -56,20 +56,19 @@ def run_external_tasks(
         )
         outcome = run_tasks(lm, {name: task}, limit=settings.limit)
         samples = outcome.samples[name]
-        builder = ResultBuilder(
+        shots = int(outcome.shots.get(name, 0))
+        sign = evaluation_signature(
             name,
-            language,
-            len(samples),
-            int(outcome.shots.get(name, 0)),
-            mode,
-            signed={
-                "data": data_digest(str(row["doc_hash"]) for row in samples),
-                "infer": f"{mode}:{infer}",
-                "checkpoint": checkpoint_digest(model),
-                "bos": model.begins,
-                "packages": ("torch", "transformers", "lm-eval"),
-            },
-            facts={"truncated": lm.truncated},
+            language=language,
+            data=data_digest(str(row["doc_hash"]) for row in samples),
+            shots=shots,
+            infer=f"{mode}:{infer}",
+            model=models.signed,
+            packages=("torch", "transformers", "lm-eval"),
+        )
+        facts = {"truncated": lm.truncated}
+        builder = ResultBuilder(
+            name, language, len(samples), shots, mode, sign, models.labels, facts
         )
         for metric, value in outcome.scores[name].items():
             values = [row[metric] for row in samples if isinstance(row.get(metric), (int, float))]

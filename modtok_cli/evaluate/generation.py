@@ -34,9 +34,11 @@ from modtok_cli.evaluate.results import (
     MT,
     SUM,
     Evaluation,
+    Kept,
+    Result,
     ResultBuilder,
-    checkpoint_digest,
     data_digest,
+    evaluation_signature,
     example,
     interval,
 )
@@ -107,7 +109,11 @@ class ExampleSet:
 
 
 def translate(
-    models: Models, pairs: str | None, data: Path, settings: TranslationSettings
+    models: Models,
+    pairs: str | None,
+    data: Path,
+    settings: TranslationSettings,
+    kept: Kept,
 ) -> Evaluation:
     """Translate the parallel text in `data`, see `evaluate.evaluate_mt`."""
     source = models.source
@@ -124,11 +130,15 @@ def translate(
         if missing.isdisjoint(pair)
     }
     skipped = [f"no text in {name} in {parallel.path}" for name in sorted(missing)]
-    return _evaluate(TASKS[MT], models, sets, settings, skipped)
+    return _evaluate(TASKS[MT], models, sets, settings, skipped, kept)
 
 
 def summarize(
-    models: Models, languages: Sequence[str] | None, data: Path, settings: GenerationSettings
+    models: Models,
+    languages: Sequence[str] | None,
+    data: Path,
+    settings: GenerationSettings,
+    kept: Kept,
 ) -> Evaluation:
     """Summarize the documents in `data`, see `evaluate.evaluate_sum`."""
     vocabularies = vocabularies_of(models.source, settings.infer, languages)
@@ -140,7 +150,7 @@ def summarize(
             sets[language] = ExampleSet(infer, *documents.of(language, settings.shots))
         else:
             skipped.append(f"no documents in {language} in {documents.path}")
-    return _evaluate(TASKS[SUM], models, sets, settings, skipped)
+    return _evaluate(TASKS[SUM], models, sets, settings, skipped, kept)
 
 
 def _evaluate(
@@ -149,12 +159,35 @@ def _evaluate(
     sets: Mapping[str, ExampleSet],
     settings: GenerationSettings,
     skipped: list[str],
+    kept: Kept,
 ) -> Evaluation:
     evaluation = Evaluation(skipped=skipped)
+    mode = mode_name(models.source, settings.infer)
     for name, examples in sets.items():
-        part = generate_set(task, models, name, examples, settings)
-        evaluation.results += part.results
-        evaluation.examples += part.examples
+        shots, tests = examples.shots, examples.tests[: settings.limit]
+        texts = (part for each in (*shots, *tests) for part in (each.source, each.target))
+        sign = evaluation_signature(
+            task.name,
+            language=name,
+            data=data_digest(texts),
+            shots=settings.shots,
+            infer=f"{mode}:{examples.infer}",
+            model=models.signed,
+            most=settings.max_tokens,
+            among=",".join(languages_of(models.source)),
+            case="lower" if getattr(settings, "lowercase", False) else "own",
+            packages=("torch", "transformers", "sacrebleu"),
+        )
+        rows = kept.find(sign)
+        if rows is not None:
+            evaluation.results += map(Result.from_row, rows)
+            continue
+        builder = ResultBuilder(
+            task.name, name, len(tests), settings.shots, mode, sign, models.labels
+        )
+        evaluation.examples += generate_set(task, models, builder, examples, settings)
+        kept.add([result.as_row() for result in builder.results])
+        evaluation.results += builder.results
     return evaluation
 
 
@@ -347,11 +380,12 @@ def write(
 def generate_set(
     task: GenerationTask,
     models: Models,
-    name: str,
+    builder: ResultBuilder,
     examples: ExampleSet,
     settings: GenerationSettings,
-) -> Evaluation:
-    """Generate and score the examples of a language or pair."""
+) -> list[dict[str, Any]]:
+    """Generate and score the examples of a language or pair; the scores go to `builder`."""
+    name = builder.language
     infer, shots, tests = examples.infer, examples.shots, examples.tests[: settings.limit]
     model, length = models.of(infer), settings.max_tokens
     prompts = [
@@ -366,31 +400,20 @@ def generate_set(
     in_language = models.in_language(target, texts)
     for row, value in zip(rows, in_language or (), strict=False):
         row[IN_LANGUAGE] = value
-    mode = mode_name(model.source, settings.infer)
-    facts = {
+    builder.facts = {
         "max_tokens": length,
         "shots_dropped": sum(settings.shots - prompt.shots for prompt in prompts),
         "prompts_cut": sum(prompt.cut for prompt in prompts),
         "unfinished": sum(output.reason not in ("stop", "end") for output in outputs),
         "tokens": sum(output.tokens for output in outputs),
     }
-    signed = {
-        "data": data_digest(
-            part for each in (*shots, *tests) for part in (each.source, each.target)
-        ),
-        "infer": f"{mode}:{infer}",
-        "checkpoint": checkpoint_digest(model),
-        "most": length,
-        "bos": model.begins,
-    }
-    builder = ResultBuilder(task.name, name, len(tests), settings.shots, mode, signed, facts)
     _note_dropped(builder, model.context, models.progress)
     if isinstance(settings, TranslationSettings):
         _add_corpus_scores(builder, target, texts, tests, lowercase=settings.lowercase)
     for metric in rows[0]:
         normalization = task.normalization if metric in ROUGE else "none"
         builder.add_mean(metric, [row[metric] for row in rows], normalization=normalization)
-    evaluation = Evaluation(builder.results)
+    rows_of_examples = []
     for test, row, prompt, output in zip(tests, rows, prompts, outputs, strict=True):
         fields: dict[str, Any] = {"source": test.source} if task.name == MT else {}
         fields |= {
@@ -405,8 +428,8 @@ def generate_set(
         }
         if isinstance(settings, TranslationSettings):
             fields["lowercase"] = settings.lowercase
-        evaluation.examples.append(example(task.name, name, test.name, row, **fields))
-    return evaluation
+        rows_of_examples.append(example(task.name, name, test.name, row, **fields))
+    return rows_of_examples
 
 
 def _add_corpus_scores(

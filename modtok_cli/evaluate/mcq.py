@@ -19,10 +19,11 @@ from modtok_cli.evaluate.models import Infer, Models, mode_name, open_models, vo
 from modtok_cli.evaluate.questions import Folder, Question
 from modtok_cli.evaluate.results import (
     Evaluation,
+    Kept,
     Result,
     ResultBuilder,
-    checkpoint_digest,
     data_digest,
+    evaluation_signature,
     example,
 )
 from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite, suites
@@ -72,6 +73,7 @@ def answer(
     data: Path | None,
     include: Path | None,
     settings: McqSettings,
+    kept: Kept,
 ) -> Evaluation:
     """Score models on the questions in `data`, None for the hub, see `evaluate.evaluate_mcq`.
 
@@ -88,21 +90,33 @@ def answer(
         )
     if not jobs and not external:
         raise _no_questions(skipped, data)
+    mode = mode_name(models.source, settings.infer)
+    signs = [_signature(models, vocabularies[job.language], mode, job, settings) for job in jobs]
+    known = [kept.find(sign) for sign in signs]
     for language, infer in vocabularies.items():
-        of_language = [job for job in jobs if job.language == language]
+        of_language = [
+            job
+            for job, rows in zip(jobs, known, strict=True)
+            if job.language == language and rows is None
+        ]
         if of_language:
             _require_choices_fit(models.source, infer, of_language)
     evaluation = Evaluation(skipped=skipped)
-    mode = mode_name(models.source, settings.infer)
     for language, infer in vocabularies.items():
         results = []
-        for job in jobs:
+        for job, sign, rows in zip(jobs, signs, known, strict=True):
             if job.language == language:
-                result, rows = _run_job(models, infer, mode, job, settings)
-                evaluation.examples += rows
+                if rows is not None:
+                    result = Result.from_row(rows[0])
+                else:
+                    result, examples = _run_job(models, infer, mode, sign, job, settings)
+                    kept.add([result.as_row()])
+                    evaluation.examples += examples
                 results.append((job.suite, result))
         evaluation.results += [result for _, result in results]
-        evaluation.results += _mean([result for suite, result in results if suite.in_mean])
+        evaluation.results += _mean(
+            [result for suite, result in results if suite.in_mean], models.labels
+        )
     if external:
         from modtok_cli.evaluate.external import run_external_tasks
 
@@ -149,7 +163,7 @@ def evaluate_tasks(
     if not chosen:
         return []
     models = open_models(run, step=step, device=device, progress=progress)
-    return [result.as_row() for result in answer(models, chosen, data, None, settings).results]
+    return [*answer(models, chosen, data, None, settings, Kept()).rows]
 
 
 def _in_training(config: Config) -> tuple[Path, McqSettings]:
@@ -262,7 +276,7 @@ def _questions(
 
 def _lacks_examples(job: _Job, settings: McqSettings) -> str | None:
     """Reason why few-shot examples are missing; None if there are enough."""
-    shots = job.suite.shots if settings.shots is None else settings.shots
+    shots = _shots(job, settings)
     if not shots:
         return None
     groups = Counter(row.group for row in job.shown)
@@ -297,8 +311,24 @@ def _no_questions(skipped: Sequence[str], data: Path | None) -> ModtokError:
     return ModtokError(what, where=where, remedy=remedy)
 
 
+def _shots(job: _Job, settings: McqSettings) -> int:
+    return job.suite.shots if settings.shots is None else settings.shots
+
+
+def _signature(models: Models, infer: Infer, mode: str, job: _Job, settings: McqSettings) -> str:
+    return evaluation_signature(
+        job.suite.task,
+        language=job.language,
+        data=data_digest(_texts(job)),
+        shots=_shots(job, settings),
+        infer=f"{mode}:{infer}",
+        model=models.signed,
+        packages=("torch", "transformers", "lm-eval"),
+    )
+
+
 def _run_job(
-    models: Models, infer: Infer, mode: str, job: _Job, settings: McqSettings
+    models: Models, infer: Infer, mode: str, sign: str, job: _Job, settings: McqSettings
 ) -> tuple[Result, list[dict[str, Any]]]:
     from modtok_cli.evaluate.cloze import ClozeTask
     from modtok_cli.evaluate.external import run_tasks
@@ -324,14 +354,9 @@ def _run_job(
     facts = _facts(job, rows, lm, task)
     if facts["truncated"]:
         models.progress.warn(f"{label}: {facts['truncated']:,} contexts were truncated on the left")
-    signed = {
-        "data": data_digest(_texts(job)),
-        "infer": f"{mode}:{infer}",
-        "checkpoint": checkpoint_digest(model),
-        "bos": model.begins,
-        "packages": ("torch", "transformers", "lm-eval"),
-    }
-    builder = ResultBuilder(suite.task, language, len(rows), task.shots, mode, signed, facts)
+    builder = ResultBuilder(
+        suite.task, language, len(rows), task.shots, mode, sign, models.labels, facts
+    )
     values = [row["scores"][suite.metric] for row in rows]
     builder.add_mean(suite.metric, values, normalization=suite.normalization)
     return builder.results[0], rows
@@ -387,7 +412,7 @@ def _texts(job: _Job) -> list[str]:
     return texts
 
 
-def _mean(parts: Sequence[Result]) -> list[Result]:
+def _mean(parts: Sequence[Result], model: Mapping[str, Any]) -> list[Result]:
     """The unweighted mean of the tasks of a language, the paper's MCQ, if there are several."""
     if len(parts) < 2:
         return []
@@ -407,6 +432,9 @@ def _mean(parts: Sequence[Result]) -> list[Result]:
             infer=parts[0].infer,
             signature=signature(MEAN, tasks=tasks, of=sign),
             checkpoint=parts[0].checkpoint,
-            facts={"chance": sum(part.facts["chance"] for part in parts) / len(parts)},
+            facts={
+                **model,
+                "chance": sum(part.facts["chance"] for part in parts) / len(parts),
+            },
         )
     ]

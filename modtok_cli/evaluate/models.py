@@ -20,12 +20,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import orjson
 import torch
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.option import options_of
 from modtok_cli.base.parameters import FilePath, optional_path
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.signature import digest
+from modtok_cli.evaluate.results import source_digest
+from modtok_cli.inference.hf.causal_lm import CausalLM
 from modtok_cli.inference.hf.source import OWN, HfSource
 from modtok_cli.inference.load import Source, model_of, open_source
 from modtok_cli.inference.run.model import SlicedModel
@@ -35,6 +41,7 @@ from modtok_cli.inference.slice.directory import SliceSource
 from modtok_cli.inference.slice.run import RunSource
 from modtok_cli.measure.references import Reference, identify
 from modtok_cli.modular.encoding.encoder import utf8
+from modtok_cli.training.settings import ModelSettings
 
 FULL = "full"
 LANG = "lang"
@@ -186,6 +193,37 @@ class Models:
         self._last: tuple[Infer, SlicedModel] | None = None
 
     @cached_property
+    def whole(self) -> CausalLM:
+        """A model of transformers by itself."""
+        return CausalLM(self.source.path, dtype=self._dtype, device=self._device)
+
+    @cached_property
+    def signed(self) -> dict[str, str]:
+        """What scores depend on beside the vocabulary: weights, dtype, what begins a text."""
+        return {
+            "checkpoint": source_digest(self.source),
+            "dtype": str(self._dtype).removeprefix("torch."),
+            "bos": self.source.begins,
+        }
+
+    @cached_property
+    def labels(self) -> dict[str, Any]:
+        """Fields of rows that say of which model they are.
+
+        Models of one `recipe` differ in their seed only.
+        """
+        labels = {"run": self.source.path.name, "checkpoint": self.signed["checkpoint"]}
+        if not isinstance(self.source, RunSource):
+            return {**labels, "recipe": digest(labels["checkpoint"].encode())}
+        settings = self.source.settings
+        names = set(options_of(ModelSettings)) - {"seed"}
+        shared: list[Any] = sorted((k, v) for k, v in settings.items() if k in names)
+        shared += [self.source.step, self.source.tokenizer.signature]
+        own = {name: settings.get(name) for name in ("sampling", "p", "seed")}
+        recipe = digest(orjson.dumps(shared, default=str), length=8)
+        return {**labels, "step": self.source.step, **own, "recipe": recipe}
+
+    @cached_property
     def _references(self) -> dict[str, Reference]:
         """Monolingual references of a run's tokenizer; none, with a note, if it has none."""
         if not isinstance(self.source, RunSource):
@@ -248,6 +286,16 @@ def open_models(
         processes=processes or ALONE,
         progress=progress,
     )
+
+
+Modes = str | Sequence[str] | None
+
+
+def modes_of(infer: Modes) -> list[str | None]:
+    """The inference modes of `--infer`; None is that of `vocabulary_of`."""
+    if infer is None or isinstance(infer, str):
+        return [infer]
+    return list(dict.fromkeys(infer)) or [None]
 
 
 def dtype_of(name: str | None) -> torch.dtype | None:

@@ -6,25 +6,28 @@ of 1.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import orjson
 
 from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.files import write_lines
+from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.signature import digest, signature
 from modtok_cli.evaluate.task_files import json_lines
 
 if TYPE_CHECKING:
     from modtok_cli.inference.load import Source
-    from modtok_cli.inference.run.model import SlicedModel
 
 
 MCQ, MT, SUM, BPB = "mcq", "mt", "sum", "bpb"
@@ -73,20 +76,30 @@ class Result:
         own = {name: value for name, value in self.__dict__.items() if name != "facts"}
         return {**own, **self.facts}
 
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Result:
+        """The result of a row of `as_row`."""
+        names = {each.name for each in fields(cls)} - {"facts"}
+        facts = {name: value for name, value in row.items() if name not in names}
+        return cls(**{name: row[name] for name in names}, facts=facts)
+
 
 @dataclass
-class Evaluation:
-    """Everything that an evaluation produced.
+class Outcome:
+    """What an evaluation produced beside its rows.
 
     Attributes:
-        results: the scores.
         examples: one row per example, see `example`.
         skipped: what could not be evaluated and why. If not empty, the evaluation is incomplete.
     """
 
-    results: list[Result] = field(default_factory=list)
     examples: list[dict[str, Any]] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+
+    def extend(self, other: Self) -> None:
+        """Add what another evaluation produced."""
+        for name, values in vars(other).items():
+            getattr(self, name).extend(values)
 
     def require_complete(self) -> None:
         """Report what is missing; called after the results are printed."""
@@ -95,11 +108,28 @@ class Evaluation:
 
 
 @dataclass
+class Evaluation(Outcome):
+    """Everything that an evaluation produced.
+
+    Attributes:
+        results: the scores.
+    """
+
+    results: list[Result] = field(default_factory=list)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The results as rows."""
+        return [result.as_row() for result in self.results]
+
+
+@dataclass
 class ResultBuilder:
     """Collects the results of one set of examples, which share most fields.
 
     Attributes:
-        signed: further fields of the signature, see `evaluation_signature`.
+        signature: what they all depend on, of `evaluation_signature`.
+        model: fields of the rows that say of which model, see `Models.labels`.
         facts: further fields of the rows.
     """
 
@@ -108,8 +138,9 @@ class ResultBuilder:
     n: int
     shots: int
     infer: str
-    signed: Mapping[str, Any]
-    facts: Mapping[str, Any]
+    signature: str
+    model: Mapping[str, Any]
+    facts: Mapping[str, Any] = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
 
     def add(
@@ -121,15 +152,8 @@ class ResultBuilder:
         normalization: str = "none",
         **signed: object,
     ) -> None:
-        """Add a score and its interval, from 0 to 100."""
-        fields: dict[str, Any] = {**self.signed, **signed}
-        sign = evaluation_signature(
-            self.task,
-            language=self.language,
-            shots=self.shots,
-            normalization=normalization,
-            **fields,
-        )
+        """Add a score and its interval, from 0 to 100; `signed` are of this metric."""
+        sign = of_metric(self.signature, metric=metric, norm=normalization, **signed)
         low, high = bounds or (None, None)
         self.results.append(
             Result(
@@ -144,8 +168,8 @@ class ResultBuilder:
                 normalization,
                 self.infer,
                 sign,
-                self.facts,
-                self.signed.get("checkpoint"),
+                {**self.model, **self.facts},
+                self.model["checkpoint"],
             )
         )
 
@@ -206,20 +230,6 @@ def interval(drawn: Float64Array) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def student_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Student's 95% interval of the mean of two or more values.
-
-    >>> [round(end, 2) for end in student_interval([1.0, 2.0, 3.0])]
-    [-0.48, 4.48]
-    """
-    from scipy.stats import t
-
-    half = float(t.ppf(_COVERED[1] / 100, len(values) - 1))
-    half *= float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    mean = float(np.mean(values))
-    return mean - half, mean + half
-
-
 def bootstrap_means(
     values: Float64Array, *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Float64Array:
@@ -249,26 +259,18 @@ def evaluation_signature(
     language: str,
     data: str,
     shots: int,
-    normalization: str,
     infer: str,
-    checkpoint: str,
+    model: Mapping[str, str],
     packages: Iterable[str] = ("torch", "transformers"),
     **settings: object,
 ) -> str:
-    """What a score depends on: `mt|lang:en-fr|data:…|shots:5|norm:…|infer:…|…|modtok:…`.
+    """What scores depend on: `mt|lang:en-fr|data:…|shots:5|infer:…|checkpoint:…|…|modtok:…`.
 
-    `data` is the digest of the examples and shots, `checkpoint` that of `source_digest`.
-    `settings` follow, then the versions of `packages`, which can change the score.
+    `data` is the digest of the examples and shots, `model` is that of `Models.signed`. `settings`
+    follow, then the versions of `packages`, which can change scores. All of it is known before
+    anything is evaluated; `of_metric` adds what differs between the metrics.
     """
-    fields = {
-        "lang": language,
-        "data": data,
-        "shots": shots,
-        "norm": normalization,
-        "infer": infer,
-        "checkpoint": checkpoint,
-        **settings,
-    }
+    fields = {"lang": language, "data": data, "shots": shots, "infer": infer, **model, **settings}
     for package in packages:
         with suppress(PackageNotFoundError):
             fields[package] = version(package)
@@ -276,34 +278,115 @@ def evaluation_signature(
     return signature(task, **{name: str(each).replace("|", "/") for name, each in fields.items()})
 
 
+def of_metric(signature: str, **fields: object) -> str:
+    """The signature of one metric, from that of the evaluation.
+
+    >>> of_metric("mt|data:a|modtok:0", metric="BLEU", norm="none")
+    'mt|data:a|modtok:0|metric:BLEU|norm:none'
+    """
+    parts = (f"{name}:{str(each).replace('|', '/')}" for name, each in fields.items())
+    return "|".join((signature, *parts))
+
+
 def data_digest(parts: Iterable[str]) -> str:
     """Digest of the texts that an evaluation read, in order."""
     return digest(*(part.encode("utf-8", "surrogatepass") for part in parts))
 
 
-def checkpoint_digest(model: SlicedModel) -> str:
-    """`source_digest` of what a model comes from."""
-    return source_digest(model.source)
-
-
 def source_digest(source: Source) -> str:
-    """`NAME@STEP/DIGEST` of the weights of a run or a slice; `NAME/DIGEST` of another model.
+    """`NAME@STEP/DIGEST` of a run or a slice; `NAME/DIGEST` of another model.
 
-    The digest is over the checkpoint's checksums. A slice is named by its run, and by the
-    signature of the tokenizer it was extracted with.
+    Of a run, the digest is over the checksums of the checkpoint, which was checked when it was
+    opened, and its tokenizer. Of a directory, it is over weights, configuration and tokenizer as
+    they are: a slice may have been trained further.
     """
-    from modtok_cli.inference.hf.source import HfSource
     from modtok_cli.inference.slice.directory import SliceSource
     from modtok_cli.inference.slice.run import RunSource
 
-    if isinstance(source, HfSource):
-        return source.signature
     if isinstance(source, RunSource):
         files = orjson.dumps(source.state.get("files"), option=orjson.OPT_SORT_KEYS)
-        return f"{source.path.name}@{source.step}/{digest(files)}"
-    assert isinstance(source, SliceSource)
-    facts = source.facts
-    return f"{Path(facts.run).name}@{facts.step}/slice-{facts.signature}"
+        own = digest(files, source.tokenizer.signature.encode())
+        return f"{source.path.name}@{source.step}/{own}"
+    own = directory_digest(source.path)
+    if isinstance(source, SliceSource):
+        return f"{Path(source.facts.run).name}@{source.facts.step}/slice-{own}"
+    return f"{source.path.resolve().name}/{own}"
+
+
+def directory_digest(path: Path) -> str:
+    """Digest of the files of a model directory that decide what it computes."""
+    chosen = (file for file in path.iterdir() if file.suffix in _OF_MODEL and file.is_file())
+    parts = []
+    for file in sorted(chosen):
+        state = file.stat()
+        content = _file_digest(file.resolve(), state.st_size, state.st_mtime_ns)
+        parts += [file.name.encode(), content.encode()]
+    return digest(*parts)
+
+
+_OF_MODEL = frozenset({".safetensors", ".json", ".model", ".bin"})
+
+
+@cache
+def _file_digest(path: Path, size: int, changed: int) -> str:
+    """SHA-256 of a file, read again when it has changed."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Kept:
+    """Rows of earlier calls in a directory, by signature, and those of this one so far.
+
+    What is evaluated is saved at once, so that a call that was stopped goes on where it was.
+
+    Attributes:
+        reused: number of evaluations that were found.
+
+    Args:
+        directory: of files of rows; None keeps nothing and finds nothing.
+        own: file of this call there, removed by `close`; None if another process writes it.
+    """
+
+    def __init__(self, directory: Path | None = None, own: str | None = None) -> None:
+        self._file = directory / own if directory is not None and own is not None else None
+        self._rows: dict[str, dict[str, dict[str, Any]]] = {}
+        self._new: list[Mapping[str, Any]] = []
+        self.reused = 0
+        for path in sorted(directory.glob("*.jsonl")) if directory is not None else ():
+            group: dict[str, dict[str, dict[str, Any]]] = {}
+            for row in _rows_of(path):
+                common = row["signature"].partition("|metric:")[0]
+                group.setdefault(common, {})[row["signature"]] = row
+            self._rows |= group  # a file has all rows of an evaluation
+            if path == self._file:
+                self._new += _rows_of(path)
+
+    def find(self, signature: str) -> list[dict[str, Any]] | None:
+        """The rows of an evaluation with this signature, of `evaluation_signature`."""
+        rows = self._rows.get(signature)
+        self.reused += rows is not None
+        return None if rows is None else list(rows.values())
+
+    def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Save what was evaluated, with what this call saved before."""
+        self._new += rows
+        if self._file is not None:
+            self._file.parent.mkdir(exist_ok=True)
+            write_lines(self._file, self._new)
+
+    def close(self) -> None:
+        """Remove the file of this call; its rows are elsewhere."""
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+
+
+def _rows_of(path: Path) -> list[dict[str, Any]]:
+    """Rows with a signature; none of a file of anything else, which `modtok report` names."""
+    try:
+        rows = [orjson.loads(line) for line in read_bounded(path).splitlines()]
+    except (OSError, ValueError, ModtokError):
+        return []
+    return [row for row in rows if isinstance(row, dict) and isinstance(row.get("signature"), str)]
 
 
 _REMEDY = "pass a file written by modtok eval --examples"

@@ -47,7 +47,7 @@ def test_rows_and_their_presentation(
     assert found.command == (
         f"modtok eval bpb {text} --infer lang\nmodtok eval bpb {text} --infer full"
     )
-    (table,) = kinds()["bpb"].tables(rows)
+    *_, table = kinds()["bpb"].tables(rows)
     assert [cells[2] for cells in table.rows] == ["--infer lang", "--infer full"]
     (chart,) = kinds()["bpb"].charts(rows)
     assert list(chart.series) == ["--infer lang", "--infer full"]  # type: ignore[union-attr]

@@ -29,7 +29,7 @@ def room(monkeypatch: pytest.MonkeyPatch, stand_in: Any) -> Any:
 
 def told() -> Evaluation:
     rows = [example("mt", "en-fr", "1", {}, output="a", reference="b")]
-    return Evaluation([RESULT], rows)
+    return Evaluation(results=[RESULT], examples=rows)
 
 
 def test_mt(here: Any, room: Any) -> None:
@@ -39,9 +39,9 @@ def test_mt(here: Any, room: Any) -> None:
     assert (status, json.loads(out)) == (0, RESULT.as_row())
     assert json.loads(out)["tokens"] == 9
     assert done.kwargs.pop("processes").count == 1
-    done.kwargs.pop("progress")
+    del done.kwargs["progress"], done.kwargs["kept"]
     assert done.kwargs == {
-        "model": Path("r"), "pairs": "en-fr", "data": Path("d"), "infer": "full", "shots": 3,
+        "models": ["r"], "pairs": "en-fr", "data": Path("d"), "infer": ["full"], "shots": 3,
         "max_tokens": 9, "batch_size": 2, "limit": 4, "lowercase": True, "step": 7,
         "tokenizer": Path("t"),
     }  # fmt: skip
@@ -55,7 +55,7 @@ def test_mt(here: Any, room: Any) -> None:
         status, _, err = here("eval", "mt", *wrong.split())
         assert (status, err.split(";")[0]) == (2, f"modtok: error: {said}")
     assert here("eval", "mt")[0] == 0
-    assert set(done.kwargs) == {"processes", "progress"}  # the function has the defaults
+    assert set(done.kwargs) == {"processes", "progress", "kept"}  # the function has the defaults
 
 
 def test_sum(here: Any, room: Any) -> None:
@@ -63,7 +63,7 @@ def test_sum(here: Any, room: Any) -> None:
     line = f"eval sum r --langs fr,en --data d {SHARED} --dtype bfloat16"
     status, out, _ = here(*line.split())
     assert (status, json.loads(out)) == (0, RESULT.as_row())
-    assert (done.kwargs["model"], done.kwargs["languages"]) == (Path("r"), "fr,en")
+    assert (done.kwargs["models"], done.kwargs["languages"]) == (["r"], "fr,en")
     assert done.kwargs["dtype"] == "bfloat16"
 
 

@@ -76,7 +76,6 @@ NEEDS = {
     ("corpus", "train-quality"): "floret",
     ("corpus", "count"): "datatrove",
     ("eval", "mcq"): "lm_eval",
-    ("eval", "grid"): "lm_eval",
     **dict.fromkeys(
         [
             ("pretrain",), ("generate",), ("slice",), ("export",),
@@ -237,15 +236,6 @@ def tasked(place: Path) -> None:
     (place / "news.tsv").write_text("\n".join(lines[:9]) + "\n", encoding="utf-8")
 
 
-def gridded(place: Path) -> None:
-    """A run, its tasks, and a file that names them."""
-    tasked(place)
-    (place / "grid.toml").write_text(
-        '[[runs]]\npath = "runs/*"\n[[mt]]\npairs = ["en-fr"]\ninfer = ["lang", "full"]\n'
-        "limit = 2\nmax_tokens = 2\nshots = 0\n"
-    )
-
-
 def asked(place: Path) -> None:
     """A run that reads questions, its slice, and questions under the names of suites."""
     must("pretrain", "--sampling", "sub:2", "--seq-length", "128")
@@ -303,7 +293,6 @@ SETUP = {
     ("eval", "mcq"): asked,
     ("eval", "mt"): tasked,
     ("eval", "sum"): tasked,
-    ("eval", "grid"): gridded,
     ("eval", "compare"): tasked,
 }
 
@@ -391,7 +380,6 @@ PAGES: dict[str, Callable[[Path], None]] = {
     "README.md": llama,
     "docs/evaluation-generation.md": compared,
     "docs/fewest-tokens.md": lambda place: None,
-    "docs/grids.md": gridded,
     "docs/inference.md": merged,
     "docs/measuring.md": lambda place: None,
     "docs/pretraining.md": grown,

@@ -379,7 +379,9 @@ def test_a_lost_connection_is_one_line(few_steps: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr("datasets.load_dataset", refused)
     monkeypatch.setattr(hub, "reachable", lambda: True)
-    with pytest.raises(ModtokError, match=r"^tasks/: .*reached in en,fr; where it can"):
+    with pytest.raises(
+        ModtokError, match=r"^no questions for en, fr: .*reached; run .* where it can"
+    ):
         evaluate_mcq(few_steps, ["en", "fr"], data=None)
     assert len(tries) == 1
 

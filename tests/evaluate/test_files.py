@@ -117,7 +117,10 @@ def test_scores_and_examples_are_written_independently(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluation = Evaluation(examples=[example("a", "b", "1", {"acc": 1.0})])
-    with pytest.raises(BrokenPipeError), writing_examples(tmp_path / "e.jsonl", evaluation):
+    with (
+        pytest.raises(BrokenPipeError),
+        writing_examples(tmp_path / "e.jsonl", evaluation.examples),
+    ):
         raise BrokenPipeError
     assert len(read_examples(tmp_path / "e.jsonl")) == 1
     given: list[Any] = []

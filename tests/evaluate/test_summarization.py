@@ -24,7 +24,7 @@ from modtok_cli.evaluate.generation import (
     prompt_of,
 )
 from modtok_cli.evaluate.models import Infer, Models
-from modtok_cli.evaluate.results import mean_interval
+from modtok_cli.evaluate.results import ResultBuilder, mean_interval
 from modtok_cli.evaluate.task_files import Example
 from modtok_cli.evaluate.text_scores import rouge
 from modtok_cli.inference.load import open_source
@@ -85,9 +85,11 @@ def test_batch_and_order_do_not_change_results(run: Path) -> None:
     ]
     told = [
         generate_set(
-            TASKS["sum"], models, "fr", ExampleSet(infer, rows[:1], asked),
+            TASKS["sum"], models,
+            ResultBuilder("sum", "fr", 7, 1, "lang", "sum|", {"checkpoint": ""}),
+            ExampleSet(infer, rows[:1], asked),
             GenerationSettings(shots=1, max_tokens=10, batch_size=batch),
-        ).examples
+        )
         for batch, asked in ((1, rows), (4, rows), (7, rows[::-1]))
     ]  # fmt: skip
     assert told[0] == told[1] == told[2][::-1]

@@ -27,7 +27,7 @@ from modtok_cli.evaluate.generation import (
 )
 from modtok_cli.evaluate.models import Infer, Models
 from modtok_cli.evaluate.parallel import Parallel, find_parallel
-from modtok_cli.evaluate.results import SEED
+from modtok_cli.evaluate.results import SEED, ResultBuilder
 from modtok_cli.evaluate.text_scores import corpus_metrics
 from modtok_cli.inference.load import load, open_source
 from modtok_cli.inference.run.model import SlicedModel
@@ -130,9 +130,11 @@ def test_batch_and_order_do_not_change_generations(models: Models, parallel: Par
     shots, tests = parallel.pair("en", "fr", 2)
     told = [
         generate_set(
-            KINDS["mt"], models, "en-fr", ExampleSet(infer, shots, sentences),
+            KINDS["mt"], models,
+            ResultBuilder("mt", "en-fr", 7, 2, "lang", "mt|", {"checkpoint": ""}),
+            ExampleSet(infer, shots, sentences),
             TranslationSettings(shots=2, max_tokens=12, batch_size=batch),
-        ).examples
+        )
         for batch, sentences in ((1, tests[:7]), (3, tests[:7]), (7, tests[6::-1]))
     ]  # fmt: skip
     assert told[0] == told[1]

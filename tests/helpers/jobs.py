@@ -94,25 +94,9 @@ JOBS = (
     Job("eval sum", "runs/tiny -t bpe --data tasks --langs en,fi --limit 2 "
         "--max-tokens 8 --examples sum.jsonl --plot sum.svg", ("sum.jsonl", "sum.svg"),
         needs="eval", heavy=True),
-    Job("eval grid", "grid.toml -o grid", ("grid",), grows=True, needs="eval", heavy=True),
     # It writes to standard output alone: nothing may be left, and the files it reads stay.
     Job("eval compare", "kept.jsonl kept.jsonl", (), needs="eval"),
 )  # fmt: skip
-
-GRID = """
-infer = ["lang", "full"]
-languages = ["en", "fi"]
-[[runs]]
-path = "runs/tiny"
-tokenizer = "bpe"
-[[mcq]]
-tasks = ["facts"]
-limit = 2
-[[mt]]
-shots = 0
-limit = 1
-max_tokens = 2
-"""
 
 # Commands that take an output and have no job here, and why.
 ELSEWHERE = {
@@ -136,7 +120,6 @@ def workspace(root: Path, *, corpus: bool = True, runs: bool = True) -> None:
         call(words, root, check=True)
         call(["slice", "runs/tiny", "--langs", "en", "-t", "bpe", "-o", "part"], root, check=True)
         shutil.copytree(SAMPLE / "tasks", root / "tasks")
-        (root / "grid.toml").write_text(GRID)
 
 
 def environment(place: Path) -> dict[str, str]:

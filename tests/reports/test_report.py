@@ -116,7 +116,7 @@ def test_structure(page: Path) -> None:
     last = ["Tokenizers", "Shared tokens of tokenizer", "Not measured yet"]
     assert headings[-3:] == last  # the joint one shares all
     titles = {name: kind.title for name, kind in kinds().items()}
-    models = ("evaluation", "generation", "bpb", "grid-means", "grid-tests", "drafts")
+    models = ("evaluation", "generation", "bpb", "drafts")
     later = {titles[name] for name in models}
     assert set(titles.values()) - later <= set(headings)
     assert len(found.ids) == len(set(found.ids)) == found.count["section"]

@@ -1,27 +1,28 @@
 """`modtok eval bpb`: bits per byte and per character of texts."""
 
+from pathlib import Path
 from typing import Annotated
 
+from modtok_cli.architectures.hf_directory import is_hf_directory
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import LATEST, Gpus
+from modtok_cli.base.parameters import Gpus
 from modtok_cli.cli.command import Call, Json, Plot, command
-from modtok_cli.cli.evaluation_output import Examples, writing_examples
-from modtok_cli.cli.inference_options import require_models, sharing
+from modtok_cli.cli.evaluation_output import Examples, evaluated, writing_examples
 from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.evaluate.evaluate import evaluate_bpb
-from modtok_cli.inference.cost.subject import model_among
+from modtok_cli.training.rundir import is_run
 
 COLUMNS = parse_columns(
-    "text, language=lang, infer, bits_per_byte=bits/byte:ratio, low=from:ratio, high=to:ratio, "
-    "bits_per_character=bits/character:ratio, bits_per_token=bits/token:ratio, documents:int, "
-    "bytes:int"
+    "run, text, language=lang, infer, bits_per_byte=bits/byte:ratio, low=from:ratio, "
+    "high=to:ratio, bits_per_character=bits/character:ratio, bits_per_token=bits/token:ratio, "
+    "documents:int, bytes:int"
 )
 Arguments = Annotated[
     list[str],
     Option(
-        "Run, slice or Hugging Face model (default: runs/latest), and texts (.txt, .jsonl, "
+        "Runs, slices or Hugging Face models (default: runs/latest), and texts (.txt, .jsonl, "
         ".parquet, .csv, .arrow, directory, or - for stdin), in any order.",
         argument=True,
         metavar="MODEL_OR_TEXT",
@@ -37,8 +38,7 @@ Arguments = Annotated[
     # the last run on held-out text, each language with its own subtokenizer
     modtok eval bpb flores/
     # predictions over the full vocabulary, and over English and French
-    modtok eval bpb news.fr.txt --infer full
-    modtok eval bpb news.fr.txt --infer en,fr
+    modtok eval bpb news.fr.txt --infer full --infer en,fr
     # some languages of a directory, with one row per document
     modtok eval bpb flores/ --langs fr,fi --examples documents.jsonl
     # a slice, on at most 100 documents of each file
@@ -57,19 +57,15 @@ def show(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    model, texts = model_among(arguments)
+    models = [name for name in arguments if is_run(Path(name)) or is_hf_directory(Path(name))]
+    texts = [name for name in arguments if name not in models]
     if not texts:
         raise UsageError("no text given", remedy="as in: modtok eval bpb MODEL fr.txt")
-    require_models()
-    with sharing(call, gpus, reads_input="-" in texts) as processes:
-        found = call(
-            model=model or LATEST,
-            texts=texts,
-            processes=processes,
-            progress=processes.only_first(call.progress),
-        )
-    rows = found.rows
-    with writing_examples(examples, found.examples):
-        caption = str(rows[0]["signature"])
-        emit_rows(rows, COLUMNS, title="Bits per byte", json=json, caption=caption)
-    emit_plot(call, plot, rows, "bpb")
+    given = {"models": models, "texts": texts}
+    with evaluated(call, gpus, examples, reads_input="-" in texts, **given) as found:
+        rows = found.rows
+        with writing_examples(examples, found.examples):
+            caption = str(rows[0]["signature"])
+            emit_rows(rows, COLUMNS, title="Bits per byte", json=json, caption=caption)
+        emit_plot(call, plot, rows, "bpb")
+        found.require_complete()

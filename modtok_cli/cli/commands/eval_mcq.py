@@ -34,6 +34,9 @@ WORKSPACE_TASKS = Path("tasks")
     modtok eval mcq --langs fr,fi --infer full-lang --tasks arc_easy,hellaswag
     # a slice on local questions, with one row per question
     modtok eval mcq fr-en/ --data tasks --examples answers.jsonl
+    # two modes, and two models; what results/ has is not evaluated again
+    modtok eval mcq --infer lang --infer full
+    modtok eval mcq runs/latest fr-en/
     # eight GPUs share the questions
     modtok eval mcq --gpus 8
     """,
@@ -57,10 +60,10 @@ def show(
     names = optional_languages(call.values.get("tasks"), "--tasks")
     if folder is not None and all_local(folder, names):
         stay_local()
-    evaluation = evaluated(call, gpus, examples, plot, data=folder)
-    emit_evaluation(
-        call, evaluation, "Accuracy (95% interval)", examples, plot, json=json, pivot=pivot
-    )
+    with evaluated(call, gpus, examples, data=folder) as evaluation:
+        emit_evaluation(
+            call, evaluation, "Accuracy (95% interval)", examples, plot, json=json, pivot=pivot
+        )
 
 
 def all_local(folder: Path, tasks: Sequence[str] | None) -> bool:

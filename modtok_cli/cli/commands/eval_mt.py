@@ -15,7 +15,7 @@ from modtok_cli.evaluate.evaluate import evaluate_mt
     modtok eval mt --pairs en-fr,en-fi
     # separate source and target vocabularies; all pairs with the full vocabulary
     modtok eval mt --pairs en-fr --infer "src|tgt"
-    modtok eval mt --pairs all --infer full
+    modtok eval mt --pairs all --infer full --infer en,fr
     # custom parallel text, with one row per translation
     modtok eval mt --pairs en-fr --data news.tsv --examples written.jsonl
     """,
@@ -28,5 +28,5 @@ def show(
     json: Json = False,
 ) -> None:
     """Pairs without text are reported, and the exit status is 1."""
-    evaluation = evaluated(call, gpus, examples, plot, needs=["sacrebleu"])
-    emit_evaluation(call, evaluation, "Translation", examples, plot, json=json)
+    with evaluated(call, gpus, examples, needs=["sacrebleu"]) as evaluation:
+        emit_evaluation(call, evaluation, "Translation", examples, plot, json=json)

@@ -27,5 +27,5 @@ def show(
     json: Json = False,
 ) -> None:
     """Languages without documents are reported, and the exit status is 1."""
-    evaluation = evaluated(call, gpus, examples, plot)
-    emit_evaluation(call, evaluation, "Summarization", examples, plot, json=json)
+    with evaluated(call, gpus, examples) as evaluation:
+        emit_evaluation(call, evaluation, "Summarization", examples, plot, json=json)

@@ -41,11 +41,6 @@ class HfModel(SlicedModel):
         self._split = self._cached = True
         self._probe()
 
-    @property
-    def begins(self) -> str:
-        """Text of what its tokenizer puts before a text; "none" if it puts nothing."""
-        return self.source.hf_tokenizer.decode(self.source.prefix) or "none"
-
     def encode_in(self, text: str) -> list[int]:
         """Ids of a text, without what begins it; special tokens in it are such."""
         ids: list[int] = self._whole.ids([text])[0].tolist()

@@ -42,6 +42,11 @@ class HfSource(CausalLM):
         return Subtokenizer(Library(file), name=self.path.name)
 
     @cached_property
+    def begins(self) -> str:
+        """Text of what its tokenizer puts before a text; "none" if it puts nothing."""
+        return self.hf_tokenizer.decode(self.prefix) or "none"
+
+    @cached_property
     def languages(self) -> tuple[str, ...]:
         """Those that its tokenizer names: none, unless modtok wrote it."""
         return self.tokenizer.languages

@@ -135,11 +135,6 @@ class SlicedModel:
         """Ids of a text by `tokenizer_out`, as `score.score` takes them."""
         return self.vocabularies.encode_out(text)
 
-    @property
-    def begins(self) -> str:
-        """Text of what `prompt` puts before a text."""
-        return self.vocabularies.text_of(self.end_of_text)
-
     def prompt(self, text: str) -> list[int]:
         """Rows of a text to be continued, with what begins a text in training."""
         return [self.end_of_text, *self.encode_in(text)]

@@ -146,6 +146,9 @@ def _invalid_field(facts: SliceFacts) -> str | None:
 class SliceSource:
     """A directory of `modtok slice`, for its own languages only."""
 
+    begins = "end-of-text"
+    """What stands before every text, in signatures."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.facts = facts = read_facts(path)

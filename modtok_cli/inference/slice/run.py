@@ -53,6 +53,9 @@ class RunSource:
         tokenizer_path: modular directory with the run's signature.
     """
 
+    begins = "end-of-text"
+    """What stands before every text, in signatures."""
+
     def __init__(
         self,
         path: Path,

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 from statistics import fmean
 
+from modtok_cli.reports import means
 from modtok_cli.reports.charts import Chart, Dots, Mark
 from modtok_cli.reports.kinds import Kind
 from modtok_cli.reports.tables import (
@@ -56,11 +57,6 @@ def _with_systems(rows: Sequence[Row]) -> list[Row]:
     return [{**row, "system": name} for row, name in zip(rows, _systems(rows), strict=True)]
 
 
-def _named(rows: Sequence[Row]) -> list[Row]:
-    """The rows without those over random sets of languages of a grid: each set is a mode."""
-    return _with_systems([row for row in rows if not row.get("drawn")])
-
-
 def _intervals(rows: Sequence[Row], key: str) -> dict[str, dict[str, Mark]]:
     """system -> language -> value of a field with its interval."""
     return marks_of(
@@ -70,9 +66,9 @@ def _intervals(rows: Sequence[Row], key: str) -> dict[str, dict[str, Mark]]:
 
 
 def evaluation_charts(rows: Sequence[Row]) -> list[Chart]:
-    """Scores with intervals per language or pair, a chart for each task and metric."""
-    charts: list[Chart] = []
-    for (task, metric), group in grouped(_named(rows), "task", "metric").items():
+    """Means of systems, then scores per language or pair, a chart for each task and metric."""
+    charts: list[Chart] = means.charts(rows)
+    for (task, metric), group in grouped(_with_systems(rows), "task", "metric").items():
         chance = {row["chance"] for row in group if row.get("chance") is not None}
         line = "; dashed: chance" if len(chance) == 1 else ""
         charts.append(
@@ -122,9 +118,9 @@ def evaluation_finding(rows: Sequence[Row]) -> str | None:
 
 
 def evaluation_tables(rows: Sequence[Row]) -> list[Table]:
-    """Languages as rows, tasks and metrics as columns, a table for each run and mode."""
-    tables = []
-    for (name,), group in grouped(_named(rows), "system").items():
+    """Means; languages as rows, tasks and metrics as columns, a table for each run and mode."""
+    tables = means.tables(rows)
+    for (name,), group in grouped(_with_systems(rows), "system").items():
         columns = grouped(group, "task", "metric")
         scores = {(row["language"], row["task"], row["metric"]): row for row in group}
         body = [
@@ -164,7 +160,8 @@ def evaluation_command(rows: Sequence[Row]) -> str:
 EVALUATION = Kind(
     name="evaluation",
     title="Evaluation",
-    about="Scores from 0 to 100; bars and parentheses are 95% intervals.",
+    about="Scores from 0 to 100; bars and parentheses are 95% intervals. Runs that differ in their "
+    "seed only are one system; means are over the languages and tasks that all systems have.",
     example="modtok eval mcq > results/mcq.jsonl",
     charts=evaluation_charts,
     page_tables=evaluation_tables,
@@ -183,7 +180,7 @@ def _bpb_charts(rows: Sequence[Row]) -> list[Chart]:
     texts = grouped(shown, "text")
     joined = len({row["language"] for row in shown}) == len(texts)
     titles = short_names([row["text"] for row in shown])
-    charts: list[Chart] = []
+    charts: list[Chart] = means.charts(rows)
     for (text,), group in {("",): shown}.items() if joined and shown else texts.items():
         title = "Bits per byte" + (f", {titles[text]}" if text else "")
         axis = "bits per byte (lower is better)"
@@ -204,7 +201,7 @@ def _bpb_tables(rows: Sequence[Row]) -> list[Table]:
         for row in _with_systems(rows)
     ]
     headings = ["text", "language", "model", "bits per byte", "95% interval", "per character"]
-    return [Table("Bits per byte", headings, body, left=3)]
+    return [*means.tables(rows), Table("Bits per byte", headings, body, left=3)]
 
 
 def _by_system(rows: Sequence[Row]) -> list[Row]:

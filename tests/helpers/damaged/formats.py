@@ -387,8 +387,6 @@ FORMATS = (
            model_readers.adopted_directory, False, True, _sign),
     Format("token ids to keep", "keep.json", model_readers.ids_to_keep, as_json=True),
     Format("recipe", "recipe.toml", model_readers.recipe),
-    Format("grid", "grid.toml", model_readers.grid),
-    Format("cell of a grid", "grid/cells/cell.jsonl", model_readers.cell, True, True),
     Format("WARC", "crawl.warc", _pages, needs="corpus"),
     Format("WARC, gzip", "crawl.warc.gz", _pages, needs="corpus"),
     Format("WARC, zstd", "crawl.warc.zst", _pages, needs="corpus"),

@@ -78,27 +78,3 @@ def recipe(path: Path) -> None:
     from modtok_cli.training.settings import RunSettings
 
     RunSettings(**read_recipe(path))
-
-
-def grid(path: Path) -> None:
-    """What `eval grid` evaluates."""
-    from modtok_cli.evaluate.grid.spec import read_grid
-
-    read_grid(path)
-
-
-def cell(path: Path) -> None:
-    """A finished cell of a grid: it is what was there, or is evaluated again."""
-    from modtok_cli.evaluate.grid.cells import Store
-
-    store = Store(path.parent.parent)
-    if store.has(path.stem):
-        assert store.rows(path.stem) == CELL_ROWS, "other rows"
-        assert store.examples(path.stem) == CELL_EXAMPLES, "other examples"
-
-
-CELL_ROWS = [{"language": "en", "task": "facts", "metric": "acc", "value": 52.5, "n": 2}]
-CELL_EXAMPLES = [
-    {"task": "facts", "language": "en", "id": f"q{number}", "scores": {"acc": float(number)}}
-    for number in range(2)
-]

@@ -7,23 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
-
-from helpers.damaged.model_readers import CELL_EXAMPLES, CELL_ROWS
 
 WIDTH = 8
-GRID = """
-infer = ["lang", "full"]
-languages = ["en", "fi"]
-[[runs]]
-path = "runs/tiny"
-[[mcq]]
-tasks = ["facts"]
-limit = 2
-[[mt]]
-pairs = ["en-fi"]
-max_tokens = 2
-"""
 RECIPE = """[architecture]
 model = "tiny"
 
@@ -41,8 +26,6 @@ def model_samples(root: Path) -> None:
     adopt(root / "published", ["en", "fi"], data=root / "data").save(root / "adopted")
     (root / "keep.json").write_text("[0, 5, 300, 301]\n")
     (root / "recipe.toml").write_text(RECIPE)
-    (root / "grid.toml").write_text(GRID)
-    _cell(root / "grid")
 
 
 def _published(place: Path, lines: list[str]) -> None:
@@ -87,16 +70,3 @@ def _published(place: Path, lines: list[str]) -> None:
     }
     for name, content in files.items():
         (place / name).write_text(json.dumps(content))
-
-
-def _cell(place: Path) -> None:
-    from modtok_cli.evaluate.grid.cells import Cell, Place, Store
-    from modtok_cli.evaluate.mcq import McqSettings
-
-    place_of_run = Place(Path("runs/tiny"), None, None, None)
-    cell = Cell(
-        "mcq", place_of_run, "facts", "en", McqSettings(infer="lang"), "en", {"data": "ab12"}, None
-    )
-    Store(place).write(cell, orjson.loads(orjson.dumps(CELL_ROWS)), CELL_EXAMPLES)
-    (written,) = (place / "cells").iterdir()
-    written.rename(written.with_name("cell.jsonl"))

@@ -1,1 +1,0 @@
-"""Runs × tasks × languages × inference modes, evaluated cell by cell."""
