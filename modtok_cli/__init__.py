@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from modtok_cli.modular.inspect import inspect as inspect
     from modtok_cli.modular.open import Tokenizer as Tokenizer
     from modtok_cli.modular.open import load as load
-    from modtok_cli.modular.open import open_tokenizer as open_tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
     from modtok_cli.reports.explore.page import explore as explore
@@ -100,7 +99,7 @@ _NAMES = {
     "modular.encoding.lines": "decode encode",
     "modular.extract": "extract",
     "modular.inspect": "check_subsets inspect",
-    "modular.open": "Tokenizer load open_tokenizer",
+    "modular.open": "Tokenizer load",
     "modular.subtokenizer": "Subtokenizer",
     "modular.tokenizer": "ModularTokenizer",
     "reports.explore.page": "explore",

@@ -32,7 +32,7 @@ def main() -> None:
                 made = modtok.bpe_concat([f"{references}/{each}.json" for each in order])
                 path = options.work / "concatenated.json"
                 path.write_bytes(made.data)
-                unions["concatenated", order] = modtok.open_tokenizer(f"{path}")
+                unions["concatenated", order] = modtok.load(path)
             for (method, order), union in unions.items():
                 rows = modtok.nsl([union], texts(options, members), references=references)
                 emit(rows, "language", "size", "nsl", n=size, method=method, order=order)
@@ -43,7 +43,7 @@ def main() -> None:
     if {"en", "fi"} <= {*options.langs}:
         made = modtok.bpe_concat([f"{references}/{each}.json" for each in ("en", "fi")])
         (options.work / "concatenated.json").write_bytes(made.data)
-        joined = modtok.open_tokenizer(f"{options.work}/concatenated.json")
+        joined = modtok.load(f"{options.work}/concatenated.json")
         for name, both in (("concatenated", joined), ("extracted", tokenizer.subset("en,fi"))):
             pieces = [both.decode([index]) for index in both.encode(options.word)]
             emit([{"word": pieces}], "word", method=name)

@@ -20,7 +20,7 @@ def main() -> None:
     for size in options.joint:
         whole = joint(options, size, modtok.unigram)
         for language in options.langs:
-            measured = {None: modtok.open_tokenizer(f"{whole}")}
+            measured = {None: modtok.load(whole)}
             for k in options.top:
                 measured[k] = modtok.extract(whole, top_k=k, on=[files[language]])
             for k, tokenizer in measured.items():

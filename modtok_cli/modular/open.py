@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, BinaryIO, Protocol
+from typing import Annotated, Any, BinaryIO, Protocol
 
 import numpy.typing as npt
 
@@ -92,53 +92,44 @@ ModularSource = Annotated[
 
 @public
 def load(
-    directory: Annotated[
-        FilePath, Option("A directory that one of the learners wrote.", accepts=(is_path, "a path"))
-    ],
-) -> ModularTokenizer:
-    """Load and validate a modular tokenizer.
-
-    Examples:
-        >>> tokenizer = modtok.load("tokenizer")
-        >>> tokenizer.languages
-        ('en', 'fi', 'fr')
-
-    Raises:
-        ModtokError: the directory is damaged; the message names the file and the field.
-        UsageError: it is not a tokenizer directory.
-    """
-    return ModularTokenizer.load(Path(directory))
-
-
-@public
-def open_tokenizer(
     spec: Annotated[
         FilePath, Option("What to open, as listed above.", accepts=(is_path, "a path"))
     ],
-    *,
-    stdin: BinaryIO | None = None,
-    progress: Progress = SILENT,
-) -> Tokenizer:
-    """Open any tokenizer that modtok reads.
+) -> ModularTokenizer | Any:
+    """Load a tokenizer of any kind that modtok reads.
 
-    - `DIR`: a modular directory, all its languages; `DIR@fr,en`: those languages of it;
+    - `DIR`: a modular directory, as a `ModularTokenizer`;
+    - `DIR@fr,en`: the subset of these languages, as a `Subtokenizer`;
     - a `tokenizer.json`: by modtok's encoder if the ids are the same, else by the library;
     - a SentencePiece `.model`, Mistral's tekken JSON;
     - a tiktoken rank file; `FILE#o200k` names its pre-tokenizer (cl100k, o200k, r50k);
-    - `-`: any of these files on standard input, `stdin`.
+    - `-`: any of these files on standard input.
 
-    The content decides the format, not the name. A special token that is written in a text is
-    plain text to all of them: user input must not end a document.
+    The content decides the format, not the name. All encode and decode (`Tokenizer`); a special
+    token that is written in a text is plain text to them: user input must not end a document.
 
     Examples:
-        >>> tokenizer = modtok.open_tokenizer("tokenizer@fi")
+        >>> modtok.load("tokenizer").languages
+        ('en', 'fi', 'fr')
+        >>> tokenizer = modtok.load("tokenizer@fi")
         >>> tokenizer.decode(tokenizer.encode("Hyvää päivää"))
         'Hyvää päivää'
 
     Raises:
         UsageError: the file does not exist, or the directory lacks the language.
-        ModtokError: it is damaged, or of an unknown kind.
+        ModtokError: it is damaged, or of an unknown kind; names the file and the field.
     """
+    path = Path(spec)
+    return ModularTokenizer.load(path) if is_modular(path) else open_tokenizer(str(spec))
+
+
+def open_tokenizer(
+    spec: str | os.PathLike[str],
+    *,
+    stdin: BinaryIO | None = None,
+    progress: Progress = SILENT,
+) -> Tokenizer:
+    """As `load`, with all languages of a modular directory as one `Subtokenizer`."""
     spec = str(spec)
     if spec == "-":
         data = read_stream(stdin or standard_input(), "stdin")

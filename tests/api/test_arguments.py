@@ -125,7 +125,7 @@ def test_contents_and_comparison(directory: Path, tmp_path: Path) -> None:
             lambda: modtok.nsl([], "x"),
             "tokenizers: expected a path or a tokenizer or a list of these, got []",
         ),
-        (lambda: modtok.load(3), "directory: expected a path, got 3"),  # type: ignore[arg-type]
+        (lambda: modtok.load(3), "spec: expected a path, got 3"),  # type: ignore[arg-type]
         (lambda: modtok.extract("t", 3), "languages: expected codes, a string or list, got 3"),  # type: ignore[arg-type]
         (lambda: modtok.generate("t", 3), "prompts: expected a text or a list of texts, got 3"),  # type: ignore[arg-type]
         (lambda: modtok.pretrain({"steps": 3}), "settings: expected RunSettings, got {'steps': 3}"),  # type: ignore[arg-type]
@@ -206,3 +206,13 @@ def test_unigram_weights_may_be_a_mapping(tmp_path: Path) -> None:
         kept.append(modtok.load(output).signature)
     assert kept[0] != kept[1]
     assert kept[1] == kept[2]
+
+
+def test_load_takes_what_commands_take(directory: Path, tmp_path: Path) -> None:
+    whole = modtok.load(directory)
+    subset = modtok.load(f"{directory}@fi")
+    subset.save(file := tmp_path / "fi.json")
+    assert isinstance(whole, modtok.ModularTokenizer)
+    assert subset == whole.subset("fi") == modtok.load(file)
+    with pytest.raises(modtok.UsageError, match="does not exist"):
+        modtok.load(tmp_path / "none.json")

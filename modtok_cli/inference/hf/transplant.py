@@ -138,7 +138,7 @@ def transplant(
 
     Examples:
         >>> report = modtok.transplant("fr-en", "tokenizer@fi", output="fr-en-for-fi")
-        >>> sum(report.tokens.values()) == modtok.open_tokenizer("tokenizer@fi").size
+        >>> sum(report.tokens.values()) == modtok.load("tokenizer@fi").size
         True
 
     Raises:

@@ -214,7 +214,7 @@ def decode(
 
     Examples:
         >>> from pathlib import Path
-        >>> ids = modtok.open_tokenizer("tokenizer@fi").encode("kiitos").tolist()
+        >>> ids = modtok.load("tokenizer@fi").encode("kiitos").tolist()
         >>> _ = Path("ids.txt").write_text(f"{ids}\\n")
         >>> list(modtok.decode("ids.txt", "tokenizer@fi"))
         [b'kiitos']
