@@ -64,7 +64,7 @@ def test_slice(here: Any, room: None, stand_in: Any) -> None:
         ("slice runs/a --langs fr --in en -o s", "--langs conflicts with --in and --out"),
         ("slice s --append fi --langs fr", "--append adds languages to both sides"),
         ("slice runs/a --langs fr,,en -o s", "has an empty entry"),
-        ("slice draft --langs fr --head list.txt -o s", "--head keeps all input rows"),
+        ("slice draft --langs fr --head list.txt -o s", "is for slices without --head"),
         ("generate", "no prompt given"),
         ("generate --gpus 2 hello", "--gpus: one prompt is not shared; leave it out"),
         ("generate --in fr, hello", "--in 'fr,' has an empty entry"),

@@ -40,12 +40,10 @@ def show(call: Call, report: Report = None, json: Json = False) -> None:
         return
     whole = is_sliceable(path)
     # What modtok.toml says of these is for models that they apply to.
-    for name in {"k", "coverage", "verify"} - call.explicit:
+    for name in {"k", "coverage", "data", "verify"} - call.explicit:
         if not whole or ("tokenizer" in call.values and name != "verify"):
             call.values.pop(name, None)
     if not whole:
-        call.values = {key: each for key, each in call.values.items()
-                       if key != "data" or key in call.explicit}  # fmt: skip
         call.groups["reading"] = {key: each for key, each in call.groups["reading"].items()
                                   if key in call.explicit}  # fmt: skip
         if report:
@@ -87,6 +85,8 @@ def _show_head(call: Call, report: Report, json: bool) -> None:
         raise UsageError("--report is for models that are sliced on both sides", where="--head")
     for name in {"k", "coverage", "data", "tokenizer", "verify"} - call.explicit:
         call.values.pop(name, None)  # what modtok.toml says of them is for other models
+    call.groups["reading"] = {key: each for key, each in call.groups["reading"].items()
+                              if key in call.explicit}  # fmt: skip
     cut = call()
     emit_rows(cut.table_rows(), COLUMNS, title="Size of the weights", json=json)
     call.say(saved(cut.output, cut.rows, (cut.total[1], cut.total[0])))

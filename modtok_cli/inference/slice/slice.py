@@ -153,9 +153,15 @@ def slice(
     """
     path = Path(run)
     if head is not None:
-        chosen = (languages, inputs, outputs, append, origin, step, dtype, tokenizer, token_ids, k)
-        if any(each is not None for each in (*chosen, coverage)) or texts:
-            raise UsageError("--head keeps all input rows: it is the only selection", where=path)
+        others = {
+            "--langs": languages, "--in": inputs, "--out": outputs, "--append": append,
+            "--from": origin, "--step": step, "--dtype": dtype, "-t": tokenizer,
+            "--data": None if data == "data" else data, "--text": texts or None,
+            "--token-ids": token_ids, "-k": k, "--coverage": coverage, "--bos": bos,
+            "--license": license, "--base-model": base_model,
+            "--field, --lang-field and --errors": None if reading == Reading() else reading,
+        }  # fmt: skip
+        _refuse(others, path, "slices without --head")
         if output is None:
             as_in = f"as in: modtok slice {path} --head LIST -o small-draft"
             raise UsageError("no output directory given", remedy=as_in)
@@ -169,6 +175,8 @@ def slice(
             "--base-model": base_model,
         }  # fmt: skip
         _refuse(of_runs, path, "runs of modtok pretrain")
+        if tokenizer is not None and data != "data":
+            _refuse({"--data": data}, path, "slices without -t")
         if output is None:
             as_in = f"as in: modtok slice {path} --langs fr,en -o fr-en"
             raise UsageError("no output directory given", remedy=as_in)
