@@ -176,7 +176,6 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("slice model --head ids.txt --langs fr -o part", "--langs is for slices without --head"),
         ("slice model --head ids.txt --license mit -o part", "--license is for slices"),
         ("slice model --langs fr", "no output directory given"),
-        ("eval bpb model model/ news.fr.txt", "two models given"),
         ("slice data --data x --langs fr -o part", "--data is for Hugging Face models"),
         ("generate model --langs fr hello", "is a model without languages"),
         ("eval sum model --data .", "has no languages; name those of the texts"),
@@ -222,7 +221,7 @@ def test_a_slice_writes_text_and_is_evaluated(model: Path, here: Any) -> None:
     rows = [json.loads(each) for each in out.splitlines()]
     assert {(row["language"], row["infer"]) for row in rows} == {("fr", "model")}
     assert rows[0]["signature"]
-    status, out, _ = here("memory", "part", "--json")
+    status, out, _ = here("cost", "part", "--json")
     assert status == 0
     found = json.loads(out.splitlines()[0])
     assert (found["model"], found["tokenizer"]) == ("part", "part")
