@@ -435,8 +435,8 @@ def compare(
 
     Examples:
         >>> rows = modtok.compare("runs/latest", "runs/latest", tasks="endings", languages="fi")
-        >>> [(row["verdict"], row["p"]) for row in rows]
-        [('no difference shown', 1.0)]
+        >>> {(row["verdict"], row["p"]) for row in rows}
+        {('no difference shown', 1.0)}
 
     Raises:
         UsageError: a model and a file, or models without anything to compare them on.

@@ -12,6 +12,7 @@ from modtok_cli.modular import render_template
 LARGEST = 1 << 20
 """Most bytes of a chat template."""
 _VARIABLES = ("bos_token", "eos_token", "pad_token", "unk_token")
+_UNFINISHED = f"it does not end within {render_template.SECONDS} seconds"
 _WALL = 60  # seconds; the limit of processor time is reached before, unless the machine is busy
 
 
@@ -46,9 +47,12 @@ def check_template(text: str, where: str) -> None:
         run = subprocess.run(
             command, input=given.encode(), capture_output=True, timeout=_WALL, check=False
         )
-        said = json.loads(run.stdout)
-    except (subprocess.TimeoutExpired, ValueError):  # stopped by a limit
-        said = {"error": f"it does not end within {render_template.SECONDS} seconds"}
+        # Of a process that was stopped there is no answer.
+        said = json.loads(run.stdout) if run.returncode >= 0 else {"error": _UNFINISHED}
+    except subprocess.TimeoutExpired:
+        said = {"error": _UNFINISHED}
+    except ValueError:
+        said = {"error": (run.stderr.decode(errors="replace").splitlines() or ["no answer"])[-1]}
     if "error" in said:
         reason = " ".join(str(said["error"]).split())[:300]
         line = f":{said['line']}" if said.get("line") else ""

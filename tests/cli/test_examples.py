@@ -34,6 +34,7 @@ FLAGS = {path: {f for line in node.lines for f in line.flags} for path, node in 
 LANGUAGES = ("en", "fi", "fr")
 CLUSTER = re.compile(r"--executor slurm|--gpus 8(?!.*--dry-run)|eval fetch")
 SMALL = (
+    (r"--size \d+", "--size 400"),
     ("modtok serve", "modtok serve --host localhost --offload-rows --prepare"),
     ("--port 8080", "--port 0"),
     (r"-k \d+", "-k 600"),
@@ -273,6 +274,13 @@ def published_and_trained(place: Path) -> None:
     trained(place)
 
 
+def sliced(place: Path) -> None:
+    """As `published_and_trained`, with a draft and a list of tokens for its head."""
+    published_and_trained(place)
+    shutil.copytree(place / "model", place / "draft")
+    must("tokens", "model", "--langs", "fi,en", "--size", "400", "-o", "fi-en.txt")
+
+
 SETUP = {
     ("adopt",): published,
     ("tokens",): published,
@@ -284,7 +292,7 @@ SETUP = {
     ("bpe-merge",): swedish,
     ("generate",): trained,
     ("serve",): published_and_trained,
-    ("slice",): published_and_trained,
+    ("slice",): sliced,
     ("graft",): merged,
     ("transplant",): published,
     ("export",): published_and_trained,

@@ -183,7 +183,7 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("slice model --langs fr --license mit -o part", "--license is for runs of modtok"),
         ("slice model --in fr -o part", "--in is for runs of modtok pretrain"),
         ("slice data --text data/fr.txt -o part", "--text is for Hugging Face models"),
-        ("eval bpb model news.fr.txt --infer full", "--infer, -t and --step do not apply"),
+        ("eval bpb model news.fr.txt --infer fr", "model"),
     ):
         status, _, err = here(*line.split())
         assert status in (1, 2), line

@@ -194,9 +194,9 @@ def test_outputs_outside_of_the_workspace_are_refused(tmp_path: Path, key: str, 
 def test_every_option_with_a_path_is_classified() -> None:
     # A new option that writes somewhere belongs into OUTPUTS.
     inputs = {
-        "bad", "config", "data", "eval_tasks_data", "families", "fit", "good", "grid", "init_from",
+        "bad", "config", "data", "eval_tasks_data", "fit", "good", "head", "init_from",
         "lang_model", "models", "morphemes", "on", "onto", "origin", "probe", "slice",
-        "quality_model", "references", "report", "run", "text", "token_ids", "tokenizer",
+        "quality_model", "references", "report", "run", "test", "text", "token_ids", "tokenizer",
     }  # fmt: skip
     for node in nodes(TREE):
         for line in node.lines:

@@ -129,7 +129,7 @@ class FakeSocket:
 def test_failures_are_one_line(ray: FakeRay, tmp_path: Path) -> None:
     data, out = split_text(tmp_path / "data", 2), tmp_path / "counts"
     (data / "fi" / "00.jsonl").write_bytes(b"\xff\xfe no JSON\n")
-    with pytest.raises(ModtokError, match=r"00\.jsonl:1: not JSON.*; fix or delete the line$"):
+    with pytest.raises(ModtokError, match=r"00\.jsonl:1: not JSON.*; fix or delete the line"):
         corpus_count(data=data, output=out, **RAY)
     assert ray.stopped == 1
     ray.lost = RayError("the worker died\nand much more")

@@ -325,7 +325,7 @@ def become(request, descriptors):
         tempfile.tempdir = None
         signal.signal(signal.SIGINT, signal.default_int_handler)
         multiprocessing.process.current_process()._config.pop("tempdir", None)
-        first, *rest = request["words"]
+        first, *rest = [word for word in request["words"] if word != "-I"]
         try:
             if first == "-m":
                 sys.argv = rest

@@ -15,7 +15,7 @@ from modtok_cli.inference.hf.directory import NAME, ModelDirectory
 from modtok_cli.inference.hf.slice import (
     Selection,
     is_model_directory,
-    read_keep_list,
+    read_ids,
     slice_directory,
 )
 from modtok_cli.modular.adopted.adopt import adopt
@@ -85,11 +85,11 @@ def test_texts_and_keep_lists_add_up(whole: Path, tmp_path: Path) -> None:
     both = Selection(texts=(DATA / "fr.txt",), keep=keep).ids(model)
     assert both.tolist() == np.union1d(by_text, by_list).tolist()
     keep.write_text(f"[{last}, 3]")
-    assert read_keep_list(keep).tolist() == [3, last]
+    assert read_ids(keep).tolist() == [last, 3]
     for wrong in ("3 x", "", "[]"):
         keep.write_text(wrong)
         with pytest.raises(ModtokError, match="is not a list of token ids"):
-            read_keep_list(keep)
+            read_ids(keep)
     keep.write_text("5000")
     with pytest.raises(UsageError, match="the model has no token with id 5000"):
         Selection(keep=keep).ids(model)

@@ -15,7 +15,7 @@ import pytest
 
 from helpers.sample import SAMPLE
 from modtok_cli.construct import bpe_seq as sequential
-from modtok_cli.construct import work
+from modtok_cli.construct import words as words_to_learn
 from modtok_cli.core import learn
 from modtok_cli.core import segment as segment_core
 from modtok_cli.core import text as core_text
@@ -143,16 +143,16 @@ def test_a_build_counts_segments_and_learns_each_language_once(
 ) -> None:
     calls: Counter[str] = Counter()
     alive: list[int] = []
-    original = work.Work.take_counts
+    original = words_to_learn.Words.take
 
     def take(self: Any, language: str) -> Any:
         found = original(self, language)
         alive.append(len(self._counted))
         return found
 
-    monkeypatch.setattr(work.Work, "take_counts", take)
+    monkeypatch.setattr(words_to_learn.Words, "take", take)
     for module, name in (
-        (work, "count_language"),
+        (words_to_learn, "count_language"),
         (learn.Learner, "learn"),
         (segment_core.Segmenter, "segment"),
     ):

@@ -350,7 +350,7 @@ def test_sentencepiece_finds_the_same_tokens() -> None:
 def test_sentencepiece_refuses_parts_of_characters() -> None:
     with pytest.raises(UsageError, match="cuts a character"):
         united({"fr": chosen([b"\xc3\xa9t\xc3"], 1)}).full().to_model()
-    with pytest.raises(UsageError, match="holds a character that is not a token"):
+    with pytest.raises(UsageError, match="holds a character that no piece can be"):
         united({"fr": chosen(["ét".encode()], 1)}).full().to_model()
 
 

@@ -23,7 +23,7 @@ import zstandard
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.inference.hf.slice import FORMATS
+from modtok_cli.inference.draft.formats import FORMATS
 from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.manifest import _checksum, inside, read_manifest
 from modtok_cli.modular.open import open_tokenizer
@@ -82,11 +82,11 @@ def _is(node: ast.expr | None, value: object) -> bool:
 
 
 # SGLang reads a list of token ids only as a file of torch.save; see the test of its content.
-ALLOWED = ("modtok_cli/inference/hf/slice.py", "torch.save")
+ALLOWED = ("modtok_cli/inference/draft/formats.py", "torch.save")
 
 
 def test_the_one_file_of_torch_names_no_code() -> None:
-    data = FORMATS["sglang"]([0, 300, 70_000], 80_000)
+    data = FORMATS["sglang"].content([0, 300, 70_000], 80_000)
     assert torch.load(io.BytesIO(data), weights_only=True) == [0, 300, 70_000]
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("/data.pkl")]

@@ -113,7 +113,7 @@ def test_sizes(text: str | int, size: int) -> None:
     assert parse_bytes(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "GB", "-1", "1e3", "80 XB", "0", "9" * 20, "1\n"])
+@pytest.mark.parametrize("text", ["", "GB", "-1", "1e3", "80 XB", "0", "9" * 20, "1\n2"])
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(ValueError, match="expected a size such as 80GB"):
         parse_bytes(text)

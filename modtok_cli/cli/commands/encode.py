@@ -23,7 +23,7 @@ _COUNTS = parse_columns("text, documents:int, tokens:int, bytes:bytes")
     # round trip
     modtok encode -t tokenizer@fr text.txt | modtok decode -t tokenizer@fr
     # number of tokens of each file
-    modtok encode --count -t tokenizer@fr,en parallel
+    modtok encode --count -t tokenizer@fr,en texts
     # a corpus for Megatron (--data-path ids/tokens) and nanoGPT
     modtok encode --langs fr data/fr.jsonl --format bin -o ids
     """,

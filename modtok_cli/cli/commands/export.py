@@ -13,12 +13,12 @@ COLUMNS = parse_columns("languages, vocabulary=tokens:int, bytes=size:bytes, out
     export,
     examples="""
     # a slice for llama.cpp
-    modtok export fr-en/ --format gguf -o fr-en.gguf
+    modtok export fr-en/ --format gguf --inexact -o fr-en.gguf
     # a published model of the Llama family, sliced
     modtok slice model/ --langs fr -o fr-model
     modtok export fr-model/ -o fr-model.gguf
     # a subset of the last run, with a probe of real text
-    modtok export --langs fr,en --probe flores/fr.txt -o fr-en.gguf
+    modtok export --langs fr,en --probe flores/fr.txt --inexact -o fr-en.gguf
     # a file for each language, or for each of some sets
     modtok export --each --inexact -o gguf/
     modtok export --subset fr,en --subset fi --inexact -o gguf/

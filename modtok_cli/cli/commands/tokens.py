@@ -34,7 +34,7 @@ Test = Annotated[Path | None, options_of(draft_coverage)["test"]]
     # of any model, by the text in data/, for requests to llama.cpp's server
     modtok tokens model/ --langs fr --format llama.cpp -o fr.json
     # how many rows a draft of Finnish and English needs
-    modtok tokens model/ --langs fi,en --sizes
+    modtok tokens model/ --langs fi,en --sizes --test texts
     # token map for speculative decoding in SGLang: 16,384 rows
     modtok tokens model/ --langs fi,en --size 16384 --format sglang -o fi-en.pt
     # a list for each language, and one for all

@@ -187,7 +187,7 @@ def draft_coverage(
         A row for each language and size, see `inference.draft.ranking.coverage_rows`.
 
     Examples:
-        >>> rows = modtok.draft_coverage("tokenizer", "fi,en", data="data")
+        >>> rows = modtok.draft_coverage("tokenizer", "fi,en", test="parallel")
         >>> rows[-1]["coverage"]
         1.0
 

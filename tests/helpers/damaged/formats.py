@@ -360,7 +360,7 @@ FORMATS = (
     Format("modtok.toml", "modtok.toml", _settings),
     *(
         Format(f"rows of {name}", f"shown/results/{name}.jsonl", _report, as_json=True)
-        for name in ("nsl", "fairness", "origin", "cost", "evaluation")
+        for name in ("nsl", "fairness", "origin", "evaluation")
     ),
     Format("questions", "asked/mcq/facts/en.jsonl", _questions, True, True),
     Format("questions that are shown", "asked/mcq/facts/en.train.jsonl", _questions, True, True),

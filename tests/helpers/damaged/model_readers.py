@@ -67,9 +67,9 @@ def transplanted(path: Path) -> None:
 
 def ids_to_keep(path: Path) -> None:
     """Token ids for a slice."""
-    from modtok_cli.inference.hf.slice import read_keep_list
+    from modtok_cli.inference.hf.slice import read_ids
 
-    assert (read_keep_list(path) >= 0).all()
+    assert (read_ids(path) >= 0).all()
 
 
 def recipe(path: Path) -> None:

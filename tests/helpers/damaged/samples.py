@@ -153,11 +153,11 @@ def _kept(path: Path, results: Path) -> None:
             facts = {"question": "?", "choices": ["a", "b"], "answer": 0}
             rows.append(example("facts", language, f"q{number}", scores, **facts))
     write_lines(path, rows)
-    signed = {"data": "ab12", "infer": "lang:en", "checkpoint": "it@4/cd34"}
+    signed = ("facts|data:ab12|infer:lang:en", {"checkpoint": "it@4/cd34"})
     sheets = [
-        ResultBuilder("facts", name, 6, 2, "lang", signed, {"chance": 50.0}) for name in LANGUAGES
+        ResultBuilder("facts", name, 6, 2, "lang", *signed, {"chance": 50.0}) for name in LANGUAGES
     ]
-    sheets.append(ResultBuilder("mt", "en-fi", 12, 5, "lang", signed, {"tokens": 99}))
+    sheets.append(ResultBuilder("mt", "en-fi", 12, 5, "lang", *signed, {"tokens": 99}))
     for sheet in sheets:
         sheet.add_mean("BLEU" if sheet.task == "mt" else "acc_norm", [0.0, 1.0, 1.0])
     told = [result.as_row() for sheet in sheets for result in sheet.results]
