@@ -13,7 +13,7 @@ from math import exp, inf, log
 from statistics import fmean
 from typing import Any, Literal
 
-from modtok_cli.evaluate.results import student_interval
+from modtok_cli.reports.means import student_interval
 from modtok_cli.training.data.sampling import Regime
 
 Curve = Sequence[tuple[int, float]]

@@ -12,7 +12,6 @@ from modtok_cli.modular import render_template
 LARGEST = 1 << 20
 """Most bytes of a chat template."""
 _VARIABLES = ("bos_token", "eos_token", "pad_token", "unk_token")
-_UNFINISHED = f"it does not end within {render_template.SECONDS} seconds"
 _WALL = 60  # seconds; the limit of processor time is reached before, unless the machine is busy
 
 
@@ -42,15 +41,16 @@ def check_template(text: str, where: str) -> None:
             "variables": dict.fromkeys(_VARIABLES, ""),
         }
     )
+    unfinished = {"error": f"it does not end within {render_template.SECONDS} seconds"}
     command = [sys.executable, "-I", str(Path(render_template.__file__))]
     try:
         run = subprocess.run(
             command, input=given.encode(), capture_output=True, timeout=_WALL, check=False
         )
         # Of a process that was stopped there is no answer.
-        said = json.loads(run.stdout) if run.returncode >= 0 else {"error": _UNFINISHED}
+        said = json.loads(run.stdout) if run.returncode >= 0 else unfinished
     except subprocess.TimeoutExpired:
-        said = {"error": _UNFINISHED}
+        said = unfinished
     except ValueError:
         said = {"error": (run.stderr.decode(errors="replace").splitlines() or ["no answer"])[-1]}
     if "error" in said:
