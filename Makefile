@@ -19,7 +19,7 @@ LANGS := bg,cs,da,de,el,en,es,et,fi,fr,hu,it,lt,lv,nl,pl,pt,ro,sk,sl,sv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint check man docs bench models-check sanitize fuzz gpu-check gpu-bundle gpu-rehearsal install-check sdist wheels release publish image clean
+.PHONY: help demo test coverage lint check man docs bench models-check sanitize fuzz mutants gpu-check gpu-bundle gpu-rehearsal install-check sdist wheels release publish image clean
 
 help: ## Show this list
 	@echo "modtok: modular multilingual tokenizers"
@@ -71,6 +71,13 @@ sanitize: $(DEV) $(CORE) ## Test the native core with sanitizers (needs gcc; min
 SECONDS := 300
 fuzz: $(BIN)/python ## Fuzz the native core, SECONDS for each of seven harnesses (needs clang)
 	@$(BIN)/python .ci/core_checks.py fuzz $(SECONDS)
+
+PACKAGE := modular
+COUNT := 30
+MUTANTS := $(VENV)/.mutants-installed
+mutants: $(MUTANTS) $(CORE) ## Plant COUNT faults in PACKAGE, run the tests that cover them, print what survives
+	@test -f build/mutants/contexts.db || $(BIN)/python .ci/mutants contexts
+	@$(BIN)/python .ci/mutants plant $(PACKAGE) --count $(COUNT)
 
 CALL := 1
 gpu-check: $(DEV) $(CORE) ## Measure pretraining on a GPU, CALL=1, 2 or 3 of nine minutes each
@@ -160,6 +167,10 @@ $(REHEARSAL)/.installed: pyproject.toml
 $(RELEASE): $(BIN)/python pyproject.toml
 	@echo "installing what releases need into $(VENV)"
 	@$(PIP) 'build>=1.2' 'twine>=6.1' # 6.1: metadata 2.4, and publishing without a stored password
+	@touch $@
+
+$(MUTANTS): $(DEV)
+	@$(PIP) 'cosmic-ray>=8.7'
 	@touch $@
 
 $(DOCS): $(BASE) pyproject.toml

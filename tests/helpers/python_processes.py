@@ -27,6 +27,7 @@ import types
 from pathlib import Path
 
 SOCKET = "TEST_FORKS_SOCKET"
+COVERAGE = "COVERAGE_PROCESS_START"
 PRELOADED = (
     "numpy",
     "tokenizers",
@@ -219,8 +220,10 @@ def start_server():
     """Start a server for this process and its children; it ends when this process does."""
     path = str(Path(tempfile.mkdtemp(prefix="forks-"), "socket"))
     command = [sys.executable, "-m", "helpers.python_processes", "--serve", path]
+    # Coverage measures the forked processes, not the server.
+    env = {name: os.environ[name] for name in os.environ if name != COVERAGE}
     # The server reads its input to the end, which comes when this process ends.
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=env)
     _started.append(process)
     os.environ[SOCKET] = path
 
@@ -322,6 +325,10 @@ def become(request, descriptors):
         os.chdir(request["cwd"])
         os.environ.clear()
         os.environ.update(request["env"])
+        if COVERAGE in os.environ:
+            import coverage
+
+            coverage.process_startup(force=True)
         tempfile.tempdir = None
         signal.signal(signal.SIGINT, signal.default_int_handler)
         multiprocessing.process.current_process()._config.pop("tempdir", None)
