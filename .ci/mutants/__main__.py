@@ -14,6 +14,7 @@ changes adds `"equivalent": "the reason"` to its line.
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import gc
 import importlib
@@ -29,6 +30,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
@@ -43,7 +45,7 @@ COPIED = (
     "modtok_cli", "tests", "examples", "benchmarks", "docs", "man", "pyproject.toml", "README.md",
     "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "mkdocs.yml", ".ci", "conda", ".github",
 )  # fmt: skip
-SECONDS = float(os.environ.get("MUTANT_SECONDS", "60"))
+SECONDS = 60.0
 """Most seconds of tests for a fault: the tests of its own package first, then the quickest."""
 FIRST = 25
 """Tests that run first: few, so that other files of tests need not be imported."""
@@ -118,7 +120,8 @@ class Covering:
         by_line = self.lines[path]
         span = range(fault.line, fault.line + fault.before.count("\n") + 1)
         found = {each for line in span for each in by_line.get(line, ())} - {""}
-        if not found:  # run at import: a test that runs any of the file
+        if not any(first <= fault.line <= last for first, last in bodies(ROOT / fault.path)):
+            # Run at import, in whichever test came first: any test of the file may find it.
             found = {each for every in by_line.values() for each in every} - {""}
         package = fault.path.split("/")[1]
         ordered = sorted(
@@ -132,6 +135,14 @@ class Covering:
                 break
             chosen.append(test)
         return chosen, min(spent, SECONDS + self.seconds[chosen[0]] if chosen else 0)
+
+
+@cache
+def bodies(path: Path) -> list[tuple[int, int]]:
+    """First and last line of the body of each function of a file."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    functions = [each for each in nodes if isinstance(each, ast.FunctionDef)]
+    return [(each.body[0].lineno, each.end_lineno or 0) for each in functions]
 
 
 def drawn(packages: list[str], count: int, seed: int) -> Iterator[Mutant]:
