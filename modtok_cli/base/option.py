@@ -75,6 +75,7 @@ class Option:
         complete: name of the function in `cli.completion` that lists values.
         panel: title of the group in help.
         writes: the value is a file or directory that is written.
+        extended: the value is an input that the output may extend in place.
         stdout: accepts - for standard output; the function gets None.
         python_only: not on the command line.
         recipe_only: a key of a recipe (`--config`, `--set SECTION.KEY=VALUE`), without a flag.
@@ -98,6 +99,7 @@ class Option:
     complete: str = ""
     panel: str = ""
     writes: bool = False
+    extended: bool = False
     stdout: bool = False
     python_only: bool = False
     recipe_only: bool = False

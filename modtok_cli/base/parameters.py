@@ -145,6 +145,7 @@ ExtendedTokenizer = Annotated[
         flags="-t --tokenizer",
         metavar="TOKENIZER",
         complete="tokenizers",
+        extended=True,
     ),
 ]
 Texts = Annotated[

@@ -119,14 +119,18 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def refuse_inputs(given: Iterable[tuple[Option, Any]]) -> None:
-    """Refuse a file that would be written and is an input of the same call, or written twice.
+    """Refuse a file or directory that is written and an input of the same call, or written twice.
 
     `given`: options and their values.
 
     Raises:
         UsageError: names both options.
     """
-    places = [(option, _files(option, value)) for option, value in given]
+    places = [
+        (option, _places(option, value))
+        for option, value in given
+        if not option.extended and (option.writes or option.metavar in _OF_PLACES)
+    ]
     for option, files in places:
         for path in files if option.writes else ():
             for other, others in places:
@@ -135,16 +139,19 @@ def refuse_inputs(given: Iterable[tuple[Option, Any]]) -> None:
                     raise UsageError(
                         f"is {name} too and would be lost",
                         where=f"{option.flag} {path}",
-                        remedy="choose another file",
+                        remedy="choose another place",
                     )
 
 
-def _files(option: Option, value: Any) -> list[Path]:
-    """The files that the value of an option names; a file to be written may be absent."""
+_OF_PLACES = {"PATH", "FILE", "DIR", "TEXT", "TOKENIZER", "MODEL", "RUN", "SLICE"}
+
+
+def _places(option: Option, value: Any) -> list[Path]:
+    """What the value of an option names on disk; what is written may be absent."""
     values = value if isinstance(value, list | tuple) else [value]
     texts = [os.fspath(each) for each in values if isinstance(each, str | os.PathLike)]
     paths = [Path(text) for text in texts if text != "-"]
-    return [path for path in paths if path.is_file() or (option.writes and not path.exists())]
+    return [path for path in paths if option.writes or path.exists()]
 
 
 def description_of(function: Callable[..., Any]) -> str:

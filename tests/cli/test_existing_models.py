@@ -166,6 +166,8 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("tokens data --langs fr", "is not a modular directory and not a Hugging Face model"),
         ("tokens nothing --langs fr", "does not exist"),
         ("adopt nothing", "does not exist"),
+        ("adopt model -o model --force", "is TOKENIZER too and would be lost"),
+        ("slice model --langs fr -o model --force", "is MODEL too and would be lost"),
         ("adopt model --coverage 0", "coverage 0.0 is not between 0 and 1"),
         ("adopt model --langs sv", "no text of language 'sv'"),
         ("slice model -o part", "no tokens selected"),

@@ -136,7 +136,7 @@ def test_what_does_not_fit_a_model_is_refused_in_a_line(
     with pytest.raises(UsageError, match="no model given"):
         graft(tuned, output=new)
     for place in (whole, whole.parent, part, tuned):
-        with pytest.raises(UsageError, match="would replace"):
+        with pytest.raises(UsageError, match=r"would (replace|be lost)"):
             graft(tuned, whole, original=part, output=place, force=True)
     # Another tokenizer, of the same size.
     other = tmp_path / "other"

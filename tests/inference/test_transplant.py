@@ -158,7 +158,7 @@ def test_special_tokens_keep_their_meaning(workspace: Path, tmp_path: Path) -> N
 def test_what_transplant_refuses(workspace: Path, tmp_path: Path) -> None:
     old = build(tmp_path / "model")
     spec = f"{workspace / 'tokenizer'}@fr"
-    with pytest.raises(UsageError, match=r"already exists; choose another output, or pass force"):
+    with pytest.raises(UsageError, match=r"is MODEL too and would be lost"):
         transplant(old, spec, output=old)
     with pytest.raises(UsageError, match="was not made by modtok"):
         transplant(old, str(old / "tokenizer.json"), output=tmp_path / "new")

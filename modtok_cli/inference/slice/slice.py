@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
@@ -48,7 +49,7 @@ _AS_IN = "as in: modtok slice --langs fr,en -o fr-en/"
 
 @public
 def slice(
-    run: Model = LATEST,
+    run: Annotated[FilePath, replace(get_args(Model)[1], extended=True)] = LATEST,
     languages: Langs = None,
     *,
     inputs: Inputs = None,
@@ -152,6 +153,10 @@ def slice(
         ModtokError: run or slice are damaged, or the slice's run has changed.
     """
     path = Path(run)
+    if output is not None and append is None and Path(output).resolve() == path.resolve():
+        raise UsageError(
+            "is MODEL too and would be lost", where=f"-o {output}", remedy="choose another place"
+        )
     if head is not None:
         others = {
             "--langs": languages, "--in": inputs, "--out": outputs, "--append": append,
