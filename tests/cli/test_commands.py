@@ -4,9 +4,7 @@ Rooms are replaced by stand-ins here; that the real functions take these argumen
 checked against their signatures.
 """
 
-import inspect as python_inspect
 import json
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,18 +12,6 @@ import pytest
 from modtok_cli.text.reading import Reading
 
 from .conftest import FakeReport, StandIn
-
-
-def fits(called: StandIn, module: str, name: str) -> None:
-    """The call would be understood by the function that the stand-in stood for."""
-    import sys
-
-    stand_in = sys.modules.pop(module)
-    try:
-        real = getattr(import_module(module), name)
-    finally:
-        sys.modules[module] = stand_in
-    python_inspect.signature(real).bind(*called.args, **called.kwargs)
 
 
 def rest(called: StandIn) -> dict[str, object]:
@@ -111,73 +97,9 @@ def test_tokenizer_to_extend_and_output(here, stand_in, monkeypatch, command: st
     assert "tokenizer" not in called.kwargs
 
 
-@pytest.mark.parametrize("passes", ["0", "3"])
-def test_bpe_seq_has_one_or_two_passes(here, passes: str) -> None:
-    assert here("bpe-seq", "--passes", passes)[0] == 2
-
-
-def test_bpe(here, stand_in) -> None:
-    called = stand_in("modtok_cli.construct.bpe", "bpe", FakeReport())
-    assert here("bpe", "--langs", "fr")[0] == 0
-    assert rest(called) == {"languages": "fr", "reading": Reading()}
-    here("bpe", "--joint", "-o", "both", "--special", "<s>")
-    options = {"joint": True, "output": Path("both"), "specials": ["<s>"]}
-    assert rest(called) == {**options, "reading": Reading()}
-
-
-def test_corpus_count(here, stand_in) -> None:
-    where = ("modtok_cli.corpus.count", "write_counts")
-    called = stand_in(*where, [{"language": "fr", "words": 3}])
-    line = "corpus count --langs fr --errors replace --memory 4GB --force"
-    status, out, _ = here(*line.split())
-    assert (status, json.loads(out)) == (0, {"language": "fr", "words": 3})
-    assert rest(called) == {
-        "languages": ["fr"],
-        "data": Path("data"),
-        "output": Path("counts"),
-        "reading": Reading(errors="replace"),
-        "threads": None,
-        "memory": 4_000_000_000,
-        "force": True,
-    }
-    fits(called, *where)
-
-
-def test_nsl(here, stand_in) -> None:
-    called = stand_in("modtok_cli.measure.nsl", "nsl", [{"nsl": 1.0}])
-    line = "nsl -t a -t b@fr x.txt - --references refs --lang fr --errors skip --morphemes m.tsv"
-    assert here(*line.split())[0] == 0
-    assert rest(called) == {
-        "tokenizers": ["a", "b@fr"],
-        "texts": ["x.txt", "-"],
-        "references": Path("refs"),
-        "language": "fr",
-        "reading": Reading("skip"),
-        "morphemes": Path("m.tsv"),
-    }
-
-
-def test_progress_reaches_the_package(here, stand_in) -> None:
-    called = stand_in("modtok_cli.measure.nsl", "nsl", [])
-    here("nsl", "x.txt", "-t", "a")
-    called.kwargs["progress"].note("a note")
-    with called.kwargs["progress"].task("label", 10, "B") as task:
-        task.advance(1)
-        task.describe("other")
-
-
 def test_quiet_and_verbose_before_and_after_the_command(here, stand_in) -> None:
     stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
     assert "MiB" in here("-v", "bpe-seq")[2]
     assert "MiB" in here("bpe-seq", "--verbose")[2]
     assert here("-q", "bpe-seq", "-v")[2] == ""
     assert here("--quiet", "bpe-seq", "-v")[2] == ""
-
-
-def test_long_and_short_names(here, stand_in) -> None:
-    learn = stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
-    here("bpe-seq", "--budget", "300", "--output", "there")
-    assert (learn.kwargs["k"], learn.kwargs["output"]) == (300, Path("there"))
-    measure = stand_in("modtok_cli.measure.nsl", "nsl", [])
-    here("nsl", "x.txt", "--tokenizer", "a")
-    assert measure.kwargs["tokenizers"] == ["a"]

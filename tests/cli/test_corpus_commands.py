@@ -10,7 +10,7 @@ import pytest
 
 from modtok_cli.text.reading import Reading
 
-from .test_commands import fits, rest
+from .test_commands import rest
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
 
@@ -30,55 +30,9 @@ def test_corpus_build(here, stand_in) -> None:
     assert (status, json.loads(out)) == (0, {"kept": True, "language": "fi", "pages": 2})
     assert "1 invalid record is listed in data/corpus.json, first: a.warc.gz:17 (damaged)" in err
     assert rest(called) == {"inputs": ["a.warc.gz", "b"]}
-    line = "--langs fi,en -o out --lang-model m.bin --lang-threshold 0.7 --min-characters 50"
-    line += " --quality-model q.bin --quality-threshold 0.4 --quality-top 0.3 --workers 3 --force"
-    line += " --near-duplicates all --near-ngram 4 --near-buckets 9 --near-hashes 7"
-    line += " --layout fineweb-2"
-    line += " --executor slurm --executor-option partition=cpu --executor-option time=1:00:00"
-    line += " --wait"
+    line = "--executor slurm --executor-option partition=cpu --executor-option time=1:00:00"
     assert here("corpus", "build", "a.warc.gz", *line.split(), "--json")[0] == 0
-    assert rest(called) == {
-        "inputs": ["a.warc.gz"],
-        "languages": "fi,en",
-        "output": Path("out"),
-        "language_model": Path("m.bin"),
-        "language_threshold": 0.7,
-        "min_characters": 50,
-        "quality_model": Path("q.bin"),
-        "quality_threshold": 0.4,
-        "quality_top": 0.3,
-        "near_duplicates": "all",
-        "near_ngram": 4,
-        "near_buckets": 9,
-        "near_hashes": 7,
-        "layout": "fineweb-2",
-        "executor": "slurm",
-        "executor_options": {"partition": "cpu", "time": "1:00:00"},
-        "workers": 3,
-        "wait": True,
-        "force": True,
-    }
-
-
-def test_corpus_train_quality(here, stand_in) -> None:
-    class Trained:
-        output = Path("q.bin")
-
-        def row(self) -> dict[str, object]:
-            return {"precision": 0.9}
-
-    where = ("modtok_cli.corpus.quality", "corpus_train_quality")
-    called = stand_in(*where, Trained())
-    line = "--good a --good b --bad c -o q.bin --epochs 2 --force"
-    status, out, _ = here("corpus", "train-quality", *line.split())
-    assert (status, json.loads(out)) == (0, {"precision": 0.9})
-    assert rest(called) == {
-        "good": [Path("a"), Path("b")], "bad": [Path("c")], "output": Path("q.bin"), "epochs": 2,
-        "force": True,
-    }  # fmt: skip
-    fits(called, *where)
-    status, _, err = here("corpus", "train-quality", "--good", "a")
-    assert (status, "--good and --bad are required" in err) == (2, True)
+    assert called.kwargs["executor_options"] == {"partition": "cpu", "time": "1:00:00"}
 
 
 def test_corpus_count_by_an_executor(here, stand_in) -> None:
@@ -102,7 +56,6 @@ def test_corpus_count_by_an_executor(here, stand_in) -> None:
         "wait": False,
         "force": False,
     }
-    fits(called, *where)
     for option in ("--workers", "--count-tasks"):
         status, _, err = here("corpus", "count", option, "2")
         assert (status, "require --executor" in err) == (2, True)

@@ -1,16 +1,13 @@
 """What is written about the command line elsewhere is so, and every flag is tried."""
 
-import os
 import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from helpers.documented import PAGES, calls, code_lines
-from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import options_of
 from modtok_cli.cli.main import ORDER, command_tree
 from modtok_cli.cli.tree import nodes
@@ -19,8 +16,6 @@ from modtok_cli.training.settings import RunSettings
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-TESTS = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*"))
-FRAMEWORKS_ERROR: Any = typer.BadParameter.__base__
 TREE = command_tree()
 FLAGS = {node.path: {f for line in node.lines for f in line.flags} for node in nodes(TREE)}
 
@@ -69,25 +64,6 @@ def test_commands_in_code_blocks_are_right_usage(page: str) -> None:
                 call(words)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "modtok pretain", "modtok nsl --no-such x", "modtok bpe-seq -k many",
-        "modtok pretrain --sampling sub:x  # none", "ls | modtok eval mcq --limit 0 > x",
-    ],
-)  # fmt: skip
-def test_wrong_usage_in_a_code_block_is_found(line: str) -> None:
-    with pytest.raises((FRAMEWORKS_ERROR, UsageError, KeyError)):
-        call(*calls(line))
-
-
-def test_every_flag_is_in_some_test() -> None:
-    framework = {"--install-completion", "--help"}
-    every = {flag for flags in FLAGS.values() for flag in flags if flag.startswith("--")}
-    untried = {flag for flag in every - framework if not re.search(f"{flag}\\b", TESTS)}
-    assert untried == set()
-
-
 def test_make_venv_says_what_is_missing(tmp_path: Path) -> None:
     done = subprocess.run(
         ["/bin/sh", str(ROOT / ".ci" / "make-venv.sh"), "venv"],
@@ -109,9 +85,3 @@ def test_make_help_names_every_target() -> None:
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     for target in targets[1].split():
         assert f"  make {target} " in done.stdout
-
-
-def test_ci_runs_lint_and_test() -> None:
-    script = ROOT / ".ci" / "run"
-    assert os.access(script, os.X_OK)
-    assert "make lint test" in script.read_text(encoding="utf-8")

@@ -77,10 +77,3 @@ def test_gpus_are_listed_as_the_driver_says(monkeypatch, tmp_path: Path) -> None
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     assert [f.detail[:8] for f in doctor() if f.name == "gpu"] == ["NVIDIA X", "NVIDIA Y"]
-
-
-def test_the_core_says_what_it_was_compiled_for() -> None:
-    core, page = [finding for finding in doctor() if finding.part == "core"]
-    assert page.name == "modtok.wasm"
-    assert core.state == "ok"
-    assert core.detail.startswith("version 1, for ")

@@ -58,15 +58,6 @@ def test_mt(here: Any, room: Any) -> None:
     assert set(done.kwargs) == {"processes", "progress", "kept"}  # the function has the defaults
 
 
-def test_sum(here: Any, room: Any) -> None:
-    done = room("evaluate_sum", told())
-    line = f"eval sum r --langs fr,en --data d {SHARED} --dtype bfloat16"
-    status, out, _ = here(*line.split())
-    assert (status, json.loads(out)) == (0, RESULT.as_row())
-    assert (done.kwargs["models"], done.kwargs["languages"]) == (["r"], "fr,en")
-    assert done.kwargs["dtype"] == "bfloat16"
-
-
 def test_pictures(here: Any, room: Any) -> None:
     room("evaluate_mt", told())
     room("evaluate_sum", told())
@@ -85,17 +76,6 @@ def test_missing_parts_are_reported_after_the_present_ones(here: Any, room: Any)
     assert status == 1
     assert json.loads(out) == RESULT.as_row()
     assert err == "modtok: error: incomplete: tasks/mt has no text in de\n"
-
-
-def test_a_table_for_a_person(here: Any, room: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    room("evaluate_mt", told())
-    monkeypatch.setattr("modtok_cli.cli.output._is_terminal", lambda stream: True)
-    monkeypatch.setenv("COLUMNS", "100")
-    status, out, err = here("eval", "mt")
-    assert (status, out) == (0, "")
-    assert "en-fr" in err
-    assert "27.0" in err
-    assert "26.0" in err
 
 
 def test_what_is_not_installed_is_named(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:

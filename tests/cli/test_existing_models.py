@@ -55,20 +55,6 @@ def test_the_commands_of_the_guide_run(
         assert transformers.AutoTokenizer.from_pretrained(name).decode([5])
 
 
-def test_selections_of_a_slice(model: Path, here: Any) -> None:
-    Path("ids.json").write_text("[300, 301]")
-    for line in (
-        "adopt model --langs fr --coverage 0.99 -o a --data data --errors strict --threads 1",
-        "adopt model --langs fr --end-of-text <|im_end|> -o b-tokenizer",
-        "slice model --text data/fr.txt --token-ids ids.json -k 400 -o b",
-        "slice model --text data/fr.txt --coverage 0.99 -o c --errors skip --verify",
-        "tokens model --langs fr --coverage 0.99 -o d",
-        "bpe-seq --langs en,fr --pretokenizer gpt2 -k 300 --no-references -o e",
-    ):
-        status, _, err = here(*line.split())
-        assert status == 0, f"{line}: {err}"
-
-
 def test_the_report_compares_both_models(model: Path, here: Any) -> None:
     line = "slice model --langs fr -k 400 -o part --json --report news.fr.txt --report news.en.txt"
     status, out, err = here(*line.split())

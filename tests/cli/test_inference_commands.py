@@ -14,8 +14,6 @@ import pytest
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.vocabularies import sides
 
-PART = {"part": "all", "bytes": 2, "full_bytes": 4, "saved": 0.5}
-
 
 @pytest.fixture
 def room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,37 +21,6 @@ def room(monkeypatch: pytest.MonkeyPatch) -> None:
     for command in ("slice", "generate", "export", "cost"):
         module = import_module(f"modtok_cli.cli.commands.{command}")
         monkeypatch.setattr(module, "require_models", lambda: None)
-
-
-class SliceReport:
-    output = Path("fr-en")
-    facts = types.SimpleNamespace(signature="abc", step=7)
-    tokens = (600, 400)
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [PART]
-
-
-def test_slice(here: Any, room: None, stand_in: Any) -> None:
-    call = stand_in("modtok_cli.inference.slice.slice", "slice", SliceReport())
-    line = "slice runs/a --langs fr,en -o fr-en --step 7 --dtype bfloat16 -t t --force"
-    status, out, _ = here(*line.split(), "--json")
-    assert (status, json.loads(out)) == (0, PART)
-    arguments = call.kwargs
-    assert (arguments["run"], arguments["languages"]) == (Path("runs/a"), "fr,en")
-    assert (arguments["step"], arguments["dtype"]) == (7, "bfloat16")
-    assert (arguments["tokenizer"], arguments["force"]) == (Path("t"), True)
-    assert here("slice", "s", "--append", "fi", "--from", "runs/b")[0] == 0
-    assert (call.kwargs["append"], call.kwargs["origin"]) == ("fi", Path("runs/b"))
-    assert "output" not in call.kwargs
-    card = "--license apache-2.0 --base-model runs/a --no-bos"
-    assert here("slice", "--langs", "fr", "-o", "s", *card.split())[0] == 0
-    facts = {name: call.kwargs[name] for name in ("license", "base_model", "bos")}
-    assert facts == {"license": "apache-2.0", "base_model": "runs/a", "bos": False}
-    assert here("slice", "--langs", "fr", "-o", "s", "--bos")[0] == 0
-    assert call.kwargs["bos"] is True
-    assert here("slice", "--out", "fr", "-o", "s")[0] == 0
-    assert call.kwargs["outputs"] == "fr"
 
 
 @pytest.mark.parametrize(
@@ -149,28 +116,6 @@ def test_generate(here: Any, monkeypatch: pytest.MonkeyPatch, room: None) -> Non
     assert Generator.made[1]["references"] == Path("r")
 
 
-def test_export(here: Any, room: None, stand_in: Any, workspace: Path) -> None:
-    report = types.SimpleNamespace(
-        output=Path("m.gguf"),
-        bytes=10,
-        vocabulary=600,
-        tokenizer="gpt-2",
-        lines=4,
-        different=1,
-        program="llama.cpp",
-        languages=("fr",),
-    )
-    call = stand_in("modtok_cli.inference.export.export", "export", report)
-    (workspace / "fr.txt").write_text("un\ndeux\n")
-    line = "export s --format gguf --probe fr.txt --inexact --dtype float32 --json"
-    status, out, err = here(*line.split())
-    assert (status, json.loads(out)["output"]) == (0, "m.gguf")
-    assert "3 of 4 probe lines have the same ids" in err
-    assert call.kwargs["model"] == Path("s")
-    assert (call.kwargs["probe"], call.kwargs["inexact"]) == (["fr.txt"], True)
-    assert call.kwargs["dtype"] == "float32"
-
-
 def test_export_of_several_sets_prints_their_sizes(here: Any, room: None, stand_in: Any) -> None:
     facts = {"bytes": 10, "vocabulary": 600, "tokenizer": "gpt-2", "lines": 4, "different": 1}
     reports = [
@@ -193,12 +138,3 @@ def test_cost_is_the_papers_table(here: Any) -> None:
     rows = [json.loads(line) for line in out.splitlines()]
     assert status == 0
     assert [round(100 * row["saved"]) for row in rows] == [0, 31, 0, 5]
-
-
-def test_cost_of_time(here: Any, room: None, stand_in: Any) -> None:
-    row = {"model": "tiny", "tokenizer": "t", "forward_ratio": 1.0}
-    call = stand_in("modtok_cli.inference.cost.cost", "cost", [row])
-    status, out, _ = here("cost", "--time", "fr.txt", "--scale", "tiny", "--lines", "3", "--json")
-    assert (status, json.loads(out)) == (0, row)
-    assert call.kwargs["sources"] == ["fr.txt"]
-    assert (call.kwargs["lines"], call.kwargs["scales"]) == (3, ["tiny"])

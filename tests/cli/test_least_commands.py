@@ -9,61 +9,7 @@ from typing import Any
 
 import pytest
 
-from modtok_cli.text.reading import Reading
-
-from .conftest import FakeReport
-from .test_commands import rest
-
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
-
-
-def test_bpe_merge(here: Any, stand_in: Any) -> None:
-    called = stand_in("modtok_cli.construct.bpe_merge", "bpe_merge", FakeReport())
-    assert here("bpe-merge")[0] == 0
-    assert rest(called) == {"reading": Reading()}
-    line = "--langs fi,en -k 900 --overtrain 1.5 --whole-characters --no-references --special <s>"
-    line += " --superwords 200"
-    line += " --data text -o out --errors skip --threads 3 --force"
-    assert here("bpe-merge", *line.split(), "--json")[0] == 0
-    assert rest(called) == {
-        "languages": "fi,en",
-        "data": Path("text"),
-        "output": Path("out"),
-        "k": 900,
-        "overtrain": 1.5,
-        "whole_characters": True,
-        "superwords": 200,
-        "references": False,
-        "specials": ["<s>"],
-        "reading": Reading("skip"),
-        "threads": 3,
-        "force": True,
-    }
-    here("bpe-merge", "--append", "sv,da")
-    assert rest(called) == {"append": "sv,da", "reading": Reading()}
-    here("bpe-merge", "--remove", "sv")
-    assert rest(called) == {"remove": "sv", "reading": Reading()}
-    line = "--append sv -k 900 --overtrain 1.25 --whole-characters --special <s>"
-    here("bpe-merge", *line.split())
-    options = {"k": 900, "overtrain": 1.25, "whole_characters": True, "specials": ["<s>"]}
-    assert rest(called) == {**options, "append": "sv", "reading": Reading()}
-
-
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (["bpe-merge", "--overtrain", "0.9"], "--overtrain"),
-        (["bpe-merge", "--overtrain", "x"], "--overtrain"),
-        (["bpe-merge", "--remove", "sv,,da"], "--remove"),
-        (["bpe-merge", "--append", "sv,sv"], "--append"),
-        (["bpe-merge", "--langs", "sv", "--remove", "sv"], "exclude each other"),
-        (["bpe-seq", "--segmentation", "most"], "most"),
-    ],
-)
-def test_wrong_usage(here: Any, args: list[str], said: str) -> None:
-    status, out, err = here(*args)
-    assert (status, out) == (2, "")
-    assert said in err
 
 
 def rows(out: str) -> list[dict[str, Any]]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from helpers.sample import SAMPLE
 from helpers.small_run import small_run
-from modtok_cli.cli import output
 from modtok_cli.cli.commands.eval_mcq import pivot
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
@@ -152,26 +150,3 @@ def test_the_table_is_languages_by_tasks(few_steps: Path) -> None:
     assert result.high is not None
     interval = f"({result.low:.1f}–{result.high:.1f})"
     assert lines[0]["endings"] == f"{result.value:.1f} {interval}"
-
-
-def test_a_person_sees_one_table_and_a_signature(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(output, "_is_terminal", lambda stream: True)
-    monkeypatch.setenv("COLUMNS", "200")
-    assert modtok("--langs", "fr") == 0
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("guessing") == 1
-    assert "endings|lang:fr|" in said.err
-
-
-def test_missing_extra_is_named(
-    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "modtok_cli.base.extras.find_spec",
-        lambda name: None if name == "lm_eval" else find_spec(name),
-    )
-    assert modtok() == 2
-    assert "pip install 'modtok[eval]'" in capsys.readouterr().err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -14,9 +13,6 @@ import pytest
 from tokenizers import Tokenizer, models
 
 from helpers.python_processes import run_python
-from modtok_cli.text.reading import Reading
-
-from .test_commands import fits, rest
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
 LANGUAGES = ["el", "en", "fr"]
@@ -57,25 +53,6 @@ def test_fairness(at, learned: Path) -> None:
     assert "tokenizer@each" in picture
 
 
-def test_fairness_and_origin_hand_their_options_on(here, stand_in) -> None:
-    where = ("modtok_cli.measure.fairness", "fairness")
-    called = stand_in(*where, [])
-    line = "fairness -t a -t b x y --pivot fi --references r --lang en --errors skip"
-    assert here(*line.split())[0] == 0
-    assert rest(called) == {
-        "tokenizers": ["a", "b"], "texts": ["x", "y"], "pivot": "fi", "references": Path("r"),
-        "language": "en", "reading": Reading(errors="skip"),
-    }  # fmt: skip
-    fits(called, *where)
-    where = ("modtok_cli.measure.origin", "origin")
-    called = stand_in(*where, [])
-    assert here("origin", "x", "-t", "d@en,fi", "--lang", "fi")[0] == 0
-    assert rest(called) == {
-        "tokenizer": "d@en,fi", "texts": ["x"], "language": "fi", "reading": Reading(),
-    }  # fmt: skip
-    fits(called, *where)
-
-
 def test_check_takes_tokenizers_and_texts_in_any_order(at, learned: Path) -> None:
     status, out, err = at("check", "parallel", "tokenizer", "-t", "tokenizer@each")
     assert status == 0, err
@@ -92,17 +69,6 @@ def test_check_takes_tokenizers_and_texts_in_any_order(at, learned: Path) -> Non
     status, out, err = at("check", "nowhere.json")
     assert (status, out) == (2, "")
     assert "nowhere.json: no such file or directory" in err
-
-
-def test_check_of_changed_text_is_a_table_of_80_columns(at, learned: Path) -> None:
-    line = ("check", "tokenizer@each", "parallel", "--robust")
-    status, out, err = at(*line)
-    assert status == 0, err
-    assert all(row["errors_10"] > row["errors_5"] > 1 for row in rows(out))
-    status, out, err = at(*line, "--table")
-    table = out[out.index("Tokens relative to those of the unchanged text") :]
-    assert "+English" in table
-    assert max(map(len, table.rstrip().splitlines())) <= 80
 
 
 def test_explore_takes_tokenizers_as_arguments_and_options(at, learned: Path) -> None:
@@ -196,24 +162,6 @@ def test_plots_as_text_and_png_and_wrong_names(at, learned: Path) -> None:
     status, out, err = at("origin", "parallel", "--plot", "origin.pdf")
     assert (status, out) == (2, "")
     assert "expected FILE.svg, FILE.png or -" in err
-
-
-def test_tables_for_the_eye(learned: Path) -> None:
-    """On a terminal: tables on standard error, nothing on standard output."""
-    pty = pytest.importorskip("pty")
-    for line, heading in (
-        ("fairness parallel", "Over "),
-        ("inspect tokenizer", "Languages"),
-    ):
-        main, other = pty.openpty()
-        done = run_python(
-            ["-m", "modtok_cli", *line.split()],
-            cwd=learned, stdin=subprocess.DEVNULL, stdout=other, stderr=subprocess.PIPE,
-            env={**os.environ, "COLUMNS": "100"}, check=True,
-        )  # fmt: skip
-        os.close(other)
-        os.close(main)
-        assert heading in done.stderr.decode()
 
 
 def test_bpe_concat(at, learned: Path) -> None:

@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 import types
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,31 +23,6 @@ ROW = {"language": "fi", "bits_per_byte": 2.5, "nats_per_token": 5.0, "tokens": 
 
 def words(line: str) -> list[str]:
     return line.split()
-
-
-FLAGS = words("""
-    --sampling full --p 0.25 --mix en=0.5 --mix-rest uniform --langs fi,en --model small --steps
-    7 --batch-size 4 --micro-batch 2 --seq-length 64 --lr 0.01 --warmup 3 --seed 5 --tp 2
-    --set optimizer.update=dense --set architecture.tied=true --recompute
-    --set parallelism.distributed_optimizer=true --dtype bfloat16 --eval-every 2 --save-every 3
-    --workers 0 --log wandb,tensorboard --name one --data text --tokenizer other --runs out
-    --errors skip --offload --set parallelism.offload_delay=0
-    --set parallelism.offload_moments=bfloat16 --set parallelism.offload_file=store --gpus 1
-    --init-from runs/old --set init.init_rows=random --train rows --set data.attention=document
-    --keep 3 --set evaluation.keep_every=100 --set parallelism.device_memory=40GB --schedule wsd
-    --set schedule.lr_steps=6 --set schedule.decay_steps=2 --set schedule.final_lr=0.001
-    --set data.draw=micro --set architecture.layers=3 --set architecture.hidden_size=96
-    --set architecture.ffn=256 --set architecture.heads=6 --set architecture.kv_heads=3
-    --set architecture.head_width=16 --set architecture.rope_theta=10000
-    --set architecture.qk_norm=true --set optimizer.beta1=0.8 --set optimizer.beta2=0.9
-    --set optimizer.eps=1e-6 --weight-decay 0.2 --set optimizer.decay_params=norms,matrices
-    --set optimizer.clip=0.5 --set optimizer.z_loss=1e-4 --set init.init_std=0.01
-    --set init.init_projection_std=0.002 --set init.init_embedding_std=0.03 --valid
-    news=more,texts/ --eval-bytes 1KB --set parallelism.device_flops=1e12
-    --set evaluation.log_every=5 --set parallelism.hang_timeout=5 --profile 3 --eval-tasks a,b
-    --set evaluation.eval_tasks_every=4 --set evaluation.eval_tasks_data=more
-    --set evaluation.eval_tasks_langs=fi --set evaluation.eval_tasks_limit=9
-""")
 
 
 class Report:
@@ -75,89 +49,6 @@ def test_defaults(here: Any, loop: StandIn) -> None:
     assert (status, json.loads(out)) == (0, ROW)
     assert loop.args == (RunSettings(sampling="sub:2"),)
     assert (loop.kwargs["resume"], loop.kwargs["force"]) == (False, False)
-
-
-def test_every_option(here: Any, loop: StandIn) -> None:
-    assert here("pretrain", *FLAGS, "--resume", "--force")[0] == 0
-    assert loop.args == (
-        RunSettings(
-            sampling="full",
-            p=0.25,
-            mix="en=0.5",
-            mix_rest="uniform",
-            langs=("en", "fi"),
-            model="small",
-            steps=7,
-            batch_size=4,
-            micro_batch=2,
-            seq_length=64,
-            lr=0.01,
-            warmup=3,
-            seed=5,
-            tp=2,
-            update="dense",
-            tied=True,
-            recompute=True,
-            distributed_optimizer=True,
-            dtype="bfloat16",
-            eval_every=2,
-            save_every=3,
-            workers=0,
-            log=("tensorboard", "wandb"),
-            valid={"news": Path("more"), "texts": Path("texts")},
-            eval_bytes=1000,
-            device_flops=1e12,
-            hang_timeout=5.0,
-            log_every=5,
-            profile=3,
-            eval_tasks=("a", "b"),
-            eval_tasks_every=4,
-            eval_tasks_data=Path("more"),
-            eval_tasks_langs=("fi",),
-            eval_tasks_limit=9,
-            name="one",
-            data=Path("text"),
-            tokenizer=Path("other"),
-            runs=Path("out"),
-            errors="skip",
-            offload=True,
-            offload_delay=0,
-            offload_moments="bfloat16",
-            offload_file=Path("store"),
-            gpus=1,
-            layers=3,
-            hidden_size=96,
-            ffn=256,
-            heads=6,
-            kv_heads=3,
-            head_width=16,
-            rope_theta=10000.0,
-            qk_norm=True,
-            beta1=0.8,
-            beta2=0.9,
-            eps=1e-6,
-            weight_decay=0.2,
-            decay_params=("matrices", "norms"),
-            clip=0.5,
-            z_loss=1e-4,
-            init_std=0.01,
-            init_projection_std=0.002,
-            init_embedding_std=0.03,
-            init_from=Path("runs/old"),
-            init_rows="random",
-            train="rows",
-            attention="document",
-            keep=3,
-            keep_every=100,
-            device_memory="40GB",  # type: ignore[arg-type]
-            schedule="wsd",
-            lr_steps=6,
-            decay_steps=2,
-            final_lr=0.001,
-            draw="micro",
-        ),
-    )
-    assert (loop.kwargs["resume"], loop.kwargs["force"]) == (True, True)
 
 
 def test_resume_takes_options_of_the_command_line_only(
@@ -203,16 +94,6 @@ def test_gpus_start_that_many_ranks(
     status, _, err = here("pretrain")
     assert status == 2
     assert "no such run" in err
-
-
-def test_without_torch(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "modtok_cli.base.extras.find_spec",
-        lambda name: None if name == "megatron" else find_spec(name),
-    )
-    status, _, err = here("pretrain")
-    assert status == 2
-    assert "pip install 'modtok[lm]'" in err
 
 
 @pytest.fixture
@@ -277,17 +158,6 @@ def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:
     assert here(*words("pretrain --model 2.5b --gpus 8 --tp 8 --dry-run"))[0] == 2
     _, _, err = here(*words("pretrain --hidden-size 64"))
     assert "--hidden-size is a key of a recipe; use --set architecture.hidden_size=VALUE" in err
-
-
-def test_rows_in_host_memory(forked: Any, filled: Path) -> None:
-    command = "pretrain --sampling sub:1 --steps 3 --seq-length 32 --eval-bytes 2000 --offload -q"
-    command += " --set parallelism.offload_delay=1 --set parallelism.offload_file=store"
-    done = forked(*words(command))
-    assert done.returncode == 0, done.stderr
-    assert list((filled / "store").iterdir()) == []
-    wrong = forked(*words("pretrain --sampling sub:1 --set parallelism.offload_delay=1"))
-    assert wrong.returncode == 2
-    assert b"add --offload" in wrong.stderr
 
 
 def test_a_workspace_trains_with_no_other_flag(forked: Any, filled: Path) -> None:

@@ -141,13 +141,6 @@ def test_precedence(workspace: Path, here, stand_in) -> None:
     assert budget("-k", "4000") == 4000
 
 
-def test_a_switch_of_the_file(workspace: Path, here, stand_in) -> None:
-    learn = stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
-    write(workspace, "[bpe-seq]\nno_references = true\n")
-    here("bpe-seq")
-    assert learn.kwargs["references"] is False
-
-
 def test_a_value_out_of_range_names_where_it_came_from(workspace: Path, here) -> None:
     write(workspace, "[bpe]\nthreads = 0\n")
     status, out, err = here("bpe")
@@ -173,22 +166,6 @@ def test_options_of_the_command_line_only(tmp_path: Path, text: str, message: st
     write(tmp_path, text)
     with pytest.raises(UsageError, match=re.escape(message)):
         load_settings(TREE, tmp_path)
-
-
-@pytest.mark.parametrize("place", ["/elsewhere", "../x", "a/../../x", "link/x", ".git/x", "a/.x/y"])
-@pytest.mark.parametrize("key", ["extract] output", "nsl] plot", "pretrain] runs"])
-def test_outputs_outside_of_the_workspace_are_refused(tmp_path: Path, key: str, place: str) -> None:
-    workspace = tmp_path / "workspace"
-    workspace.mkdir()
-    (workspace / "link").symlink_to(tmp_path)
-    table, name = key.split("] ")
-    write(workspace, f"[{table}]\n{name} = '{place}'")
-    message = f"[{table}] {name}: '{place}' is not inside the workspace"
-    with pytest.raises(UsageError, match=re.escape(message)):
-        load_settings(TREE, workspace)
-    inside = "-" if name == "plot" else "a/b"
-    write(workspace, f"[{table}]\n{name} = '{inside}'")
-    assert load_settings(TREE, workspace)[table] == {name: inside}
 
 
 def test_every_option_with_a_path_is_classified() -> None:
@@ -225,13 +202,6 @@ def test_a_command_declares_those_that_the_file_names(workspace: Path) -> None:
     assert sorted(_tree(["nsl", "x"]).commands) == ["bpe", "corpus", "nsl"]
     write(workspace, "[default]\nsuperwords = 1\n")  # an option of others
     assert sorted(_tree(["nsl", "x"]).commands) == ["nsl"]
-
-
-def test_a_shared_default_of_other_commands_is_known(workspace: Path, modtok) -> None:
-    write(workspace, "[default]\nsuperwords = 1\n")
-    assert b"modtok.toml" not in modtok("nsl", "x").stderr
-    write(workspace, "[default]\nsuperword = 1\n")
-    assert b"unknown key 'superword'; did you mean 'superwords'?" in modtok("nsl", "x").stderr
 
 
 @pytest.mark.parametrize(
@@ -274,13 +244,6 @@ def test_broken_settings_stop_commands_but_not_their_help(workspace: Path, here)
     assert here("bpe", "--help")[0] == 0
 
 
-def test_settings_may_begin_with_a_byte_order_mark(workspace: Path, here, stand_in) -> None:
-    stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
-    write(workspace, "\ufeff[bpe-seq]\nk = 1000\n")
-    _, _, err = here("bpe-seq", "-v", "--langs", "en")
-    assert "setting k = 1000 (modtok.toml)\n" in err
-
-
 def test_verbose_names_settings_and_origin(workspace: Path, here, stand_in) -> None:
     stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
     write(workspace, "[bpe-seq]\nk = 1000\n")
@@ -289,3 +252,26 @@ def test_verbose_names_settings_and_origin(workspace: Path, here, stand_in) -> N
     assert "setting langs = en (command line)\n" in err
     assert "setting order = alphabetical (default)\n" in err
     assert "MiB" in err.splitlines()[-1]
+
+
+OUTSIDE = ("/elsewhere", "../x", "a/../../x", "link/x", ".git/x", "a/.x/y")
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "place"),
+    [("extract", "output", place) for place in OUTSIDE]
+    + [("nsl", "plot", "../x"), ("pretrain", "runs", "../x")],
+)
+def test_outputs_outside_of_the_workspace_are_refused(
+    tmp_path: Path, table: str, name: str, place: str
+) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "link").symlink_to(tmp_path)
+    write(workspace, f"[{table}]\n{name} = '{place}'")
+    message = f"[{table}] {name}: '{place}' is not inside the workspace"
+    with pytest.raises(UsageError, match=re.escape(message)):
+        load_settings(TREE, workspace)
+    inside = "-" if name == "plot" else "a/b"
+    write(workspace, f"[{table}]\n{name} = '{inside}'")
+    assert load_settings(TREE, workspace)[table] == {name: inside}

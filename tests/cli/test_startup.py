@@ -123,24 +123,3 @@ def test_without_a_command_help_goes_to_stderr(modtok) -> None:
         assert done.returncode == 2
         assert done.stdout == b""
         assert done.stderr.startswith(b"Usage: modtok")
-
-
-def test_shell_completion(modtok) -> None:
-    import os
-
-    script = modtok("--show-completion", env={**os.environ, "SHELL": "/bin/bash"})
-    # The shell is found by looking at the parent process, which here is no shell.
-    assert script.returncode in (0, 1)
-    environment = {
-        **os.environ,
-        "_MODTOK_COMPLETE": "complete_bash",
-        "COMP_WORDS": "modtok bp",
-        "COMP_CWORD": "1",
-    }
-    done = modtok(env=environment)
-    assert {b"bpe", b"bpe-seq"} <= set(done.stdout.split())
-    assert all(name.startswith(b"bp") for name in done.stdout.split())
-    environment |= {"COMP_WORDS": "modtok bpe-seq --pass", "COMP_CWORD": "2"}
-    assert modtok(env=environment).stdout.split() == [b"--passes"]
-    environment |= {"COMP_WORDS": "modtok bpe-seq --order ", "COMP_CWORD": "3"}
-    assert modtok(env=environment).stdout.split() == [b"alphabetical", b"given", b"size"]

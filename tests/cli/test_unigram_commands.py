@@ -9,54 +9,7 @@ from typing import Any
 
 import pytest
 
-from modtok_cli.text.reading import Reading
-
-from .conftest import FakeReport
-from .test_commands import rest
-
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
-
-
-def test_unigram(here: Any, stand_in: Any) -> None:
-    called = stand_in("modtok_cli.construct.unigram", "unigram", FakeReport())
-    line = "--langs fi,en -k 900 --joint --special <s> --data text -o out --errors skip"
-    assert here("unigram", *line.split(), "--threads", "3", "--force", "--json")[0] == 0
-    assert rest(called) == {
-        "languages": "fi,en",
-        "data": Path("text"),
-        "output": Path("out"),
-        "k": 900,
-        "joint": True,
-        "specials": ["<s>"],
-        "reading": Reading("skip"),
-        "threads": 3,
-        "force": True,
-    }
-
-
-def test_unigram_merge(here: Any, stand_in: Any) -> None:
-    called = stand_in("modtok_cli.construct.unigram_merge", "unigram_merge", FakeReport())
-    assert here("unigram-merge")[0] == 0
-    assert rest(called) == {"reading": Reading()}
-    line = "--langs fi --models m --init mean --weights fi=2 --tolerance 0.01 --iterations 5"
-    assert here("unigram-merge", *line.split(), "--no-references")[0] == 0
-    assert rest(called) == {
-        "languages": "fi",
-        "models": Path("m"),
-        "init": "mean",
-        "weights": "fi=2",
-        "tolerance": 0.01,
-        "iterations": 5,
-        "references": False,
-        "reading": Reading(),
-    }
-
-
-@pytest.mark.parametrize(
-    "line", ["--init zero", "--tolerance -1", "--iterations -1", "-k 100", "--langs fi,,en"]
-)
-def test_unigram_merge_refuses(here: Any, line: str) -> None:
-    assert here("unigram-merge", *line.split())[0] == 2
 
 
 @pytest.mark.parametrize(
