@@ -18,7 +18,7 @@ import orjson
 import zstandard
 
 ROOT = Path(__file__).parents[1]
-SAMPLE = ROOT / "examples" / "sample"
+SAMPLE = ROOT / "modtok_cli" / "samples"
 
 
 def describe() -> str:

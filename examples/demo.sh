@@ -3,7 +3,6 @@
 # Lines after "$" are the commands as they run. `make demo` calls this script.
 set -eu
 
-examples=$(cd "$(dirname "$0")" && pwd)
 workspace=${1:-demo}
 
 say() {
@@ -17,14 +16,13 @@ run() {
 }
 
 rm -rf "$workspace"
-mkdir -p "$workspace/results"
-cp -R "$examples/sample/data" "$examples/sample/parallel" "$examples/sample/tasks" "$workspace"
-cp "$examples/stories.py" "$workspace"
-cd "$workspace"
 
 say "Six languages in three scripts: Greek, English, Finnish, French, Nepali, Swahili." \
-    "$workspace/data has text to learn from, $workspace/parallel the same 114 lines in each" \
-    "language to measure on, $workspace/tasks questions for the evaluation."
+    "data/ has text to learn from, parallel/ the same 114 lines in each language to measure" \
+    "on, tasks/ questions for the evaluation."
+run "modtok sample $workspace"
+cd "$workspace"
+mkdir results
 
 say "1. LEARN a modular tokenizer. Each language gets 1,500 tokens: it adopts useful tokens of" \
     "   earlier languages and adds its own. 'total' is the size of the whole vocabulary so far;" \
@@ -49,10 +47,9 @@ say "4. MEASURE every language with the whole vocabulary, and with its own subto
 run "modtok nsl -t tokenizer -t tokenizer@each parallel --plot -"
 run "modtok inspect --check"
 
-say "5. WRITE stories: 2,000 each in English, Finnish and French, about people who help each other." \
-    "   So small a model cannot learn language in minutes, but these it can. unseen/ has stories" \
-    "   to measure on, tasks/mcq/stories questions: somebody is cold, what do they get?"
-run "python3 stories.py"
+say "5. READ the stories: 2,000 each in English, Finnish and French, about people who help each other." \
+    "   A model this small cannot learn a language in minutes, but it can learn these. unseen/ has" \
+    "   others to measure on, tasks/mcq/stories questions: somebody is cold, what do they get?"
 run "head -n 1 unseen/en.txt unseen/fi.txt unseen/fr.txt"
 
 say "6. PRETRAIN a tiny model (0.7 million parameters and the embedding rows) on the stories. Each" \

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
     from modtok_cli.reports.explore.page import explore as explore
     from modtok_cli.reports.report import report as report
+    from modtok_cli.samples.sample import sample as sample
     from modtok_cli.text.reading import Reading as Reading
     from modtok_cli.training.pretrain import pretrain as pretrain
     from modtok_cli.training.settings import RunSettings as RunSettings
@@ -104,6 +105,7 @@ _NAMES = {
     "modular.tokenizer": "ModularTokenizer",
     "reports.explore.page": "explore",
     "reports.report": "report",
+    "samples.sample": "sample",
     "text.reading": "Reading",
     "training.pretrain": "pretrain",
     "training.settings": "RunSettings",

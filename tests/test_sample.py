@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SAMPLE = Path(__file__).parents[1] / "examples" / "sample"
+SAMPLE = Path(__file__).parents[1] / "modtok_cli" / "samples"
 SCRIPTS = {
     "el": "GREEK",
     "en": "LATIN",

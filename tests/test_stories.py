@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import runpy
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-PROGRAM = Path(__file__).parents[1] / "examples" / "stories.py"
+import modtok_cli as modtok
+from modtok_cli.samples import stories
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The names of the program, which has written its files to `place`."""
-    place = tmp_path_factory.mktemp("stories")
-    names = runpy.run_path(str(PROGRAM))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(place)
-        names["main"]()
-    return names | {"place": place}
+    """The names of the module, and the `place` where `modtok sample` has written its files."""
+    return vars(stories) | {"place": modtok.sample(tmp_path_factory.mktemp("of") / "sample")}
 
 
 def test_stories_are_complete_and_held_out(program: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@
     python -m benchmarks gpu_bundle DIR --leave-out numpy,transformers
 
 Wheels for Linux on x86-64, of modtok and of what it and its tests import; sources of benchmarks and
-tests; the sample text. There, `sh check.sh 1` installs the wheels beside itself, and runs call 1.
+tests. There, `sh check.sh 1` installs the wheels beside itself, and runs call 1.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def main() -> int:
         if normalized(name.partition("==")[0]) not in left_out
     ]
     pip("download", "--quiet", "--no-deps", "--dest", wheels, *target, *names)
-    for part in ("benchmarks", "tests", "examples/sample", "pyproject.toml"):
+    for part in ("benchmarks", "tests", "pyproject.toml"):
         source, copy = ROOT / part, folder / "modtok" / part
         if source.is_file():
             shutil.copy(source, copy)

@@ -2,7 +2,7 @@
 
     python -m benchmarks same_outputs --before DIR --after DIR [--only WORD] [--keep DIR]
 
-Every command runs on examples/sample with the code of each checkout, the same interpreter and the
+Every command runs on the sample text with the code of each checkout, the same interpreter and the
 same path of the workspace. Standard output and every file written are compared byte by byte.
 Files that differ are compared again after the renames in `VALUES`, the recorded version, and
 times are taken out; what differs then is a difference. One JSON line per command:

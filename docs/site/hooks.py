@@ -20,7 +20,7 @@ PAGES = {  # in the repository → on the site
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
-    "examples/sample/README.md": "examples/sample.md",
+    "modtok_cli/samples/README.md": "examples/sample.md",
     "examples/open-weight/README.md": "examples/open-weight.md",
 }
 SOURCES = {site: source for source, site in PAGES.items()}

@@ -8,7 +8,7 @@ _HEADINGS = {
     "Adapt and serve": "slice, graft, transplant, tokens, export, generate, serve",
     "Evaluate": "eval mcq, eval mt, eval sum, eval bpb, eval compare, eval fetch",
     "Corpora": "corpus build, corpus count, corpus stats, corpus train-quality",
-    "Machine": "doctor",
+    "Machine": "sample, doctor",
 }
 HEADINGS = {
     heading: tuple(name.strip() for name in names.split(","))

@@ -16,7 +16,7 @@ import torch
 import modtok_cli as modtok
 from modtok_cli.base.public import PythonWarnings
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
+SAMPLE = Path(__file__).parents[2] / "modtok_cli" / "samples"
 
 
 @pytest.fixture(scope="module")

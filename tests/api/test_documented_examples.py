@@ -21,7 +21,7 @@ NEEDS_MODELS = pytest.mark.skipif(
     ),
     reason="needs the extras [lm], [eval] and [corpus]",
 )
-SAMPLE = ROOT / "examples" / "sample"
+SAMPLE = ROOT / "modtok_cli" / "samples"
 
 
 def session(text: str) -> str:

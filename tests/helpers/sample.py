@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import modtok_cli
+
 ROOT = Path(__file__).parents[2]
-SAMPLE = ROOT / "examples" / "sample"
+SAMPLE = Path(modtok_cli.__file__).parent / "samples"
 SHARED = Path(__file__).parents[3] / "shared"
 
 needs_shared = pytest.mark.skipif(

@@ -1,23 +1,20 @@
-"""Write short stories in English, Finnish and French that a tiny model learns in minutes.
+"""Short stories in English, Finnish and French that a tiny model learns in minutes.
 
-    python3 stories.py
-
-The same events are told in each language with its own words and forms. Files:
-
-    stories/<lang>.jsonl            2,000 stories of each language to train on
-    unseen/<lang>.txt               30 others to measure on
-    tasks/mcq/stories/<lang>.jsonl  who gets what? 40 questions on other stories
-
-Everything follows from a fixed seed. Only the standard library is needed.
+The same events are told in each language with its own words and forms. Everything follows from a
+fixed seed.
 """
 
-import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
+from modtok_cli.base.files import write_lines
+
 LANGUAGES = ("en", "fi", "fr")
-NAMES = ("Anna", "Clara", "David", "Emma", "Hugo", "Leo")
-NAMES += ("Maria", "Nina", "Oskar", "Paul", "Simon", "Sofia")
+NAMES = (
+    "Anna", "Clara", "David", "Emma", "Hugo", "Leo",
+    "Maria", "Nina", "Oskar", "Paul", "Simon", "Sofia",
+)  # fmt: skip
 TRAINING, UNSEEN, QUESTIONS = 2_000, 30, 40
 
 # Each entry: English, Finnish, French; forms of a word are separated by "/".
@@ -138,6 +135,7 @@ def finnish(name: str, ending: str) -> str:
 
 def draw_events(draw: random.Random) -> dict[str, int]:
     """What happens: an index into each list of words."""
+    lists: dict[str, Sequence[tuple[object, ...]]]
     lists = {"home": HOMES, "season": SEASONS, "animal": ANIMALS, "colour": COLOURS}
     lists |= {"goal": GOALS, "gift": GIFTS, "evening": EVENINGS, "bed": BEDS}
     events = {name: draw.randrange(len(words)) for name, words in lists.items()}
@@ -204,10 +202,15 @@ def ask(number: int, language: str, draw: random.Random) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """Write all files below the current directory."""
-    tasks = Path("tasks/mcq/stories")
-    for folder in (Path("stories"), Path("unseen"), tasks):
+def write_stories(directory: Path) -> None:
+    """Write below `directory`:
+
+    stories/<lang>.jsonl            2,000 stories of each language to train on
+    unseen/<lang>.txt               30 others to measure on
+    tasks/mcq/stories/<lang>.jsonl  who gets what? 40 questions on other stories
+    """
+    tasks = directory / "tasks/mcq/stories"
+    for folder in (directory / "stories", directory / "unseen", tasks):
         folder.mkdir(parents=True, exist_ok=True)
     (tasks / "task.yaml").write_text(
         'task: stories\ntitle: stories\nabout: who gets what\nprompt: "{question}"\nshots: 0\n'
@@ -217,16 +220,10 @@ def main() -> None:
         draw = random.Random(f"stories {language}")
         texts = [text_of(tell(draw_events(draw), language, draw)) for _ in range(TRAINING + UNSEEN)]
         asked = [ask(number, language, draw) for number in range(QUESTIONS)]
-        files = {
-            Path("stories") / f"{language}.jsonl": [{"text": text} for text in texts[:TRAINING]],
-            tasks / f"{language}.jsonl": asked,
-        }
-        for path, rows in files.items():
-            lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
-            path.write_text("".join(lines), encoding="utf-8")
-        path = Path("unseen") / f"{language}.txt"
-        path.write_text("".join(text + "\n" for text in texts[TRAINING:]), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+        write_lines(
+            directory / "stories" / f"{language}.jsonl",
+            ({"text": text} for text in texts[:TRAINING]),
+        )
+        write_lines(tasks / f"{language}.jsonl", asked)
+        unseen = "".join(text + "\n" for text in texts[TRAINING:])
+        (directory / "unseen" / f"{language}.txt").write_text(unseen, encoding="utf-8")
