@@ -48,11 +48,9 @@ from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.run.processes import ALONE, Processes
 from modtok_cli.inference.run.score import Request, score
 from modtok_cli.inference.slice.run import RunSource
-from modtok_cli.measure.check import SOME_UNKNOWN
+from modtok_cli.measure.lost import Lost, lost_of
 from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import Text, load_texts
-from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
-from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.languages import matching
 from modtok_cli.text.reading import Reading
 from modtok_cli.training.rundir import is_run
@@ -75,47 +73,8 @@ class BitsEvaluation(Outcome):
     rows: list[dict[str, Any]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Lost:
-    """What a tokenizer could not write of some documents: unknown tokens, bytes; of how many."""
-
-    tokens: int
-    bytes: int
-    of_tokens: int
-    of_bytes: int
-
-    @property
-    def is_much(self) -> bool:
-        """Whether what was predicted is not the text: bits per byte would be too few."""
-        return max(self.tokens / self.of_tokens, self.bytes / self.of_bytes) > SOME_UNKNOWN
-
-
 Measured = tuple[Float64Array, Float64Array, Lost]
 """(negative log-likelihood in nats, number of tokens) of each document, (n,) each; what is lost."""
-
-
-def lost_of(
-    tokenizer: Subtokenizer | LibraryTokenizer,
-    text: Text,
-    documents: Sequence[str],
-    progress: Progress,
-) -> Lost:
-    """What a tokenizer loses of documents of a text; a warning says it."""
-    losses, counts, tokens = tokenizer.losses, np.zeros(2, dtype=np.int64), 0
-    if losses is not None:
-        for document in documents:
-            ids = tokenizer.encode(document)
-            tokens += len(ids)
-            counts += losses.of(document, ids)
-    size = sum(len(document.encode()) for document in documents)
-    lost = Lost(int(counts[0]), int(counts[1]), max(1, tokens), max(1, size))
-    if lost.tokens or lost.bytes:
-        what = f"{lost.tokens:,} unknown tokens stand for" if lost.tokens else "no token stands for"
-        much = ": bits per byte would be too few and are left out" if lost.is_much else ""
-        progress.warn(
-            f"{text.name} {text.language}: {what} {lost.bytes:,} of {lost.of_bytes:,} bytes{much}"
-        )
-    return lost
 
 
 def measure_texts(
@@ -257,7 +216,7 @@ def _measure(
     """What documents take, and the size of the vocabulary."""
     if isinstance(models.source, HfSource):
         return _measured_by(models.whole, text, documents, batch_size, models.progress)
-    model = models.of(infer)
+    model, name = models.of(infer), f"{text.name} {text.language}"
     nats, tokens = document_nats(
         model,
         documents,
@@ -266,7 +225,7 @@ def _measure(
         processes=models.processes,
         progress=models.progress,
     )
-    lost = lost_of(model.tokenizer_out, text, documents, models.progress)
+    lost = lost_of(model.tokenizer_out, name, documents, models.progress)
     return (nats, tokens, lost), model.tokenizer_out.size
 
 
@@ -275,7 +234,8 @@ def _measured_by(
 ) -> tuple[Measured, int]:
     with progress.task(f"{text.language} {text.name}", len(documents), "documents") as task:
         taken = model.nats(documents, batch_size=batch_size, advance=task.advance)
-    return (*taken, lost_of(model.hf_tokenizer, text, documents, progress)), model.rows
+    name = f"{text.name} {text.language}"
+    return (*taken, lost_of(model.hf_tokenizer, name, documents, progress)), model.rows
 
 
 def documents_of(text: Text, limit: int | None) -> list[str]:

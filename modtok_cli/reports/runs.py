@@ -101,7 +101,8 @@ def run_charts(run: TrainingRun) -> list[Curves]:
     for row in run.evaluations:
         for text, figures in _texts(row).items():
             for language, values in figures.items():
-                add(bits, f"Bits per byte of {text}", row, language, values["bits_per_byte"])
+                if values["bits_per_byte"] is not None:
+                    add(bits, f"Bits per byte of {text}", row, language, values["bits_per_byte"])
     for row in run.tasks:
         for language, scores in row["tasks"].items():
             for task, values in scores.items():
@@ -165,14 +166,19 @@ def runs_finding(runs: Sequence[TrainingRun]) -> str | None:
 
 
 def _bits(figures: Row) -> dict[str, float]:
-    return {language: float(values["bits_per_byte"]) for language, values in figures.items()}
+    return {
+        language: float(values["bits_per_byte"])
+        for language, values in figures.items()
+        if values["bits_per_byte"] is not None
+    }
 
 
 def runs_tables(runs: Sequence[TrainingRun]) -> list[Table]:
     """Runs side by side: settings and means, then bits per byte of every text by language."""
     last = [_texts(run.evaluations[-1]) for run in runs]
     texts = list(dict.fromkeys(text for figures in last for text in figures))
-    means = [fmean(_bits(run.evaluations[-1]["held_out"]).values()) for run in runs]
+    held = [[*_bits(run.evaluations[-1]["held_out"]).values()] for run in runs]
+    means = [fmean(values) if values else None for values in held]
     body = [
         [
             run.name,

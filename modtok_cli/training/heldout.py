@@ -12,13 +12,14 @@ import numpy as np
 import torch
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.measure.lost import Lost, lost_of, unmeasured
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.conversation import MARK
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import gather_json
-from modtok_cli.training.metrics import LanguageSums, mean_bits
+from modtok_cli.training.metrics import HELD_OUT, LanguageSums, mean_bits
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.rows.microbatch import microbatches_of
 from modtok_cli.training.step import diverged
@@ -57,17 +58,46 @@ def check_validation(
     return texts, notes
 
 
+def lost_texts(run: Run) -> dict[str, dict[str, Lost]]:
+    """What the tokenizer cannot write of each text that is evaluated, by language; warns of it."""
+    held = {language: (store, store.held_out) for language, store in run.stores.items()}
+    texts: dict[str, Texts] = {HELD_OUT: held}
+    texts |= {name: _whole(stores) for name, stores in (run.valid or {}).items()}
+    return {
+        name: {
+            language: lost_of(
+                _subtokenizer(run, language),
+                f"{name} {language}",
+                [
+                    piece.text.decode()
+                    for text in first_texts(*documents, run.config.eval_bytes)
+                    for piece in run.subtokenizers.pieces_of(text)
+                    if piece.in_loss and not piece.special
+                ],
+                run.progress,
+            )
+            for language, documents in sorted(by_language.items())
+        }
+        for name, by_language in texts.items()
+    }
+
+
+def _whole(stores: Mapping[str, TextStore]) -> Texts:
+    return {language: (store, range(len(store))) for language, store in stores.items()}
+
+
+def _subtokenizer(run: Run, language: str) -> Subtokenizer:
+    """What splits text of a language: its own subtokenizer, T for joint."""
+    joint = run.config.regime.kind == "joint"
+    return run.subtokenizers.of(None if joint else (language,))
+
+
 def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
     """Bits per byte of each language on held-out text and on the texts of --valid."""
     line = evaluate_held_out(run, model, step, run.config.eval_bytes, run.stores)
     if run.valid:
         line["valid"] = {
-            name: _bits(
-                run,
-                model,
-                {language: (store, range(len(store))) for language, store in stores.items()},
-                run.config.eval_bytes,
-            )
+            name: _bits(run, model, _whole(stores), run.config.eval_bytes, run.lost[name])
             for name, stores in run.valid.items()
         }
     return line
@@ -78,24 +108,23 @@ def evaluate_held_out(
 ) -> dict[str, Any]:
     """Bits per byte of held-out text, `most` bytes of each language."""
     texts = {name: (run.stores[name], run.stores[name].held_out) for name in languages}
-    bits = _bits(run, model, texts, most)
-    mean = mean_bits(bits)
-    if mean is not None and not isfinite(mean):
-        wrong = [name for name, figures in bits.items() if not isfinite(figures["bits_per_byte"])]
+    bits = _bits(run, model, texts, most, run.lost[HELD_OUT])
+    wrong = [name for name, figures in bits.items() if not isfinite(figures["nats_per_token"])]
+    if wrong:
         raise diverged(
             run, f"after step {step} held-out text has no finite loss ({', '.join(wrong)})"
         )
-    return {"step": step, "held_out": bits, "bits_per_byte": mean}
+    return {"step": step, "held_out": bits, "bits_per_byte": mean_bits(bits)}
 
 
-def _bits(run: Run, model: Model, texts: Texts, most: int) -> dict[str, dict[str, float]]:
+def _bits(
+    run: Run, model: Model, texts: Texts, most: int, lost: Mapping[str, Lost]
+) -> dict[str, dict[str, Any]]:
     """Bits per byte, nats per token and sizes, of up to `most` bytes of each language.
 
-    Each language is split by its own subtokenizer (T for joint). Languages are divided among
-    replicas.
+    Languages are divided among replicas. Where much text is `lost`, bits per byte are None.
     """
     model.drain()
-    joint = run.config.regime.kind == "joint"
     languages = sorted(texts)
     sums = LanguageSums(languages, run.device)
     parts = [
@@ -105,7 +134,7 @@ def _bits(run: Run, model: Model, texts: Texts, most: int) -> dict[str, dict[str
             run,
             model,
             first_texts(*texts[language], most),
-            run.subtokenizers.of(None if joint else (language,)),
+            _subtokenizer(run, language),
         )
     ]
     # Replicas measure together: each has rows that the others need.
@@ -115,7 +144,11 @@ def _bits(run: Run, model: Model, texts: Texts, most: int) -> dict[str, dict[str
             continue
         language, (microbatch, counted, size) = parts[turn]
         sums.add(language, model.measure(microbatch), counted, size, counted)
-    return sums.figures(sums.over_replicas(run.ranks).tolist())[1]
+    figures = sums.figures(sums.over_replicas(run.ranks).tolist(), unmeasured(lost))[1]
+    return {
+        language: {**each, "unknown_tokens": lost[language].tokens}
+        for language, each in figures.items()
+    }
 
 
 def first_texts(store: TextStore, documents: Sequence[int], most: int) -> list[bytes]:

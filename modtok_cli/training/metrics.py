@@ -6,7 +6,7 @@ End-of-text tokens count in the loss, not in bits per byte.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import isnan, log
 from time import perf_counter
 from typing import Any
@@ -31,6 +31,9 @@ PEAKS = {
     "MI300X": 1307e12,
     "MI250X": 383e12,
 }
+HELD_OUT = "held-out"
+"""Name of the text that is held out, beside those of --valid."""
+
 WINDOW = 500
 """Number of steps that a loss is compared with."""
 
@@ -80,8 +83,13 @@ class LanguageSums:
         sums = torch.cat([self._sums.flatten(), self._loss])
         return summed(sums, dist.group.WORLD if ranks.world > 1 else None) / ranks.shards
 
-    def figures(self, sums: Sequence[float]) -> tuple[float, dict[str, dict[str, float]]]:
-        """Mean loss in nats per token, and figures by language, of what `over_replicas` returns."""
+    def figures(
+        self, sums: Sequence[float], unmeasured: Container[str] = ()
+    ) -> tuple[float, dict[str, dict[str, Any]]]:
+        """Mean loss in nats per token, and figures by language, of what `over_replicas` returns.
+
+        Bits per byte of the languages `unmeasured` are None.
+        """
         *parts, all_nats, all_tokens = sums
         loss = all_nats / all_tokens if all_tokens else float("nan")
         by_language = {}
@@ -90,7 +98,7 @@ class LanguageSums:
             if tokens and size:
                 by_language[language] = {
                     "nats_per_token": nats / tokens,
-                    "bits_per_byte": nats / log(2) / size,
+                    "bits_per_byte": None if language in unmeasured else nats / log(2) / size,
                     "tokens": int(tokens),
                     "bytes": int(size),
                 }
@@ -118,9 +126,9 @@ def measured_flops(dtype: torch.dtype) -> float:
     return 2 * n**3 / best
 
 
-def mean_bits(languages: Mapping[str, Mapping[str, float]]) -> float | None:
-    """Mean of bits per byte over languages, unweighted."""
-    values = [figures["bits_per_byte"] for figures in languages.values()]
+def mean_bits(languages: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Mean of bits per byte over the languages that have them, unweighted."""
+    values = [bits for each in languages.values() if (bits := each["bits_per_byte"]) is not None]
     return sum(values) / len(values) if values else None
 
 

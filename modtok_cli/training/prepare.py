@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.measure.lost import Lost
 from modtok_cli.text.parallel import cores
 from modtok_cli.training.checkpoint import Checkpointer
 from modtok_cli.training.config import Config, check_ranks, command_line
@@ -27,7 +29,7 @@ from modtok_cli.training.distributed.ranks import (
     start_ranks,
     versions,
 )
-from modtok_cli.training.heldout import check_validation
+from modtok_cli.training.heldout import check_validation, lost_texts
 from modtok_cli.training.initial import Initial, open_initial, trained_rows
 from modtok_cli.training.memory import (
     capacity,
@@ -87,6 +89,11 @@ class Run:
     def texts(self) -> dict[str, int]:
         """Checksum of the text of each language."""
         return {language: store.checksum for language, store in self.stores.items()}
+
+    @cached_property
+    def lost(self) -> dict[str, dict[str, Lost]]:
+        """What the tokenizer cannot write of text that is evaluated, see `heldout.lost_texts`."""
+        return lost_texts(self)
 
 
 def prepare(

@@ -14,7 +14,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Task
 from modtok_cli.training.config import Config
 from modtok_cli.training.distributed.ranks import gather_json
-from modtok_cli.training.metrics import WINDOW, SpikeDetector, Status
+from modtok_cli.training.metrics import HELD_OUT, WINDOW, SpikeDetector, Status
 
 if TYPE_CHECKING:
     from modtok_cli.training.prepare import Run
@@ -69,7 +69,9 @@ class Reporter:
             return
         self._add(line)
         for text, figures in texts_of(line).items():
-            parts = [f"{name} {f['bits_per_byte']:.3f}" for name, f in figures.items()]
+            bits = {name: each["bits_per_byte"] for name, each in figures.items()}
+            parts = [f"{name} {'left out' if each is None else f'{each:.3f}'}"
+                     for name, each in bits.items()]  # fmt: skip
             self._progress.note(f"step {line['step']:,}: {text} bits per byte {', '.join(parts)}")
 
     def tasks(self, line: Mapping[str, Any] | None) -> None:
@@ -100,7 +102,7 @@ class Reporter:
 
 def texts_of(line: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Figures by language of every text of an evaluation."""
-    return {"held-out": line["held_out"], **line.get("valid", {})}
+    return {HELD_OUT: line["held_out"], **line.get("valid", {})}
 
 
 def require_loggers(names: Sequence[str]) -> None:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.measure.lost import unmeasured
 from modtok_cli.training import checkpoint
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.distributed.ranks import gather_json
-from modtok_cli.training.metrics import LanguageSums, mean_bits, peak_flops, timing
+from modtok_cli.training.metrics import HELD_OUT, LanguageSums, mean_bits, peak_flops, timing
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.model.optimizer import clip, gradient_norm
 from modtok_cli.training.rows.microbatch import Prefetcher
@@ -52,7 +53,7 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
     *numbers_of_losses, norm = numbers.tolist()  # the only time that the step waits for the device
     _refuse_infinite(run, step, now.batches, gradients.losses, norm)
     apply(model, gradients, lr, dense=config.update == "dense")
-    loss, languages = sums.figures(numbers_of_losses)
+    loss, languages = sums.figures(numbers_of_losses, unmeasured(run.lost[HELD_OUT]))
     seconds = time.perf_counter() - started
     spent = {name: round(after - host[name], 4) for name, after in model.host_seconds.items()}
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ import torch
 from helpers.external_models import build
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.run import run
 from modtok_cli.inference.load import load
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.adopted.adopt import adopt
@@ -26,6 +29,7 @@ from modtok_cli.training.loop import pretrain
 from modtok_cli.training.settings import RunSettings
 
 from .conftest import SAMPLE
+from .test_resume import Notes
 
 LANGUAGES = ("en", "fr")
 
@@ -161,3 +165,36 @@ def test_a_tokenizer_without_end_of_text_is_refused(model: Path, tmp_path: Path)
         SubtokenizerCache(made)
     with pytest.raises(UsageError, match="the tokenizer has no token '<end>'"):
         adopt(source, ("fr",), data=SAMPLE, end_of_text="<end>")
+
+
+def test_text_that_the_tokenizer_cannot_write_has_no_bits(tmp_path: Path) -> None:
+    """A Unigram tokenizer of en, fr and fi without bytes has no Greek letter."""
+    build(tmp_path / "model", kind="unigram")
+    adopt(tmp_path / "model", ("el", "fr"), data=SAMPLE).save(tmp_path / "tokenizer")
+    (tmp_path / "news").mkdir()
+    (tmp_path / "news" / "fr.txt").write_text("ελληνικά\n", "utf-8")
+    notes = Notes()
+    chosen = replace(
+        settings(tmp_path, tmp_path), langs=("el", "fr"), lr=1e-3, valid={"news": tmp_path / "news"}
+    )
+    report = pretrain(chosen, progress=notes)
+    *steps, last = read_metrics(tmp_path / "it")
+    held = last["held_out"]
+    assert held["el"]["bits_per_byte"] is None
+    assert held["el"]["unknown_tokens"] > 10
+    assert held["fr"]["unknown_tokens"] == 0
+    assert last["bits_per_byte"] == held["fr"]["bits_per_byte"] > 0
+    assert last["valid"]["news"]["fr"]["bits_per_byte"] is None
+    trained = [(name, each["bits_per_byte"]) for line in steps for name, each in
+               line["languages"].items()]  # fmt: skip
+    assert all((bits is None) == (name == "el") for name, bits in trained)
+    assert {*dict(trained)} == {"el", "fr"}
+    assert [row["bits_per_byte"] is None for row in report.rows()] == [True, False, True]
+    said = "bits per byte would be too few and are left out"
+    assert [line.partition(":")[0] for line in notes.warnings if said in line] == [
+        "held-out el", "news fr",
+    ]  # fmt: skip
+    assert any("held-out bits per byte el left out, fr" in line for line in notes.notes)
+    assert (
+        run(command_tree(), ["report", str(tmp_path / "it"), "-o", str(tmp_path / "p.html")]) == 0
+    )
