@@ -23,7 +23,12 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.extras import transformers
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_file, read_object
-from modtok_cli.modular.adopted.restrict import check_document
+from modtok_cli.modular.adopted.restrict import (
+    check_document,
+    tokens_of,
+    warn_of_rows,
+    with_rows,
+)
 from modtok_cli.modular.segmenters.json_frame import parse_document
 
 if TYPE_CHECKING:
@@ -257,7 +262,7 @@ class HfDirectory:
     @cached_property
     def _tokens(self) -> dict[str, int]:
         """Token → id of tokenizer.json, of any type."""
-        return {**_model_tokens(self._stored_tokenizer), **_added_tokens(self._stored_tokenizer)}
+        return tokens_of(self._stored_tokenizer)
 
     @cached_property
     def without_row(self) -> list[str]:
@@ -271,29 +276,7 @@ class HfDirectory:
         Raises:
             ModtokError: it is damaged, or a token that texts need has no row.
         """
-        document, left_out = self._stored_tokenizer, {*self.without_row}
-        if not left_out:
-            return document
-        model, added = document["model"], _added_tokens(document)
-        framed = orjson.dumps(document.get("post_processor")).decode()
-        needed = [
-            name for name in left_out if name not in added or orjson.dumps(name).decode() in framed
-        ]
-        if needed or (
-            isinstance(model.get("vocab"), list) and left_out & _model_tokens(document).keys()
-        ):
-            name = min(needed or left_out)
-            raise ModtokError(
-                f"token {name!r} (id {self._tokens[name]}) has no row: {CONFIG} says "
-                f"{self.vocab_size:,}",
-                where=self.path / TOKENIZER,
-                remedy="give it one: model.resize_token_embeddings(len(tokenizer))",
-            )
-        tokens = [each for each in document["added_tokens"] if each["content"] not in left_out]
-        if isinstance(vocab := model.get("vocab"), dict):
-            vocab = {name: index for name, index in vocab.items() if name not in left_out}
-            model = {**model, "vocab": vocab}
-        return {**document, "model": model, "added_tokens": tokens}
+        return with_rows(self._stored_tokenizer, self.vocab_size, str(self.path / TOKENIZER))[0]
 
     def has_ids(self, ids: Mapping[str, int]) -> bool:
         """Whether `ids`, token → id, are those of tokenizer.json, or of its tokens with a row."""
@@ -328,10 +311,7 @@ class HfDirectory:
 
     def warn(self, progress: Progress) -> None:
         """Warn of what the files say and the weights do not."""
-        if self.without_row:
-            progress.warn(
-                f"{self.path}: tokens without a row are left out: {', '.join(self.without_row)}"
-            )
+        warn_of_rows(self.path, self.without_row, progress)
         if self._says_tied and not self.tied:
             progress.warn(
                 f"{self.path}: field 'tie_word_embeddings' is true, but input and output rows "
@@ -430,17 +410,6 @@ class _Backbone(Mapping[str, "Tensor"]):
 
     def __len__(self) -> int:
         return len(self._names)
-
-
-def _model_tokens(document: Mapping[str, Any]) -> dict[str, int]:
-    vocab = document["model"].get("vocab")
-    if isinstance(vocab, dict):
-        return dict(vocab)
-    return {row[0]: index for index, row in enumerate(vocab or ())}
-
-
-def _added_tokens(document: Mapping[str, Any]) -> dict[str, int]:
-    return {token["content"]: token["id"] for token in document.get("added_tokens") or ()}
 
 
 def open_hf_directory(path: Path) -> HfDirectory:

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from helpers.external_models import build
+from helpers.sample import SAMPLE
 from modtok_cli.architectures.hf_directory import HfDirectory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -21,8 +22,11 @@ from modtok_cli.inference.export.export import export
 from modtok_cli.inference.hf.directory import ModelDirectory
 from modtok_cli.inference.hf.transplant import transplant
 from modtok_cli.inference.load import load, open_source
+from modtok_cli.inference.serve.directory import served_model
+from modtok_cli.inference.serve.languages import ServedLanguages
 from modtok_cli.inference.slice.graft import graft
 from modtok_cli.inference.slice.slice import slice as slice_model
+from modtok_cli.modular.adopted.adopt import adopt
 from modtok_cli.training.initial import open_initial
 
 transformers = pytest.importorskip("transformers")
@@ -133,6 +137,18 @@ def test_a_token_without_a_row_is_left_out_by_all(
     )
     assert "<mine>" not in transformers.AutoTokenizer.from_pretrained(made.output).get_vocab()
     assert set(warned.warnings[1:]) >= {warned.warnings[0]}
+    # vLLM's own tokenizer cannot give such an id either, nor can T.
+    adopt(model, "fr", data=SAMPLE / "parallel", output=tmp_path / "adopted", progress=warned)
+    place = served_model(model, tmp_path / "adopted", tmp_path / "served", progress=warned)
+    assert warned.warnings[-2:] == warned.warnings[:1] * 2
+    assert ServedLanguages.of(place).encode("a <mine>", "fr").tolist() == expected
+    assert "<mine>" not in transformers.AutoTokenizer.from_pretrained(place).get_vocab()
+    assert b"<mine>" in file.read_bytes()
+    (tmp_path / "alone.json").write_bytes(file.read_bytes())
+    alone = tmp_path / "alone"
+    adopt(tmp_path / "alone.json", "fr", data=SAMPLE / "parallel", output=alone)
+    with pytest.raises(UsageError, match="has tokens without a row: the model has 640; make one"):
+        served_model(model, alone, tmp_path / "other")
     # What every text needs cannot be left out.
     whole["post_processor"]["special_tokens"]["<s>"]["tokens"] = ["<mine>"]
     whole["added_tokens"] = [*whole["added_tokens"], {**like, "id": 640, "content": "<mine>"}]

@@ -278,6 +278,12 @@ class ModelDirectory(HfDirectory):
                 )
             write_object(beside / name, result)
 
+    def write_tokenizer(self, beside: Path, progress: Progress) -> None:
+        """Write the tokenizer of the tokens with a row, and what lies beside it."""
+        copy_files(self.path, companions(self.path), beside)
+        write_object(beside / TOKENIZER, self.tokenizer)
+        self._write_added(beside, {each: each for each in range(self.vocab_size)}, progress)
+
     def _write_added(self, beside: Path, new_of: Mapping[int, int], progress: Progress) -> None:
         """Files that list tokens by id or by name: those added, and those to be trained."""
         fields = dict(self.tokenizer_config)

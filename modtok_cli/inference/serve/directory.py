@@ -95,8 +95,12 @@ def _has(output: Path, source: RunSource, dtype: str) -> bool:
     return own == (source.fingerprint, source.step, dtype, signature, source.languages)
 
 
-def served_model(model: Path, tokenizer: Path, output: Path, *, force: bool = False) -> Path:
+def served_model(
+    model: Path, tokenizer: Path, output: Path, *, force: bool = False, progress: Progress = SILENT
+) -> Path:
     """Write the directory of a Hugging Face model with its adopted tokenizer.
+
+    Neither has tokens without a row: an id of one in a prompt would stop vLLM's engine.
 
     Raises:
         UsageError: the tokenizer is not the model's, or the output exists.
@@ -105,10 +109,19 @@ def served_model(model: Path, tokenizer: Path, output: Path, *, force: bool = Fa
 
     check_output(output, _MARK, force=force, kind="served directory")
     _architecture(model)
-    Selection.adopted(tokenizer, ModelDirectory(model))
+    directory = ModelDirectory(model)
+    if Selection.adopted(tokenizer, directory).size > directory.vocab_size:
+        raise UsageError(
+            f"has tokens without a row: the model has {directory.vocab_size:,}",
+            where=tokenizer,
+            remedy=f"make one: modtok adopt {model}",
+        )
+    directory.warn(progress)
     with atomic_directory(output) as beside:
+        if directory.without_row:
+            directory.write_tokenizer(beside, progress)
         for file in sorted(model.iterdir()):
-            if file.name != CONFIG and file.is_file():
+            if file.name != CONFIG and file.is_file() and not (beside / file.name).exists():
                 (beside / file.name).symlink_to(file.resolve())
         shutil.copyfile(model / CONFIG, beside / CONFIG)
         _finish(beside, tokenizer)

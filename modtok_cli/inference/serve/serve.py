@@ -115,7 +115,7 @@ def serve(
             as_in = f"as in: modtok serve {path} -t adopted -o served"
             raise UsageError("a model needs -t and -o", where=path, remedy=as_in)
         name = path.resolve().name
-        served_model(path, where, place, force=force)
+        served_model(path, where, place, force=force, progress=progress)
     else:
         place = served_run(
             path, place, tokenizer=where, step=step, dtype=dtype, force=force, progress=progress

@@ -24,6 +24,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.base.remote import path_of
+from modtok_cli.modular.adopted.restrict import check_document, warn_of_rows, with_rows
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.directory import check_place
@@ -46,8 +47,8 @@ ADOPTED_ROWS = "rows"
 _CONFIG_LIMIT = 1 << 26
 
 
-def read_tokenizer_file(path: Path) -> TokenizerFile:
-    """The `tokenizer.json` at `path`, or in the directory `path`."""
+def read_tokenizer_file(path: Path, progress: Progress = SILENT) -> TokenizerFile:
+    """The `tokenizer.json` at `path`, or in the directory `path`, without tokens without a row."""
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         raise UsageError(
@@ -55,7 +56,12 @@ def read_tokenizer_file(path: Path) -> TokenizerFile:
             where=path,
             remedy="pass a tokenizer.json, or the directory of a model",
         )
-    return TokenizerFile(parse_document(read_file(file, factor=16), str(file)), str(file))
+    document, rows = parse_document(read_file(file, factor=16), str(file)), find_rows(path)
+    if rows is not None:
+        check_document(document, str(file))
+        document, left_out = with_rows(document, rows, str(file))
+        warn_of_rows(path, left_out, progress)
+    return TokenizerFile(document, str(file))
 
 
 def check_output(output: Path, *, force: bool = False) -> None:
@@ -190,7 +196,7 @@ def adopt(
     source, place = Path(tokenizer), optional_path(output)
     if place is not None:
         check_output(place, force=force)
-    file = read_tokenizer_file(source)
+    file = read_tokenizer_file(source, progress)
     if end_of_text is not None and end_of_text not in file.ids:
         raise UsageError(
             f"the tokenizer has no token '{end_of_text}'",

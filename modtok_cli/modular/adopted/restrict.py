@@ -10,14 +10,17 @@ the kept ones too.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import check_depth
 from modtok_cli.modular.vocabulary import spell
 
@@ -64,6 +67,62 @@ def vocabulary_of(document: Mapping[str, Any], where: str) -> dict[str, int]:
         if type(index) is not int or not 0 <= index < 1 << 31:
             raise ModtokError(f"field 'model.vocab': id {index!r} is invalid", where=where)
     return ids
+
+
+def tokens_of(document: Mapping[str, Any]) -> dict[str, int]:
+    """Token → id of a checked `tokenizer.json` of any type, added tokens included."""
+    return {**_model_tokens(document), **_added_tokens(document)}
+
+
+def _model_tokens(document: Mapping[str, Any]) -> dict[str, int]:
+    vocab = document["model"].get("vocab")
+    if isinstance(vocab, dict):
+        return dict(vocab)
+    return {row[0]: index for index, row in enumerate(vocab or ())}
+
+
+def _added_tokens(document: Mapping[str, Any]) -> dict[str, int]:
+    return {token["content"]: token["id"] for token in document.get("added_tokens") or ()}
+
+
+def with_rows(document: dict[str, Any], rows: int, where: str) -> tuple[dict[str, Any], list[str]]:
+    """A checked `tokenizer.json` without added tokens that a table of `rows` has no row for.
+
+    Returns:
+        The document, and the tokens that were left out.
+
+    Raises:
+        ModtokError: a token that texts need has no row.
+    """
+    ids = tokens_of(document)
+    left_out = {name: index for name, index in ids.items() if index >= rows}
+    if not left_out:
+        return document, []
+    model, added = document["model"], _added_tokens(document)
+    framed = orjson.dumps(document.get("post_processor")).decode()
+    needed = [
+        name for name in left_out if name not in added or orjson.dumps(name).decode() in framed
+    ]
+    if needed or (
+        isinstance(model.get("vocab"), list) and left_out.keys() & _model_tokens(document).keys()
+    ):
+        name = min(needed or left_out)
+        raise ModtokError(
+            f"token {name!r} (id {ids[name]}) has no row: config.json says {rows:,}",
+            where=where,
+            remedy="give it one: model.resize_token_embeddings(len(tokenizer))",
+        )
+    tokens = [each for each in document["added_tokens"] if each["content"] not in left_out]
+    if isinstance(vocab := model.get("vocab"), dict):
+        vocab = {name: index for name, index in vocab.items() if name not in left_out}
+        model = {**model, "vocab": vocab}
+    return {**document, "model": model, "added_tokens": tokens}, [*left_out]
+
+
+def warn_of_rows(path: Path, left_out: Sequence[str], progress: Progress) -> None:
+    """Name what `with_rows` left out of the tokenizer at `path`."""
+    if left_out:
+        progress.warn(f"{path}: tokens without a row are left out: {', '.join(left_out)}")
 
 
 def indispensable(document: Mapping[str, Any], where: str) -> Int32Array:
