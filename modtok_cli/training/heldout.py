@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,10 +22,7 @@ from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.metrics import HELD_OUT, LanguageSums, mean_bits
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.rows.microbatch import microbatches_of
-from modtok_cli.training.step import diverged
-
-if TYPE_CHECKING:
-    from modtok_cli.training.prepare import Run
+from modtok_cli.training.run import Run
 
 _FLAG = "--valid"
 # Documents of a store, by language.
@@ -60,9 +57,9 @@ def check_validation(
 
 def lost_texts(run: Run) -> dict[str, dict[str, Lost]]:
     """What the tokenizer cannot write of each text that is evaluated, by language; warns of it."""
-    held = {language: (store, store.held_out) for language, store in run.stores.items()}
+    held = {language: (store, store.held_out) for language, store in run.texts.stores.items()}
     texts: dict[str, Texts] = {HELD_OUT: held}
-    texts |= {name: _whole(stores) for name, stores in (run.valid or {}).items()}
+    texts |= {name: _whole(stores) for name, stores in run.texts.valid.items()}
     return {
         name: {
             language: lost_of(
@@ -71,10 +68,10 @@ def lost_texts(run: Run) -> dict[str, dict[str, Lost]]:
                 [
                     piece.text.decode()
                     for text in first_texts(*documents, run.config.eval_bytes)
-                    for piece in run.subtokenizers.pieces_of(text)
+                    for piece in run.texts.subtokenizers.pieces_of(text)
                     if piece.in_loss and not piece.special
                 ],
-                run.progress,
+                run.place.progress,
             )
             for language, documents in sorted(by_language.items())
         }
@@ -89,16 +86,16 @@ def _whole(stores: Mapping[str, TextStore]) -> Texts:
 def _subtokenizer(run: Run, language: str) -> Subtokenizer:
     """What splits text of a language: its own subtokenizer, T for joint."""
     joint = run.config.regime.kind == "joint"
-    return run.subtokenizers.of(None if joint else (language,))
+    return run.texts.subtokenizers.of(None if joint else (language,))
 
 
 def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
     """Bits per byte of each language on held-out text and on the texts of --valid."""
-    line = evaluate_held_out(run, model, step, run.config.eval_bytes, run.stores)
-    if run.valid:
+    line = evaluate_held_out(run, model, step, run.config.eval_bytes, run.texts.stores)
+    if run.texts.valid:
         line["valid"] = {
             name: _bits(run, model, _whole(stores), run.config.eval_bytes, run.lost[name])
-            for name, stores in run.valid.items()
+            for name, stores in run.texts.valid.items()
         }
     return line
 
@@ -107,12 +104,13 @@ def evaluate_held_out(
     run: Run, model: Model, step: int, most: int, languages: Iterable[str]
 ) -> dict[str, Any]:
     """Bits per byte of held-out text, `most` bytes of each language."""
-    texts = {name: (run.stores[name], run.stores[name].held_out) for name in languages}
+    stores = run.texts.stores
+    texts = {name: (stores[name], stores[name].held_out) for name in languages}
     bits = _bits(run, model, texts, most, run.lost[HELD_OUT])
     wrong = [name for name, figures in bits.items() if not isfinite(figures["nats_per_token"])]
     if wrong:
-        raise diverged(
-            run, f"after step {step} held-out text has no finite loss ({', '.join(wrong)})"
+        raise run.place.diverged(
+            f"after step {step} held-out text has no finite loss ({', '.join(wrong)})"
         )
     return {"step": step, "held_out": bits, "bits_per_byte": mean_bits(bits)}
 
@@ -125,11 +123,12 @@ def _bits(
     Languages are divided among replicas. Where much text is `lost`, bits per byte are None.
     """
     model.drain()
+    ranks = run.place.ranks
     languages = sorted(texts)
-    sums = LanguageSums(languages, run.device)
+    sums = LanguageSums(languages, ranks.device)
     parts = [
         (language, part)
-        for language in languages[run.ranks.replica :: run.ranks.replicas]
+        for language in languages[ranks.replica :: ranks.replicas]
         for part in microbatches(
             run,
             model,
@@ -138,13 +137,13 @@ def _bits(
         )
     ]
     # Replicas measure together: each has rows that the others need.
-    for turn in range(max(gather_json(run.ranks, len(parts)))):
+    for turn in range(max(gather_json(ranks, len(parts)))):
         if turn >= len(parts):
             model.measure(None)
             continue
         language, (microbatch, counted, size) = parts[turn]
         sums.add(language, model.measure(microbatch), counted, size, counted)
-    figures = sums.figures(sums.over_replicas(run.ranks).tolist(), unmeasured(lost))[1]
+    figures = sums.figures(sums.over_replicas(ranks).tolist(), unmeasured(lost))[1]
     return {
         language: {**each, "unknown_tokens": lost[language].tokens}
         for language, each in figures.items()
@@ -176,11 +175,12 @@ def microbatches(
 
     They are packed as in training, the last sequence is padded. Of conversations, answers count.
     """
-    local, length = run.subtokenizers.end_in(subtokenizer), run.config.seq_length
+    subtokenizers, ranks = run.texts.subtokenizers, run.place.ranks
+    local, length = subtokenizers.end_in(subtokenizer), run.config.seq_length
     end = np.array([local], dtype=np.int32)
     parts, marks = [end], [False]
-    documents = [run.subtokenizers.pieces_of(text) for text in texts]
-    encoded = iter(run.subtokenizers.encode(subtokenizer, list(chain.from_iterable(documents))))
+    documents = [subtokenizers.pieces_of(text) for text in texts]
+    encoded = iter(subtokenizers.encode(subtokenizer, list(chain.from_iterable(documents))))
     for document in documents:
         for piece in document:
             parts.append(next(encoded))
@@ -201,9 +201,9 @@ def microbatches(
         ids = subtokenizer.global_ids
         (microbatch,) = microbatches_of(
             [(ids[inputs[part]], targets[part], ids)],
-            run.ranks,
+            ranks,
             model.copies,
-            run.subtokenizers.end_of_text,
+            subtokenizers.end_of_text,
         )
-        counted = torch.from_numpy(in_loss[part].ravel()).to(run.device)
+        counted = torch.from_numpy(in_loss[part].ravel()).to(ranks.device)
         yield microbatch, counted, size if start == 0 else 0

@@ -25,14 +25,16 @@ from modtok_cli.training.distributed.watchdog import Watchdog
 from modtok_cli.training.heldout import evaluate, evaluate_held_out
 from modtok_cli.training.initial import open_initial
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.prepare import Run, prepare, update_config
+from modtok_cli.training.prepare import prepare, update_config
 from modtok_cli.training.profiling import profiled
 from modtok_cli.training.reads import in_words, planned_reads, reads_until_now, warn_of
 from modtok_cli.training.reporting import Reporter, texts_of
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.microbatch import Prefetcher
+from modtok_cli.training.run import Run
 from modtok_cli.training.settings import OPTIONS, RunSettings
-from modtok_cli.training.step import diverged, train_step
+from modtok_cli.training.step import train_step
+from modtok_cli.training.tasks import Tasks
 
 # Bytes of held-out text that are evaluated before a checkpoint is saved.
 _PROBE = 512
@@ -70,56 +72,58 @@ def pretrain(
     run = prepare(settings, resume=resume, force=force, progress=progress)
     try:
         hang_seconds = 60 * run.config.hang_timeout
-        with StopSignals() as signals, Watchdog(run.ranks, hang_seconds):
+        with StopSignals() as signals, Watchdog(run.place.ranks, hang_seconds):
             return _pretrain(run, resume, signals)
     finally:
-        run.directory.close()
+        run.place.directory.close()
 
 
 def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
     model, step, positions = _start(run, resume)
     config = run.config
-    reporter = Reporter(run, step)
+    reporter, tasks = Reporter(config, run.place, step), Tasks(run)
     feed = open_stream(run, step + 1, positions)
     last: dict[str, Any] = {}
     try:
         with (
-            run.progress.task("training", config.steps, "steps") as task,
-            profiled(run) as end_step,
+            run.place.progress.task("training", config.steps, "steps") as task,
+            profiled(config.profile, run.place) as end_step,
         ):
             task.advance(step)
-            if step and run.tasks.due(step) and not reporter.has_tasks(step):
-                reporter.tasks(run.tasks.evaluate(step))
+            if step and tasks.due(step) and not reporter.has_tasks(step):
+                reporter.tasks(tasks.evaluate(step))
             for now in range(step + 1, config.steps + 1):
                 line = train_step(run, model, feed, now)
                 reporter.step(line, task)
                 if now % config.eval_every == 0 or now == config.steps:
                     last = evaluate(run, model, now)
-                    last["epochs"] = reads_until_now(run, feed.stream.state)
+                    last["epochs"] = reads_until_now(
+                        config, run.texts.stores, run.place.ranks, feed.stream.state
+                    )
                     reporter.evaluation(last)
-                number = signals.agreed(run.ranks) if now < config.steps else 0
-                due = run.tasks.due(now)
+                number = signals.agreed(run.place.ranks) if now < config.steps else 0
+                due = tasks.due(now)
                 if number or due or now % config.save_every == 0 or now == config.steps:
                     save_checkpoint(run, model, feed.stream, now, evaluated=last.get("step") == now)
                 if number:  # a resumed run evaluates the tasks of this step
-                    run.checkpointer.wait()
+                    run.place.checkpointer.wait()
                     raise _stopped(number, now, _resume_command(run))
                 if due:
-                    run.checkpointer.wait()
-                    reporter.tasks(run.tasks.evaluate(now))
+                    run.place.checkpointer.wait()
+                    reporter.tasks(tasks.evaluate(now))
                 end_step()
-        run.checkpointer.wait()
+        run.place.checkpointer.wait()
     finally:
         feed.close()
-        run.checkpointer.close()
+        run.place.checkpointer.close()
         model.close()
         reporter.close()
     if not last:
-        run.progress.warn(
-            f"{run.directory.path} is finished ({step:,} steps); --steps N trains further"
+        run.place.progress.warn(
+            f"{run.place.directory.path} is finished ({step:,} steps); --steps N trains further"
         )
         last = evaluate(run, model, step)
-    return RunReport(run.directory.path, max(step, config.steps), list(_rows(last)))
+    return RunReport(run.place.directory.path, max(step, config.steps), list(_rows(last)))
 
 
 def _start(run: Run, resume: bool) -> tuple[Model, int, dict[int, dict[str, tuple[int, int]]]]:
@@ -130,15 +134,15 @@ def _start(run: Run, resume: bool) -> tuple[Model, int, dict[int, dict[str, tupl
     if config.init_from is not None and step == 0:
         source = run.initial or open_initial(config.init_from)
         source.initialize(
-            model, run.subtokenizers.tokenizer, rows=config.init_rows, note=run.progress
+            model, run.texts.subtokenizers.tokenizer, rows=config.init_rows, note=run.place.progress
         )
-    if run.ranks.first and resume:
+    if run.place.ranks.first and resume:
         update_config(run)
-    if run.ranks.first and step < config.steps:
-        reads = planned_reads(run)
-        warn_of(reads, run.progress)
+    if run.place.ranks.first and step < config.steps:
+        reads = planned_reads(config, run.texts)
+        warn_of(reads, run.place.progress)
         if not resume:
-            run.progress.note(_describe(run, model, in_words(reads)))
+            run.place.progress.note(_describe(run, model, in_words(reads)))
     return model, step, positions
 
 
@@ -151,12 +155,12 @@ def build_model(run: Run) -> Model:
             delay=config.offload_delay,
             moments=getattr(torch, config.offload_moments),
             directory=config.offload_file,
-            warn=run.progress.warn,
+            warn=run.place.progress.warn,
         )
     return Model(
         config.shape,
-        run.subtokenizers.size,
-        run.ranks,
+        run.texts.subtokenizers.size,
+        run.place.ranks,
         seed=config.seed,
         dtype=getattr(torch, config.dtype),
         recompute=config.recompute,
@@ -165,11 +169,13 @@ def build_model(run: Run) -> Model:
         z_loss=config.z_loss,
         init=config.init,
         distributed=config.distributed_optimizer,
-        execution=config.switches(run.ranks.replicas) if run.ranks.device.type == "cuda" else None,
+        execution=config.switches(run.place.ranks.replicas)
+        if run.place.ranks.device.type == "cuda"
+        else None,
         offload=offload,
         only_rows=run.only_rows,
-        end_of_text=run.subtokenizers.end_of_text if config.attention == "document" else None,
-        warn=run.progress.warn,
+        end_of_text=run.texts.subtokenizers.end_of_text if config.attention == "document" else None,
+        warn=run.place.progress.warn,
     )
 
 
@@ -178,12 +184,12 @@ def restore(run: Run, model: Model) -> tuple[int, dict[int, dict[str, tuple[int,
 
     The ranks share a pass over the files of the checkpoint; each then loads its part.
     """
-    newest = checkpoint.newest(run.directory.checkpoints, run.progress, run.ranks)
+    newest = checkpoint.newest(run.place.directory.checkpoints, run.place.progress, run.place.ranks)
     if newest is None:
         return 0, {}
     path, state = newest
     checkpoint.load(path, state, model)
-    run.progress.note(f"resuming after step {state['step']:,}")
+    run.place.progress.note(f"resuming after step {state['step']:,}")
     positions = {
         int(slot): {language: (int(n), int(at)) for language, (n, at) in packer.items()}
         for slot, packer in state["positions"].items()
@@ -195,13 +201,13 @@ def open_stream(
     run: Run, step: int, positions: dict[int, dict[str, tuple[int, int]]]
 ) -> Prefetcher:
     """The batches of this rank's slots from `step` on."""
-    config, ranks = run.config, run.ranks
+    config, ranks = run.config, run.place.ranks
     plan = StreamPlan(
         tokenizer=run.tokenizer,
-        stores={language: store.directory for language, store in run.stores.items()},
+        stores={language: store.directory for language, store in run.texts.stores.items()},
         regime=config.regime,
         p=config.p,
-        mixture=run.mixture,
+        mixture=run.texts.mixture,
         seed=config.seed,
         slots=config.batch_size,
         group=config.group_size(ranks.replicas),
@@ -213,7 +219,7 @@ def open_stream(
         plan, mine, first_step=step, last_step=config.steps, state=positions, workers=config.workers
     )
     sequences = config.sequences(ranks.replicas)
-    return Prefetcher(stream, run.subtokenizers, ranks, sequences, run.progress.warn)
+    return Prefetcher(stream, run.texts.subtokenizers, ranks, sequences, run.place.progress.warn)
 
 
 def save_checkpoint(
@@ -221,15 +227,17 @@ def save_checkpoint(
 ) -> None:
     """Save weights, moments and stream positions. Collective: every rank calls it."""
     if not evaluated:  # look at a held-out loss: huge weights may still be finite
-        names = sorted(run.stores)
+        names = sorted(run.texts.stores)
         evaluate_held_out(run, model, step, _PROBE, [names[step % len(names)]])
     positions: dict[str, Any] = {}
-    for part in gather_json(run.ranks, {str(slot): one for slot, one in stream.state.items()}):
+    for part in gather_json(
+        run.place.ranks, {str(slot): one for slot, one in stream.state.items()}
+    ):
         positions.update(part)
     try:
-        run.checkpointer.save(model, step, {"positions": positions})
+        run.place.checkpointer.save(model, step, {"positions": positions})
     except checkpoint.NotFinite as error:
-        raise diverged(run, f"after step {step} {error}") from error
+        raise run.place.diverged(f"after step {step} {error}") from error
 
 
 def _rows(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -240,22 +248,23 @@ def _rows(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _resume_command(run: Run) -> str:
-    words = ["modtok", "pretrain", "--resume", "--name", run.directory.path.name]
+    words = ["modtok", "pretrain", "--resume", "--name", run.place.directory.path.name]
     if run.config.runs != OPTIONS["runs"].default:
         words += ["--runs", str(run.config.runs)]
     return shlex.join(words)
 
 
 def _describe(run: Run, model: Model, reads: str) -> str:
-    config, ranks = run.config, run.ranks
+    config, ranks = run.config, run.place.ranks
     tables = sum(table.size * table.width for table in model.tables.values())
     where = f"{ranks.world} × {torch.cuda.get_device_name()}" if ranks.device.type == "cuda" else ""
     where = where or (f"{ranks.world} processes on CPU" if ranks.world > 1 else "one CPU process")
     return (
         f"{config.model}: {config.shape.parameters:,} parameters in the backbone, "
-        f"{tables:,} in the tables of {run.subtokenizers.size:,} rows; {config.steps:,} steps of "
+        f"{tables:,} in the tables of {run.texts.subtokenizers.size:,} rows; "
+        f"{config.steps:,} steps of "
         f"{config.step_tokens:,} tokens, {config.sampling}, on {where}; {reads}; "
-        f"{evaluation_plan(config, len(run.mixture.languages))}; {run.directory.path}"
+        f"{evaluation_plan(config, len(run.texts.mixture.languages))}; {run.place.directory.path}"
     )
 
 

@@ -1,9 +1,6 @@
 """Prepare a run: ranks, tokenizer, text, mixture, directory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -13,7 +10,6 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.measure.lost import Lost
 from modtok_cli.text.parallel import cores
 from modtok_cli.training.checkpoint import Checkpointer
 from modtok_cli.training.config import Config, check_ranks, command_line
@@ -30,7 +26,7 @@ from modtok_cli.training.distributed.ranks import (
     versions,
 )
 from modtok_cli.training.heldout import check_validation, lost_texts
-from modtok_cli.training.initial import Initial, open_initial, trained_rows
+from modtok_cli.training.initial import open_initial, trained_rows
 from modtok_cli.training.memory import (
     capacity,
     check_disk,
@@ -52,48 +48,12 @@ from modtok_cli.training.opening import (
 from modtok_cli.training.plan import row_counts
 from modtok_cli.training.reads import chat_of, check_answers, reading_of
 from modtok_cli.training.reporting import require_loggers
+from modtok_cli.training.run import Run, RunPlace, RunTexts
 from modtok_cli.training.rundir import RunDirectory, point_latest
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.tasks import Tasks
 
 TEXTS = ".text"
-
-
-@dataclass
-class Run:
-    """The parts of a run."""
-
-    config: Config
-    directory: RunDirectory
-    ranks: Ranks
-    subtokenizers: SubtokenizerCache
-    stores: dict[str, TextStore]
-    mixture: Mixture
-    progress: Progress
-    tokenizer: Path
-    checkpointer: Checkpointer
-    initial: Initial | None = None
-    only_rows: torch.Tensor | None = None
-    valid: dict[str, dict[str, TextStore]] = field(default_factory=dict)
-    chat: ChatFormat | None = None
-
-    def __post_init__(self) -> None:
-        self.tasks = Tasks(self)
-
-    @property
-    def device(self) -> torch.device:
-        """The device of this rank."""
-        return self.ranks.device
-
-    @property
-    def texts(self) -> dict[str, int]:
-        """Checksum of the text of each language."""
-        return {language: store.checksum for language, store in self.stores.items()}
-
-    @cached_property
-    def lost(self) -> dict[str, dict[str, Lost]]:
-        """What the tokenizer cannot write of text that is evaluated, see `heldout.lost_texts`."""
-        return lost_texts(self)
 
 
 def prepare(
@@ -132,26 +92,23 @@ def prepare(
     mixture = Mixture.of(sizes, config.mix, config.mix_rest)
     config.regime.check(mixture.languages)
     _check_resources(config, mixture, subtokenizers, ranks, directory)
+    checkpoints = Checkpointer(
+        directory.checkpoints, ranks, keep=config.keep, keep_every=config.keep_every
+    )
     run = Run(
         config,
-        directory,
-        ranks,
-        subtokenizers,
-        stores,
-        mixture,
-        progress,
+        RunTexts(subtokenizers, stores, mixture, valid, chat),
+        RunPlace(directory, ranks, checkpoints, progress),
         config.tokenizer.resolve(),
-        Checkpointer(directory.checkpoints, ranks, keep=config.keep, keep_every=config.keep_every),
-        valid=valid,
-        chat=chat,
     )
-    run.tasks.check()
+    Tasks(run).check()
     if config.init_from is not None:
         _use_initial(run, resume=resume)
     _open_directory(run, resume=resume, force=force)
     own = directory.path / TOKENIZER
     if own.is_dir():  # what happens to the tokenizer elsewhere does not affect the run
         run.tokenizer = own.resolve()
+    run.lost = lost_texts(run)
     return run
 
 
@@ -218,7 +175,7 @@ def _open_texts(
 
 def _use_initial(run: Run, *, resume: bool) -> None:
     """Open the model of --init-from; a resumed run needs only what it stored of it."""
-    config, tokenizer = run.config, run.subtokenizers.tokenizer
+    config, tokenizer = run.config, run.texts.subtokenizers.tokenizer
     if not resume:
         assert config.init_from is not None
         run.initial = open_initial(config.init_from)
@@ -227,7 +184,7 @@ def _use_initial(run: Run, *, resume: bool) -> None:
         run.only_rows = (
             run.initial.new_rows(tokenizer)
             if run.initial is not None
-            else trained_rows(run.directory.read_config()["initial"], tokenizer)
+            else trained_rows(run.place.directory.read_config()["initial"], tokenizer)
         )
 
 
@@ -269,30 +226,30 @@ def _check_resources(
 
 def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
     """Rank 0 locks the directory of a resumed run, or creates that of a new one."""
-    directory, error = run.directory, None
+    directory, error = run.place.directory, None
     try:
-        if run.ranks.first and resume:
+        if run.place.ranks.first and resume:
             directory.lock()
-            check_text(directory, run.mixture, run.texts)
+            check_text(directory, run.texts.mixture, run.texts.checksums)
             point_latest(directory.path)
-        elif run.ranks.first:
+        elif run.place.ranks.first:
             create(directory, _content(run), run.tokenizer, force=force)
-            if run.chat is not None:
-                write_bytes(directory.path / FILE, run.chat.to_json())
+            if run.texts.chat is not None:
+                write_bytes(directory.path / FILE, run.texts.chat.to_json())
     except ModtokError as caught:
         directory.close()
         error = caught
-    raise_together(run.ranks, error)
+    raise_together(run.place.ranks, error)
 
 
 def _content(run: Run) -> dict[str, Any]:
     """config.json of a new run."""
-    tokenizer, now = run.subtokenizers.tokenizer, _changeable(run)
+    tokenizer, now = run.texts.subtokenizers.tokenizer, _changeable(run)
     return {
         "command": now["command"],
         "config": now["config"],
-        "mixture": run.mixture.as_dict(),
-        "text": run.texts,
+        "mixture": run.texts.mixture.as_dict(),
+        "text": run.texts.checksums,
         "data": now["data"],
         "places": now["places"],
         "tokenizer": {
@@ -302,8 +259,8 @@ def _content(run: Run) -> dict[str, Any]:
             "languages": tokenizer.languages,
         },
         "ranks": {
-            "world": run.ranks.world,
-            "shards": run.ranks.shards,
+            "world": run.place.ranks.world,
+            "shards": run.place.ranks.shards,
             "threads": torch.get_num_threads(),
         },
         "versions": versions(),
@@ -313,17 +270,17 @@ def _content(run: Run) -> dict[str, Any]:
 
 def update_config(run: Run) -> None:
     """Store the options that a resumed run changes; rank 0 calls it."""
-    content = run.directory.read_config()
+    content = run.place.directory.read_config()
     changed = {**content, **_changeable(run)}
     if orjson.dumps(changed) != orjson.dumps(content):
-        run.directory.write_config(changed)
+        run.place.directory.write_config(changed)
 
 
 def _changeable(run: Run) -> Mapping[str, Any]:
     """What a resumed run may change of config.json."""
-    path = run.directory.path
+    path = run.place.directory.path
     return {
-        "command": command_line(run.config, path.name, gpu=run.device.type == "cuda"),
+        "command": command_line(run.config, path.name, gpu=run.place.ranks.device.type == "cuda"),
         "config": run.config.as_json(),
         "data": places_of(run.config.data, path),
         "places": places_of_texts(run.config, path),

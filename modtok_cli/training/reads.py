@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Progress
@@ -18,10 +17,8 @@ from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.stream import State
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
-from modtok_cli.training.distributed.ranks import gather_json
-
-if TYPE_CHECKING:
-    from modtok_cli.training.prepare import Run
+from modtok_cli.training.distributed.ranks import Ranks, gather_json
+from modtok_cli.training.run import RunTexts
 
 MOST = 4
 """Text that is read more often teaches little more (Muennighoff et al. 2023, arXiv:2305.16264)."""
@@ -77,13 +74,13 @@ def _no_answer(config: Config, language: str, count: int) -> UsageError:
     )
 
 
-def planned_reads(run: Run) -> dict[str, float]:
+def planned_reads(config: Config, run: RunTexts) -> dict[str, float]:
     """How often a run reads the training text of each language, about."""
     texts, sizes = {}, {}
     for language, store in run.stores.items():
         texts[language] = list(_first(_training_texts(store)))
         sizes[language] = store.text_bytes * store.training_size / len(store)
-    return _reads(run.config, run.mixture, run.subtokenizers, texts, sizes)
+    return _reads(config, run.mixture, run.subtokenizers, texts, sizes)
 
 
 def reads_of_files(
@@ -141,21 +138,23 @@ def _reads(
     return found
 
 
-def reads_until_now(run: Run, positions: State) -> dict[str, float]:
+def reads_until_now(
+    config: Config, stores: Mapping[str, TextStore], ranks: Ranks, positions: State
+) -> dict[str, float]:
     """How often the training text of each language has been read, from the positions of the slots
     of this rank. Collective.
     """
-    slots, seed = run.config.batch_size, run.config.seed
-    mine = dict.fromkeys(run.stores, 0.0)
-    for slot, places in positions.items() if run.ranks.shard == 0 else ():
-        for language, store in run.stores.items():
+    slots, seed = config.batch_size, config.seed
+    mine = dict.fromkeys(stores, 0.0)
+    for slot, places in positions.items() if ranks.shard == 0 else ():
+        for language, store in stores.items():
             number, start = places.get(language, (0, 0))
             document = store.training_document(number * slots + slot, seed)
             mine[language] += number + start / store.length(document)
-    every = gather_json(run.ranks, mine)
+    every = gather_json(ranks, mine)
     return {
         language: round(sum(one[language] for one in every) / store.training_size, 4)
-        for language, store in run.stores.items()
+        for language, store in stores.items()
     }
 
 

@@ -8,16 +8,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Task
 from modtok_cli.training.config import Config
 from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.metrics import HELD_OUT, WINDOW, SpikeDetector, Status
-
-if TYPE_CHECKING:
-    from modtok_cli.training.prepare import Run
+from modtok_cli.training.run import RunPlace
 
 _PROJECT = "modtok"
 _MODULES = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb"}
@@ -26,10 +24,10 @@ _MODULES = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb"}
 class Reporter:
     """Reports of a run; does nothing on other ranks than the first."""
 
-    def __init__(self, run: Run, step: int) -> None:
+    def __init__(self, config: Config, place: RunPlace, step: int) -> None:
         """Continue the metrics and logs of the run after `step`."""
-        self._directory, self._config, self._progress = run.directory, run.config, run.progress
-        self._ranks, self._first = run.ranks, run.ranks.first
+        self._directory, self._config, self._progress = place.directory, config, place.progress
+        self._ranks, self._first = place.ranks, place.ranks.first
         self._spiking: set[str] = set()
         if not self._first:
             return
@@ -40,8 +38,8 @@ class Reporter:
         self._status = Status(self._config.steps, self._config.step_tokens)
         path = self._directory.path
         self._loggers = [
-            Wandb(run.config, path) if name == "wandb" else TensorBoard(path / name, step)
-            for name in run.config.log or ()
+            Wandb(config, path) if name == "wandb" else TensorBoard(path / name, step)
+            for name in config.log or ()
         ]
 
     def step(self, line: Mapping[str, Any], task: Task) -> None:

@@ -6,13 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from modtok_cli.base.errors import ModtokError
 from modtok_cli.measure.lost import unmeasured
-from modtok_cli.training import checkpoint
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.metrics import HELD_OUT, LanguageSums, mean_bits, peak_flops, timing
@@ -20,9 +18,7 @@ from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.model.optimizer import clip, gradient_norm
 from modtok_cli.training.rows.microbatch import Prefetcher
 from modtok_cli.training.rows.offload import Rows
-
-if TYPE_CHECKING:
-    from modtok_cli.training.prepare import Run
+from modtok_cli.training.run import Run, RunPlace
 
 
 def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str, Any]:
@@ -31,27 +27,27 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
     Raises:
         ModtokError: loss or gradient is not finite; names the batches. Nothing is updated.
     """
-    config, ranks = run.config, run.ranks
+    config, texts, ranks = run.config, run.texts, run.place.ranks
     started, waited, host = time.perf_counter(), feed.stream.waited, model.host_seconds
     # Draw: language and subtokenizer of each group of sequences, of all ranks. Workers make the
     # same draws for the sequences of this rank, and pack and tokenize their text ahead.
     groups = range(config.batch_size // config.group_size(ranks.replicas))
-    draws = config.draws(run.mixture, step, groups)
+    draws = config.draws(texts.mixture, step, groups)
     now = feed.step(step)
     upcoming = feed.ahead(step + 1) if config.offload_delay else None
     lr = config.lr_at(step)
     gradients = mean_gradients(model, now.microbatches, upcoming.microbatches if upcoming else None)
-    sums = LanguageSums(run.mixture.languages, run.device)
+    sums = LanguageSums(texts.mixture.languages, ranks.device)
     for batch, microbatch, nll in zip(now.batches, now.microbatches, gradients.losses, strict=True):
         trained = microbatch.weights > 0
-        counted = trained & (microbatch.targets != run.subtokenizers.end_of_text)
+        counted = trained & (microbatch.targets != texts.subtokenizers.end_of_text)
         sums.add(batch.draw.language, nll, counted, batch.bytes, trained)
     numbers = torch.cat([sums.over_replicas(ranks), gradients.norm.view(1)])
     following = feed.ahead(step + 1)  # copied, and planned, while the device computes
     if following is not None:
         model.plan_ahead(following.microbatches)
     *numbers_of_losses, norm = numbers.tolist()  # the only time that the step waits for the device
-    _refuse_infinite(run, step, now.batches, gradients.losses, norm)
+    _refuse_infinite(run.place, step, now.batches, gradients.losses, norm)
     apply(model, gradients, lr, dense=config.update == "dense")
     loss, languages = sums.figures(numbers_of_losses, unmeasured(run.lost[HELD_OUT]))
     seconds = time.perf_counter() - started
@@ -70,7 +66,7 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
             waited=feed.stream.waited - waited,
             tokens=config.step_tokens,
             flops=config.shape.step_flops(config.seq_length, now.sizes) * ranks.replicas,
-            peak=config.device_flops or peak_flops(run.device, model.dtype),
+            peak=config.device_flops or peak_flops(ranks.device, model.dtype),
             world=ranks.world,
         )
         | ({"offload": spent} if spent else {}),
@@ -163,7 +159,11 @@ def optimizer_step(
 
 
 def _refuse_infinite(
-    run: Run, step: int, batches: Sequence[Batch], losses: Sequence[torch.Tensor], norm: float
+    place: RunPlace,
+    step: int,
+    batches: Sequence[Batch],
+    losses: Sequence[torch.Tensor],
+    norm: float,
 ) -> None:
     if isfinite(norm):
         return
@@ -174,18 +174,8 @@ def _refuse_infinite(
         for batch, nll in zip(batches, losses, strict=True)
         if not bool(torch.isfinite(nll).all())
     ]
-    every = sorted({name for names in gather_json(run.ranks, named) for name in names})
+    every = sorted({name for names in gather_json(place.ranks, named) for name in names})
     what = f"the loss of step {step} is not finite ({'; '.join(every)})"
     if not every:
         what = f"the gradient of step {step} is not finite, the losses are"
-    raise diverged(run, what)
-
-
-def diverged(run: Run, what: str) -> ModtokError:
-    """The error that ends a run whose numbers are not finite; says which checkpoint is there."""
-    run.checkpointer.close()  # the one that is being written counts
-    last = checkpoint.last_step(run.directory.checkpoints)
-    saved = "" if last is None else f"the checkpoint of step {last} is kept; "
-    return ModtokError(
-        what, where=run.directory.path, remedy=f"{saved}try a lower --lr in another run"
-    )
+    raise place.diverged(what)

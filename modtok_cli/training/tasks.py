@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.training.distributed.ranks import gather_json
-
-if TYPE_CHECKING:
-    from modtok_cli.training.prepare import Run
+from modtok_cli.training.run import Run
 
 
 class Tasks:
@@ -28,11 +26,11 @@ class Tasks:
         config = self._run.config
         if config.eval_tasks:
             for note in self._evaluation.check_tasks(config, self._languages):
-                self._run.progress.warn(f"--eval-tasks: {note}")
+                self._run.place.progress.warn(f"--eval-tasks: {note}")
 
     @property
     def _languages(self) -> list[str]:
-        return list(self._run.config.eval_tasks_langs or self._run.mixture.languages)
+        return list(self._run.config.eval_tasks_langs or self._run.texts.mixture.languages)
 
     def due(self, step: int) -> bool:
         """Whether tasks are evaluated after `step`."""
@@ -46,13 +44,13 @@ class Tasks:
         Ranks share the languages, one each at a time: a rank must not be away from the others
         for longer than that. A failure is a warning: training continues.
         """
-        ranks, languages = self._run.ranks, self._languages
+        ranks, languages = self._run.place.ranks, self._languages
         scores: dict[str, dict[str, Any]] = {}
         for first in range(0, len(languages), ranks.world):
             mine = languages[first + ranks.rank : first + ranks.rank + 1]
             for rows, failure in gather_json(ranks, self._scores(step, mine)):
                 if failure is not None:
-                    self._run.progress.warn(f"step {step:,}: tasks not evaluated: {failure}")
+                    self._run.place.progress.warn(f"step {step:,}: tasks not evaluated: {failure}")
                 for language, task, figures in rows:
                     scores.setdefault(language, {})[task] = figures
         return {"step": step, "tasks": dict(sorted(scores.items()))} if scores else None
@@ -65,11 +63,11 @@ class Tasks:
         try:
             rows = self._evaluation.evaluate_tasks(
                 run.config,
-                run.directory.path,
+                run.place.directory.path,
                 step,
                 languages,
-                device=run.ranks.device,
-                progress=run.progress,
+                device=run.place.ranks.device,
+                progress=run.place.progress,
             )
         except ModtokError as error:
             return [], str(error)

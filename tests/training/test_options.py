@@ -106,9 +106,11 @@ def reached(monkeypatch: pytest.MonkeyPatch, config: Config) -> dict[str, Any]:
     monkeypatch.setattr(loop, "BatchStream", stream)
     monkeypatch.setattr(loop, "Prefetcher", prefetcher)
     run: Any = SimpleNamespace(
-        config=config, ranks=start_ranks(), subtokenizers=SimpleNamespace(size=40, end_of_text=3),
-        progress=SILENT, only_rows=None, tokenizer=Path("t"), stores={},
-        mixture=mixture,
+        config=config, place=SimpleNamespace(ranks=start_ranks(), progress=SILENT),
+        texts=SimpleNamespace(
+            subtokenizers=SimpleNamespace(size=40, end_of_text=3), stores={}, mixture=mixture
+        ),
+        only_rows=None, tokenizer=Path("t"),
     )  # fmt: skip
     loop.build_model(run)
     loop.open_stream(run, 1, {})

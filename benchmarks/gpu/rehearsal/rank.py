@@ -44,7 +44,7 @@ class Steps:
         if step > 1:  # the first also sets things up
             for what, counts in COUNTS.items():
                 self.counts.setdefault(what, Counter()).update(counts - before[what])
-        if self.stops and step == STOP_AFTER and run.ranks.first:
+        if self.stops and step == STOP_AFTER and run.place.ranks.first:
             signal.raise_signal(signal.SIGUSR1)
         return line
 

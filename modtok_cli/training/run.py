@@ -1,0 +1,75 @@
+"""A run: its settings, what it reads, and where it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Progress
+from modtok_cli.measure.lost import Lost
+from modtok_cli.training import checkpoint
+from modtok_cli.training.config import Config
+from modtok_cli.training.data.conversation import ChatFormat
+from modtok_cli.training.data.sampling import Mixture
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.data.text_store import TextStore
+from modtok_cli.training.distributed.ranks import Ranks
+from modtok_cli.training.initial import Initial
+from modtok_cli.training.rundir import RunDirectory
+
+
+@dataclass(frozen=True)
+class RunTexts:
+    """What a run reads: the text of each language, texts of `--valid` by name, and how it is split.
+
+    `chat` says how conversations become text, None if documents are plain.
+    """
+
+    subtokenizers: SubtokenizerCache
+    stores: Mapping[str, TextStore]
+    mixture: Mixture
+    valid: Mapping[str, Mapping[str, TextStore]] = field(default_factory=dict)
+    chat: ChatFormat | None = None
+
+    @property
+    def checksums(self) -> dict[str, int]:
+        """Checksum of the text of each language."""
+        return {language: store.checksum for language, store in self.stores.items()}
+
+
+@dataclass(frozen=True)
+class RunPlace:
+    """Where a run is: its directory, this process among its ranks, and who is told of it."""
+
+    directory: RunDirectory
+    ranks: Ranks
+    checkpointer: checkpoint.Checkpointer
+    progress: Progress
+
+    def diverged(self, what: str) -> ModtokError:
+        """The error of numbers that are not finite; says which checkpoint is there."""
+        self.checkpointer.close()  # the one that is being written counts
+        last = checkpoint.last_step(self.directory.checkpoints)
+        saved = "" if last is None else f"the checkpoint of step {last} is kept; "
+        return ModtokError(
+            what, where=self.directory.path, remedy=f"{saved}try a lower --lr in another run"
+        )
+
+
+@dataclass
+class Run:
+    """A run: settings, texts and place; the tokenizer's directory; what it starts from, if any.
+
+    `only_rows` are the rows that `--train rows` trains; `lost` is what the tokenizer cannot write
+    of evaluated text, see `heldout.lost_texts`.
+    """
+
+    config: Config
+    texts: RunTexts
+    place: RunPlace
+    tokenizer: Path
+    initial: Initial | None = None
+    only_rows: torch.Tensor | None = None
+    lost: Mapping[str, Mapping[str, Lost]] = field(default_factory=dict)
