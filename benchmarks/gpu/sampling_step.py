@@ -19,13 +19,13 @@ from torch.nn.attention import SDPBackend
 
 from benchmarks.common import describe, emit
 from benchmarks.gpu.training_step import backbone_of, clock, micro_of
-from modtok_cli.training.config import resolve
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.memory import StepRows, memory_parts, total
 from modtok_cli.training.metrics import peak_flops
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.step import optimizer_step
 

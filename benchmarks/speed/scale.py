@@ -14,8 +14,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from modtok_cli.training.config import Config, resolve
+from modtok_cli.training.config import Config
 from modtok_cli.training.memory import StepRows, memory_parts, total
+from modtok_cli.training.resolve import resolve
 from modtok_cli.training.rows.exchange import sent_bytes
 from modtok_cli.training.settings import RunSettings
 

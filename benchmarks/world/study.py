@@ -114,9 +114,10 @@ def _run(system: System, steps: int, seed: int, place: Path, study: Study) -> mo
 def _train(run: modtok.RunSettings, shorter: int | None) -> None:
     """Train or resume a run; a new one begins with the constant steps of the `shorter` one."""
     from modtok_cli.training.checkpoint.files import step_directory
-    from modtok_cli.training.config import resolve
     from modtok_cli.training.opening import TOKENIZER
+    from modtok_cli.training.resolve import resolve
     from modtok_cli.training.rundir import CHECKPOINTS, METRICS, RunDirectory
+    from modtok_cli.training.stored_config import config_as_json
 
     config = resolve(run, gpu=False)
     path = config.runs / str(run.name)
@@ -128,7 +129,7 @@ def _train(run: modtok.RunSettings, shorter: int | None) -> None:
             checkpoint = step_directory(short.checkpoints, _constant(shorter))
             shutil.copytree(checkpoint, beside / CHECKPOINTS / checkpoint.name)
             shutil.copyfile(short.metrics, beside / METRICS)  # resuming removes later lines
-            content = {**short.read_config(), "config": config.as_json()}
+            content = {**short.read_config(), "config": config_as_json(config)}
             RunDirectory(beside).write_config(content)
     modtok.pretrain(run, resume=path.exists())
 

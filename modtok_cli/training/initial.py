@@ -31,10 +31,11 @@ from modtok_cli.modular.spelling import LibraryVocabulary, Spelling, spell
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, reshard
-from modtok_cli.training.config import Config, Origin
+from modtok_cli.training.config import Config
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.resolve import Origin
 from modtok_cli.training.rows.growth import grow_rows
 from modtok_cli.training.rundir import (
     CONFIG,
@@ -47,6 +48,7 @@ from modtok_cli.training.rundir import (
     trained_languages,
 )
 from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.stored_config import config_from_json
 
 # Special tokens that start or end a text, by table: the model reads one and predicts the other.
 _ENDS = {
@@ -122,7 +124,7 @@ class InitialRun:
                 "is not a run", where=path, remedy="give a directory that pretrain wrote"
             )
         facts = directory.read_config()
-        return InitialRun(directory, facts, Config.from_json(facts["config"], str(path / CONFIG)))
+        return InitialRun(directory, facts, config_from_json(facts["config"], str(path / CONFIG)))
 
     @property
     def languages(self) -> list[str]:

@@ -17,11 +17,11 @@ import torch.distributed as dist
 from modtok_cli.base.errors import Stopped
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.training import checkpoint
-from modtok_cli.training.config import evaluation_plan
 from modtok_cli.training.data.stream import BatchStream, StreamPlan
 from modtok_cli.training.distributed.launch import handling
 from modtok_cli.training.distributed.ranks import Ranks, gather_json, stop_ranks
 from modtok_cli.training.distributed.watchdog import Watchdog
+from modtok_cli.training.evaluations import evaluation_plan
 from modtok_cli.training.heldout import evaluate, evaluate_held_out
 from modtok_cli.training.initial import open_initial
 from modtok_cli.training.model.model import Model

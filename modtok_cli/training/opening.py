@@ -22,11 +22,14 @@ from modtok_cli.modular.manifest import languages_of
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training import checkpoint
-from modtok_cli.training.config import Config, fitted, resolve, resumed, run_name
+from modtok_cli.training.config import Config, run_name
 from modtok_cli.training.data.sampling import Mixture
+from modtok_cli.training.evaluations import fitted
 from modtok_cli.training.initial import origin_of
+from modtok_cli.training.resolve import resolve, resumed
 from modtok_cli.training.rundir import CONFIG, LATEST, RunDirectory
 from modtok_cli.training.settings import OPTIONS, RunSettings, plain
+from modtok_cli.training.stored_config import config_from_json
 
 TOKENIZER = "tokenizer"
 _TASKS = "tasks"
@@ -86,7 +89,7 @@ def stored_run(settings: RunSettings) -> tuple[RunDirectory, Config]:
     if settings.name is None and path.is_symlink():  # the target, which may be a link too
         path = path.parent / path.readlink()
     directory = RunDirectory(path)
-    config = Config.from_json(directory.read_config()["config"], str(directory.path / CONFIG))
+    config = config_from_json(directory.read_config()["config"], str(directory.path / CONFIG))
     return directory, config
 
 

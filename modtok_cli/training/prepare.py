@@ -12,7 +12,8 @@ from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.parallel import cores
 from modtok_cli.training.checkpoint import Checkpointer
-from modtok_cli.training.config import Config, check_ranks, command_line
+from modtok_cli.training.command_line import command_line
+from modtok_cli.training.config import Config, check_ranks
 from modtok_cli.training.data.conversation import FILE, ChatFormat
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
@@ -51,6 +52,7 @@ from modtok_cli.training.reporting import require_loggers
 from modtok_cli.training.run import Run, RunPlace, RunTexts
 from modtok_cli.training.rundir import RunDirectory, point_latest
 from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.stored_config import config_as_json
 from modtok_cli.training.tasks import Tasks
 
 TEXTS = ".text"
@@ -281,7 +283,7 @@ def _changeable(run: Run) -> Mapping[str, Any]:
     path = run.place.directory.path
     return {
         "command": command_line(run.config, path.name, gpu=run.place.ranks.device.type == "cuda"),
-        "config": run.config.as_json(),
+        "config": config_as_json(run.config),
         "data": places_of(run.config.data, path),
         "places": places_of_texts(run.config, path),
     }

@@ -16,6 +16,7 @@ from modtok_cli.training.config import Config
 from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.metrics import HELD_OUT, WINDOW, SpikeDetector, Status
 from modtok_cli.training.run import RunPlace
+from modtok_cli.training.stored_config import config_as_json
 
 _PROJECT = "modtok"
 _MODULES = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb"}
@@ -158,7 +159,7 @@ class Wandb:
             resume="allow",
             dir=str(run),
             mode=os.environ.get("WANDB_MODE", "offline"),
-            config=config.as_json(),
+            config=config_as_json(config),
             settings=wandb.Settings(silent=True, console="off", disable_git=True),
         )
 

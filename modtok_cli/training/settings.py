@@ -14,6 +14,7 @@ from math import sqrt
 from pathlib import Path
 from typing import Any, Literal
 
+from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.files import path_text
 from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.text.reading import PANEL, Reading
@@ -448,6 +449,9 @@ class RunSettings(ModelSettings):
 OPTIONS = options_of(RunSettings)
 """The options by name, in order."""
 
+DTYPES = OPTIONS["dtype"].choices
+"""Dtypes that a run computes with."""
+
 
 def plain(value: Any) -> Any:
     """A value as JSON; paths that are not UTF-8 with escapes."""
@@ -456,3 +460,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Path):
         return path_text(value)
     return value
+
+
+def values_of_shape(shape: Shape) -> dict[str, Any]:
+    """The options of the model, by name, as the shape has them."""
+    return {name: getattr(shape, name) for name, option in OPTIONS.items() if option.of_shape}

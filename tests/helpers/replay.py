@@ -28,6 +28,7 @@ from modtok_cli.training.data.sampling import Draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.rundir import RunDirectory
 from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.stored_config import config_from_json
 
 # Largest difference of losses, relative to the loss.
 TOLERANCE = 1e-6
@@ -100,7 +101,7 @@ def train_on_ranks(cases: Sequence[Case], place: Path, steps: int, seed: int = 0
 def replay(run: Path, replicas: int) -> tuple[list[float], list[float]]:
     """Losses of a run by its metrics, and by plain torch."""
     directory = RunDirectory(run)
-    config = Config.from_json(directory.read_config()["config"])
+    config = config_from_json(directory.read_config()["config"])
     rows = map(orjson.loads, directory.metrics.read_bytes().splitlines())
     lines = [row for row in rows if "loss" in row]
     subtokenizers = SubtokenizerCache.load(run / "tokenizer")

@@ -19,13 +19,13 @@ from modtok_cli.inference.load import load
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.adopted.adopt import adopt
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.training.config import resolve
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.stream import StreamPlan
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.loop import pretrain
+from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import RunSettings
 
 from .conftest import SAMPLE

@@ -210,7 +210,7 @@ def test_ranks_check_a_share_of_the_files_and_agree(
             )
             for part in range(3)
         }
-        state = {"step": step, "shards": 1, "parts": 3, "row_shards": 3, "files": facts}
+        state = {"step": step, "shards": 1, "parts": 3, "files": facts}
         state["crc"] = files.state_crc(state)
         (path / files.STATE).write_bytes(orjson.dumps(state))
     said: dict[int, list[Any]] = {0: [], 1: []}

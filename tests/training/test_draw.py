@@ -15,13 +15,14 @@ from helpers.masked_model import MaskedModel
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training import prepare
-from modtok_cli.training.config import Config, resolve
+from modtok_cli.training.config import Config
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.stream import BatchStream, StreamPlan
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.resolve import resolve
 from modtok_cli.training.rows.microbatch import Prefetcher, Step
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.step import optimizer_step

@@ -15,10 +15,11 @@ import torch
 from helpers.microbatches import microbatch
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import UsageError
-from modtok_cli.training.config import Config, Origin, resolve
+from modtok_cli.training.config import Config
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.execution import Execution
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.resolve import Origin, resolve
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.step import optimizer_step
 
@@ -59,13 +60,6 @@ def test_a_frozen_backbone_has_no_exchange_of_gradients() -> None:
     assert growing().switches(2) == replace(OFF, fused=True)
     with pytest.raises(UsageError, match=r"distributed_optimizer: .*--train rows.*leave it out"):
         growing(distributed_optimizer=True)
-
-
-def test_runs_before_the_option_are_read() -> None:
-    stored = on_gpus().as_json()
-    del stored["transformer_engine"]
-    older = {**stored, "overlap_grad_reduce": True, "execution": "auto", "fp8": "none"}
-    assert not Config.from_json(older).transformer_engine
 
 
 def losses(execution: Execution) -> list[float]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from modtok_cli.training.config import evaluation_plan, fitted, resolve
+from modtok_cli.training.evaluations import evaluation_plan, fitted
+from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import RunSettings
 
 

@@ -14,12 +14,13 @@ import torch
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.processes import join_slurm_step
-from modtok_cli.training.config import check_ranks, resolve, run_name
+from modtok_cli.training.config import check_ranks, run_name
 from modtok_cli.training.distributed import launch as launching
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.metrics import LanguageSums, timing
 from modtok_cli.training.recipe import PRESETS, preset
 from modtok_cli.training.reporting import flatten
+from modtok_cli.training.resolve import resolve
 from modtok_cli.training.rundir import RunDirectory
 from modtok_cli.training.settings import RunSettings
 

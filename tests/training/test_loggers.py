@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from helpers.metrics import read_metrics
-from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.settings import RunSettings
 
@@ -51,10 +50,3 @@ def test_wandb_works_offline(
     for line in lines:
         value = line["loss"] if "loss" in line else line["held_out"]["fi"]["bits_per_byte"]
         assert any(repr(value).encode() in content for content in written)
-
-
-def test_older_runs_with_the_option_tensorboard() -> None:
-    stored = resolve(RunSettings(), gpu=False).as_json()
-    del stored["log"]
-    assert Config.from_json({**stored, "tensorboard": True}).log == ("tensorboard",)
-    assert Config.from_json({**stored, "tensorboard": False}).log is None

@@ -11,7 +11,7 @@ from modtok_cli.architectures.families.llama import Llama
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import parse_bytes
 from modtok_cli.training import memory
-from modtok_cli.training.config import Config, resolve
+from modtok_cli.training.config import Config
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.memory import (
     StepRows,
@@ -24,6 +24,7 @@ from modtok_cli.training.memory import (
 )  # fmt: skip
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.recipe import read_assignments
+from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import RunSettings
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,6 @@ from helpers.as_cuda import megatron_optimizer
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.registry import with_switches
 from modtok_cli.base.errors import UsageError
-from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.execution import InitStd
 from modtok_cli.training.model.megatron import build_backbone
@@ -195,21 +194,6 @@ def test_initial_weights_have_the_given_scales(store: str) -> None:
     for table in model.tables.values():
         assert float(table.weight.std()) == pytest.approx(2.0, rel=0.05)
     model.close()
-
-
-OPTIONS = {
-    "beta1": 0.8, "beta2": 0.99, "eps": 1e-6, "weight_decay": 0.2, "decay_params": ("norms",),
-    "clip": 0.5, "z_loss": 1e-4, "init_std": 0.01, "init_projection_std": 0.003,
-    "init_embedding_std": 0.1,
-}  # fmt: skip
-
-
-def test_a_run_before_the_options_had_their_defaults() -> None:
-    stored = resolve(RunSettings(**OPTIONS, layers=1), gpu=False).as_json()  # type: ignore[arg-type]
-    for name in OPTIONS:
-        del stored[name]
-    older, default = Config.from_json(stored), resolve(RunSettings(layers=1), gpu=False)
-    assert [getattr(older, n) for n in OPTIONS] == [getattr(default, n) for n in OPTIONS]
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,12 @@ from helpers.metrics import read_metrics
 from modtok_cli.base.errors import Stopped, UsageError
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.training import heldout, loop, prepare, step
-from modtok_cli.training.config import Config, check_ranks, resolve
+from modtok_cli.training.config import Config, check_ranks
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import OPTIONS, RunSettings
+from modtok_cli.training.stored_config import config_as_json, config_from_json
 
 from .test_run import _toy, settings  # noqa: F401  (fixtures)
 
@@ -126,8 +128,8 @@ def test_an_option_reaches_the_model_or_its_batches(
     base = RunSettings(**{**BASE, **needed})
     plain = reached(monkeypatch, resolve(base, gpu=False))
     config = resolve(replace(base, **{name: value}), gpu=False)
-    stored = orjson.loads(orjson.dumps(config.as_json()))
-    there = reached(monkeypatch, Config.from_json(stored))
+    stored = orjson.loads(orjson.dumps(config_as_json(config)))
+    there = reached(monkeypatch, config_from_json(stored))
     changed = {each for each in plain | there if plain.get(each) != there.get(each)}
     assert changed == set(expected)
     for each, wanted in expected.items():
@@ -266,7 +268,7 @@ def test_options_that_do_not_fit(
 
     def check(options: dict[str, Any]) -> None:
         config = resolve(RunSettings(**{**BASE, **options}), gpu=False)
-        assert Config.from_json(orjson.loads(orjson.dumps(config.as_json()))) is not None
+        assert config_from_json(orjson.loads(orjson.dumps(config_as_json(config)))) is not None
         check_ranks(config, world)
 
     if world != 3:

@@ -15,10 +15,11 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.base.remote import path_of
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.plan import plan
+from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.stored_config import config_as_json, config_from_json
 
 from .conftest import LANGUAGES, SAMPLE
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
@@ -149,9 +150,9 @@ def test_steps_beyond_memory_are_refused_at_once(
 
 @pytest.mark.parametrize("ends", [None, [], 3, [[1]], [[2, 5]], [[1, "x"]], [[1, 5], [1, 6]]])
 def test_a_damaged_schedule(ends: object) -> None:
-    data = resolve(RunSettings(), gpu=False).as_json() | {"lr_ends": ends}
+    data = config_as_json(resolve(RunSettings(), gpu=False)) | {"lr_ends": ends}
     with pytest.raises(ModtokError, match=r"field 'config\.lr_ends'"):
-        Config.from_json(data)
+        config_from_json(data)
 
 
 def test_text_in_object_storage_is_found_again(

@@ -283,7 +283,6 @@ def test_a_config_that_inference_cannot_use(
 
 
 def test_a_run_without_a_shape_is_refused(settings: RunSettings) -> None:  # noqa: F811
-    """Runs of older versions named a preset only, which may mean another model by now."""
     pretrain(replace(settings, steps=1))
     file = settings.runs / "it" / "config.json"
     config = orjson.loads(file.read_bytes())
@@ -295,7 +294,7 @@ def test_a_run_without_a_shape_is_refused(settings: RunSettings) -> None:  # noq
         lambda: cost(settings.runs / "it"),
     )
     for opened in opens:
-        with pytest.raises(ModtokError, match=r"config.json: field 'config\.shape' is missing: "):
+        with pytest.raises(ModtokError, match=r"config.json: field 'config\.shape': is missing; "):
             opened()
 
 

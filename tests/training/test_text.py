@@ -16,7 +16,6 @@ from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.text import parallel
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.text_format import Spans
-from modtok_cli.training.config import resolve
 from modtok_cli.training.data import text_store as storing
 from modtok_cli.training.data import unpack as unpacking
 from modtok_cli.training.data.sampling import Mixture, Regime
@@ -25,6 +24,7 @@ from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, permuted, text_store, text_stores
 from modtok_cli.training.heldout import first_texts
 from modtok_cli.training.opening import text_files
+from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import RunSettings
 
 

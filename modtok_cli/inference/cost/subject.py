@@ -12,8 +12,8 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.parameters import FilePath
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.measure.check import split_arguments
-from modtok_cli.training.config import stored_shape
 from modtok_cli.training.rundir import find_tokenizer, is_run
+from modtok_cli.training.stored_config import stored_shape
 
 
 def model_among(arguments: Sequence[str]) -> tuple[Path | None, list[str]]:

@@ -25,7 +25,6 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import MODEL, ModularTokenizer, resolve
 from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import ShardFile
-from modtok_cli.training.config import DTYPES, stored_shape
 from modtok_cli.training.data.conversation import FILE as CHAT
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.rundir import (
@@ -37,6 +36,8 @@ from modtok_cli.training.rundir import (
     run_of,
     trained_languages,
 )
+from modtok_cli.training.settings import DTYPES
+from modtok_cli.training.stored_config import stored_shape
 
 _BACKBONE = "backbone.weight/"
 

@@ -110,9 +110,6 @@ def check(path: Path, share: int = 0, shares: int = 1) -> tuple[str, dict[str, A
         files = _files(state)
     except (OSError, ValueError, LookupError, AttributeError, TypeError):
         return f"{path / STATE}: damaged or missing", None
-    # Tables that were not sharded over replicas would be read in another order.
-    if state.get("row_shards", state["shards"]) != len(files):
-        return f"{path}: written by an older version of modtok", None
     for name, facts in [*files.items()][share::shares]:
         file = path / name
         try:
@@ -131,7 +128,7 @@ def _files(state: Mapping[str, Any]) -> dict[str, dict[str, int]]:
         ValueError, TypeError, LookupError, AttributeError: the state is not valid.
     """
     # A wrong stream position would be noticed by nothing else.
-    if state.get("crc", (crc := state_crc(state))) != crc:
+    if state["crc"] != state_crc(state):
         raise ValueError("changed after it was written")
     step, shards, parts, files = state["step"], state["shards"], state["parts"], state["files"]
     if type(step) is not int or step < 0 or type(shards) is not int or type(parts) is not int:

@@ -102,7 +102,6 @@ class Checkpointer:
             "step": step,
             "shards": ranks.shards,
             "parts": ranks.replicas,
-            "row_shards": ranks.row_shards,
             **notes,
         }
         final = step_directory(self._directory, step)
@@ -223,7 +222,7 @@ def save_weights(directory: Path, step: int, tensors: dict[str, torch.Tensor]) -
     final, name = step_directory(directory, step), shard_name(0, 1)
     directory.mkdir(parents=True, exist_ok=True)
     with atomic_directory(final) as beside:
-        state: dict[str, Any] = {"step": step, "shards": 1, "parts": 1, "row_shards": 1}
+        state: dict[str, Any] = {"step": step, "shards": 1, "parts": 1}
         state |= {WEIGHTS_ONLY: True, "files": {name: write_safetensors(beside / name, tensors)}}
         state |= {"crc": state_crc(state)}
         (beside / STATE).write_bytes(orjson.dumps(state, option=orjson.OPT_INDENT_2))

@@ -276,14 +276,14 @@ def _run(path: Path) -> None:
 def _resume(path: Path) -> None:
     from modtok_cli.base.progress import Silent
     from modtok_cli.training import checkpoint
-    from modtok_cli.training.config import Config
     from modtok_cli.training.rundir import RunDirectory
+    from modtok_cli.training.stored_config import config_from_json
 
     root = path
     while not (root / "checkpoints").is_dir():
         root = root.parent
     directory = RunDirectory(root)
-    Config.from_json(directory.read_config()["config"])
+    config_from_json(directory.read_config()["config"])
     found = checkpoint.newest(directory.checkpoints, Silent())
     assert found is not None
     directory.open_metrics(int(found[1]["step"]))

@@ -1,0 +1,89 @@
+"""The configuration in a run's `config.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from modtok_cli.architectures.registry import read_shape
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.training.config import Config, conflicts
+from modtok_cli.training.settings import OPTIONS, plain, values_of_shape
+
+_RESTORE = "restore the file, or start another run with --name"
+
+
+def config_as_json(config: Config) -> dict[str, Any]:
+    """The options as `config.json` stores them."""
+    options = {name: plain(getattr(config, name)) for name in _stored()}
+    return {**options, "lr_ends": config.lr_ends, "shape": config.shape.as_json()}
+
+
+def config_from_json(data: object, where: str = "config") -> Config:
+    """Read what `config_as_json` returned; options that are not stored are None.
+
+    Raises:
+        ModtokError: a field is missing, unknown, of the wrong type or out of range.
+    """
+    if not isinstance(data, Mapping):
+        raise ModtokError("field 'config' is not an object", where=where, remedy=_RESTORE)
+    shape = stored_shape(data, where)
+    values: dict[str, Any] = {}
+    for name, option in _stored().items():
+        if name not in data:
+            raise _invalid(name, "is missing", where)
+        value = data[name]
+        if value is None and option.optional:
+            continue
+        try:
+            values[name] = option.read(value)
+        except ValueError as error:
+            raise _invalid(name, str(error), where) from error
+    for name in data:
+        if name not in _stored() and name not in ("shape", "lr_ends"):
+            raise _invalid(name, "is unknown", where)
+    ends = _read_ends(data.get("lr_ends"), where)
+    config = Config(**values, **values_of_shape(shape), shape=shape, lr_ends=ends)
+    for name, what, _ in conflicts(config):
+        raise _invalid(name, what, where)
+    return config
+
+
+def stored_shape(data: object, where: str) -> Shape:
+    """The model's shape in "config" of a run.
+
+    Raises:
+        ModtokError: it is missing or damaged.
+        KeyError, TypeError: `data` is not "config" of a run.
+    """
+    if isinstance(data, Mapping) and "shape" not in data:
+        raise _invalid("shape", "is missing", where)
+    try:
+        return read_shape(data["shape"], where, "config.shape.")  # type: ignore[index]
+    except ModtokError as error:
+        raise ModtokError(error.what, where=where, remedy=_RESTORE) from error
+
+
+def _stored() -> dict[str, Any]:
+    """The options in "config" of config.json; fields of the shape are there as "shape"."""
+    return {n: o for n, o in OPTIONS.items() if o.section and not o.of_shape}
+
+
+def _read_ends(data: object, where: str) -> tuple[tuple[int, int], ...]:
+    """The history of the schedule's length; steps ascend from 1."""
+    try:
+        ends = [(first, last) for first, last in data]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        ends = []
+    firsts = [first for first, _ in ends]
+    steps = [step for pair in ends for step in pair]
+    if firsts[:1] != [1] or any(type(step) is not int for step in steps):
+        raise _invalid("lr_ends", "expected pairs of steps", where)
+    if sorted(set(firsts)) != firsts:
+        raise _invalid("lr_ends", "expected ascending steps", where)
+    return tuple(ends)
+
+
+def _invalid(name: str, what: str, where: str) -> ModtokError:
+    return ModtokError(f"field 'config.{name}': {what}", where=where, remedy=_RESTORE)
