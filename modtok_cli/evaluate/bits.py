@@ -23,13 +23,10 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.models import (
     FULL,
-    FULL_LANG,
-    LANG,
     Infer,
     Models,
-    languages_of,
     mode_name,
-    open_models,
+    needs_language,
     vocabulary_of,
 )
 from modtok_cli.evaluate.results import (
@@ -43,11 +40,11 @@ from modtok_cli.evaluate.results import (
     resampled_sums,
 )
 from modtok_cli.inference.hf.causal_lm import CausalLM, window_bounds
-from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.run.processes import ALONE, Processes
 from modtok_cli.inference.run.score import Request, score
-from modtok_cli.inference.slice.run import RunSource
+from modtok_cli.inference.slice.run import open_run
+from modtok_cli.inference.source import LANG
 from modtok_cli.measure.lost import Lost, lost_of
 from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import Text, load_texts
@@ -87,8 +84,8 @@ def measure_texts(
 ) -> BitsEvaluation:
     """Rows and examples of texts, see `evaluate.evaluate_bpb`."""
     source, references = models.source, None
-    if isinstance(source, RunSource):  # its references identify the language of texts
-        references = references_or_none(None, [str(source.tokenizer_path)])
+    if source.modular is not None:  # its references identify the language of texts
+        references = references_or_none(None, [str(source.modular)])
     texts = load_texts(
         sources, language=language, references=references, keep_documents=True, reading=reading,
         progress=models.progress,
@@ -150,18 +147,18 @@ def chosen_texts(
 def _vocabularies(models: Models, texts: Sequence[Text], mode: str | None) -> dict[str, Infer]:
     """Vocabularies by language; warns of texts that the mode does not support."""
     source = models.source
-    of_language = mode in (LANG, FULL_LANG) or (mode is None and isinstance(source, RunSource))
+    of_language = needs_language(source, mode)
     vocabularies = {
         text.language: vocabulary_of(source, mode, [text.language])
         for text in texts
-        if text.language in languages_of(source) or not of_language
+        if text.language in source.all_languages or not of_language
     }
     missing = sorted({text.language for text in texts} - set(vocabularies))
     if missing and not vocabularies:
         raise ModtokError(
             f"no text in a language of the model, only in {', '.join(missing)}",
             where=source.path,
-            remedy=f"the model has {', '.join(languages_of(source))}; or use --infer full",
+            remedy=f"the model has {', '.join(source.all_languages)}; or use --infer full",
         )
     for name in missing:
         models.progress.warn(
@@ -214,7 +211,7 @@ def _measure(
     models: Models, infer: Infer, text: Text, documents: Sequence[str], batch_size: int
 ) -> tuple[Measured, int]:
     """What documents take, and the size of the vocabulary."""
-    if isinstance(models.source, HfSource):
+    if models.source.whole:
         return _measured_by(models.whole, text, documents, batch_size, models.progress)
     model, name = models.of(infer), f"{text.name} {text.language}"
     nats, tokens = document_nats(
@@ -351,9 +348,8 @@ def _measured_run(
     path: Path, texts: Sequence[Text], batch_size: int, progress: Progress
 ) -> tuple[int, int, list[Measured]]:
     """Rows and bytes of a run, and what each text takes."""
-    models = open_models(path, progress=progress)
-    source = models.source
-    assert isinstance(source, RunSource)
+    source = open_run(path, progress=progress)
+    models = Models(source, progress=progress)
     measured = []
     for text in texts:
         mode = LANG if text.language in source.languages else FULL

@@ -24,7 +24,6 @@ from modtok_cli.evaluate.documents import Documents
 from modtok_cli.evaluate.models import (
     Infer,
     Models,
-    languages_of,
     mode_name,
     vocabularies_of,
     vocabulary_of,
@@ -117,7 +116,7 @@ def translate(
 ) -> Evaluation:
     """Translate the parallel text in `data`, see `evaluate.evaluate_mt`."""
     source = models.source
-    wanted = parse_pairs(pairs, languages_of(source))
+    wanted = parse_pairs(pairs, source.all_languages)
     vocabularies = {pair: vocabulary_of(source, settings.infer, pair) for pair in wanted}
     parallel = find_parallel(data, models.progress)
     missing = {name for pair in wanted for name in pair if not parallel.has(name)}
@@ -174,7 +173,7 @@ def _evaluate(
             infer=f"{mode}:{examples.infer}",
             model=models.signed,
             most=settings.max_tokens,
-            among=",".join(languages_of(models.source)),
+            among=",".join(models.source.all_languages),
             case="lower" if getattr(settings, "lowercase", False) else "own",
             packages=("torch", "transformers", "sacrebleu"),
         )

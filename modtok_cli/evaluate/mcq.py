@@ -27,7 +27,7 @@ from modtok_cli.evaluate.results import (
     example,
 )
 from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite, suites
-from modtok_cli.inference.load import Source
+from modtok_cli.inference.source import Source
 
 if TYPE_CHECKING:
     import torch

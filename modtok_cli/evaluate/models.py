@@ -22,32 +22,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import orjson
 import torch
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.option import options_of
 from modtok_cli.base.parameters import FilePath, optional_path
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.base.signature import digest
-from modtok_cli.evaluate.results import source_digest
 from modtok_cli.inference.hf.causal_lm import CausalLM
-from modtok_cli.inference.hf.source import OWN, HfSource
-from modtok_cli.inference.load import Source, model_of, open_source
+from modtok_cli.inference.load import model_of, open_source
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.run.processes import ALONE, Processes
 from modtok_cli.inference.run.route import routing_references
-from modtok_cli.inference.slice.directory import SliceSource
-from modtok_cli.inference.slice.run import RunSource
+from modtok_cli.inference.source import LANG, Source
 from modtok_cli.measure.references import Reference, identify
 from modtok_cli.modular.encoding.encoder import utf8
-from modtok_cli.training.settings import ModelSettings
 
 FULL = "full"
-LANG = "lang"
 FULL_LANG = "full-lang"
 CROSSED = "src|tgt"
-OWN_VOCABULARIES = "slice"  # inference mode of a slice: its own vocabularies
 _OF_A_PAIR = ("src", "tgt", "src+tgt", CROSSED)
 _REMEDY = "use lang, full, full-lang, or languages such as en,fr"
 
@@ -124,40 +115,33 @@ def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[
 
 
 def vocabulary_of(source: Source, mode: str | None, own: Sequence[str]) -> Infer:
-    """`infer_vocabularies`; `mode` None is `lang`, and the own vocabularies of a slice."""
-    if isinstance(source, HfSource):
-        if mode not in (None, FULL):
-            raise UsageError(
-                f"is a model with one vocabulary, not {mode!r}",
-                where=source.path,
-                remedy="leave --infer out",
-            )
-        return Infer(FULL)
-    if mode is None and isinstance(source, SliceSource):
-        reading, writing = tuple(source.facts.inputs), tuple(source.facts.outputs)
-        return Infer(reading, None if reading == writing else writing)
-    return infer_vocabularies(mode or LANG, languages_of(source), own)
+    """`infer_vocabularies`; `mode` None is that of the source."""
+    if source.whole and mode not in (None, FULL):
+        raise UsageError(
+            f"is a model with one vocabulary, not {mode!r}",
+            where=source.path,
+            remedy="leave --infer out",
+        )
+    if mode is None and source.sides is not None:
+        return Infer(*source.sides)
+    return infer_vocabularies(mode or source.mode, source.all_languages, own)
+
+
+def needs_language(source: Source, mode: str | None) -> bool:
+    """Whether the vocabularies of a mode depend on the language of a text."""
+    return (mode or source.mode) in (LANG, FULL_LANG)
 
 
 def mode_name(source: Source, mode: str | None) -> str:
     """Name of the mode in result rows."""
-    if isinstance(source, HfSource):
-        return OWN
-    return mode or (OWN_VOCABULARIES if isinstance(source, SliceSource) else LANG)
-
-
-def languages_of(source: Source) -> tuple[str, ...]:
-    """Languages of the source: all of a run; those of both sides of a slice."""
-    if isinstance(source, SliceSource):
-        return tuple(dict.fromkeys([*source.facts.inputs, *source.facts.outputs]))
-    return source.languages
+    return source.mode if source.whole else mode or source.mode
 
 
 def vocabularies_of(
     source: Source, mode: str | None, langs: Sequence[str] | None
 ) -> dict[str, Infer]:
     """Vocabularies by language, of those that the user names, else of those of the source."""
-    languages = list(langs or languages_of(source))
+    languages = list(langs or source.all_languages)
     if not languages:
         raise UsageError(
             "has no languages", where=source.path, remedy="name those of the texts: --langs fr,en"
@@ -201,7 +185,7 @@ class Models:
     def signed(self) -> dict[str, str]:
         """What scores depend on beside the vocabulary: weights, dtype, what begins a text."""
         return {
-            "checkpoint": source_digest(self.source),
+            "checkpoint": self.source.digest,
             "dtype": str(self._dtype).removeprefix("torch."),
             "bos": self.source.begins,
         }
@@ -212,25 +196,17 @@ class Models:
 
         Models of one `recipe` differ in their seed only.
         """
-        labels = {"run": self.source.path.name, "checkpoint": self.signed["checkpoint"]}
-        if not isinstance(self.source, RunSource):
-            return {**labels, "recipe": digest(labels["checkpoint"].encode())}
-        settings = self.source.settings
-        names = set(options_of(ModelSettings)) - {"seed"}
-        shared: list[Any] = sorted((k, v) for k, v in settings.items() if k in names)
-        shared += [self.source.step, self.source.tokenizer.signature]
-        own = {name: settings.get(name) for name in ("sampling", "p", "seed")}
-        recipe = digest(orjson.dumps(shared, default=str), length=8)
-        return {**labels, "step": self.source.step, **own, "recipe": recipe}
+        checkpoint = self.signed["checkpoint"]
+        return {"run": self.source.path.name, "checkpoint": checkpoint, **self.source.labels()}
 
     @cached_property
     def _references(self) -> dict[str, Reference]:
         """Monolingual references of a run's tokenizer; none, with a note, if it has none."""
-        if not isinstance(self.source, RunSource):
+        if self.source.modular is None:
             self.progress.note("no references: the language of outputs is not identified")
             return {}
         try:
-            found = routing_references(self.source.tokenizer_path, self.source.languages)
+            found = routing_references(self.source.modular, self.source.languages)
             for reference in found.values():
                 _ = reference.prices
         except ModtokError as error:

@@ -6,15 +6,13 @@ of 1.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import orjson
@@ -25,10 +23,6 @@ from modtok_cli.base.files import write_lines
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.signature import digest, signature
 from modtok_cli.evaluate.task_files import json_lines
-
-if TYPE_CHECKING:
-    from modtok_cli.inference.load import Source
-
 
 MCQ, MT, SUM, BPB = "mcq", "mt", "sum", "bpb"
 """Names of the kinds of tasks."""
@@ -54,7 +48,7 @@ class Result:
         infer: inference mode, as --infer names it.
         signature: what the score depends on, see `evaluation_signature`.
         facts: further fields of the row.
-        checkpoint: run, step and digest, see `source_digest`.
+        checkpoint: run, step and digest, see `inference.source`.
     """
 
     task: str
@@ -291,47 +285,6 @@ def of_metric(signature: str, **fields: object) -> str:
 def data_digest(parts: Iterable[str]) -> str:
     """Digest of the texts that an evaluation read, in order."""
     return digest(*(part.encode("utf-8", "surrogatepass") for part in parts))
-
-
-def source_digest(source: Source) -> str:
-    """`NAME@STEP/DIGEST` of a run or a slice; `NAME/DIGEST` of another model.
-
-    Of a run, the digest is over the checksums of the checkpoint, which was checked when it was
-    opened, and its tokenizer. Of a directory, it is over weights, configuration and tokenizer as
-    they are: a slice may have been trained further.
-    """
-    from modtok_cli.inference.slice.directory import SliceSource
-    from modtok_cli.inference.slice.run import RunSource
-
-    if isinstance(source, RunSource):
-        files = orjson.dumps(source.state.get("files"), option=orjson.OPT_SORT_KEYS)
-        own = digest(files, source.tokenizer.signature.encode())
-        return f"{source.path.name}@{source.step}/{own}"
-    own = directory_digest(source.path)
-    if isinstance(source, SliceSource):
-        return f"{Path(source.facts.run).name}@{source.facts.step}/slice-{own}"
-    return f"{source.path.resolve().name}/{own}"
-
-
-def directory_digest(path: Path) -> str:
-    """Digest of the files of a model directory that decide what it computes."""
-    chosen = (file for file in path.iterdir() if file.suffix in _OF_MODEL and file.is_file())
-    parts = []
-    for file in sorted(chosen):
-        state = file.stat()
-        content = _file_digest(file.resolve(), state.st_size, state.st_mtime_ns)
-        parts += [file.name.encode(), content.encode()]
-    return digest(*parts)
-
-
-_OF_MODEL = frozenset({".safetensors", ".json", ".model", ".bin"})
-
-
-@cache
-def _file_digest(path: Path, size: int, changed: int) -> str:
-    """SHA-256 of a file, read again when it has changed."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Kept:

@@ -14,12 +14,10 @@ from modtok_cli.inference.hf.model import HfModel
 from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.slice.directory import NAME, SliceSource
-from modtok_cli.inference.slice.run import RunSource, open_run
+from modtok_cli.inference.slice.run import open_run
+from modtok_cli.inference.source import Source
 from modtok_cli.inference.vocabularies import Side, Vocabularies
 from modtok_cli.training.rundir import is_run
-
-Source = RunSource | SliceSource | HfSource
-"""What a model is loaded from."""
 
 
 def open_source(

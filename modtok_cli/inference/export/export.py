@@ -45,7 +45,7 @@ from modtok_cli.text.workspace import files_in
 if TYPE_CHECKING:
     import torch
 
-    from modtok_cli.inference.load import Source
+    from modtok_cli.inference.source import Source
     from modtok_cli.inference.vocabularies import Vocabularies
 
 _FORMATS = "modtok_cli.inference.export.formats"
@@ -275,9 +275,7 @@ class _Export:
 
     def write(self, file: Path, languages: Sequence[str] | None) -> ExportReport:
         """Write the model of some languages, of all without any."""
-        from modtok_cli.inference.hf.source import HfSource
         from modtok_cli.inference.run.backbone import check_range
-        from modtok_cli.inference.slice.run import RunSource
 
         source, kind, path = self.source, self.kind, self.source.path
         shape = source.shape  # first: it refuses other architectures
@@ -288,15 +286,7 @@ class _Export:
                 where=path,
                 remedy="slice the run with --langs and export that slice",
             )
-        templates: Mapping[str, str]
-        if isinstance(source, HfSource):
-            own, ends = source.own_tokenizer, source.ends()
-            templates = source.directory.chat_templates
-        else:
-            own, chat = vocabularies.tokenizer_in, source.chat(vocabularies)
-            text, turn = chat or (None, None)
-            templates = {} if text is None else {"default": text}
-            ends = Ends.of_run(source.end_of_text(vocabularies), turn)
+        own, ends, templates = source.spoken(vocabularies)
         texts = _own_words(own) if self.probe is None else self.probe
         candidates = kind.tokenizers(own, str(path))
         counts = [disagreements(own, one, texts) for one in candidates]
@@ -311,7 +301,6 @@ class _Export:
             )
         embedding, head = source.tables(vocabularies)
         check_range({"input rows": embedding, "output rows": head}, self.dtype)
-        directory = None if isinstance(source, RunSource) else path
         exported = ExportedModel(
             shape,
             own,
@@ -322,7 +311,7 @@ class _Export:
             ends,
             templates,
             str(path),
-            directory,
+            source.hf_path,
         )
         kind.write(file, exported, chosen, self.dtype)
         if kind.check is not None:
@@ -341,11 +330,10 @@ class _Export:
 
         from modtok_cli.inference.hf.check import outputs_of, round_matrices
         from modtok_cli.inference.run.model import SlicedModel
-        from modtok_cli.inference.slice.run import RunSource
 
         source = self.source
-        if not isinstance(source, RunSource):
-            outputs, _, reason = outputs_of(source.path, ids.numpy(), self.dtype)
+        if source.hf_path is not None:
+            outputs, _, reason = outputs_of(source.hf_path, ids.numpy(), self.dtype)
             if not outputs:
                 self.progress.warn(f"logits are not compared: {reason}")
             return outputs.get("logits")

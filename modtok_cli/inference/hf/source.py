@@ -1,6 +1,7 @@
 """A directory of a model of transformers as a source: its own tokenizer, on both sides."""
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -8,17 +9,16 @@ import torch
 from modtok_cli.architectures.hf_directory import TOKENIZER
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.signature import digest
 from modtok_cli.inference.hf.causal_lm import CausalLM
 from modtok_cli.inference.run.backbone import DTYPES, build_backbone
-from modtok_cli.inference.vocabularies import Ends, Side, Vocabularies, is_full, names_exactly
+from modtok_cli.inference.source import OWN, Sides, Spoken, directory_digest
+from modtok_cli.inference.vocabularies import FULL, Ends, Side, Vocabularies, is_full, names_exactly
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.encoding.external import LibraryEncoder
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
-
-OWN = "model"
-"""Inference mode of such a model: its own vocabulary."""
 
 
 class HfSource(CausalLM):
@@ -27,6 +27,23 @@ class HfSource(CausalLM):
     `HfModel` runs any architecture. Shape, tables and backbone, which an export needs, exist for
     those of `architectures`.
     """
+
+    mode, whole, modular = OWN, True, None
+    sides: Sides = FULL, None
+
+    @property
+    def hf_path(self) -> Path:
+        """The directory."""
+        return self.path
+
+    @cached_property
+    def digest(self) -> str:
+        """`NAME/DIGEST`."""
+        return f"{self.path.resolve().name}/{directory_digest(self.path)}"
+
+    def labels(self) -> dict[str, Any]:
+        """Its own recipe."""
+        return {"recipe": digest(self.digest.encode())}
 
     @cached_property
     def tokenizer(self) -> Subtokenizer:
@@ -50,6 +67,11 @@ class HfSource(CausalLM):
     def languages(self) -> tuple[str, ...]:
         """Those that its tokenizer names: none, unless modtok wrote it."""
         return self.tokenizer.languages
+
+    @property
+    def all_languages(self) -> tuple[str, ...]:
+        """The same."""
+        return self.languages
 
     @cached_property
     def dtype(self) -> torch.dtype:
@@ -108,6 +130,10 @@ class HfSource(CausalLM):
         }
         context = self.context
         return build_backbone(self.shape, weights, str(self.path), context=context).to(device)
+
+    def spoken(self, vocabularies: Vocabularies) -> Spoken:
+        """The tokenizer as its file has it, and the directory's templates."""
+        return self.own_tokenizer, self.ends(), self.directory.chat_templates
 
     def ends(self) -> Ends:
         """The tokens that begin and end a text, and whether the tokenizer adds the first."""

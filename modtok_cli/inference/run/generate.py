@@ -99,14 +99,9 @@ class Generator:
 
     @cached_property
     def _references(self) -> dict[str, Reference]:
-        from modtok_cli.inference.slice.run import RunSource
-
         source = self.model.source
-        if isinstance(source, RunSource):
-            home = source.tokenizer_path
-        elif self.references is not None:
-            home = source.path
-        else:
+        home = source.modular or source.path
+        if source.modular is None and self.references is None:
             raise UsageError(
                 "has one vocabulary, there is nothing to choose",
                 where=self.path,
@@ -193,10 +188,8 @@ class Generator:
 
     def _stranger(self, text: str, model: SlicedModel) -> dict[str, Any]:
         """Tokens by its own subset, of a prompt in a language that the model's does not have."""
-        from modtok_cli.inference.slice.run import RunSource
-
         source, known = model.source, set(model.tokenizer_in.languages)
-        if not text or known >= set(source.languages) or not isinstance(source, RunSource):
+        if not text or known >= set(source.languages) or source.modular is None:
             return {}
         try:
             chosen = route([text], self._references)[0]
@@ -204,7 +197,7 @@ class Generator:
             return {}
         if not chosen.certain or chosen.languages[0] in known:
             return {}
-        own = len(source.side(chosen.languages).encode(text))
+        own = len(source.vocabularies(chosen.languages, None).encode_in(text))
         if own >= len(model.encode_in(text)):
             return {}
         return {"looks_like": chosen.languages[0], "own_tokens": own}

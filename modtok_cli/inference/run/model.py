@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,14 +19,12 @@ import torch.nn.functional as F
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import check_memory
 from modtok_cli.inference.run.backbone import cache_name
+from modtok_cli.inference.source import Source
 from modtok_cli.inference.vocabularies import Side, Vocabularies
 from modtok_cli.modular.segmenters.chunks import may_span_words
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.counts import split_words
 from modtok_cli.text.pretokenizer import PHRASES
-
-if TYPE_CHECKING:
-    from modtok_cli.inference.load import Source
 
 
 def check_device_memory(need: int, device: torch.device, work: str, remedy: str) -> None:

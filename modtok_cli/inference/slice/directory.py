@@ -22,7 +22,9 @@ from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.reading import read_bounded, read_file, read_object
 from modtok_cli.base.records import from_json
+from modtok_cli.base.signature import digest
 from modtok_cli.inference.run.backbone import DTYPES, build_backbone
+from modtok_cli.inference.source import SLICE, Sides, Spoken, directory_digest, spoken_in_training
 from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full, names_exactly
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -146,15 +148,27 @@ def _invalid_field(facts: SliceFacts) -> str | None:
 class SliceSource:
     """A directory of `modtok slice`, for its own languages only."""
 
-    begins = "end-of-text"
-    """What stands before every text, in signatures."""
+    begins, mode, whole, modular = "end-of-text", SLICE, False, None
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = self.hf_path = path
         self.facts = facts = read_facts(path)
         self.languages, self.context, self.shape = facts.inputs, facts.context, facts.shape
         self.dtype: torch.dtype = getattr(torch, facts.dtype)
         self.signature = f"{facts.tokenizer}/{facts.step}"
+        self.all_languages = tuple(dict.fromkeys([*facts.inputs, *facts.outputs]))
+        same = facts.inputs == facts.outputs
+        self.sides: Sides = facts.inputs, None if same else facts.outputs
+
+    @cached_property
+    def digest(self) -> str:
+        """`NAME@STEP/slice-DIGEST`: name and step are those of its run."""
+        own = directory_digest(self.path)
+        return f"{Path(self.facts.run).name}@{self.facts.step}/slice-{own}"
+
+    def labels(self) -> dict[str, Any]:
+        """Its own recipe: it may have been trained further."""
+        return {"recipe": digest(self.digest.encode())}
 
     def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
         """Both sides of the slice."""
@@ -194,6 +208,12 @@ class SliceSource:
     def end_of_text(self, vocabularies: Vocabularies) -> int:
         """Special tokens have the same ids on both sides."""
         return self.facts.end_of_text
+
+    def spoken(self, vocabularies: Vocabularies) -> Spoken:
+        """As in training."""
+        return spoken_in_training(
+            vocabularies, self.end_of_text(vocabularies), self.chat(vocabularies)
+        )
 
     def chat(self, vocabularies: Vocabularies) -> tuple[str, int] | None:
         """Chat template, if there is one, and row of what ends a turn."""

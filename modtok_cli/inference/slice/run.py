@@ -17,9 +17,12 @@ from safetensors import SafetensorError
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.option import options_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_bounded, read_object
+from modtok_cli.base.signature import digest
 from modtok_cli.inference.run.backbone import build_backbone
+from modtok_cli.inference.source import LANG, Spoken, spoken_in_training
 from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import MODEL, ModularTokenizer, resolve
@@ -36,7 +39,7 @@ from modtok_cli.training.rundir import (
     run_of,
     trained_languages,
 )
-from modtok_cli.training.settings import DTYPES
+from modtok_cli.training.settings import DTYPES, ModelSettings
 from modtok_cli.training.stored_config import stored_shape
 
 _BACKBONE = "backbone.weight/"
@@ -54,8 +57,7 @@ class RunSource:
         tokenizer_path: modular directory with the run's signature.
     """
 
-    begins = "end-of-text"
-    """What stands before every text, in signatures."""
+    begins, mode, sides, whole, hf_path = "end-of-text", LANG, None, False, None
 
     def __init__(
         self,
@@ -66,7 +68,8 @@ class RunSource:
         shape: Shape,
         tokenizer_path: Path,
     ) -> None:
-        self.path, self.checkpoint, self.tokenizer_path = path, checkpoint, tokenizer_path
+        self.path, self.checkpoint = path, checkpoint
+        self.tokenizer_path = self.modular = tokenizer_path
         self.config, self.shape, self.state = config, shape, state
         self.settings: Mapping[str, Any] = config["config"]
         self.name = path.resolve().name
@@ -85,10 +88,30 @@ class RunSource:
         """Languages that the run was trained in; T may have others, whose rows are untrained."""
         return trained_languages(self.config, self.tokenizer)
 
+    @property
+    def all_languages(self) -> tuple[str, ...]:
+        """The same."""
+        return self.languages
+
     @cached_property
     def signature(self) -> str:
         """Tokenizer and step."""
         return f"{self.tokenizer.signature}/{self.step}"
+
+    @cached_property
+    def digest(self) -> str:
+        """`NAME@STEP/DIGEST`, of the checksums of the checkpoint, and of its tokenizer."""
+        files = orjson.dumps(self.state.get("files"), option=orjson.OPT_SORT_KEYS)
+        return f"{self.path.name}@{self.step}/{digest(files, self.tokenizer.signature.encode())}"
+
+    def labels(self) -> dict[str, Any]:
+        """Step, sampling and seed; `recipe` is of all other settings of the model."""
+        names = set(options_of(ModelSettings)) - {"seed"}
+        shared: list[Any] = sorted((k, v) for k, v in self.settings.items() if k in names)
+        shared += [self.step, self.tokenizer.signature]
+        own = {name: self.settings.get(name) for name in ("sampling", "p", "seed")}
+        recipe = digest(orjson.dumps(shared, default=str), length=8)
+        return {"step": self.step, **own, "recipe": recipe}
 
     @property
     def fingerprint(self) -> str:
@@ -127,6 +150,12 @@ class RunSource:
     def end_of_text(self, vocabularies: Vocabularies) -> int:
         """Row of the token between documents."""
         return int(np.searchsorted(vocabularies.ids, self._subsets.end_of_text))
+
+    def spoken(self, vocabularies: Vocabularies) -> Spoken:
+        """As in training."""
+        return spoken_in_training(
+            vocabularies, self.end_of_text(vocabularies), self.chat(vocabularies)
+        )
 
     def chat(self, vocabularies: Vocabularies) -> tuple[str, int] | None:
         """Template of a run that was trained on conversations, and row of what ends a turn."""
