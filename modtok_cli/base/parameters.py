@@ -1,7 +1,7 @@
 """Options that several commands share, each a type for parameters of public functions.
 
-Options of one package are beside its functions. Types of other packages are named as text: this
-module imports none of them.
+Those of tokenizers, learning and models are in `modular.parameters`, `construct.parameters` and
+`inference.parameters`; options of one function are beside it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 from modtok_cli.base.option import Option
 from modtok_cli.base.remote import path_of
-
-if TYPE_CHECKING:
-    from modtok_cli.modular.open import Tokenizer
-    from modtok_cli.modular.tokenizer import ModularTokenizer
 
 FilePath = str | os.PathLike[str]
 MAX_BUDGET = 2**31 - 1  # token ids are int32
@@ -25,20 +21,6 @@ MAX_BUDGET = 2**31 - 1  # token ids are int32
 def is_path(value: object) -> bool:
     """Whether a value is text or a path."""
     return isinstance(value, str | os.PathLike)
-
-
-def is_tokenizer(value: object) -> bool:
-    """Whether a value is a path or has a tokenizer's methods.
-
-    `isinstance` would compute properties of a Protocol.
-    """
-    kind = type(value)
-    return is_path(value) or hasattr(kind, "encode_batch") or hasattr(kind, "subset")
-
-
-def _are_tokenizers(value: object) -> bool:
-    items = value if isinstance(value, list | tuple) else [value]
-    return bool(items) and all(map(is_tokenizer, items))
 
 
 def _are_codes(value: object) -> bool:
@@ -61,7 +43,6 @@ CODES = (_are_codes, "codes, a string or list")
 _TEXT = (
     "Text file (.txt, .jsonl, .parquet, .csv, .arrow; may be compressed), directory, or - (stdin)."
 )
-_TOKENIZER = "Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, or - (stdin)."
 
 
 def languages_option(help: str, flags: str, complete: str = "languages", **facts: Any) -> Option:
@@ -82,17 +63,6 @@ Lang = Annotated[
         complete="language",
     ),
 ]
-Budget = Annotated[
-    int | None,
-    Option(
-        "Vocabulary size per language, including the 256 bytes and the special tokens.",
-        flags="-k --budget",
-        key="k",
-        metavar="N",
-        default=24000,
-        high=MAX_BUDGET,
-    ),
-]
 Data = Annotated[
     FilePath,
     Option(
@@ -105,49 +75,6 @@ Output = Annotated[
     Option("Output file or directory.", flags="-o --output", metavar="PATH", writes=True),
 ]
 OutputFile = Annotated[FilePath, get_args(Output)[1]]
-ModularOutput = Annotated[
-    FilePath | None,
-    Option(
-        "Output file or directory.",
-        flags="-o --output",
-        metavar="PATH",
-        default="tokenizer",
-        writes=True,
-    ),
-]
-AnyTokenizer = Annotated[
-    "FilePath | Tokenizer | ModularTokenizer",
-    Option(
-        _TOKENIZER,
-        flags="-t --tokenizer",
-        kind=str,
-        metavar="TOKENIZER",
-        complete="tokenizers",
-        accepts=(is_tokenizer, "a path or a tokenizer"),
-    ),
-]
-AnyTokenizers = Annotated[
-    "FilePath | Tokenizer | ModularTokenizer | Sequence[FilePath | Tokenizer | ModularTokenizer]",
-    Option(
-        f"{_TOKENIZER} Repeatable.",
-        flags="-t --tokenizer",
-        kind=list[str],
-        metavar="TOKENIZER",
-        complete="tokenizers",
-        accepts=(_are_tokenizers, "a path or a tokenizer or a list of these"),
-    ),
-]
-ExtendedTokenizer = Annotated[
-    FilePath | None,
-    Option(
-        "Directory of the tokenizer to extend; the result goes to -o. By default, the tokenizer "
-        "at -o is extended in place, and its old version is kept next to it.",
-        flags="-t --tokenizer",
-        metavar="TOKENIZER",
-        complete="tokenizers",
-        extended=True,
-    ),
-]
 Texts = Annotated[
     FilePath | Sequence[FilePath],
     Option(
@@ -158,136 +85,10 @@ Texts = Annotated[
         accepts=PATHS,
     ),
 ]
-References = Annotated[
-    FilePath | None,
-    Option(
-        "Directory of monolingual reference tokenizers; by default the tokenizer's own.",
-        metavar="DIR",
-    ),
-]
 Threads = Annotated[
     int | None, Option("Number of threads; all cores by default.", metavar="N", low=1)
 ]
-Memory = Annotated[
-    str | int | None,
-    Option(
-        "Memory limit of counting and learning, such as 8GB; at least 500MB. Words are counted on "
-        "disk; where not all fit, a sample of the rarest is learned from.",
-        kind=str,
-        metavar="SIZE",
-        accepts=(lambda value: isinstance(value, str | int), "a size such as 8GB"),
-    ),
-]
-MinCount = Annotated[
-    int | None,
-    Option("Leave out words that occur less than N times in a language.", metavar="N", low=2),
-]
-MaxUnspaced = Annotated[
-    int | None,
-    Option(
-        "Learn no token with more than N characters of scripts without spaces between words "
-        "(Chinese, Japanese, Thai, ...); 0 for any number.",
-        metavar="N",
-        default=16,
-        low=0,
-    ),
-]
-Specials = Annotated[
-    Sequence[str],
-    Option(
-        "Special token to add to <|endoftext|> and <|pad|>. Repeatable.",
-        flags="--special",
-        kind=list[str],
-        metavar="TEXT",
-        accepts=(lambda value: isinstance(value, Iterable), "a list"),
-    ),
-]
-DefaultSpecials = Annotated[
-    bool,
-    Option(
-        "Omit the special tokens <|endoftext|> and <|pad|>; pretrain needs an end of text.",
-        flags="--no-default-specials",
-    ),
-]
-LearnReferences = Annotated[
-    bool,
-    Option(
-        "Do not learn the monolingual reference tokenizers that NSL is relative to.",
-        flags="--no-references",
-    ),
-]
-TokensPerLanguage = Annotated[
-    int | None,
-    Option(
-        "Keep the N most used tokens of each language; all used tokens by default.",
-        flags="-k --budget",
-        key="k",
-        metavar="N",
-        low=257,
-    ),
-]
-Coverage = Annotated[
-    float | None,
-    Option(
-        "Drop rare tokens while texts grow by at most 1 − SHARE.", metavar="SHARE", low=0, high=1
-    ),
-]
-Joint = Annotated[bool, Option("Learn one tokenizer of N tokens for all languages.")]
-JournalSeconds = Annotated[
-    float | None,
-    Option(
-        "Minimum number of seconds between writes of the state that a killed run resumes from.",
-        python_only=True,
-        low=0,
-    ),
-]
 Force = Annotated[bool, Option("Overwrite an existing output.")]
-
-
-LATEST = "runs/latest"
-HfModel = Annotated[
-    FilePath,
-    Option(
-        "Hugging Face directory with safetensors and tokenizer.", argument=True, metavar="MODEL"
-    ),
-]
-Model = Annotated[
-    FilePath,
-    Option(
-        "Run, checkpoint, slice, or directory of a Hugging Face model.",
-        key="model",
-        argument=True,
-        metavar="MODEL",
-    ),
-]
-Step = Annotated[
-    int | None, Option("Step of the checkpoint; the last one by default.", metavar="N", low=0)
-]
-Inputs = Annotated[
-    Languages | None,
-    languages_option("Languages of the input vocabulary, or full.", "--in", key="reading"),
-]
-Outputs = Annotated[
-    Languages | None,
-    languages_option("Languages of the output vocabulary, or full.", "--out", key="writing"),
-]
-Gpus = Annotated[
-    int,
-    Option("Number of processes, one per GPU; without GPUs, on the CPU.", metavar="N", low=1),
-]
-Dtype = Annotated[
-    Literal["float32", "bfloat16", "float16"] | None,
-    Option("Dtype of the weights; the dtype of training by default."),
-]
-RunTokenizer = Annotated[
-    FilePath | None,
-    Option(
-        "Modular directory of the run; found by the run's settings by default.",
-        flags="-t --tokenizer",
-        metavar="TOKENIZER",
-        complete="tokenizers",
-    ),
-]
 
 
 def text_paths(texts: FilePath | Sequence[FilePath]) -> list[Path | str]:

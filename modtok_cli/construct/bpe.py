@@ -19,6 +19,15 @@ from modtok_cli.base.signature import digest
 from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.outputs import check_absent, check_files
+from modtok_cli.construct.parameters import (
+    Budget,
+    DefaultSpecials,
+    JointFlag,
+    MaxUnspaced,
+    Memory,
+    MinCount,
+    Specials,
+)
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import plain_json
 from modtok_cli.construct.request import BuildReport, Request
@@ -141,18 +150,18 @@ class JointBpe(Joint):
 def bpe(
     languages: parameters.Langs = None,
     *,
-    k: parameters.Budget = None,
-    joint: parameters.Joint = False,
-    min_count: parameters.MinCount = None,
-    max_unspaced: parameters.MaxUnspaced = None,
+    k: Budget = None,
+    joint: JointFlag = False,
+    min_count: MinCount = None,
+    max_unspaced: MaxUnspaced = None,
     pretokenizer: PretokenizerName = None,
-    specials: parameters.Specials = (),
-    default_specials: parameters.DefaultSpecials = True,
+    specials: Specials = (),
+    default_specials: DefaultSpecials = True,
     data: parameters.Data = "data",
     output: parameters.Output = None,
     reading: Reading = Reading(),
     threads: parameters.Threads = None,
-    memory: parameters.Memory = None,
+    memory: Memory = None,
     force: parameters.Force = False,
     progress: Progress = SILENT,
 ) -> BuildReport:

@@ -19,6 +19,17 @@ from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
 from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner
+from modtok_cli.construct.parameters import (
+    Budget,
+    DefaultSpecials,
+    ExtendedTokenizer,
+    JournalSeconds,
+    LearnReferences,
+    MaxUnspaced,
+    Memory,
+    MinCount,
+    Specials,
+)
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import reference_of
 from modtok_cli.construct.request import BuildReport
@@ -33,6 +44,7 @@ from modtok_cli.learn.prune import (
 )
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.learn.unite import unite, without
+from modtok_cli.modular.parameters import ModularOutput
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.languages import is_language
@@ -218,7 +230,7 @@ def united_rows(output: ModularTokenizer, name: str, which: BoolArray) -> list[d
 def bpe_merge(
     languages: parameters.Langs = None,
     *,
-    k: parameters.Budget = None,
+    k: Budget = None,
     overtrain: Annotated[
         float | None,
         Option(
@@ -245,8 +257,8 @@ def bpe_merge(
             low=0,
         ),
     ] = None,
-    min_count: parameters.MinCount = None,
-    max_unspaced: parameters.MaxUnspaced = None,
+    min_count: MinCount = None,
+    max_unspaced: MaxUnspaced = None,
     pretokenizer: PretokenizerName = None,
     append: Annotated[
         parameters.Languages | None,
@@ -265,18 +277,18 @@ def bpe_merge(
             "",
         ),
     ] = None,
-    tokenizer: parameters.ExtendedTokenizer = None,
-    references: parameters.LearnReferences = True,
-    specials: parameters.Specials = (),
-    default_specials: parameters.DefaultSpecials = True,
+    tokenizer: ExtendedTokenizer = None,
+    references: LearnReferences = True,
+    specials: Specials = (),
+    default_specials: DefaultSpecials = True,
     data: parameters.Data = "data",
-    output: parameters.ModularOutput = None,
+    output: ModularOutput = None,
     reading: Reading = Reading(),
     threads: parameters.Threads = None,
-    memory: parameters.Memory = None,
+    memory: Memory = None,
     force: parameters.Force = False,
     progress: Progress = SILENT,
-    journal_seconds: parameters.JournalSeconds = None,
+    journal_seconds: JournalSeconds = None,
 ) -> BuildReport:
     """Learn a modular tokenizer with fewest-tokens segmentation.
 

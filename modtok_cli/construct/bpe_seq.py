@@ -18,6 +18,17 @@ from modtok_cli.construct.cancellable import HiddenProgress
 from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.outputs import check_modular
+from modtok_cli.construct.parameters import (
+    Budget,
+    DefaultSpecials,
+    ExtendedTokenizer,
+    JournalSeconds,
+    LearnReferences,
+    MaxUnspaced,
+    Memory,
+    MinCount,
+    Specials,
+)
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import reference_json, reference_of
 from modtok_cli.construct.request import BuildReport, Request
@@ -27,6 +38,7 @@ from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.learn.merges import GlobalMerges
 from modtok_cli.learn.prune import count_tokens
 from modtok_cli.learn.sequential import SequentialLearner
+from modtok_cli.modular.parameters import ModularOutput
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
@@ -181,7 +193,7 @@ def _token_counts(counts: WordCounts, merges: GlobalMerges, member: Int64Array) 
 def bpe_seq(
     languages: parameters.Langs = None,
     *,
-    k: parameters.Budget = None,
+    k: Budget = None,
     order: Annotated[
         Literal["alphabetical", "given", "size"] | None,
         Option("Order of the languages; size: largest text first.", default="alphabetical"),
@@ -207,8 +219,8 @@ def bpe_seq(
         Literal["merges", "fewest-tokens"] | None,
         Option("Segment words by merges, or into the fewest tokens.", default="merges"),
     ] = None,
-    min_count: parameters.MinCount = None,
-    max_unspaced: parameters.MaxUnspaced = None,
+    min_count: MinCount = None,
+    max_unspaced: MaxUnspaced = None,
     pretokenizer: PretokenizerName = None,
     append: Annotated[
         parameters.Languages | None,
@@ -219,18 +231,18 @@ def bpe_seq(
             "appended",
         ),
     ] = None,
-    tokenizer: parameters.ExtendedTokenizer = None,
-    references: parameters.LearnReferences = True,
-    specials: parameters.Specials = (),
-    default_specials: parameters.DefaultSpecials = True,
+    tokenizer: ExtendedTokenizer = None,
+    references: LearnReferences = True,
+    specials: Specials = (),
+    default_specials: DefaultSpecials = True,
     data: parameters.Data = "data",
-    output: parameters.ModularOutput = None,
+    output: ModularOutput = None,
     reading: Reading = Reading(),
     threads: parameters.Threads = None,
-    memory: parameters.Memory = None,
+    memory: Memory = None,
     force: parameters.Force = False,
     progress: Progress = SILENT,
-    journal_seconds: parameters.JournalSeconds = None,
+    journal_seconds: JournalSeconds = None,
 ) -> BuildReport:
     """Learn a modular tokenizer by sequential BPE.
 

@@ -13,6 +13,7 @@ from modtok_cli.construct.bpe import Joint, PlainFiles, Separate
 from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner
+from modtok_cli.construct.parameters import Budget, DefaultSpecials, JointFlag, Specials
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.request import BuildReport
 from modtok_cli.construct.states import UnigramState
@@ -122,10 +123,10 @@ class JointUnigram(Joint, UnigramLearner):
 def unigram(
     languages: parameters.Langs = None,
     *,
-    k: parameters.Budget = None,
-    joint: parameters.Joint = False,
-    specials: parameters.Specials = (),
-    default_specials: parameters.DefaultSpecials = True,
+    k: Budget = None,
+    joint: JointFlag = False,
+    specials: Specials = (),
+    default_specials: DefaultSpecials = True,
     data: parameters.Data = "data",
     output: parameters.Output = None,
     reading: Reading = Reading(),

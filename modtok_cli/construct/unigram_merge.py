@@ -13,6 +13,13 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.bpe_merge import united_rows
 from modtok_cli.construct.cancellable import results_of
+from modtok_cli.construct.parameters import (
+    Budget,
+    DefaultSpecials,
+    JournalSeconds,
+    LearnReferences,
+    Specials,
+)
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.states import em_mark
@@ -38,6 +45,7 @@ from modtok_cli.learn.em import (
     uniform_start,
 )
 from modtok_cli.learn.pieces import LearnedPieces, unite
+from modtok_cli.modular.parameters import ModularOutput
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.reading import Reading
@@ -216,7 +224,7 @@ def _outcome(estimate: Estimate | None) -> dict[str, Any] | None:
 def unigram_merge(
     languages: parameters.Langs = None,
     *,
-    k: parameters.Budget = None,
+    k: Budget = None,
     models: Annotated[
         parameters.FilePath | None,
         Option(
@@ -255,16 +263,16 @@ def unigram_merge(
             high=2**31 - 1,
         ),
     ] = ITERATIONS,
-    references: parameters.LearnReferences = True,
-    specials: parameters.Specials = (),
-    default_specials: parameters.DefaultSpecials = True,
+    references: LearnReferences = True,
+    specials: Specials = (),
+    default_specials: DefaultSpecials = True,
     data: parameters.Data = "data",
-    output: parameters.ModularOutput = None,
+    output: ModularOutput = None,
     reading: Reading = Reading(),
     threads: parameters.Threads = None,
     force: parameters.Force = False,
     progress: Progress = SILENT,
-    journal_seconds: parameters.JournalSeconds = None,
+    journal_seconds: JournalSeconds = None,
 ) -> BuildReport:
     """Merge monolingual Unigram models into a modular tokenizer.
 

@@ -14,6 +14,7 @@ from modtok_cli.base.files import check_new, write_lines
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.inference.parameters import LATEST, Dtype, RunTokenizer, Step
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
@@ -112,7 +113,7 @@ def _over(
     from modtok_cli.evaluate.models import modes_of, open_models
 
     given = [models] if isinstance(models, str | os.PathLike) else list(models)
-    paths, modes = given or [parameters.LATEST], modes_of(infer)
+    paths, modes = given or [LATEST], modes_of(infer)
     errors: list[ModtokError] = []
     for path in paths:
         opened: Models | None = None
@@ -154,9 +155,9 @@ def evaluate_bpb(
     batch_size: Annotated[int, Option("Number of windows per batch.", metavar="N", low=1)] = 8,
     limit: Limit = None,
     reading: Reading = Reading(),
-    step: parameters.Step = None,
-    tokenizer: parameters.RunTokenizer = None,
-    dtype: parameters.Dtype = None,
+    step: Step = None,
+    tokenizer: RunTokenizer = None,
+    dtype: Dtype = None,
     processes: Shared = None,
     kept: KeptRows = None,
     progress: Progress = SILENT,
@@ -234,9 +235,9 @@ def evaluate_mcq(
             "Load tasks of --include that contain code (!function).",
         ),
     ] = False,
-    step: parameters.Step = None,
-    tokenizer: parameters.RunTokenizer = None,
-    dtype: parameters.Dtype = None,
+    step: Step = None,
+    tokenizer: RunTokenizer = None,
+    dtype: Dtype = None,
     processes: Shared = None,
     kept: KeptRows = None,
     progress: Progress = SILENT,
@@ -290,9 +291,9 @@ def evaluate_mt(
     max_tokens: MaxTokens = 128,
     batch_size: Prompts = 8,
     limit: Limit = None,
-    step: parameters.Step = None,
-    tokenizer: parameters.RunTokenizer = None,
-    dtype: parameters.Dtype = None,
+    step: Step = None,
+    tokenizer: RunTokenizer = None,
+    dtype: Dtype = None,
     processes: Shared = None,
     kept: KeptRows = None,
     progress: Progress = SILENT,
@@ -344,9 +345,9 @@ def evaluate_sum(
     max_tokens: MaxTokens = 128,
     batch_size: Prompts = 8,
     limit: Limit = None,
-    step: parameters.Step = None,
-    tokenizer: parameters.RunTokenizer = None,
-    dtype: parameters.Dtype = None,
+    step: Step = None,
+    tokenizer: RunTokenizer = None,
+    dtype: Dtype = None,
     processes: Shared = None,
     kept: KeptRows = None,
     progress: Progress = SILENT,

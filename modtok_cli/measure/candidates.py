@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.parameters import AnyTokenizers
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.modular.manifest import read_manifest
 from modtok_cli.modular.open import Tokenizer, open_tokenizer
+from modtok_cli.modular.parameters import AnyTokenizers
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.languages import the_one
 from modtok_cli.text.pretokenizer import PreTokenizer, restore_pretokenizer

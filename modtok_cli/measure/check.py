@@ -16,7 +16,7 @@ import numpy as np
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import AnyTokenizers, Lang, Texts, text_paths
+from modtok_cli.base.parameters import Lang, Texts, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.remote import path_of
@@ -39,6 +39,7 @@ from modtok_cli.measure.usage import RoundTrip, fitting, ratio, round_trip, usag
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import languages_of
 from modtok_cli.modular.open import Tokenizer
+from modtok_cli.modular.parameters import AnyTokenizers
 from modtok_cli.text.languages import UNKNOWN, language_name
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.reading import Reading

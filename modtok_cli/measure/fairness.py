@@ -32,6 +32,7 @@ from modtok_cli.measure.candidates import (
 from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import Basis, Usage, merge_only, ratio, round_trip, usage
+from modtok_cli.modular.parameters import AnyTokenizers, ReferenceDirectory
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.languages import the_one
 from modtok_cli.text.reading import Reading
@@ -41,7 +42,7 @@ DEFAULT_PIVOT = "en"
 
 @public
 def fairness(
-    tokenizers: parameters.AnyTokenizers,
+    tokenizers: AnyTokenizers,
     texts: parameters.Texts,
     *,
     pivot: Annotated[
@@ -51,7 +52,7 @@ def fairness(
             metavar="LANG",
         ),
     ] = None,
-    references: parameters.References = None,
+    references: ReferenceDirectory = None,
     language: parameters.Lang = None,
     reading: Reading = Reading(),
     progress: Progress = SILENT,

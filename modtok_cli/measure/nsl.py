@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from modtok_cli.base import parameters
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import References as ReferenceDirectory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.signature import signature
@@ -25,12 +24,13 @@ from modtok_cli.measure.references import find_references
 from modtok_cli.measure.texts import check_texts, load_texts
 from modtok_cli.measure.usage import Basis, fitting, ratio, usage
 from modtok_cli.modular.open import Tokenizer
+from modtok_cli.modular.parameters import AnyTokenizers, ReferenceDirectory
 from modtok_cli.text.reading import Reading
 
 
 @public
 def nsl(
-    tokenizers: parameters.AnyTokenizers,
+    tokenizers: AnyTokenizers,
     texts: parameters.Texts,
     *,
     references: ReferenceDirectory = None,

@@ -14,7 +14,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.parameters import AnyTokenizer, Lang, Texts, text_paths
+from modtok_cli.base.parameters import Lang, Texts, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.signature import signature
@@ -22,6 +22,7 @@ from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import check_texts, load_texts
 from modtok_cli.measure.usage import usage
 from modtok_cli.modular.open import home_of, opened
+from modtok_cli.modular.parameters import AnyTokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.reading import Reading

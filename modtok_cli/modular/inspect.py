@@ -12,10 +12,11 @@ import numpy as np
 from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import AnyTokenizer, Langs, Languages
+from modtok_cli.base.parameters import Langs, Languages
 from modtok_cli.base.public import public
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.open import ModularSource, Tokenizer, load, open_tokenizer, split_spec
+from modtok_cli.modular.open import Tokenizer, load, open_tokenizer, split_spec
+from modtok_cli.modular.parameters import AnyTokenizer, ModularSource
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer, places
 from modtok_cli.text.languages import language_list

@@ -74,22 +74,6 @@ class Tokenizer(Protocol):
         """
 
 
-ModularSource = Annotated[
-    FilePath | ModularTokenizer,
-    Option(
-        "Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, or - (stdin).",
-        flags="-t --tokenizer",
-        kind=str,
-        metavar="TOKENIZER",
-        complete="tokenizers",
-        accepts=(
-            lambda value: is_path(value) or hasattr(type(value), "subset"),
-            "a path or a modular tokenizer",
-        ),
-    ),
-]
-
-
 @public
 def load(
     spec: Annotated[

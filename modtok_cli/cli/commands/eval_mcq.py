@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.parameters import Gpus
 from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.evaluation_output import Examples, emit_evaluation, evaluated
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import Column
 from modtok_cli.evaluate.evaluate import evaluate_mcq
+from modtok_cli.inference.parameters import Gpus
 from modtok_cli.reports.tables import with_interval
 from modtok_cli.text.languages import optional_languages
 

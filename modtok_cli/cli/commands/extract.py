@@ -5,9 +5,10 @@ from typing import Annotated
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import Force, Specials
+from modtok_cli.base.parameters import Force
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import check_output, emit_chunks, emit_each
+from modtok_cli.construct.parameters import Specials
 from modtok_cli.modular.extract import content_of, extract
 from modtok_cli.modular.hf_directory import write_hf_directory
 

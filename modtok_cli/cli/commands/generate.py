@@ -9,11 +9,12 @@ import orjson
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import standard_input
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import LATEST, Gpus, optional_path
+from modtok_cli.base.parameters import optional_path
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models, sharing
 from modtok_cli.cli.output import emit_text
 from modtok_cli.cli.session import stdin_holds_data
+from modtok_cli.inference.parameters import LATEST, Gpus
 from modtok_cli.inference.run.generate import (
     Generator,
     Prompt,

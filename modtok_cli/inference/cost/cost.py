@@ -20,14 +20,7 @@ from modtok_cli.architectures.sizes import PAPER, sizes
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    PATHS,
-    AnyTokenizers,
-    FilePath,
-    Lang,
-    References,
-    optional_path,
-)
+from modtok_cli.base.parameters import PATHS, FilePath, Lang, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.inference.cost.subject import settings_of_run, split_sources
@@ -43,6 +36,7 @@ from modtok_cli.measure.candidates import (
 from modtok_cli.measure.references import find_references
 from modtok_cli.measure.texts import load_texts
 from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.parameters import AnyTokenizers, ReferenceDirectory
 from modtok_cli.text.reading import Reading
 
 PAPER_VOCABULARIES = {"256k": 256_000, "24k": 24_000}
@@ -93,7 +87,7 @@ def cost(
     time: Annotated[
         bool, Option("Measure forward passes and decoding of the text, with random weights.")
     ] = False,
-    references: References = None,
+    references: ReferenceDirectory = None,
     lines: Annotated[
         int | None,
         Option("Number of documents per language; all by default.", metavar="N", low=1),

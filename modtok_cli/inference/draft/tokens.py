@@ -7,15 +7,7 @@ from typing import Annotated, Any, get_args
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    MAX_BUDGET,
-    Coverage,
-    Data,
-    FilePath,
-    Langs,
-    TokensPerLanguage,
-    optional_path,
-)
+from modtok_cli.base.parameters import MAX_BUDGET, Data, FilePath, Langs, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.remote import path_of
@@ -23,6 +15,7 @@ from modtok_cli.inference.draft.ranking import Ranking, coverage_rows
 from modtok_cli.inference.draft.vocabulary import Counts, Vocabulary
 from modtok_cli.inference.hf.directory import ModelDirectory
 from modtok_cli.inference.hf.slice import Selection, is_model_directory
+from modtok_cli.inference.parameters import Coverage, TokensPerLanguage
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.languages import optional_languages

@@ -20,21 +20,18 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_directory, atomic_file, check_new, refuse_others
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
-    LATEST,
     PATHS,
     FilePath,
     Force,
     Langs,
-    Model,
     Output,
-    RunTokenizer,
-    Step,
     optional_path,
     text_paths,
 )
 from modtok_cli.base.plugins import modules_of, names_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.inference.parameters import LATEST, Model, RunTokenizer, Step
 from modtok_cli.inference.vocabularies import Ends
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.languages import canonical, language_list, optional_languages

@@ -27,15 +27,7 @@ from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    PATHS,
-    FilePath,
-    Force,
-    HfModel,
-    Output,
-    is_path,
-    text_paths,
-)
+from modtok_cli.base.parameters import PATHS, FilePath, Force, Output, is_path, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_object
@@ -54,6 +46,7 @@ from modtok_cli.inference.hf.files import (
 )
 from modtok_cli.inference.hf.peft_settings import is_output, write_peft
 from modtok_cli.inference.hf.weight_files import WeightFiles
+from modtok_cli.inference.parameters import HfModel
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.segmenters.json_frame import added_tokens
 from modtok_cli.modular.spelling import LibraryVocabulary, Spelling

@@ -13,20 +13,10 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    TEXTS,
-    FilePath,
-    Inputs,
-    Langs,
-    Model,
-    Outputs,
-    References,
-    RunTokenizer,
-    Step,
-    optional_path,
-)
+from modtok_cli.base.parameters import TEXTS, FilePath, Langs, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.inference.parameters import Inputs, Model, Outputs, RunTokenizer, Step
 from modtok_cli.inference.run.processes import ALONE, Processes
 from modtok_cli.inference.run.route import Route, route, routing_references
 from modtok_cli.inference.run.sampling import (
@@ -40,6 +30,7 @@ from modtok_cli.inference.run.sampling import (
 )
 from modtok_cli.inference.vocabularies import Side, sides
 from modtok_cli.measure.references import Reference
+from modtok_cli.modular.parameters import ReferenceDirectory
 from modtok_cli.text.languages import optional_languages
 
 if TYPE_CHECKING:
@@ -278,7 +269,7 @@ def load_generator(
     outputs: Outputs = None,
     tokenizer: RunTokenizer = None,
     step: Step = None,
-    references: References = None,
+    references: ReferenceDirectory = None,
     progress: Progress = SILENT,
 ) -> Generator:
     """Load a model that continues prompts; see `generate` for a single call.
@@ -324,7 +315,7 @@ def generate(
     seed: Seed = 0,
     step: Step = None,
     tokenizer: RunTokenizer = None,
-    references: References = None,
+    references: ReferenceDirectory = None,
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
     """Continue a text with a trained model.

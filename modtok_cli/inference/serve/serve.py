@@ -13,19 +13,10 @@ import orjson
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import is_installed
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    LATEST,
-    Dtype,
-    Force,
-    Langs,
-    Model,
-    Output,
-    RunTokenizer,
-    Step,
-    optional_path,
-)
+from modtok_cli.base.parameters import Force, Langs, Output, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.inference.parameters import LATEST, Dtype, Model, RunTokenizer, Step
 from modtok_cli.inference.serve.directory import dtype_of, is_served, served_model, served_run
 from modtok_cli.inference.serve.languages import AUTO, KEY, ServedLanguages
 from modtok_cli.inference.serve.plugin import MODE, OFFLOAD

@@ -11,12 +11,13 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import FilePath, Force, Output, RunTokenizer, optional_path
+from modtok_cli.base.parameters import FilePath, Force, Output, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.inference.hf.directory import NAME as IDS
 from modtok_cli.inference.hf.files import check_output
 from modtok_cli.inference.hf.graft import ANOTHER, GraftReport, check_vocabulary, graft_directory
+from modtok_cli.inference.parameters import RunTokenizer
 
 NAME = "modtok.json"
 

@@ -10,22 +10,13 @@ from typing import TYPE_CHECKING, Annotated, get_args
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
-    LATEST,
     PATHS,
-    Coverage,
     Data,
-    Dtype,
     FilePath,
     Force,
-    Inputs,
     Langs,
     Languages,
-    Model,
     Output,
-    Outputs,
-    RunTokenizer,
-    Step,
-    TokensPerLanguage,
     is_path,
     languages_option,
     optional_path,
@@ -35,6 +26,17 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.remote import path_of
 from modtok_cli.inference.hf.slice import Selection, is_model_directory, slice_directory
+from modtok_cli.inference.parameters import (
+    LATEST,
+    Coverage,
+    Dtype,
+    Inputs,
+    Model,
+    Outputs,
+    RunTokenizer,
+    Step,
+    TokensPerLanguage,
+)
 from modtok_cli.inference.vocabularies import sides
 from modtok_cli.text.languages import language_list, optional_languages
 from modtok_cli.text.reading import Reading

@@ -11,15 +11,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import check_new
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    Data,
-    FilePath,
-    Force,
-    Langs,
-    ModularOutput,
-    Threads,
-    optional_path,
-)
+from modtok_cli.base.parameters import Data, FilePath, Force, Langs, Threads, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file, read_object
@@ -29,6 +21,7 @@ from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.manifest import Corpus
+from modtok_cli.modular.parameters import ModularOutput
 from modtok_cli.modular.segmenters.json_frame import parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer

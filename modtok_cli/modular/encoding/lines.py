@@ -10,20 +10,12 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import standard_input
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import (
-    PATHS,
-    AnyTokenizer,
-    FilePath,
-    Force,
-    Langs,
-    Output,
-    Threads,
-    text_paths,
-)
+from modtok_cli.base.parameters import PATHS, FilePath, Force, Langs, Output, Threads, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.modular.encoding.files import FORMS, GlobalIds, count_tokens, encode_files
 from modtok_cli.modular.open import Tokenizer, opened
+from modtok_cli.modular.parameters import AnyTokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.readers import read_batches
 from modtok_cli.text.reading import Reading

@@ -20,7 +20,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import check_new, write_bytes
-from modtok_cli.base.parameters import AnyTokenizers, Force, Langs, OutputFile
+from modtok_cli.base.parameters import Force, Langs, OutputFile
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.core import backend
@@ -30,6 +30,7 @@ from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS, RankTokenizer
 from modtok_cli.modular.open import Tokenizer, open_tokenizer
+from modtok_cli.modular.parameters import AnyTokenizers
 from modtok_cli.modular.segmenters.fewest_tokens import FewestTokens
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.segmenters.unigram import Unigram

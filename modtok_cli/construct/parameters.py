@@ -1,0 +1,87 @@
+"""Options of constructions, each a type for parameters of public functions."""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import MAX_BUDGET, FilePath
+
+Budget = Annotated[
+    int | None,
+    Option(
+        "Vocabulary size per language, including the 256 bytes and the special tokens.",
+        flags="-k --budget",
+        key="k",
+        metavar="N",
+        default=24000,
+        high=MAX_BUDGET,
+    ),
+]
+ExtendedTokenizer = Annotated[
+    FilePath | None,
+    Option(
+        "Directory of the tokenizer to extend; the result goes to -o. By default, the tokenizer "
+        "at -o is extended in place, and its old version is kept next to it.",
+        flags="-t --tokenizer",
+        metavar="TOKENIZER",
+        complete="tokenizers",
+        extended=True,
+    ),
+]
+Memory = Annotated[
+    str | int | None,
+    Option(
+        "Memory limit of counting and learning, such as 8GB; at least 500MB. Words are counted on "
+        "disk; where not all fit, a sample of the rarest is learned from.",
+        kind=str,
+        metavar="SIZE",
+        accepts=(lambda value: isinstance(value, str | int), "a size such as 8GB"),
+    ),
+]
+MinCount = Annotated[
+    int | None,
+    Option("Leave out words that occur less than N times in a language.", metavar="N", low=2),
+]
+MaxUnspaced = Annotated[
+    int | None,
+    Option(
+        "Learn no token with more than N characters of scripts without spaces between words "
+        "(Chinese, Japanese, Thai, ...); 0 for any number.",
+        metavar="N",
+        default=16,
+        low=0,
+    ),
+]
+Specials = Annotated[
+    Sequence[str],
+    Option(
+        "Special token to add to <|endoftext|> and <|pad|>. Repeatable.",
+        flags="--special",
+        kind=list[str],
+        metavar="TEXT",
+        accepts=(lambda value: isinstance(value, Iterable), "a list"),
+    ),
+]
+DefaultSpecials = Annotated[
+    bool,
+    Option(
+        "Omit the special tokens <|endoftext|> and <|pad|>; pretrain needs an end of text.",
+        flags="--no-default-specials",
+    ),
+]
+LearnReferences = Annotated[
+    bool,
+    Option(
+        "Do not learn the monolingual reference tokenizers that NSL is relative to.",
+        flags="--no-references",
+    ),
+]
+JointFlag = Annotated[bool, Option("Learn one tokenizer of N tokens for all languages.")]
+JournalSeconds = Annotated[
+    float | None,
+    Option(
+        "Minimum number of seconds between writes of the state that a killed run resumes from.",
+        python_only=True,
+        low=0,
+    ),
+]

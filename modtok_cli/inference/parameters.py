@@ -1,0 +1,67 @@
+"""Options of trained models, each a type for parameters of public functions."""
+
+from typing import Annotated, Literal
+
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import FilePath, Languages, languages_option
+
+LATEST = "runs/latest"
+HfModel = Annotated[
+    FilePath,
+    Option(
+        "Hugging Face directory with safetensors and tokenizer.", argument=True, metavar="MODEL"
+    ),
+]
+Model = Annotated[
+    FilePath,
+    Option(
+        "Run, checkpoint, slice, or directory of a Hugging Face model.",
+        key="model",
+        argument=True,
+        metavar="MODEL",
+    ),
+]
+Step = Annotated[
+    int | None, Option("Step of the checkpoint; the last one by default.", metavar="N", low=0)
+]
+Inputs = Annotated[
+    Languages | None,
+    languages_option("Languages of the input vocabulary, or full.", "--in", key="reading"),
+]
+Outputs = Annotated[
+    Languages | None,
+    languages_option("Languages of the output vocabulary, or full.", "--out", key="writing"),
+]
+Gpus = Annotated[
+    int,
+    Option("Number of processes, one per GPU; without GPUs, on the CPU.", metavar="N", low=1),
+]
+Dtype = Annotated[
+    Literal["float32", "bfloat16", "float16"] | None,
+    Option("Dtype of the weights; the dtype of training by default."),
+]
+RunTokenizer = Annotated[
+    FilePath | None,
+    Option(
+        "Modular directory of the run; found by the run's settings by default.",
+        flags="-t --tokenizer",
+        metavar="TOKENIZER",
+        complete="tokenizers",
+    ),
+]
+TokensPerLanguage = Annotated[
+    int | None,
+    Option(
+        "Keep the N most used tokens of each language; all used tokens by default.",
+        flags="-k --budget",
+        key="k",
+        metavar="N",
+        low=257,
+    ),
+]
+Coverage = Annotated[
+    float | None,
+    Option(
+        "Drop rare tokens while texts grow by at most 1 − SHARE.", metavar="SHARE", low=0, high=1
+    ),
+]

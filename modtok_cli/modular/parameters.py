@@ -1,0 +1,80 @@
+"""Options for tokenizers, each a type for parameters of public functions."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import FilePath, is_path
+from modtok_cli.modular.open import Tokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+
+_TOKENIZER = "Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, or - (stdin)."
+
+
+def is_tokenizer(value: object) -> bool:
+    """Whether a value is a path or has a tokenizer's methods.
+
+    `isinstance` would compute properties of a Protocol.
+    """
+    kind = type(value)
+    return is_path(value) or hasattr(kind, "encode_batch") or hasattr(kind, "subset")
+
+
+def _are_tokenizers(value: object) -> bool:
+    items = value if isinstance(value, list | tuple) else [value]
+    return bool(items) and all(map(is_tokenizer, items))
+
+
+ModularOutput = Annotated[
+    FilePath | None,
+    Option(
+        "Output file or directory.",
+        flags="-o --output",
+        metavar="PATH",
+        default="tokenizer",
+        writes=True,
+    ),
+]
+AnyTokenizer = Annotated[
+    FilePath | Tokenizer | ModularTokenizer,
+    Option(
+        _TOKENIZER,
+        flags="-t --tokenizer",
+        kind=str,
+        metavar="TOKENIZER",
+        complete="tokenizers",
+        accepts=(is_tokenizer, "a path or a tokenizer"),
+    ),
+]
+AnyTokenizers = Annotated[
+    FilePath | Tokenizer | ModularTokenizer | Sequence[FilePath | Tokenizer | ModularTokenizer],
+    Option(
+        f"{_TOKENIZER} Repeatable.",
+        flags="-t --tokenizer",
+        kind=list[str],
+        metavar="TOKENIZER",
+        complete="tokenizers",
+        accepts=(_are_tokenizers, "a path or a tokenizer or a list of these"),
+    ),
+]
+ReferenceDirectory = Annotated[
+    FilePath | None,
+    Option(
+        "Directory of monolingual reference tokenizers; by default the tokenizer's own.",
+        metavar="DIR",
+    ),
+]
+ModularSource = Annotated[
+    FilePath | ModularTokenizer,
+    Option(
+        "Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, or - (stdin).",
+        flags="-t --tokenizer",
+        kind=str,
+        metavar="TOKENIZER",
+        complete="tokenizers",
+        accepts=(
+            lambda value: is_path(value) or hasattr(type(value), "subset"),
+            "a path or a modular tokenizer",
+        ),
+    ),
+]
