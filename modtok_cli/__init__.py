@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from modtok_cli.corpus.build import corpus_build as corpus_build
     from modtok_cli.corpus.count import corpus_count as corpus_count
     from modtok_cli.corpus.quality import corpus_train_quality as corpus_train_quality
-    from modtok_cli.evaluate.evaluate import compare as compare
     from modtok_cli.evaluate.evaluate import evaluate_bpb as evaluate_bpb
     from modtok_cli.evaluate.evaluate import evaluate_mcq as evaluate_mcq
     from modtok_cli.evaluate.evaluate import evaluate_mt as evaluate_mt
     from modtok_cli.evaluate.evaluate import evaluate_sum as evaluate_sum
-    from modtok_cli.evaluate.evaluate import fetch_tasks as fetch_tasks
-    from modtok_cli.evaluate.evaluate import write_examples as write_examples
+    from modtok_cli.evaluate.fetch_tasks import fetch_tasks as fetch_tasks
+    from modtok_cli.evaluate.paired import compare as compare
+    from modtok_cli.evaluate.paired import write_examples as write_examples
     from modtok_cli.inference.cost.cost import cost as cost
     from modtok_cli.inference.draft.tokens import draft_coverage as draft_coverage
     from modtok_cli.inference.draft.tokens import tokens as tokens
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from modtok_cli.modular.extract import extract as extract
     from modtok_cli.modular.inspect import check_subsets as check_subsets
     from modtok_cli.modular.inspect import inspect as inspect
-    from modtok_cli.modular.open import Tokenizer as Tokenizer
     from modtok_cli.modular.open import load as load
+    from modtok_cli.modular.protocol import Tokenizer as Tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
     from modtok_cli.reports.explore.page import explore as explore
@@ -79,8 +79,9 @@ _NAMES = {
     "corpus.build": "corpus_build",
     "corpus.count": "corpus_count",
     "corpus.quality": "corpus_train_quality",
-    "evaluate.evaluate": "compare evaluate_bpb evaluate_mcq evaluate_mt "
-    "evaluate_sum fetch_tasks write_examples",
+    "evaluate.evaluate": "evaluate_bpb evaluate_mcq evaluate_mt evaluate_sum",
+    "evaluate.fetch_tasks": "fetch_tasks",
+    "evaluate.paired": "compare write_examples",
     "inference.cost.cost": "cost",
     "inference.draft.tokens": "draft_coverage tokens",
     "inference.export.export": "export",
@@ -100,7 +101,8 @@ _NAMES = {
     "modular.encoding.lines": "decode encode",
     "modular.extract": "extract",
     "modular.inspect": "check_subsets inspect",
-    "modular.open": "Tokenizer load",
+    "modular.open": "load",
+    "modular.protocol": "Tokenizer",
     "modular.subtokenizer": "Subtokenizer",
     "modular.tokenizer": "ModularTokenizer",
     "reports.explore.page": "explore",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -37,24 +36,12 @@ def modules() -> dict[str, ast.Module]:
     return {name_of(path): ast.parse(path.read_text("utf-8")) for path in PACKAGE.rglob("*.py")}
 
 
-def executed(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below `node`, within functions too, but for blocks that only type checkers read."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            for other in child.orelse:
-                yield other
-                yield from executed(other)
-            continue
-        yield child
-        yield from executed(child)
-
-
 @cache
 def imports(name: str) -> frozenset[str]:
-    """Modules of this package that a module imports anywhere."""
+    """Modules of this package that a module imports anywhere, also for types only."""
     known = modules()
     found: set[str] = set()
-    for node in executed(known[name]):
+    for node in ast.walk(known[name]):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

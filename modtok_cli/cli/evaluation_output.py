@@ -109,5 +109,5 @@ def emit_evaluation(
         if rows:
             emit_tables(rows, tables, json=json, caption=str(rows[0]["signature"]))
     if rows:
-        emit_plot(call, plot, [row for row in rows if row["task"] != "mean"], "evaluation")
+        emit_plot(call.say, plot, [row for row in rows if row["task"] != "mean"], "evaluation")
     evaluation.require_complete()

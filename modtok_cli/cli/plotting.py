@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import require
 from modtok_cli.cli.output import TABLES, escape_controls
-
-if TYPE_CHECKING:
-    from modtok_cli.cli.command import Call
 
 
 def check_plot(plot: str | None) -> None:
@@ -32,10 +29,12 @@ def check_plot(plot: str | None) -> None:
         require("a plot in .png, unlike .svg,", plot=("matplotlib",))
 
 
-def emit_plot(call: Call, plot: str | None, rows: Sequence[Mapping[str, Any]], kind: str) -> None:
+def emit_plot(
+    say: Callable[[str], None], plot: str | None, rows: Sequence[Mapping[str, Any]], kind: str
+) -> None:
     """Draw the charts of a `kind` of rows to a file, or as text beside the table.
 
-    `kind` is a key of `reports.kinds.kinds()`.
+    `kind` is a key of `reports.kinds.kinds()`; `say` is told of the file.
     """
     if plot is None:
         return
@@ -47,7 +46,7 @@ def emit_plot(call: Call, plot: str | None, rows: Sequence[Mapping[str, Any]], k
         from modtok_cli.reports.plot.layout import write_plot
 
         write_plot([presented(chart) for chart in charts], Path(plot))
-        call.say(f"wrote {plot}")
+        say(f"wrote {plot}")
         return
     from modtok_cli.reports.charts import Heat, is_empty
     from modtok_cli.reports.plot.terminal import to_text

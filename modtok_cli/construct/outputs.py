@@ -6,25 +6,22 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, check_new, clear, is_vacant, refuse_others
 from modtok_cli.construct.journal import clear_finished
+from modtok_cli.construct.learner_settings import LearnerSettings
 from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.modular.containment import containment
 from modtok_cli.modular.directory import check_place, is_modular
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.languages import is_language
 
-if TYPE_CHECKING:
-    from modtok_cli.construct.learner import Learner
-
 _REPLACE = "choose another -o, or --force to replace it"
 
 
 def check_modular(
-    request: Request, learner: Learner, languages: Sequence[str], *, ordered: bool
+    request: Request, learner: LearnerSettings, languages: Sequence[str], *, ordered: bool
 ) -> BuildReport | None:
     """The report of a modular directory that exists with these settings; None to build it.
 

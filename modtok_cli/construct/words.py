@@ -15,7 +15,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bounded import BoundedCounts
 from modtok_cli.construct.cancellable import CancellableProgress, results_of
 from modtok_cli.construct.corpora import corpus_of, count_language, to_learn_from
-from modtok_cli.construct.learner import Learner
+from modtok_cli.construct.learner_settings import LearnerSettings
 from modtok_cli.learn.certain import certain_merges
 from modtok_cli.learn.merges import GlobalMerges
 from modtok_cli.modular.manifest import Corpus
@@ -46,7 +46,7 @@ class Words:
         self,
         files: Mapping[str, Sequence[Path]],
         reading: Reading,
-        learner: Learner,
+        learner: LearnerSettings,
         progress: CancellableProgress,
         submit: Callable[..., Future[WordCounts]],
     ) -> None:

@@ -19,7 +19,7 @@ from modtok_cli.base.records import from_json
 from modtok_cli.construct.bounded import BoundedCounts
 from modtok_cli.construct.cancellable import CancellableProgress
 from modtok_cli.construct.journal import JournalDir
-from modtok_cli.construct.learner import Learner
+from modtok_cli.construct.learner_settings import LearnerSettings
 from modtok_cli.construct.reference_tasks import ReferenceTasks
 from modtok_cli.construct.request import Request
 from modtok_cli.construct.words import Words
@@ -46,7 +46,7 @@ class Work:
     def __init__(
         self,
         request: Request,
-        learner: Learner,
+        learner: LearnerSettings,
         files: Mapping[str, Sequence[Path]],
         languages: Sequence[str],
         journal: JournalDir,

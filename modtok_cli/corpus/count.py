@@ -27,7 +27,6 @@ from modtok_cli.corpus.executors import (
     Executor,
     ExecutorOptions,
     RayAddress,
-    Stage,
     Wait,
     Workers,
     check_executor,
@@ -35,7 +34,7 @@ from modtok_cli.corpus.executors import (
     one_caller,
     run_stages,
 )
-from modtok_cli.corpus.plan import JOBS, PLAN, Job, check_name, discard, read_json
+from modtok_cli.corpus.plan import JOBS, PLAN, Job, Stage, check_name, discard, read_json
 from modtok_cli.corpus.slurm import check_no_jobs, until_done
 from modtok_cli.text.corpus import checked_memory, finished, row_of, tables_of, write_counts
 from modtok_cli.text.languages import optional_languages

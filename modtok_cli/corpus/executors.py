@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
@@ -22,7 +21,7 @@ from modtok_cli.base.files import is_alive
 from modtok_cli.base.locks import locked
 from modtok_cli.base.option import Option
 from modtok_cli.base.processes import starting_processes
-from modtok_cli.corpus.plan import JOBS
+from modtok_cli.corpus.plan import JOBS, Stage
 from modtok_cli.corpus.ray_tasks import OPTIONS as RAY_OPTIONS
 from modtok_cli.corpus.ray_tasks import run_on_ray
 from modtok_cli.corpus.slurm import Jobs, check_no_jobs
@@ -33,15 +32,6 @@ _LOOK_SECONDS = 2.0
 _LOCK_SECONDS = 60.0
 _ARGUMENTS = ("sbatch_args", "srun_args")
 """Options that are arguments of Slurm's commands, such as account=lab,constraint=a100."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One pipeline: its blocks and number of tasks. Stages run one after another."""
-
-    name: str
-    blocks: Sequence[Any]
-    tasks: int
 
 
 def executor_options(value: Mapping[str, str] | Sequence[str]) -> dict[str, str]:

@@ -46,6 +46,15 @@ RANGES = 16
 
 
 @dataclass(frozen=True)
+class Stage:
+    """One pipeline: its blocks and number of tasks. Stages run one after another."""
+
+    name: str
+    blocks: Sequence[Any]
+    tasks: int
+
+
+@dataclass(frozen=True)
 class Near:
     """How near-duplicate pages are found: the defaults are FineWeb's.
 

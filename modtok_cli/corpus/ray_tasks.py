@@ -9,14 +9,12 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.corpus.plan import Stage
 from modtok_cli.corpus.slurm import missing
 from modtok_cli.text.parallel import cores
-
-if TYPE_CHECKING:
-    from modtok_cli.corpus.executors import Stage
 
 OPTIONS = ("cpus_per_task", "gpus_per_task", "mem_per_cpu_gb")
 _CONNECT_SECONDS = 10.0
@@ -25,7 +23,7 @@ _RETRIES = 3
 
 
 def run_on_ray(
-    stages: Sequence["Stage"],
+    stages: Sequence[Stage],
     logs: Path,
     workers: int | None,
     options: Mapping[str, Any],
@@ -103,7 +101,7 @@ def _needs(options: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _run_stage(
-    ray: Any, stage: "Stage", logs: Path, workers: int | None, needs: Mapping[str, float]
+    ray: Any, stage: Stage, logs: Path, workers: int | None, needs: Mapping[str, float]
 ) -> None:
     from datatrove.executor.local import LocalPipelineExecutor
 

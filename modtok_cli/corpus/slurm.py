@@ -18,17 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from shutil import which
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
 from modtok_cli.base.errors import ModtokError, Unfinished, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import Progress
-from modtok_cli.corpus.plan import JOBS, read_json
-
-if TYPE_CHECKING:
-    from modtok_cli.corpus.executors import Stage
+from modtok_cli.corpus.plan import JOBS, Stage, read_json
 
 _DEAD = "DependencyNeverSatisfied"
 _ORPHAN_SECONDS = 10.0
@@ -102,7 +99,7 @@ class Jobs:
     """Jobs of the stages of one output."""
 
     def __init__(
-        self, stages: Sequence["Stage"], logs: Path, workers: int | None, options: Mapping[str, Any]
+        self, stages: Sequence[Stage], logs: Path, workers: int | None, options: Mapping[str, Any]
     ) -> None:
         if which("sbatch") is None:
             raise UsageError("sbatch not found", remedy="run it on a machine of the cluster")
@@ -201,7 +198,7 @@ class Jobs:
                 text += f", {failed} failed (see {self._logs / first})"
         return text
 
-    def _submit(self, stage: "Stage", after: Sequence[str]) -> list[str]:
+    def _submit(self, stage: Stage, after: Sequence[str]) -> list[str]:
         from datatrove.executor.slurm import SlurmPipelineExecutor
 
         ids = _Ids(int(self._options.get("job_id_position", -1)))
@@ -280,7 +277,7 @@ def _nothing() -> None:
     pass
 
 
-def missing(stage: "Stage", logs: Path) -> list[int]:
+def missing(stage: Stage, logs: Path) -> list[int]:
     """Ranks of a stage without a completion mark."""
     try:
         done = {path.name for path in (logs / stage.name / "completions").iterdir()}

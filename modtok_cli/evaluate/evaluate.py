@@ -3,85 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from modtok_cli.base import parameters
-from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import check_new, write_lines
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.evaluate.parameters import (
+    Infer,
+    KeptRows,
+    Limit,
+    MaxTokens,
+    ModelPaths,
+    Pairs,
+    Prompts,
+    Shared,
+    Shots,
+    TaskData,
+    Tasks,
+)
 from modtok_cli.inference.parameters import LATEST, Dtype, RunTokenizer, Step
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.bits import BitsEvaluation
-    from modtok_cli.evaluate.fetch import Fetched
     from modtok_cli.evaluate.models import Models, Modes
-    from modtok_cli.evaluate.results import Evaluation, Kept, Outcome
+    from modtok_cli.evaluate.results import Evaluation, Outcome
     from modtok_cli.inference.run.processes import Processes
-
-Infer = Annotated[
-    str | Sequence[str] | None,
-    Option(
-        "Inference vocabulary: lang, full, full-lang, or languages such as en,fr; for pairs "
-        "src, tgt, src+tgt or src|tgt. Repeatable.",
-        kind=list[str],
-        metavar="MODE",
-        accepts=parameters.TEXTS,
-    ),
-]
-ModelPaths = Annotated[
-    parameters.FilePath | Sequence[parameters.FilePath],
-    Option(
-        "Runs, checkpoints, slices, or directories of Hugging Face models; runs/latest by default.",
-        key="model",
-        argument=True,
-        kind=list[str],
-        metavar="MODEL",
-        accepts=parameters.PATHS,
-    ),
-]
-Shots = Annotated[int, Option("Number of few-shot examples.", metavar="N", low=0)]
-MaxTokens = Annotated[int, Option("Maximum number of new tokens.", metavar="N", low=1)]
-Prompts = Annotated[int, Option("Number of prompts per batch.", metavar="N", low=1)]
-Limit = Annotated[
-    int | None,
-    Option("Maximum number of examples per task and language.", metavar="N", low=1),
-]
-Tasks = Annotated[
-    parameters.Languages | None,
-    Option(
-        "Comma-separated tasks: built-in suites or lm-eval tasks.",
-        kind=str,
-        metavar="NAME,...",
-        complete="tasks",
-        accepts=parameters.CODES,
-    ),
-]
-Pairs = Annotated[
-    str | None,
-    Option(
-        "Language pairs such as en-fr, or all; by default, English to each other language.",
-        metavar="FROM-TO,...",
-    ),
-]
-TaskData = Annotated[
-    parameters.FilePath,
-    Option("Directory with evaluation data; see modtok eval fetch.", metavar="PATH"),
-]
-Shared = Annotated[
-    "Processes | None",
-    Option("Processes that share the work; by default this one.", python_only=True, kind=object),
-]
-KeptRows = Annotated[
-    "Kept | None",
-    Option("Rows of earlier calls, which are not computed again.", python_only=True, kind=object),
-]
 
 
 @dataclass(frozen=True)
@@ -262,7 +215,8 @@ def evaluate_mcq(
         UsageError: a task, language or mode that does not fit the model.
         ModtokError: no questions at all, or a damaged row.
     """
-    from modtok_cli.evaluate.mcq import McqSettings, answer
+    from modtok_cli.evaluate.mcq import answer
+    from modtok_cli.evaluate.questions import McqSettings
     from modtok_cli.evaluate.results import Evaluation, Kept
 
     names, langs = optional_languages(tasks, "--tasks"), optional_languages(languages)
@@ -383,164 +337,3 @@ def evaluate_sum(
 
     opening = _Opening(tokenizer, step, dtype, processes, progress)
     return _over(models, infer, opening, Evaluation(), summarized)
-
-
-@public
-def compare(
-    first: Annotated[
-        parameters.FilePath,
-        Option(
-            "First system: a model, or a file of modtok eval --examples.",
-            argument=True,
-            metavar="A",
-        ),
-    ],
-    second: Annotated[
-        parameters.FilePath, Option("Second system, as the first.", argument=True, metavar="B")
-    ],
-    *,
-    tasks: Tasks = None,
-    languages: parameters.Langs = None,
-    pairs: Pairs = None,
-    texts: Annotated[
-        parameters.FilePath | Sequence[parameters.FilePath],
-        Option(
-            "Models: compare bits per byte on this text. Repeatable.",
-            flags="--text",
-            kind=list[str],
-            metavar="TEXT",
-            accepts=parameters.PATHS,
-        ),
-    ] = (),
-    data: TaskData = "tasks",
-    infer: Annotated[
-        str | None, Option("Inference vocabulary of both models.", metavar="MODE")
-    ] = None,
-    limit: Limit = None,
-    processes: Shared = None,
-    progress: Progress = SILENT,
-) -> list[dict[str, Any]]:
-    """Compare two systems by paired bootstrap.
-
-    Two models are evaluated on `tasks`: names of multiple-choice tasks, mcq for all of them, mt
-    and sum; and on `texts`. Two files are compared as they are; both must have the same examples.
-
-    Each metric is computed on 1,000 resamples of the examples, the same for both systems; BLEU and
-    chrF++ from sentence statistics. Reports a verdict at the level of 5%, the 95% interval of the
-    difference, and the p-value of no difference. A task in several languages also has a row for
-    their mean.
-
-    Returns:
-        One row per task, language and metric: `verdict`, `a`, `b`, `difference` (b - a), its 95%
-        interval and `p`. `write_examples` writes files.
-
-    Examples:
-        >>> rows = modtok.compare("runs/latest", "runs/latest", tasks="endings", languages="fi")
-        >>> {(row["verdict"], row["p"]) for row in rows}
-        {('no difference shown', 1.0)}
-
-    Raises:
-        UsageError: a model and a file, or models without anything to compare them on.
-        ModtokError: the systems have different examples, or an example differs between them.
-    """
-    from modtok_cli.evaluate.compare import compare_examples, compare_files
-
-    sides, names = (Path(first), Path(second)), optional_languages(tasks, "--tasks") or []
-    sources = parameters.text_paths(texts) if parameters.is_path(texts) or texts else []
-    if not any(side.is_dir() for side in sides):
-        if names or sources:
-            raise UsageError("--tasks and --text are for models", where=first)
-        return compare_files(*sides)
-    if not (names or sources):
-        remedy = "as in: modtok eval compare A B --tasks mcq,mt, or --text FILE"
-        raise UsageError("nothing to compare the models on", remedy=remedy)
-    settings: dict[str, Any] = {
-        "infer": infer, "limit": limit, "processes": processes, "progress": progress
-    }  # fmt: skip
-    examples: list[list[dict[str, Any]]] = []
-    for side in sides:
-        parts: list[Outcome] = []
-        suites = [name for name in names if name not in ("mcq", "mt", "sum")]
-        if suites or "mcq" in names:
-            chosen = None if "mcq" in names else suites
-            parts.append(evaluate_mcq(side, languages, tasks=chosen, data=data, **settings))
-        if "mt" in names:
-            parts.append(evaluate_mt(side, pairs, data=data, **settings))
-        if "sum" in names:
-            parts.append(evaluate_sum(side, languages, data=data, **settings))
-        if sources:
-            parts.append(evaluate_bpb(side, sources, languages=languages, **settings))
-        for part in parts:
-            part.require_complete()
-        examples.append([row for part in parts for row in part.examples])
-    return compare_examples(examples[0], examples[1], *sides)
-
-
-@public
-def write_examples(
-    path: Annotated[parameters.FilePath, Option("File to write.", metavar="FILE")],
-    examples: Annotated[
-        Sequence[Mapping[str, Any]],
-        Option("Those of an evaluation.", python_only=True, kind=object),
-    ],
-    *,
-    force: parameters.Force = False,
-) -> None:
-    """Write the examples of an evaluation as JSON lines, for `compare`.
-
-    Raises:
-        UsageError: the file exists and `force` is not set.
-        ModtokError: the file cannot be written.
-    """
-    check_new(Path(path), force=force, flag="path")
-    write_lines(Path(path), examples)
-
-
-@public
-def fetch_tasks(
-    tasks: Annotated[
-        Sequence[str] | None,
-        Option(
-            "mcq, mt or sum; all by default.",
-            argument=True,
-            kind=list[str],
-            metavar="TASK",
-            accepts=parameters.CODES,
-        ),
-    ] = None,
-    *,
-    languages: parameters.Langs = None,
-    output: parameters.Output = None,
-    force: parameters.Force = False,
-    progress: Progress = SILENT,
-) -> Fetched:
-    """Download evaluation data from the Hugging Face hub.
-
-    Writes the multiple-choice suites, FLORES-200 and WikiLingua to tasks/, in the layout that
-    modtok eval reads. No other command needs the network. Without network access, place the
-    files by hand; the error describes the layout. The languages are those of tokenizer/ by
-    default.
-
-    Returns:
-        `rows` (task, language, number of examples and shots, source, path) and `skipped` (what
-        could not be downloaded, and why).
-
-    Raises:
-        UsageError: a task is unknown, or a directory exists already.
-        ModtokError: the hub cannot be reached.
-    """
-    from modtok_cli.evaluate.fetch import TASKS, fetch
-
-    chosen = optional_languages(languages) or _workspace_languages()
-    place = Path(output or "tasks")
-    return fetch(list(tasks or TASKS), chosen, place, force=force, progress=progress)
-
-
-def _workspace_languages() -> list[str]:
-    from modtok_cli.modular.directory import is_modular
-    from modtok_cli.modular.manifest import languages_of
-
-    path = Path("tokenizer")
-    if not is_modular(path):
-        raise UsageError("no languages given", remedy="as in: modtok eval fetch --langs en,fr")
-    return languages_of(path)

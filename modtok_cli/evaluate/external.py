@@ -8,10 +8,11 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate.models import Infer, Models
+from modtok_cli.evaluate.questions import McqSettings
 from modtok_cli.evaluate.results import (
     Evaluation,
     ResultBuilder,
@@ -19,9 +20,6 @@ from modtok_cli.evaluate.results import (
     evaluation_signature,
     example,
 )
-
-if TYPE_CHECKING:
-    from modtok_cli.evaluate.mcq import McqSettings
 
 # Metrics of lm-eval that are fractions of 1.
 _FRACTIONS = frozenset(

@@ -16,7 +16,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest, signature
 from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.models import Infer, Models, mode_name, open_models, vocabularies_of
-from modtok_cli.evaluate.questions import Folder, Question
+from modtok_cli.evaluate.questions import Folder, McqSettings, Question
 from modtok_cli.evaluate.results import (
     Evaluation,
     Kept,
@@ -42,21 +42,6 @@ LAYOUT = (
     "provide questions as DIR/mcq/<task>/<lang>.jsonl and few-shot examples as "
     '<lang>.train.jsonl: {"question": "…", "choices": ["…", "…"], "answer": 0} per line'
 )
-
-
-@dataclass(frozen=True)
-class McqSettings:
-    """Options of `evaluate.evaluate_mcq`; `infer` None is that of `models.vocabulary_of`.
-
-    `tasks` None: all that have data. `shots` None: the suite's default.
-    """
-
-    infer: str | None = None
-    tasks: tuple[str, ...] | None = None
-    shots: int | None = None
-    batch_size: int = 32
-    limit: int | None = None
-    allow_code: bool = False
 
 
 @dataclass(frozen=True)

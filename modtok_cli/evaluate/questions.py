@@ -26,6 +26,21 @@ _ROW = 'a row is {"question": "…", "choices": ["…", "…"], "answer": 0}'
 
 
 @dataclass(frozen=True)
+class McqSettings:
+    """Options of `evaluate.evaluate_mcq`; `infer` None is that of `models.vocabulary_of`.
+
+    `tasks` None: all that have data. `shots` None: the suite's default.
+    """
+
+    infer: str | None = None
+    tasks: tuple[str, ...] | None = None
+    shots: int | None = None
+    batch_size: int = 32
+    limit: int | None = None
+    allow_code: bool = False
+
+
+@dataclass(frozen=True)
 class Question:
     """One question.
 

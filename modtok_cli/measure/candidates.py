@@ -9,8 +9,9 @@ from typing import Any, TypeGuard
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.modular.manifest import read_manifest
-from modtok_cli.modular.open import Tokenizer, open_tokenizer
+from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.parameters import AnyTokenizers
+from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.languages import the_one
 from modtok_cli.text.pretokenizer import PreTokenizer, restore_pretokenizer

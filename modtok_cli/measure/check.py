@@ -38,8 +38,8 @@ from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import RoundTrip, fitting, ratio, round_trip, usage
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import languages_of
-from modtok_cli.modular.open import Tokenizer
 from modtok_cli.modular.parameters import AnyTokenizers
+from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.languages import UNKNOWN, language_name
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.reading import Reading

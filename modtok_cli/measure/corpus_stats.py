@@ -16,7 +16,7 @@ from modtok_cli.base.public import public
 from modtok_cli.base.remote import path_of
 from modtok_cli.core.text import hash_spans
 from modtok_cli.measure.candidates import is_each, open_each, open_named
-from modtok_cli.modular.open import Tokenizer
+from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.corpus import count_files, no_text
 from modtok_cli.text.counts import WordCounter, WordCounts, merge_counts
 from modtok_cli.text.languages import optional_languages

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.signature import digest
-from modtok_cli.modular.open import Tokenizer
+from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.languages import by_label, canonical, label_of_path, normalize
 
 _SUFFIXES = (".tsv", ".csv")

@@ -20,7 +20,7 @@ from modtok_cli.measure.candidates import Candidate
 from modtok_cli.measure.references import References
 from modtok_cli.measure.scripts import word_total
 from modtok_cli.measure.texts import Text
-from modtok_cli.modular.open import Tokenizer
+from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 

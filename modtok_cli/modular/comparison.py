@@ -16,8 +16,9 @@ from modtok_cli.base.parameters import is_path
 from modtok_cli.base.public import public
 from modtok_cli.modular.containment import containment
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.open import Tokenizer, open_tokenizer
+from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.parameters import AnyTokenizer
+from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import PieceVocabulary

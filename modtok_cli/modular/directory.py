@@ -14,39 +14,33 @@ unpacked and checked.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import Int32Array, offsets_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
 from modtok_cli.base.membership import Membership
-from modtok_cli.base.reading import LARGEST, read_file
-from modtok_cli.base.tensors import ArraysFile
+from modtok_cli.base.tensors import Array, ArraysFile
 from modtok_cli.modular import manifest as manifests
 from modtok_cli.modular.manifest import ARRAYS, TOKENIZER, Manifest
-from modtok_cli.modular.segmenters import segmentation
-from modtok_cli.modular.segmenters.interface import ModularSegmenter
-from modtok_cli.modular.segmenters.json_frame import REBUILD, parse_document
-from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
-
-if TYPE_CHECKING:
-    from modtok_cli.modular.tokenizer import ModularTokenizer
-
-AnyVocabulary = TypeVar("AnyVocabulary", bound=Vocabulary)
+from modtok_cli.modular.segmenters.interface import ModularSegmenter, segmentation
+from modtok_cli.modular.segmenters.json_frame import REBUILD
+from modtok_cli.modular.stored import Stored, check_digest, largest, read_checked
 
 _OURS = {manifests.NAME, TOKENIZER, ARRAYS, manifests.REFERENCES, manifests.MODEL}
 
-_SMALL = 1 << 24
-
 References = Mapping[str, bytes] | Callable[[], Mapping[str, bytes]]
+
+
+class Parts(NamedTuple):
+    """T as its files: `tokenizer.json`, arrays, and a SentencePiece model if there is one."""
+
+    document: bytes
+    arrays: Mapping[str, Array]
+    model: bytes | None
 
 
 def is_modular(path: Path) -> bool:
@@ -54,22 +48,21 @@ def is_modular(path: Path) -> bool:
     return (path / manifests.NAME).is_file()
 
 
-def save(tokenizer: ModularTokenizer, directory: Path, references: References) -> None:
+def save(directory: Path, parts: Parts, manifest: Manifest, references: References) -> None:
     """Write a modular directory, whole or not at all; an older one is replaced.
 
-    `references`: language → content of its plain `tokenizer.json`, or a function that gives
-    that, called when everything else is ready.
+    `manifest` is without what it says of files. `references`: language → content of its plain
+    `tokenizer.json`, or a function that gives that, called when everything else is ready.
     """
     from safetensors.numpy import save as save_tensors
 
     check_place(directory)
-    whole = tokenizer.full()
-    files = {TOKENIZER: whole.to_json(), ARRAYS: save_tensors(_tensors(tokenizer))}
-    if tokenizer.segmenter.has_model(tokenizer.settings):
-        files[manifests.MODEL] = whole.to_model()
+    files = {TOKENIZER: parts.document, ARRAYS: save_tensors(dict(parts.arrays))}
+    if parts.model is not None:
+        files[manifests.MODEL] = parts.model
     if callable(references):
         references = references()
-    stray = sorted(set(references) - set(tokenizer.languages))
+    stray = sorted(set(references) - {row.language for row in manifest.languages})
     if stray:
         raise UsageError(f"references of unknown languages: {', '.join(stray)}")
     for language in sorted(references):
@@ -79,98 +72,12 @@ def save(tokenizer: ModularTokenizer, directory: Path, references: References) -
             (beside / manifests.REFERENCES).mkdir()
         for path, data in files.items():
             (beside / path).write_bytes(data)
-        (beside / manifests.NAME).write_bytes(manifests.write_manifest(tokenizer, files))
-
-
-def _tensors(tokenizer: ModularTokenizer) -> dict[str, npt.NDArray[Any]]:
-    return {
-        "merges": tokenizer.merge_membership.packed(),
-        "tokens": tokenizer.token_membership.packed(),
-        **tokenizer.segmenter.tensors(),
-    }
+        (beside / manifests.NAME).write_bytes(manifests.write_manifest(manifest, files))
 
 
 def check_place(directory: Path) -> None:
     """Refuse a place for a modular directory that holds anything else."""
     refuse_others(directory, _OURS.__contains__)
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What a directory holds of T, for some of its languages; not validated yet.
-
-    Attributes:
-        arrays: the file of arrays.
-        columns: places of the languages in the manifest, ascending.
-        token_members, merge_members: (V, n) and (M, n), of these languages.
-    """
-
-    directory: Path
-    manifest: Manifest
-    arrays: ArraysFile
-    columns: Sequence[int]
-    token_members: Membership
-    merge_members: Membership
-
-    @property
-    def pretokenizer(self) -> PreTokenizer:
-        """That of the manifest."""
-        return find_pretokenizer(self.manifest.pretokenizer)
-
-    def vocabulary(self, kind: type[AnyVocabulary]) -> AnyVocabulary:
-        """T's tokens."""
-        specials = self.manifest.specials
-        data = self.arrays.take("token_data", np.uint8, (None,))
-        lengths = self.arrays.take("token_lengths", np.int32, (self.manifest.tokens,))
-        offsets = offsets_of(lengths)
-        if (lengths < 1).any() or offsets[-1] != len(data):
-            raise self.arrays.broken("token_lengths", f"not those of {len(data)} bytes")
-        head = [special.encode() for special in specials]
-        same = lengths[: len(head)].tolist() == list(map(len, head))
-        if not same or data[: offsets[len(head)]].tobytes() != b"".join(head):
-            raise self.arrays.broken("specials", f"not {specials!r}, as the manifest says")
-        return kind(specials, data, offsets)
-
-    def merge_table(self) -> Int32Array:
-        """T's merges, (M, 3) int32."""
-        merges = self.arrays.take("merge_table", np.int32, (self.manifest.merges, 3))
-        if len(merges) and (merges.min() < 0 or merges.max() >= self.manifest.tokens):
-            raise self.arrays.broken("merge_table", "contains an unknown token id")
-        return merges
-
-    def document(self) -> tuple[Mapping[str, Any], str]:
-        """The content of `tokenizer.json`, and its name."""
-        where = str(self.directory / TOKENIZER)
-        return parse_document(read_checked(self.directory, TOKENIZER, self.manifest), where), where
-
-    def segmenter(self) -> ModularSegmenter:
-        """Vocabulary and rules, whose memberships have the sizes that the manifest says."""
-        segmenter = segmentation(self.manifest.segmentation).from_files(self)
-        _check_digest(self.arrays.sha256, self.directory, ARRAYS, self.manifest)
-        members = {"tokens": self.token_members, "merges": segmenter.merge_membership}
-        sizes = {name: mask.sizes().tolist() for name, mask in members.items()}
-        for place, column in enumerate(self.columns):
-            row = self.manifest.languages[column]
-            for name in members:
-                size, said = sizes[name][place], getattr(row, name)
-                if size != said:
-                    raise ModtokError(
-                        f"field '{name}': '{row.language}' has {size}, the manifest says {said}",
-                        where=self.arrays.where,
-                        remedy=REBUILD,
-                    )
-        return segmenter
-
-    def verify(self, tokenizer: ModularTokenizer) -> None:
-        """Compare the tokenizer made of all of it with what the manifest says of all files."""
-        if tokenizer.signature != self.manifest.signature:
-            raise ModtokError(
-                f"field 'signature': the files give {tokenizer.signature}, "
-                f"the manifest says {self.manifest.signature}",
-                where=self.directory / manifests.NAME,
-                remedy=REBUILD,
-            )
-        read_checked(self.directory, TOKENIZER, self.manifest)
 
 
 def read(directory: Path, choose: Callable[[Manifest], Sequence[int]] | None = None) -> Stored:
@@ -181,12 +88,43 @@ def read(directory: Path, choose: Callable[[Manifest], Sequence[int]] | None = N
     manifest = manifests.read_manifest(directory)
     languages = len(manifest.languages)
     columns = range(languages) if choose is None else choose(manifest)
-    arrays = ArraysFile.open(directory / ARRAYS, largest=_largest(manifest, ARRAYS), remedy=REBUILD)
+    arrays = ArraysFile.open(directory / ARRAYS, largest=largest(manifest, ARRAYS), remedy=REBUILD)
     tokens, merges = (
         _members(arrays, name, rows, languages, columns)
         for name, rows in (("tokens", manifest.tokens), ("merges", manifest.merges))
     )
     return Stored(directory, manifest, arrays, columns, tokens, merges)
+
+
+def segmenter_of(stored: Stored) -> ModularSegmenter:
+    """Vocabulary and rules, whose memberships have the sizes that the manifest says."""
+    segmenter = segmentation(stored.manifest.segmentation).from_files(stored)
+    check_digest(stored.arrays.sha256, stored.directory, ARRAYS, stored.manifest)
+    members = {"tokens": stored.token_members, "merges": segmenter.merge_membership}
+    sizes = {name: mask.sizes().tolist() for name, mask in members.items()}
+    for place, column in enumerate(stored.columns):
+        row = stored.manifest.languages[column]
+        for name in members:
+            size, said = sizes[name][place], getattr(row, name)
+            if size != said:
+                raise ModtokError(
+                    f"field '{name}': '{row.language}' has {size}, the manifest says {said}",
+                    where=stored.arrays.where,
+                    remedy=REBUILD,
+                )
+    return segmenter
+
+
+def verify(stored: Stored, signature: str) -> None:
+    """Compare the tokenizer's signature, and `tokenizer.json`, with what the manifest says."""
+    if signature != stored.manifest.signature:
+        raise ModtokError(
+            f"field 'signature': the files give {signature}, "
+            f"the manifest says {stored.manifest.signature}",
+            where=stored.directory / manifests.NAME,
+            remedy=REBUILD,
+        )
+    read_checked(stored.directory, TOKENIZER, stored.manifest)
 
 
 def _members(
@@ -198,29 +136,6 @@ def _members(
     if spare and (packed[:, -1] >> spare).any():
         raise arrays.broken(name, f"bits beyond the {languages} languages")
     return Membership(packed.T, languages).select(columns)
-
-
-def _largest(manifest: Manifest, name: str) -> int:
-    """Bytes that a file may have: not much more than the manifest says."""
-    return max(_SMALL, min(manifest.files[name].bytes, LARGEST))
-
-
-def read_checked(directory: Path, name: str, manifest: Manifest) -> bytes:
-    """A file as it was written."""
-    largest = _largest(manifest, name)
-    data = read_file(directory / name, largest=largest, factor=16, remedy=REBUILD)
-    _check_digest(hashlib.sha256(data).hexdigest(), directory, name, manifest)
-    return data
-
-
-def _check_digest(sha256: str, directory: Path, name: str, manifest: Manifest) -> None:
-    if sha256 != manifest.files[name].sha256:
-        raise ModtokError(
-            "changed after it was written: its SHA-256 is not "
-            f"'files.{name}.sha256' of manifest.json",
-            where=directory / name,
-            remedy=REBUILD,
-        )
 
 
 def read_references(directory: Path) -> dict[str, bytes]:

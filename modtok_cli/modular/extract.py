@@ -19,8 +19,9 @@ from modtok_cli.modular.adopted.restrict import restrict
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import GIVEN, derivation, smallest
 from modtok_cli.modular.encoding.external import External
-from modtok_cli.modular.open import Tokenizer, open_bytes, open_subset, open_tokenizer, subset_spec
+from modtok_cli.modular.open import open_bytes, open_subset, open_tokenizer, subset_spec
 from modtok_cli.modular.parameters import ModularSource
+from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.segmenters.sentencepiece_file import (
     NORMAL,
     UNIGRAM,

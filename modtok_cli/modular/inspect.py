@@ -15,8 +15,9 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Langs, Languages
 from modtok_cli.base.public import public
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.open import Tokenizer, load, open_tokenizer, split_spec
+from modtok_cli.modular.open import load, open_tokenizer, split_spec
 from modtok_cli.modular.parameters import AnyTokenizer, ModularSource
+from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer, places
 from modtok_cli.text.languages import language_list

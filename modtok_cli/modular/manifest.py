@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
-from modtok_cli import __version__
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.reading import read_file
 from modtok_cli.base.records import from_json
@@ -23,10 +22,6 @@ from modtok_cli.modular.segmenters import SEGMENTATIONS
 from modtok_cli.modular.segmenters.json_frame import REBUILD
 from modtok_cli.text.frequent import LeftOut
 from modtok_cli.text.pretokenizer import pretokenizers, restore_pretokenizer
-
-if TYPE_CHECKING:
-    from modtok_cli.modular.tokenizer import ModularTokenizer
-
 
 FORMAT = 2
 NAME = "manifest.json"
@@ -97,43 +92,20 @@ def reference_name(language: str) -> str:
     return f"{REFERENCES}/{language}.json"
 
 
-def write_manifest(tokenizer: ModularTokenizer, files: Mapping[str, bytes]) -> bytes:
-    """The manifest of a tokenizer whose other files are `files` (path → content)."""
-    rows = zip(
-        tokenizer.languages,
-        tokenizer.token_membership.sizes().tolist(),
-        tokenizer.merge_membership.sizes().tolist(),
-        strict=True,
-    )
-    manifest = Manifest(
-        format=FORMAT,
-        written_by=f"modtok {__version__}",
-        signature=tokenizer.signature,
-        algorithm=tokenizer.algorithm,
-        segmentation=tokenizer.segmentation,
-        pretokenizer=tokenizer.pretokenizer.name,
-        pattern=tokenizer.pretokenizer.pattern,
-        byte_order=BYTE_ORDER,
-        k=tokenizer.k,
-        tokens=tokenizer.size,
-        merges=len(tokenizer.merges),
-        specials=tokenizer.vocabulary.specials,
-        settings=dict(tokenizer.settings),
+def write_manifest(manifest: Manifest, files: Mapping[str, bytes]) -> bytes:
+    """The file of a manifest, completed by the other files (path → content)."""
+    manifest = replace(
+        manifest,
         languages=tuple(
-            LanguageEntry(
-                language,
-                tokens,
-                merges,
-                tokenizer.corpora.get(language),
-                name if (name := reference_name(language)) in files else None,
+            replace(
+                row, reference=name if (name := reference_name(row.language)) in files else None
             )
-            for language, tokens, merges in rows
+            for row in manifest.languages
         ),
         files={
             path: FileEntry(len(data), hashlib.sha256(data).hexdigest())
             for path, data in sorted(files.items())
         },
-        checksum="",
     )
     content = asdict(manifest)
     for row in content["languages"]:

@@ -3,11 +3,8 @@
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Protocol
+from typing import Annotated, Any, BinaryIO
 
-import numpy.typing as npt
-
-from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import standard_input
 from modtok_cli.base.option import Option
@@ -19,59 +16,16 @@ from modtok_cli.modular import directory as directories
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.formats import format_of_content
 from modtok_cli.modular.manifest import MISSING, Manifest, read_manifest
-from modtok_cli.modular.segmenters import segmentation
+from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.segmenters.interface import segmentation
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer, places
-from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.languages import optional_languages
-from modtok_cli.text.pretokenizer import PreTokenizer
 
 KINDS = (
     "expected a modular directory, DIR@fr,en, a tokenizer.json, a SentencePiece .model, "
     "a tiktoken rank file or -"
 )
-
-
-class Tokenizer(Protocol):
-    """The tokenizer interface of measuring and the command line.
-
-    Special tokens are never added, and special tokens written in a text are plain text.
-    """
-
-    @property
-    def name(self) -> str:
-        """Name that the user gave."""
-
-    @property
-    def signature(self) -> str:
-        """Hash of everything that decides its output."""
-
-    @property
-    def size(self) -> int:
-        """Number of tokens, special tokens included; ids are less than this."""
-
-    @property
-    def pretokenizer(self) -> PreTokenizer | None:
-        """Splits text into the words of word counts; None if it splits in another way."""
-
-    def encode(self, text: str) -> Int32Array:
-        """Token ids of a text; shape (N,) int32."""
-
-    def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
-        """Token ids of each text."""
-
-    def decode(self, ids: npt.ArrayLike) -> str:
-        """Text of token ids; invalid UTF-8 becomes U+FFFD."""
-
-    def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
-        """Bytes of token ids."""
-
-    def token_lengths(self, counts: WordCounts) -> Int64Array:
-        """Number of tokens of each unique word; shape (W,) int64.
-
-        Raises:
-            ModtokError: the counts have another pre-tokenizer, so the answer would not be exact.
-        """
 
 
 @public
@@ -249,7 +203,11 @@ def open_subset(
         return range(len(known)) if modular.whole_needs_members else ()
 
     stored = directories.read(directory, choose)
-    modular, members, where = stored.segmenter(), stored.token_members, stored.arrays.where
+    modular, members, where = (
+        directories.segmenter_of(stored),
+        stored.token_members,
+        stored.arrays.where,
+    )
     names, chosen = [row.language for row in stored.manifest.languages], stored.columns
     modular.check_part(members, [names[column] for column in chosen], where)
     everything = languages is None or (modular.covers and len(chosen) == len(names))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import FilePath, is_path
-from modtok_cli.modular.open import Tokenizer
+from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 _TOKENIZER = "Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, or - (stdin)."

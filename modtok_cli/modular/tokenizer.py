@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from modtok_cli import __version__
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError
 from modtok_cli.base.membership import Membership
@@ -24,7 +25,14 @@ from modtok_cli.base.signature import digest
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular import directory as directories
-from modtok_cli.modular.manifest import Corpus, read_manifest
+from modtok_cli.modular.manifest import (
+    BYTE_ORDER,
+    FORMAT,
+    Corpus,
+    LanguageEntry,
+    Manifest,
+    read_manifest,
+)
 from modtok_cli.modular.methods import TokenizerMethods
 from modtok_cli.modular.segmenters.fewest_tokens import ModularFewestTokens
 from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter
@@ -293,7 +301,40 @@ class ModularTokenizer(TokenizerMethods):
             with suppress(ModtokError):  # a damaged one is replaced
                 if read_manifest(place).signature == self.signature:
                     references = directories.read_references(place)
-        directories.save(self, place, references or {})
+        whole, arrays = self.full(), self.segmenter.tensors()
+        arrays["merges"] = self.merge_membership.packed()
+        arrays["tokens"] = self.token_membership.packed()
+        model = whole.to_model() if self.segmenter.has_model(self.settings) else None
+        parts = directories.Parts(whole.to_json(), arrays, model)
+        directories.save(place, parts, self._manifest(), references or {})
+
+    def _manifest(self) -> Manifest:
+        """The manifest, without what it says of files."""
+        rows = zip(
+            self.languages,
+            self.token_membership.sizes().tolist(),
+            self.merge_membership.sizes().tolist(),
+            map(self.corpora.get, self.languages),
+            strict=True,
+        )
+        return Manifest(
+            format=FORMAT,
+            written_by=f"modtok {__version__}",
+            signature=self.signature,
+            algorithm=self.algorithm,
+            segmentation=self.segmentation,
+            pretokenizer=self.pretokenizer.name,
+            pattern=self.pretokenizer.pattern,
+            byte_order=BYTE_ORDER,
+            k=self.k,
+            tokens=self.size,
+            merges=len(self.merges),
+            specials=self.vocabulary.specials,
+            settings=dict(self.settings),
+            languages=tuple(LanguageEntry(*row) for row in rows),
+            files={},
+            checksum="",
+        )
 
     @classmethod
     def load(cls, directory: str | Path) -> ModularTokenizer:
@@ -308,14 +349,14 @@ class ModularTokenizer(TokenizerMethods):
             algorithm=manifest.algorithm,
             languages=tuple(row.language for row in manifest.languages),
             k=manifest.k,
-            segmenter=stored.segmenter(),
+            segmenter=directories.segmenter_of(stored),
             token_membership=stored.token_members,
             settings=manifest.settings,
             corpora={row.language: row.corpus for row in manifest.languages if row.corpus},
             directory=Path(directory).absolute(),
             where=str(directory),
         )
-        stored.verify(tokenizer)
+        directories.verify(stored, tokenizer.signature)
         return tokenizer
 
     def __repr__(self) -> str:

@@ -125,8 +125,8 @@ class Fetched:
         raise ModtokError("incomplete: sum fr: cannot load the dataset")
 
 
-def test_fetch(here: Any, room: Any) -> None:
-    done = room("fetch_tasks", Fetched())
+def test_fetch(here: Any, room: Any, stand_in: Any) -> None:
+    done = stand_in("modtok_cli.evaluate.fetch_tasks", "fetch_tasks", Fetched())
     status, out, err = here(
         "eval", "fetch", "mt", "sum", "--langs", "fr,en", "-o", "there", "--force", "--json"
     )

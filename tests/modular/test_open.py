@@ -23,7 +23,8 @@ from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS
 from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.segmenters import SEGMENTATIONS, segmentation
+from modtok_cli.modular.segmenters import SEGMENTATIONS
+from modtok_cli.modular.segmenters.interface import segmentation
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts

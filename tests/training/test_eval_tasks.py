@@ -25,7 +25,7 @@ pytest.importorskip("lm_eval")
 
 from modtok_cli.evaluate import mcq
 from modtok_cli.evaluate.evaluate import evaluate_mcq
-from modtok_cli.evaluate.mcq import McqSettings
+from modtok_cli.evaluate.questions import McqSettings
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def show(call: Call, arguments: Arguments, plot: Plot = None, json: Json = False
     emit_tables(rows, tables, json=json)
     for text in filter(None, map(hint, grouped(rows, "tokenizer").values())):
         call.say(text)
-    emit_plot(call, plot, rows, "check")
+    emit_plot(call.say, plot, rows, "check")
 
 
 VERDICTS = [*parse_columns("name=language, tokenizer, text=verdict")]

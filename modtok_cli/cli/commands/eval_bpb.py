@@ -67,5 +67,5 @@ def show(
         with writing_examples(examples, found.examples):
             caption = str(rows[0]["signature"])
             emit_rows(rows, COLUMNS, title="Bits per byte", json=json, caption=caption)
-        emit_plot(call, plot, rows, "bpb")
+        emit_plot(call.say, plot, rows, "bpb")
         found.require_complete()

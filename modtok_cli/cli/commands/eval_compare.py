@@ -5,7 +5,7 @@ from pathlib import Path
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import emit_rows, parse_columns
-from modtok_cli.evaluate.evaluate import compare
+from modtok_cli.evaluate.paired import compare
 
 COLUMNS = parse_columns(
     "verdict, task, language=lang, metric, a=A:score, b=B:score, difference=B - A:score, "

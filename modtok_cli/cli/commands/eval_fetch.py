@@ -3,7 +3,7 @@
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import emit_rows, parse_columns
-from modtok_cli.evaluate.evaluate import fetch_tasks
+from modtok_cli.evaluate.fetch_tasks import fetch_tasks
 
 COLUMNS = parse_columns("task, language=lang, examples:int, shots=for shots:int, source")
 

@@ -39,7 +39,7 @@ def show(call: Call, plot: Plot = None, json: Json = False) -> None:
         [("Tokens per character", wide, columns), (summary_title(rows), totals, TOTALS)],
         json=json,
     )
-    emit_plot(call, plot, rows, "fairness")
+    emit_plot(call.say, plot, rows, "fairness")
 
 
 def per_language(

@@ -43,7 +43,7 @@ def show(call: Call, plot: Plot = None, json: Json = False) -> None:
     rows = call(tokenizers=tokenizers_of(call))
     columns = (*COLUMNS, *BOUNDARIES) if "morphemes" in call.values else COLUMNS
     emit_rows(rows, columns, title="NSL and tokens per character, byte and word", json=json)
-    emit_plot(call, plot, rows, "nsl")
+    emit_plot(call.say, plot, rows, "nsl")
 
 
 def tokenizers_of(call: Call) -> list[str]:

@@ -36,7 +36,7 @@ def show(call: Call, plot: Plot = None, json: Json = False) -> None:
         for row in rows
     ]
     emit_tables(rows, [("Tokens outside the language's subtokenizer", shown, COLUMNS)], json=json)
-    emit_plot(call, plot, rows, "origin")
+    emit_plot(call.say, plot, rows, "origin")
 
 
 def _most(exclusive: dict[str, float], number: int = 3) -> str:

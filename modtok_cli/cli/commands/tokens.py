@@ -97,4 +97,4 @@ def _show_sizes(call: Call, test: Path | None, plot: str | None, json: bool) -> 
     )
     emit_tables(rows, tables(rows), json=json)
     call.say(knee(rows))
-    emit_plot(call, plot, rows, "drafts")
+    emit_plot(call.say, plot, rows, "drafts")

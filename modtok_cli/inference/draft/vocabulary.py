@@ -21,7 +21,8 @@ from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import read_manifest
-from modtok_cli.modular.open import Tokenizer, open_bytes, open_tokenizer
+from modtok_cli.modular.open import open_bytes, open_tokenizer
+from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.parallel import read_each

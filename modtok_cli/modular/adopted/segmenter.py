@@ -33,8 +33,8 @@ from modtok_cli.modular.segmenters.json_frame import PROVENANCE
 from modtok_cli.modular.vocabulary import broken
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.directory import Stored
     from modtok_cli.modular.encoding.encoder import Encoder
+    from modtok_cli.modular.stored import Stored
 
 
 class Library(Segmenter):

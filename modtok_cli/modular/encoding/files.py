@@ -22,8 +22,9 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import FilePath, Force, Texts, Threads, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.modular.open import Tokenizer, opened
+from modtok_cli.modular.open import opened
 from modtok_cli.modular.parameters import AnyTokenizer
+from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.parallel import cores, total_bytes
 from modtok_cli.text.readers import read_spans, text_files

@@ -14,8 +14,9 @@ from modtok_cli.base.parameters import PATHS, FilePath, Force, Langs, Output, Th
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.modular.encoding.files import FORMS, GlobalIds, count_tokens, encode_files
-from modtok_cli.modular.open import Tokenizer, opened
+from modtok_cli.modular.open import opened
 from modtok_cli.modular.parameters import AnyTokenizer
+from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.readers import read_batches
 from modtok_cli.text.reading import Reading

@@ -15,7 +15,7 @@ from modtok_cli.base.plugins import Plugins
 from modtok_cli.modular.segmenters.interface import Segmenter
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.open import Tokenizer
+    from modtok_cli.modular.protocol import Tokenizer
 
 
 class Format(ABC):

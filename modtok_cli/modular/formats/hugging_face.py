@@ -20,14 +20,14 @@ from modtok_cli.modular.encoding.external import (
     portions,
 )
 from modtok_cli.modular.formats import Format
-from modtok_cli.modular.segmenters import SEGMENTATIONS, segmentation
-from modtok_cli.modular.segmenters.interface import Segmenter
+from modtok_cli.modular.segmenters import SEGMENTATIONS
+from modtok_cli.modular.segmenters.interface import Segmenter, segmentation
 from modtok_cli.modular.segmenters.json_frame import PROVENANCE, ignored_settings, parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.vocabulary import Unsuited, unspell
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.open import Tokenizer
+    from modtok_cli.modular.protocol import Tokenizer
 
 
 class HuggingFace(Format):

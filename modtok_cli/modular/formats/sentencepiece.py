@@ -12,13 +12,13 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.encoding.encoder import strings
 from modtok_cli.modular.encoding.external import External, as_ids, as_list, one_line
 from modtok_cli.modular.formats import Format
-from modtok_cli.modular.segmenters import SEGMENTATIONS, segmentation
-from modtok_cli.modular.segmenters.interface import Segmenter
+from modtok_cli.modular.segmenters import SEGMENTATIONS
+from modtok_cli.modular.segmenters.interface import Segmenter, segmentation
 from modtok_cli.modular.segmenters.sentencepiece_file import read_model
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.open import Tokenizer
+    from modtok_cli.modular.protocol import Tokenizer
 
 
 class SentencePiece(Format):

@@ -53,7 +53,7 @@ from modtok_cli.text.pretokenizer import PHRASES
 
 if TYPE_CHECKING:
     from modtok_cli.core.binding import Splitter
-    from modtok_cli.modular.directory import Stored
+    from modtok_cli.modular.stored import Stored
 
 
 class FewestTokens(Scored):

@@ -37,8 +37,8 @@ from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.directory import Stored
     from modtok_cli.modular.encoding.encoder import Encoder
+    from modtok_cli.modular.stored import Stored
 
 # Fields of the model that are written as null and false; another value is another tokenizer,
 # except for dropout, which is never applied.

@@ -39,7 +39,7 @@ from modtok_cli.text.pretokenizer import UNIGRAM as PRETOKENIZER
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.directory import Stored
+    from modtok_cli.modular.stored import Stored
 
 DECODER = {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]}
 

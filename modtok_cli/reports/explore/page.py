@@ -29,8 +29,9 @@ from modtok_cli.learn.fewest_tokens import EACH
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS, RankTokenizer
-from modtok_cli.modular.open import Tokenizer, open_tokenizer
+from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.parameters import AnyTokenizers
+from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.segmenters.fewest_tokens import FewestTokens
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.segmenters.unigram import Unigram

@@ -1,0 +1,69 @@
+"""Options of evaluations, each a type for parameters of public functions."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from modtok_cli.base import parameters
+from modtok_cli.base.option import Option
+
+if TYPE_CHECKING:
+    from modtok_cli.evaluate.results import Kept
+    from modtok_cli.inference.run.processes import Processes
+
+Infer = Annotated[
+    str | Sequence[str] | None,
+    Option(
+        "Inference vocabulary: lang, full, full-lang, or languages such as en,fr; for pairs "
+        "src, tgt, src+tgt or src|tgt. Repeatable.",
+        kind=list[str],
+        metavar="MODE",
+        accepts=parameters.TEXTS,
+    ),
+]
+ModelPaths = Annotated[
+    parameters.FilePath | Sequence[parameters.FilePath],
+    Option(
+        "Runs, checkpoints, slices, or directories of Hugging Face models; runs/latest by default.",
+        key="model",
+        argument=True,
+        kind=list[str],
+        metavar="MODEL",
+        accepts=parameters.PATHS,
+    ),
+]
+Shots = Annotated[int, Option("Number of few-shot examples.", metavar="N", low=0)]
+MaxTokens = Annotated[int, Option("Maximum number of new tokens.", metavar="N", low=1)]
+Prompts = Annotated[int, Option("Number of prompts per batch.", metavar="N", low=1)]
+Limit = Annotated[
+    int | None,
+    Option("Maximum number of examples per task and language.", metavar="N", low=1),
+]
+Tasks = Annotated[
+    parameters.Languages | None,
+    Option(
+        "Comma-separated tasks: built-in suites or lm-eval tasks.",
+        kind=str,
+        metavar="NAME,...",
+        complete="tasks",
+        accepts=parameters.CODES,
+    ),
+]
+Pairs = Annotated[
+    str | None,
+    Option(
+        "Language pairs such as en-fr, or all; by default, English to each other language.",
+        metavar="FROM-TO,...",
+    ),
+]
+TaskData = Annotated[
+    parameters.FilePath,
+    Option("Directory with evaluation data; see modtok eval fetch.", metavar="PATH"),
+]
+Shared = Annotated[
+    "Processes | None",
+    Option("Processes that share the work; by default this one.", python_only=True, kind=object),
+]
+KeptRows = Annotated[
+    "Kept | None",
+    Option("Rows of earlier calls, which are not computed again.", python_only=True, kind=object),
+]
