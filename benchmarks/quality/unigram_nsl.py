@@ -1,4 +1,4 @@
-"""NSL of Unigram tokenizers of 21 languages: the tables of docs/unigram.md.
+"""NSL of Unigram tokenizers of 21 languages: the tables of docs/results.md.
 
     python -m benchmarks unigram_nsl CORPUS TEXTS WORK
 
