@@ -35,7 +35,7 @@ from modtok_cli.measure.references import Reference, identify_whole, references_
 from modtok_cli.measure.robustness import SEED, Changed
 from modtok_cli.measure.scripts import scripts_of, word_total
 from modtok_cli.measure.texts import Text, check_texts, load_texts
-from modtok_cli.measure.usage import RoundTrip, fitting, ratio, round_trip, usage
+from modtok_cli.measure.usage import RoundTrip, fitting, ratio, round_trip, unknown_tokens, usage
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import languages_of
 from modtok_cli.modular.parameters import AnyTokenizers
@@ -226,15 +226,14 @@ def _measure(candidate: Candidate, text: Text) -> _Measured:
         for token in np.flatnonzero(used.occurrences).tolist()
         if not _is_whole(tokenizer, token)
     )
-    unknown: int | None = getattr(tokenizer, "unknown", None)  # ours have none: they have bytes
-    lost = 0 if unknown is None else int(used.occurrences[unknown])
+    lost = unknown_tokens(tokenizer, used)
     return _Measured(candidate, text, used.tokens, partial, lost, round_trip(tokenizer, text))
 
 
 def _is_whole(tokenizer: Tokenizer, token: int) -> bool:
     """Whether a token is whole characters, not some bytes of one."""
     try:
-        text = tokenizer.decode_bytes([token]).decode()
+        text = tokenizer.token_bytes(token).decode()
     except UnicodeDecodeError:
         return False
     return "\ufffd" not in text  # libraries decode a byte to this character

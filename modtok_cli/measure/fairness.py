@@ -31,7 +31,7 @@ from modtok_cli.measure.candidates import (
 )
 from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
-from modtok_cli.measure.usage import Basis, Usage, merge_only, ratio, round_trip, usage
+from modtok_cli.measure.usage import Basis, Usage, merge_only, ratio, tried, usage
 from modtok_cli.modular.parameters import AnyTokenizers, ReferenceDirectory
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.languages import the_one
@@ -184,13 +184,8 @@ def _measure(
             if not candidate.fits(language):
                 continue
             used = usage(candidate.tokenizer, text, occurrences=True)
-            tried = round_trip(candidate.tokenizer, text)
-            if tried.failed:
-                progress.warn(
-                    f"{candidate.label} is not lossless on {text.name}: {tried.failed} of "
-                    f"{tried.lines} tested lines changed, the first is line {tried.first}"
-                )
-            measured[language] = _Measured(candidate, used, tried.failed)
+            failed = tried(candidate, text, used, progress).failed
+            measured[language] = _Measured(candidate, used, failed)
     return measured
 
 

@@ -108,7 +108,8 @@ def align(tokenizer: Tokenizer, words: Sequence[Segmented], language: str) -> Al
     for each, ids in zip(words, batch, strict=True):
         size = len(each.word.encode())
         # From the end: decoding may drop the space before the first token.
-        ends = {size - len(tokenizer.decode_bytes(ids[start:])) for start in range(1, len(ids))}
+        sizes = [len(tokenizer.token_bytes(index)) for index in ids.tolist()]
+        ends = {size - sum(sizes[start:]) for start in range(1, len(ids))}
         inner = {end for end in ends if 0 < end < size}
         if inner:
             split += 1

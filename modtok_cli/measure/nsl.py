@@ -22,7 +22,7 @@ from modtok_cli.measure.candidates import (
 from modtok_cli.measure.morphology import Alignment, Morphemes, align
 from modtok_cli.measure.references import find_references
 from modtok_cli.measure.texts import check_texts, load_texts
-from modtok_cli.measure.usage import Basis, fitting, ratio, usage
+from modtok_cli.measure.usage import Basis, fitting, ratio, tried, usage
 from modtok_cli.modular.parameters import AnyTokenizers, ReferenceDirectory
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.reading import Reading
@@ -90,14 +90,18 @@ def nsl(
 
     basis = {id(text): Basis.of(text, reference_set) for text in loaded}
     return [
-        _row(candidate, basis[id(text)], segmented)
+        _row(candidate, basis[id(text)], segmented, progress)
         for text, candidate in fitting(loaded, opened, progress)
     ]
 
 
-def _row(candidate: Candidate, basis: Basis, segmented: Morphemes | None) -> dict[str, Any]:
+def _row(
+    candidate: Candidate, basis: Basis, segmented: Morphemes | None, progress: Progress
+) -> dict[str, Any]:
     text = basis.text
-    used = usage(candidate.tokenizer, text)
+    may_lose = getattr(candidate.tokenizer, "unknown", None) is not None
+    used = usage(candidate.tokenizer, text, occurrences=may_lose)
+    tried(candidate, text, used, progress)
     return {
         "tokenizer": candidate.label,
         "size": candidate.tokenizer.size,

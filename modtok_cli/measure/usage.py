@@ -130,6 +130,10 @@ def merge_only(tokenizer: Tokenizer, occurrences: Int64Array) -> int | None:
     return int((needed & ~used).sum())
 
 
+def _is_lossless(tokenizer: Tokenizer) -> bool:
+    return isinstance(tokenizer, Subtokenizer) and not tokenizer.segmenter.of_file
+
+
 @dataclass(frozen=True)
 class RoundTrip:
     """Number of lines tested, number that changed, and the first of these."""
@@ -142,10 +146,10 @@ class RoundTrip:
 def round_trip(tokenizer: Tokenizer, text: Text, most: int = 200) -> RoundTrip:
     """Encode and decode up to `most` lines of a text, evenly spaced.
 
-    Byte-level tokenizers are lossless. Others may normalize, drop spaces, or lack the bytes of a
-    rare character. `first` is a line number from 1.
+    Tokenizers that modtok learned are lossless. Others may normalize, drop spaces, or lack the
+    bytes of a rare character. `first` is a line number from 1.
     """
-    if text.documents is None or isinstance(tokenizer, Subtokenizer):
+    if text.documents is None or _is_lossless(tokenizer):
         return RoundTrip(0, 0, None)
     chosen = range(0, len(text.documents), max(1, -(-len(text.documents) // most)))
     lines = [text.documents[i].decode() for i in chosen]
@@ -155,3 +159,25 @@ def round_trip(tokenizer: Tokenizer, text: Text, most: int = 200) -> RoundTrip:
         if tokenizer.decode(ids) != line
     ]
     return RoundTrip(len(lines), len(failed), failed[0] + 1 if failed else None)
+
+
+def unknown_tokens(tokenizer: Tokenizer, used: Usage) -> int:
+    """How many of the tokens of a text stand for text without a token; of its occurrences."""
+    unknown: int | None = getattr(tokenizer, "unknown", None)  # ours have none: they have bytes
+    return 0 if unknown is None or used.occurrences is None else int(used.occurrences[unknown])
+
+
+def tried(candidate: Candidate, text: Text, used: Usage, progress: Progress) -> RoundTrip:
+    """As `round_trip`; warns of text that the tokens of a text do not stand for."""
+    if count := unknown_tokens(candidate.tokenizer, used):
+        progress.warn(
+            f"{candidate.label} loses text of {text.name}: {count:,} of {used.tokens:,} tokens are "
+            "unknown ones"
+        )
+    found = round_trip(candidate.tokenizer, text)
+    if found.failed:
+        progress.warn(
+            f"{candidate.label} is not lossless on {text.name}: {found.failed} of "
+            f"{found.lines} tested lines changed, the first is line {found.first}"
+        )
+    return found

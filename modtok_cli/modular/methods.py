@@ -144,13 +144,16 @@ class TokenizerMethods(Lasting, ABC):
             raise UsageError(f"unit: expected 'characters' or 'bytes', got {unit!r}")
         ids = self.encode(text, specials=specials)
         data = text.encode()
-        if self.decode_bytes(ids) != data:
+        lengths = self._plain.vocabulary.lengths[ids]
+        dropped = int(lengths.sum()) - len(data)  # by a decoder, before the first token
+        joined = self._plain.vocabulary.decode_bytes(ids)
+        if self.decode_bytes(ids) != data or dropped < 0 or joined[dropped:] != data:
             raise ModtokError(
                 "the tokenizer changes this text, so tokens have no offsets in it",
                 remedy="use encode",
             )
         ids = _cut(ids, max_length)
-        ends = offsets_of(self._plain.vocabulary.lengths[ids])
+        ends = np.maximum(offsets_of(lengths)[: len(ids) + 1] - dropped, 0)
         offsets = np.stack([ends[:-1], ends[1:]], axis=1)
         if unit == "characters" and len(ids):
             begins = (np.frombuffer(data, dtype=np.uint8) & 0xC0) != 0x80
@@ -172,7 +175,7 @@ class TokenizerMethods(Lasting, ABC):
         ids = token_ids(ids)
         if skip_special_tokens:
             ids = ids[~np.isin(ids, list(self._special_ids.values()))]
-        return self.decode_bytes(ids).decode("utf-8", "replace")
+        return self._plain.decode(ids)
 
     def decode_batch(
         self, sequences: Iterable[npt.ArrayLike], *, skip_special_tokens: bool = False
@@ -182,7 +185,11 @@ class TokenizerMethods(Lasting, ABC):
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         """Bytes of token ids; special tokens give their text."""
-        return self._plain.vocabulary.decode_bytes(ids)
+        return self._plain.decode_bytes(ids)
+
+    def token_bytes(self, index: int) -> bytes:
+        """Bytes of a token in the middle of a text; a decoder may drop a space at its beginning."""
+        return self._plain.vocabulary.decode_bytes([index])
 
     def decode_stream(self, *, skip_special_tokens: bool = False) -> DecodeStream:
         """Decodes ids as they come; see `DecodeStream`."""
@@ -201,11 +208,17 @@ class DecodeStream:
             set(tokenizer._special_ids.values()) if skip_special_tokens else ()
         )
         self._decoder = getincrementaldecoder("utf-8")("replace")
+        self._before: list[int] = []  # the last ids that give text: what a token adds depends on it
 
     def step(self, index: int) -> str:
         """The text that is complete with this id; "" within a character."""
-        data = self._tokenizer.decode_bytes([index])
-        return self._decoder.decode(b"" if index in self._skipped else data)
+        if index in self._skipped:
+            return ""
+        before = self._tokenizer.decode_bytes(self._before)
+        data = self._tokenizer.decode_bytes([*self._before, index])[len(before) :]
+        own = self._tokenizer.decode_bytes([index])
+        self._before = [index] if own else [*self._before, index]
+        return self._decoder.decode(data)
 
     def finish(self) -> str:
         """What is left of a character that is not complete, as U+FFFD; "" otherwise."""

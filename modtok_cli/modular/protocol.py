@@ -44,6 +44,9 @@ class Tokenizer(Protocol):
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         """Bytes of token ids."""
 
+    def token_bytes(self, index: int) -> bytes:
+        """Bytes of a token in the middle of a text."""
+
     def token_lengths(self, counts: WordCounts) -> Int64Array:
         """Number of tokens of each unique word; shape (W,) int64.
 

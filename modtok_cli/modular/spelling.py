@@ -9,11 +9,12 @@ import numpy as np
 from modtok_cli.base.arrays import Int32Array, Int64Array, offsets_of
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.adopted.restrict import is_byte_level
+from modtok_cli.modular.encoding.decoder import Decoder
 from modtok_cli.modular.encoding.external import in_library
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.segmenters.json_frame import parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary, unspell
+from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
 from modtok_cli.modular.vocabulary import spell as visible
 
 
@@ -107,6 +108,7 @@ class LibraryVocabulary:
         self.ids: dict[bytes, int] = {}
         self.contents: dict[int, bytes] = {}
         self._byte_tokens: dict[int, int] = {}
+        contents = dict(zip(names, Decoder(document, where).each(list(names)), strict=True))
         for name, index in names.items():
             if name in special:
                 continue
@@ -115,19 +117,12 @@ class LibraryVocabulary:
                 self._byte_tokens[int(byte[1], 16)] = index
                 self.contents[index] = bytes([int(byte[1], 16)])
                 continue
-            content = self._content(name, written=name in self.added_ids)
+            content = contents[name]
             self.contents[index] = content
             self.ids[content] = index
         for value, index in self._byte_tokens.items():
             self.ids.setdefault(bytes([value]), index)
         self._longest = max(map(len, self.ids), default=0)
-
-    def _content(self, name: str, *, written: bool) -> bytes:
-        """Bytes of a token; tokens added to a vocabulary are `written` as text."""
-        if self._byte_level and not written:
-            spelled = unspell(name)
-            return name.encode() if spelled is None else spelled.tobytes()
-        return (name if self._byte_level else name.replace(_SPACE, " ")).encode()
 
     def spell(self, vocabulary: Vocabulary, *, encode: bool = True) -> Spelling:
         """Spell every token of `vocabulary` with these tokens.

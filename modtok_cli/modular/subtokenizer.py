@@ -166,7 +166,7 @@ class Subtokenizer(TokenizerMethods):
     @property
     def losses(self) -> Losses | None:
         """Counts what it cannot write; None if it can write every text."""
-        return getattr(self.encoder, "losses", None)
+        return self.segmenter.losses
 
     @property
     def unknown(self) -> int | None:

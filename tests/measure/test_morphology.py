@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,11 +68,11 @@ def test_byte_tokens_have_every_boundary(word: str) -> None:
 class _Bytes:
     """A token per byte."""
 
-    def encode_batch(self, texts: list[str]) -> list[list[int]]:
-        return [list(text.encode()) for text in texts]
+    def encode_batch(self, texts: list[str]) -> list[np.ndarray]:
+        return [np.frombuffer(text.encode(), dtype=np.uint8) for text in texts]
 
-    def decode_bytes(self, ids: list[int]) -> bytes:
-        return bytes(ids)
+    def token_bytes(self, index: int) -> bytes:
+        return bytes([index])
 
 
 _BYTES: object = _Bytes()

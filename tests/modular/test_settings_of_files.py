@@ -100,6 +100,7 @@ def test_commands_give_the_same_numbers(tmp_path: Path) -> None:
         warned = Silent()
         (row,) = nsl([str(path)], [tmp_path / "en.txt"], references=references, progress=warned)
         stats = stats_of({"en": [tmp_path / "en.txt"]}, tokenizer=str(path), progress=warned)
-        assert len(warned.warnings) == (2 if name == "bad" else 0)
+        ignored = [each for each in warned.warnings if "not applied" in each]
+        assert len(ignored) == (2 if name == "bad" else 0)
         rows.append((row["tokens"], row["nsl"], stats[0]["tokens"]))
     assert rows[0] == rows[1]

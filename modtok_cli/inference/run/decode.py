@@ -53,7 +53,7 @@ class _Sequence:
 
     def add(self, token: int) -> str:
         """Append a token; returns the text that is now final."""
-        data = self._model.tokenizer_out.decode_bytes([token])
+        data = self._model.tokenizer_out.token_bytes(token)
         data, self.begun = data[len(self.begun) :], self.begun[len(data) :]
         self.reason = self._append(token, data)
         if self.reason is not None:

@@ -247,7 +247,9 @@ def _id_places(part: Any) -> Iterator[tuple[Any, int]]:
                 yield pair, 1
 
 
-def is_byte_level(document: Mapping[str, Any]) -> bool:
+def is_byte_level(
+    document: Mapping[str, Any], parts: Sequence[str] = ("pre_tokenizer", "decoder")
+) -> bool:
     """Whether a pre-tokenizer or decoder spells bytes as visible characters."""
 
     def has_level(part: Any) -> bool:
@@ -255,7 +257,18 @@ def is_byte_level(document: Mapping[str, Any]) -> bool:
             return part.get("type") == "ByteLevel" or any(map(has_level, part.values()))
         return isinstance(part, list) and any(map(has_level, part))
 
-    return has_level(document.get("pre_tokenizer")) or has_level(document.get("decoder"))
+    return any(has_level(document.get(part)) for part in parts)
+
+
+def writes_all_text(document: Mapping[str, Any]) -> bool:
+    """Whether each text has tokens: bytes are spelled, and all 256 are in the vocabulary."""
+    model = document["model"]
+    vocab = model.get("vocab") or ()
+    names = vocab.keys() if isinstance(vocab, Mapping) else {row[0] for row in vocab}
+    if model.get("byte_fallback") and names >= BYTE_TOKENS:
+        return True
+    spelled = is_byte_level(document, ("normalizer", "pre_tokenizer"))
+    return spelled and names >= set(spell(bytes(range(256))))
 
 
 def check_document(document: Mapping[str, Any], where: str) -> None:

@@ -7,22 +7,32 @@ encodes. Tokens keep the bytes that they decode to in the middle of a text.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, token_ids
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.tensors import Array
 from modtok_cli.core.segment import Pairs
 from modtok_cli.core.segment import Segmenter as Segmentation
+from modtok_cli.modular.adopted.restrict import writes_all_text
 from modtok_cli.modular.adopted.tokenizer_file import (
     UNREACHED,
     TokenizerFile,
     derivation,
     smallest,
     symbols_of,
+)
+from modtok_cli.modular.encoding.encoder import Encoder
+from modtok_cli.modular.encoding.external import (
+    DividedEncoder,
+    LibraryEncoder,
+    Losses,
+    library_tokenizer,
 )
 from modtok_cli.modular.segmenters.interface import (
     ModularSegmenter,
@@ -33,7 +43,6 @@ from modtok_cli.modular.segmenters.json_frame import PROVENANCE
 from modtok_cli.modular.vocabulary import broken
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.encoding.encoder import Encoder
     from modtok_cli.modular.stored import Stored
 
 
@@ -95,9 +104,6 @@ class Library(Segmenter):
         return smallest(mask, whole, *rules, k, coverage, flag=flag)[ids]
 
     def _encoder(self) -> Encoder:
-        from modtok_cli.modular.encoding.encoder import Encoder
-        from modtok_cli.modular.encoding.external import DividedEncoder, LibraryEncoder
-
         is_native, is_whole = self.file.form.is_native, self.pretokenizer.is_whole
         if not is_native or is_whole is not None:
             library = LibraryEncoder(self.file.restricted(self.selection.global_ids), self.name)
@@ -108,6 +114,29 @@ class Library(Segmenter):
         if not is_native:
             return library
         return native if is_whole is None else DividedEncoder(native, library, is_whole)
+
+    def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
+        joined = super().decode_bytes(ids)  # checks the ids
+        return joined if self.file.decoder.is_local else self.file.decoder.data(self._named(ids))
+
+    def decode(self, ids: npt.ArrayLike) -> str:
+        joined = super().decode_bytes(ids)
+        with suppress(UnicodeDecodeError):
+            if self.file.decoder.is_local:
+                return joined.decode()
+        return self.file.decoder.text(self._named(ids))
+
+    def _named(self, ids: npt.ArrayLike) -> list[str]:
+        names = map(self.file.names.__getitem__, self.selection.global_ids[token_ids(ids)].tolist())
+        return list(filter(None, names))
+
+    @cached_property
+    def losses(self) -> Losses | None:
+        """Of files that drop text, or have an unknown token for it."""
+        if writes_all_text(self.file.document):
+            return None
+        data = self.file.restricted(self.selection.global_ids)
+        return Losses(library_tokenizer(data, self.name), data)
 
     def digest(self) -> tuple[bytes, ...]:
         parts = [self.merges.astype("<i4").tobytes(), self.file.frame(self.selection.global_ids)]

@@ -17,14 +17,14 @@ from modtok_cli.core.text import CODE_POINTS
 from modtok_cli.modular.adopted.restrict import (
     check_document,
     indispensable,
-    is_byte_level,
     restrict,
     restrict_frame,
     vocabulary_of,
 )
 from modtok_cli.modular.adopted.text_form import OTHER, SPACE, TextForm, text_form
+from modtok_cli.modular.encoding.decoder import Decoder
 from modtok_cli.modular.segmenters.json_frame import PROVENANCE, read_merges
-from modtok_cli.modular.vocabulary import Vocabulary, spell, unspell
+from modtok_cli.modular.vocabulary import Vocabulary, spell
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 
@@ -101,18 +101,12 @@ class TokenizerFile(Lasting):
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The bytes of each token: what it decodes to in the middle of a text."""
-        level = is_byte_level(self.document)
-        tokens = []
-        for name, added in zip(self.names, self.added.tolist(), strict=True):
-            spelled = unspell(name) if level and not added else None
-            if spelled is not None:
-                tokens.append(spelled.tobytes())
-            elif len(name) == 6 and name.startswith("<0x") and self.has_fallback:
-                tokens.append(bytes([int(name[3:5], 16)]))
-            else:
-                plain = name if level or added else name.replace("▁", " ")
-                tokens.append(plain.encode("utf-8", "surrogatepass"))
-        return Vocabulary.from_tokens((), tokens)
+        return Vocabulary.from_tokens((), self.decoder.each(self.names))
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """Tokens to text."""
+        return Decoder(self.document, self.where)
 
     @cached_property
     def scores(self) -> Float64Array | None:

@@ -23,7 +23,9 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.extras import require
 from modtok_cli.base.signature import digest
 from modtok_cli.core.text import packed
+from modtok_cli.modular.adopted.restrict import is_byte_level, writes_all_text
 from modtok_cli.modular.encoding.encoder import Encoder, utf8
+from modtok_cli.modular.vocabulary import spell
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import PreTokenizer
 
@@ -73,6 +75,10 @@ class External(ABC):
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         """Bytes of the decoded text."""
         return self.decode(ids).encode()
+
+    def token_bytes(self, index: int) -> bytes:
+        """Bytes of a token in the middle of a text."""
+        return self.decode_bytes([index])
 
     def token_lengths(self, counts: WordCounts) -> Int64Array:
         """Unknown: it splits text into words in its own way."""
@@ -154,13 +160,15 @@ class Losses:
 
     def __init__(self, inner: Tokenizer, data: bytes) -> None:
         self._inner = inner
-        model = orjson.loads(data)["model"]
+        document = orjson.loads(data)
+        model = document["model"]
         token, index = model.get("unk_token"), model.get("unk_id")
         self.unknown: int | None = index if isinstance(index, int) else None
         if self.unknown is None and isinstance(token, str):
             self.unknown = inner.token_to_id(token)
-        has_bytes = model.get("byte_fallback") or b'"ByteLevel"' in data
-        drops = model.get("type") == "BPE" and self.unknown is None and not has_bytes
+        self._spelled = is_byte_level(document, ("normalizer", "pre_tokenizer"))
+        drops = model.get("type") == "BPE" and self.unknown is None
+        drops &= not writes_all_text(document)
         self._alphabet = frozenset("".join(inner.get_vocab())) if drops else None
 
     def of(self, text: str, ids: Int32Array) -> tuple[int, int]:
@@ -169,6 +177,8 @@ class Losses:
         if self._alphabet is not None:  # offsets of the library are wrong after what it drops
             normalizer = self._inner.normalizer
             text = normalizer.normalize_str(text) if normalizer else text
+            if self._spelled:
+                return 0, sum(each not in self._alphabet for each in spell(text.encode()))
             lost = [each for each in text if each not in self._alphabet]
             return 0, sum(len(each.encode()) for each in lost if not each.isspace())
         if not count:
@@ -210,7 +220,6 @@ class LibraryEncoder(_TextEncoder):
     def __init__(self, data: bytes, where: str) -> None:
         self._where = where
         self._inner = library_tokenizer(data, where)
-        self.losses = Losses(self._inner, data)
 
     def forget_words(self) -> None:
         """The library's caches stay."""

@@ -312,7 +312,7 @@ def _token_id(tokenizer: Tokenizer, text: str) -> int:
         index = vocabulary.find(wanted)
     else:
         each = range(tokenizer.size - 1, -1, -1)  # added tokens are the last
-        index = next((i for i in each if tokenizer.decode_bytes([i]) == wanted), None)
+        index = next((i for i in each if tokenizer.token_bytes(i) == wanted), None)
     if index is not None:
         return index
     raise UsageError(

@@ -165,7 +165,7 @@ def _rows(
 
     def name(index: int) -> str:
         if index not in names:
-            names[index] = tokenizer.decode_bytes([index]).decode("utf-8", "backslashreplace")
+            names[index] = tokenizer.token_bytes(index).decode("utf-8", "backslashreplace")
         return names[index]
 
     for texts in batches:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.modular.encoding.decoder import Decoder
 from modtok_cli.modular.encoding.encoder import strings
 from modtok_cli.modular.encoding.external import (
     External,
@@ -24,7 +25,7 @@ from modtok_cli.modular.segmenters import SEGMENTATIONS
 from modtok_cli.modular.segmenters.interface import Segmenter, segmentation
 from modtok_cli.modular.segmenters.json_frame import PROVENANCE, ignored_settings, parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.vocabulary import Unsuited, unspell
+from modtok_cli.modular.vocabulary import Unsuited
 
 if TYPE_CHECKING:
     from modtok_cli.modular.protocol import Tokenizer
@@ -115,8 +116,7 @@ class LibraryTokenizer(External):
             raise ModtokError(f"field 'model.vocab': id {self.size - 1} is too high", where=where)
         self.losses = Losses(self.inner, data)
         self.unknown = self.losses.unknown
-        decoder = document.get("decoder") or {}
-        self._byte_level = decoder.get("type") == "ByteLevel"
+        self._decoder = Decoder(document, where)
 
     def _highest(self, vocab: Any) -> int:
         """The highest id: a vocabulary may have gaps."""
@@ -140,17 +140,18 @@ class LibraryTokenizer(External):
 
     def decode(self, ids: npt.ArrayLike) -> str:
         with in_library("cannot decode", self.name):
+            self._named(as_list(ids))
             return str(self.inner.decode(as_list(ids), skip_special_tokens=False))
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
-        """Bytes of token ids; of a byte-level tokenizer exactly, else those of the text."""
-        if not self._byte_level:
-            return self.decode(ids).encode()
-        parts = []
-        for index in as_list(ids):
-            token = self.inner.id_to_token(index)
-            if token is None:
-                raise ModtokError(f"token id {index} is outside the vocabulary")
-            spelled = unspell(token)
-            parts.append(token.encode() if spelled is None else spelled.tobytes())
-        return b"".join(parts)
+        """Bytes of token ids; they may end within a character."""
+        return self._decoder.data(self._named(as_list(ids)))
+
+    def token_bytes(self, index: int) -> bytes:
+        return b"".join(self._decoder.each(self._named([index])))
+
+    def _named(self, ids: Sequence[int]) -> list[str]:
+        """Names of tokens, but of ids that the vocabulary leaves out."""
+        if odd := [index for index in ids if not 0 <= index < self.size]:
+            raise ModtokError(f"token id {odd[0]} is outside the vocabulary")
+        return [name for name in map(self.inner.id_to_token, ids) if name is not None]

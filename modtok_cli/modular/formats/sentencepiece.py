@@ -84,3 +84,9 @@ class SentencePieceTokenizer(External):
             return str(self._inner.decode(as_list(ids)))
         except (IndexError, RuntimeError) as error:
             raise ModtokError(f"cannot decode: {one_line(error)}") from error
+
+    def token_bytes(self, index: int) -> bytes:
+        piece = str(self._inner.id_to_piece(index))
+        if self._inner.is_byte(index):
+            return bytes([int(piece[3:5], 16)])
+        return piece.replace("▁", " ").encode()

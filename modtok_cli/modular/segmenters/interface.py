@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
@@ -25,6 +26,7 @@ from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
     from modtok_cli.modular.encoding.encoder import Encoder
+    from modtok_cli.modular.encoding.external import Losses
     from modtok_cli.modular.segmenters.sentencepiece_file import SentencePieceFile
     from modtok_cli.modular.stored import Stored
 
@@ -99,6 +101,19 @@ class Segmenter(Lasting, ABC):
         """Free the caches of words that encoding filled; an encoder that was not used has none."""
         if "encoder" in self.__dict__:
             self.encoder.forget_words()
+
+    def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
+        """Bytes of token ids; they may end within a character."""
+        return self.vocabulary.decode_bytes(ids)
+
+    def decode(self, ids: npt.ArrayLike) -> str:
+        """Text of token ids."""
+        return self.decode_bytes(ids).decode("utf-8", "replace")
+
+    @property
+    def losses(self) -> Losses | None:
+        """Counts what it cannot write; None if it can write every text."""
+        return None
 
     def digest(self) -> tuple[bytes, ...]:
         """What decides its output beside vocabulary, pre-tokenizer and name."""
