@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from helpers.reports import ROWS, shown
 from modtok_cli.base.errors import UsageError
 from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Mark, Panels, is_empty
-from modtok_cli.reports.kinds import kinds
+from modtok_cli.reports.kinds import kind_of, kinds
 from modtok_cli.reports.kinds.tokenizers import nsl_charts
 from modtok_cli.reports.plot.heat import cell_text, shade
 from modtok_cli.reports.plot.layout import draw, scene_of, write_plot
@@ -152,12 +153,35 @@ def test_long_titles_of_axes_are_folded_for_the_terminal() -> None:
     assert axis in " ".join(line.strip() for line in lines)
 
 
-def test_terminal_plot_positions() -> None:
-    chart = Dots("t", "NSL", ["fi"], {"a": {"fi": Mark(1.0)}, "b": {"fi": Mark(2.0)}}, 1.5)
-    line = next(line for line in to_text(chart, 44) if line.startswith("fi"))
-    cells = line[4:]
-    assert (cells[0], cells[-1]) == ("●", "■")
-    assert cells[len(cells) // 2 - 1 : len(cells) // 2 + 1].count("│") == 1
+def test_what_is_shown_of_rows_is_frozen() -> None:
+    frozen = (Path(__file__).parent / "shown.txt").read_text(encoding="utf-8")
+    assert shown() == frozen, (
+        "if this is meant: python tests/helpers/reports.py > tests/reports/shown.txt"
+    )
+
+
+FIELDS = {
+    "check": "tokenizer language text excess verdict",
+    "nsl": "tokenizer language text nsl tokens_per_character",
+    "fairness": "kind tokenizer",
+    "origin": "tokenizer language text outside several exclusive",
+    "bpb": "text language infer bits_per_byte bits_per_character",
+    "drafts": "model language draft_rows coverage tokens",
+    "evaluation": "task language metric value infer n shots",
+    "generation": "prompt text languages prompt_tokens reason",
+}
+
+
+@pytest.mark.parametrize("name", kinds())
+def test_rows_of_a_kind_have_all_of_its_fields(name: str) -> None:
+    kind = kinds()[name]
+    row = {**ROWS[name][0], "signature": "" if kind.by_fields else f"{name}|"}
+    assert kind_of(row) == name
+    assert kind.is_complete(row)
+    for field in FIELDS[name].split():
+        less = {key: value for key, value in row.items() if key != field}
+        assert not kind.is_complete(less), field
+        assert (kind_of(less) == name) is not kind.by_fields
 
 
 def test_every_series_has_its_own_marker() -> None:
