@@ -12,7 +12,9 @@ import torch.nn.functional as F
 
 transformers = pytest.importorskip("transformers")
 
+from helpers.sample import SAMPLE  # noqa: E402
 from modtok_cli.base.errors import ModtokError, UsageError  # noqa: E402
+from modtok_cli.construct.bpe import bpe  # noqa: E402
 from modtok_cli.nn import ActiveHead  # noqa: E402
 
 SIZE, IDS = 97, [0, 3, 5, 8, 13, 21, 34, 55, 60, 61, 89, 96]
@@ -154,15 +156,40 @@ def test_labels_outside_are_an_error_or_ignored() -> None:
     ActiveHead.attach(model, IDS, ignore_outside=True)
     loss = model(input_ids=inputs, labels=labels).loss
     labels[1, 3] = -100
-    torch.testing.assert_close(loss, model(input_ids=inputs, labels=labels).loss)
+    found, *others = model(input_ids=inputs, labels=labels, return_dict=False, use_cache=True)
+    torch.testing.assert_close(loss, found)
+    assert [type(each).__name__ for each in others] == ["DynamicCache"]  # and no logits
 
 
-@pytest.mark.parametrize(
-    ("ids", "message"), [([], "between 0 and 96"), ([5, 97], "between 0 and 96"), ("x@y", "x")]
-)
-def test_wrong_ids_are_one_line(ids: Any, message: str) -> None:
-    with pytest.raises(ModtokError, match=message):
-        ActiveHead.attach(build("tied"), ids)
+@pytest.mark.parametrize("own", [True, False])
+def test_a_model_gets_its_own_loss_back(own: bool) -> None:
+    model, (inputs, labels) = build("tied"), batch()
+    if own:
+        model.loss_function = lambda logits, labels, **_: logits.sum()
+    before = model(input_ids=inputs, labels=labels).loss
+    head = ActiveHead.attach(model, IDS, verify=False)
+    assert model(input_ids=inputs, labels=labels).loss.item() != before.item()
+    head.detach()
+    torch.testing.assert_close(model(input_ids=inputs, labels=labels).loss, before)
+
+
+def test_wrong_ids_are_one_line(tmp_path: Path) -> None:
+    bpe(["fi"], data=SAMPLE / "data", output=tmp_path / "mono", k=300)
+    plain = str(tmp_path / "mono" / "fi.json")
+    wrong: dict[str, Any] = {
+        "between 0 and 96": [], "0 and 96": [5, 97], "x": "x@y", "is not a subset": plain
+    }  # fmt: skip
+    for message, ids in wrong.items():
+        with pytest.raises(ModtokError, match=message):
+            ActiveHead.attach(build("tied"), ids)
+    model = build("untied")
+    model.set_input_embeddings(torch.nn.Identity())
+    with pytest.raises(UsageError, match="are Linear and Identity"):
+        ActiveHead.attach(model, IDS)
+    model = build("untied")
+    model.set_output_embeddings(torch.nn.Identity())
+    with pytest.raises(UsageError, match="are Identity and Embedding"):
+        ActiveHead.attach(model, IDS)
 
 
 def test_models_that_change_logits_are_refused() -> None:
