@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from helpers.said import Said
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.locks import locked
-from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import SequentialBpe, bpe_seq
 from modtok_cli.modular.containment import Containment, containment
@@ -23,15 +23,6 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 DATA = SAMPLE / "data"
 LEARNERS = pytest.mark.parametrize("learn", [bpe_seq, bpe_merge], ids=["bpe-seq", "bpe-merge"])
 Learn = Callable[..., Any]
-
-
-class Notes(Silent):
-    def __init__(self) -> None:
-        super().__init__()
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -46,7 +37,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 def test_append_writes_a_new_version(learn: Learn, tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     learn(["en", "fi"], data=DATA, output=old, k=300)
-    before, progress = contents(old), Notes()
+    before, progress = contents(old), Said()
     learn(data=DATA, append=["sw"], tokenizer=old, output=new, progress=progress)
     assert contents(old) == before
     base, extended = ModularTokenizer.load(old), ModularTokenizer.load(new)
@@ -68,7 +59,7 @@ def test_append_writes_a_new_version(learn: Learn, tmp_path: Path) -> None:
 def test_in_place_keeps_the_old_version(learn: Learn, tmp_path: Path) -> None:
     place = tmp_path / "tok"
     learn(["en", "fi"], data=DATA, output=place, k=300)
-    before, progress = contents(place), Notes()
+    before, progress = contents(place), Said()
     kept = tmp_path / f"tok.{ModularTokenizer.load(place).signature}"
     learn(data=DATA, append=["sw"], output=place, progress=progress)
     assert contents(kept) == before
@@ -86,7 +77,7 @@ def test_remove_writes_a_new_version(tmp_path: Path) -> None:
     assert ModularTokenizer.load(new).languages == ("en", "sw")
     with pytest.raises(UsageError, match="exists with other settings"):
         bpe_merge(remove=["sw"], tokenizer=old, output=new)
-    progress = Notes()
+    progress = Said()
     bpe_merge(remove=["fi"], output=old, progress=progress)
     (kept,) = tmp_path.glob("old.*")
     assert contents(kept) == before

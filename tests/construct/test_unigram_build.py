@@ -9,6 +9,7 @@ import orjson
 import pytest
 import sentencepiece
 
+from helpers.said import Said
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -24,15 +25,6 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 
 DATA = SAMPLE / "data"
 LANGUAGES = ["fi", "ne", "sw"]
-
-
-class Noting(Silent):
-    def __init__(self) -> None:
-        super().__init__()
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
 
 @pytest.fixture(scope="module")
@@ -111,13 +103,13 @@ def test_fitting_models_are_used_and_others_learned(
     monkeypatch.chdir(tmp_path)
     unigram(["fi", "sw"], data=DATA, k=700)
     (tmp_path / "unigram" / "sw.json").write_bytes((models / "fi.json").read_bytes())
-    said = Noting()
+    said = Said()
     unigram_merge(["fi", "ne", "sw"], data=DATA, k=700, progress=said)
     assert [note for note in said.notes if "using" in note] == [
         "fi: using the model unigram/fi.json"
     ]
     assert any(note.startswith("EM 1: log-likelihood") for note in said.notes)
-    again = Noting()
+    again = Said()
     unigram_merge(["fi", "ne", "sw"], data=DATA, k=700, progress=again)
     assert "already finished" in again.warnings[0]
     assert again.notes == []
@@ -256,7 +248,7 @@ def test_em_without_convergence_warns(models: Path, tmp_path: Path) -> None:
 
 
 def test_no_em_keeps_the_mean_of_the_models(models: Path, tmp_path: Path) -> None:
-    said = Noting()
+    said = Said()
     unigram_merge(
         ["sw"], data=DATA, models=models, output=tmp_path / "t", k=700, init="mean", iterations=0,
         progress=said,

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from helpers.python_processes import run_python
+from helpers.said import Said
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.membership import Membership
-from modtok_cli.base.progress import Silent
 from modtok_cli.construct import unigram as module
 from modtok_cli.construct.bpe import PlainFiles
 from modtok_cli.construct.journal import JournalDir
@@ -90,15 +90,6 @@ def contents(directory: Path) -> dict[str, bytes]:
     }
 
 
-class Noting(Silent):
-    def __init__(self) -> None:
-        super().__init__()
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-
 @pytest.fixture
 def learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """The languages that are learned, in a directory without models of other builds."""
@@ -120,7 +111,7 @@ def test_kill_9_during_models_and_during_em(learned: list[str], tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == [".tok.resume"]
     assert killed("unigram-merge", "set_em", 2, output) == ["sw"]
     assert [path.name for path in tmp_path.iterdir()] == [".tok.resume"]
-    said = Noting()
+    said = Said()
     unigram_merge(LANGUAGES, data=DATA, output=output, k=K, progress=said)
     assert learned == []
     assert "EM resumes after iteration 2" in said.notes

@@ -9,10 +9,10 @@ import pytest
 import sacrebleu
 import torch
 
+from helpers.said import Said
 from helpers.sample import SAMPLE
 from helpers.small_run import small_run
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.progress import Silent
 from modtok_cli.evaluate.evaluate import evaluate_mt
 from modtok_cli.evaluate.generation import TASKS as KINDS
 from modtok_cli.evaluate.generation import (
@@ -293,13 +293,7 @@ def test_slice_keeps_its_vocabularies(run: Path, tmp_path: Path) -> None:
 
 
 def test_dropped_shots_are_reported(run: Path) -> None:
-    class Heard(Silent):
-        notes: list[str] = []  # noqa: RUF012
-
-        def note(self, text: str) -> None:
-            self.notes.append(text)
-
-    heard = Heard()
+    heard = Said()
     found = evaluate_mt(
         run,
         "en-fr",

@@ -14,9 +14,9 @@ import pytest
 
 import modtok_cli as modtok
 from helpers.external_models import PADDED, build
+from helpers.said import Said
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.progress import Silent
 from modtok_cli.inference.draft.formats import FORMATS, draft_map
 from modtok_cli.inference.draft.head import cut_head
 from modtok_cli.inference.draft.ranking import Ranking
@@ -81,26 +81,17 @@ def test_lists_are_ranked_by_the_mean_share_and_nested(place: Path, source: str)
 
 def test_tokens_that_the_text_lacks_follow_and_weights_count(place: Path) -> None:
     model, data = place / "model", place / "data"
-    said = Notes()
+    said = Said()
     ids = modtok.tokens(model, "fi", data=data, size=600, progress=said)
     used = Ranking.of(Vocabulary.open(str(model)), {"fi": _counts(model, data)["fi"]}).used
     assert ids[used:] == sorted(ids[used:])
-    assert f"the text uses {used} tokens; the other {600 - used} of the list" in said.lines[0]
+    assert f"the text uses {used} tokens; the other {600 - used} of the list" in said.notes[0]
     each = modtok.tokens(model, data=data, size=300, each=True)
     assert isinstance(each, dict)
     assert [*each] == [*LANGUAGES, "all"]
     assert each["fi"] == ids[:300]
     most = modtok.tokens(model, data=data, size=300, mix={"fi": 0.999998})
     assert len({*most} & {*ids[:300]}) > 295
-
-
-class Notes(Silent):
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.lines.append(text)
 
 
 def _counts(model: Path, data: Path) -> dict[str, Any]:

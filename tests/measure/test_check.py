@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
+from helpers.said import Said
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.measure.check import check, split_arguments
+from modtok_cli.measure.check import MEASURED, check, split_arguments
 from modtok_cli.measure.scripts import scripts_of
 from modtok_cli.reports.charts import is_empty
 from modtok_cli.reports.kinds import kinds
@@ -115,7 +116,7 @@ def test_text_of_unknown_language(place: Path, tmp_path: Path) -> None:
 def test_references_identify_their_languages_only(place: Path, tmp_path: Path) -> None:
     shutil.copytree(place / "tok", tmp_path / "tok")
     shutil.copytree(place / "references", tmp_path / "tok" / "references")
-    silent = Silent()
+    silent = Said()
     for language, expected in (("fi", "fi"), ("en", "en"), ("sw", "und"), ("el", "und")):
         # The training text: references of 900 tokens need few bits for nothing else.
         documents = SAMPLE / "data" / f"{language}.jsonl"
@@ -123,6 +124,10 @@ def test_references_identify_their_languages_only(place: Path, tmp_path: Path) -
         (row,) = check([str(tmp_path / "tok")], [tmp_path / "text.jsonl"], progress=silent)
         assert row["language"] == expected
     assert len(silent.warnings) == 2
+    source = tmp_path / "text.jsonl"
+    assert silent.notes == [
+        f"{source}: identified as {name} (--lang names another)" for name in ("Finnish", "English")
+    ]
     (tmp_path / "tok" / "references" / "sw.json").write_text("{}")
     silent = Silent()
     (row,) = check([str(tmp_path / "tok")], [tmp_path / "text.jsonl"], progress=silent)
@@ -139,10 +144,20 @@ def test_tokens_per_word_only_where_spaces_separate_words(place: Path, tmp_path:
     assert rows["ko"]["words"] == 3
 
 
+def test_estimates_by_language_are_of_languages_with_an_alphabet() -> None:
+    assert len(MEASURED) == 24
+    assert all(0.2 < value < 0.3 for value in MEASURED.values())
+
+
 @pytest.mark.parametrize(
     ("sample", "unspaced", "syllabic"),
-    [("abc", 0, 0), ("ไทย", 1, 0), ("한국", 0, 1), ("かな漢字", 1, 1), ("ab 漢", 1 / 3, 1 / 4)],
-)
+    [
+        ("abc", 0, 0), ("ไทย", 1, 0), ("한국", 0, 1), ("かな漢字", 1, 1), ("ab 漢", 1 / 3, 1 / 4),
+        ("ກຂ", 1, 0), ("ཀཁ", 1, 0), ("ကခ", 1, 0), ("កខ", 1, 0), ("ᥐᥑ", 1, 0), ("ᦀᦁ", 1, 0),
+        ("ᨠᨡ", 1, 0), ("ㄅㆠ", 1, 1), ("ㇰ㐀", 1, 1), ("ꧠꩠ", 1, 0), ("〇〡〱", 1, 1),
+        ("豈ｦ", 1, 1), ("\U0001b000\U00020000", 1, 1), ("አꀀ", 0, 1), ("ᎠᏁ", 0, 1), ("ᢰⶀ", 0, 1),
+    ],
+)  # fmt: skip
 def test_scripts(sample: str, unspaced: float, syllabic: float) -> None:
     found = scripts_of(count_documents([[sample.encode()]]))
     assert found.unspaced == pytest.approx(unspaced)

@@ -13,12 +13,12 @@ import pytest
 
 from helpers.metrics import read_metrics
 from helpers.questions import QUESTIONS, lay_out, own_task
+from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.training import memory
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.settings import RunSettings
 
-from .test_resume import Notes
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 pytest.importorskip("lm_eval")
@@ -49,7 +49,7 @@ def task_lines(run: Path) -> list[dict[str, Any]]:
 
 
 def test_tasks_have_the_scores_of_eval_mcq(asked: RunSettings) -> None:
-    notes = Notes()
+    notes = Said()
     pretrain(asked, progress=notes)
     run = asked.runs / "it"
     lines = task_lines(run)
@@ -94,7 +94,7 @@ def test_a_failed_evaluation_is_a_warning(
     def failing(*args: Any, **options: Any) -> list[Any]:
         raise ModtokError("a choice is too long")
 
-    notes = Notes()
+    notes = Said()
     monkeypatch.setattr(mcq, "evaluate_tasks", failing)
     pretrain(asked, progress=notes)
     assert "step 6: tasks not evaluated: a choice is too long" in notes.warnings

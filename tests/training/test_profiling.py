@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from torch.profiler import profile
 
+from helpers.said import Said
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.profiling import PROFILE
 from modtok_cli.training.settings import RunSettings
 
-from .test_resume import Notes
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 
@@ -52,7 +52,7 @@ def test_a_trace_that_cannot_be_written_is_a_warning(
         raise OSError(28, "No space left on device", path)
 
     monkeypatch.setattr(profile, "export_chrome_trace", full)
-    notes = Notes()
+    notes = Said()
     pretrain(replace(settings, steps=4, profile=1), progress=notes)
     assert any("No space left on device" in note for note in notes.warnings)
     assert not (settings.runs / "it" / PROFILE).exists()

@@ -12,8 +12,9 @@ import orjson
 import pytest
 
 from helpers.metrics import read_metrics
+from helpers.said import Said
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.progress import SILENT, Silent
+from modtok_cli.base.progress import SILENT
 from modtok_cli.training import reads
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.plan import plan
@@ -21,20 +22,6 @@ from modtok_cli.training.prepare import prepare_text
 from modtok_cli.training.settings import RunSettings
 
 from .test_run import _toy  # noqa: F401  (fixture)
-
-
-class Said(Silent):
-    """Keeps what is said."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-        self.warnings: list[str] = []
-
-    def note(self, message: str) -> None:
-        self.notes.append(message)
-
-    def warn(self, message: str) -> None:
-        self.warnings.append(message)
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from helpers.metrics import read_metrics
+from helpers.said import Said
 from modtok_cli.training import loop, metrics
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.metrics import LanguageSums, SpikeDetector, Status
 from modtok_cli.training.plan import plan
 from modtok_cli.training.settings import RunSettings
 
-from .test_resume import Notes
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 
@@ -88,7 +88,7 @@ def test_spikes_are_reported_and_resume(
 
     monkeypatch.setattr(loop, "train_step", spiking)
     monkeypatch.setattr(metrics, "_LEAST", 2)
-    notes = Notes()
+    notes = Said()
     pretrain(settings, progress=notes)
     lines = [line for line in read_metrics(settings.runs / "it") if "loss" in line]
     assert [line["step"] for line in lines if "spikes" in line] == [5, 6]
@@ -122,7 +122,7 @@ def test_status_by_hand() -> None:
 
 
 def test_status_lines_outside_a_terminal(settings: RunSettings) -> None:  # noqa: F811
-    plain, drawn = Notes(), Notes()
+    plain, drawn = Said(), Said()
     drawn.draws = True
     pretrain(replace(settings, log_every=2), progress=plain)
     pretrain(replace(settings, log_every=2, name="drawn"), progress=drawn)

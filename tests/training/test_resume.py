@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from helpers.metrics import read_metrics
+from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.progress import Silent
 from modtok_cli.base.remote import path_of
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.training.loop import pretrain
@@ -23,15 +23,6 @@ from modtok_cli.training.stored_config import config_as_json, config_from_json
 
 from .conftest import LANGUAGES, SAMPLE
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
-
-
-class Notes(Silent):
-    def __init__(self) -> None:
-        super().__init__()
-        self.notes: list[str] = []
-
-    def note(self, message: str) -> None:
-        self.notes.append(message)
 
 
 def rates(run: Path) -> list[float]:
@@ -46,7 +37,7 @@ def stored(run: Path) -> dict[str, object]:
 def test_more_steps_keep_the_schedule(settings: RunSettings) -> None:  # noqa: F811
     pretrain(settings)
     before = rates(settings.runs / "it")
-    said = Notes()
+    said = Said()
     pretrain(RunSettings(runs=settings.runs, steps=9), resume=True, progress=said)
     assert rates(settings.runs / "it") == [*before, *[pytest.approx(3e-4)] * 3]
     assert any("stays at 0.0003 after step 6" in note for note in said.notes)
@@ -58,7 +49,7 @@ def test_a_longer_schedule_continues_from_the_current_rate(settings: RunSettings
     pretrain(settings)
     shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
     before = rates(settings.runs / "it")
-    said = Notes()
+    said = Said()
     more = RunSettings(runs=settings.runs, steps=12, lr_steps=12)
     pretrain(more, resume=True, progress=said)
     found = rates(settings.runs / "it")
@@ -104,7 +95,7 @@ def test_a_run_moved_with_its_data_needs_nothing_else(
 
 def test_a_changed_option_is_said_and_stored(settings: RunSettings) -> None:  # noqa: F811
     pretrain(settings)
-    said = Notes()
+    said = Said()
     pretrain(
         RunSettings(runs=settings.runs, steps=7, recompute=True, save_every=1),
         resume=True,
@@ -125,7 +116,7 @@ def test_a_tokenizer_that_contains_the_runs_is_accepted(
     pretrain(both)
     pretrain(replace(both, steps=8, name="unbroken"))
     bpe_seq(append=["fi"], data=SAMPLE, output=tokenizer)
-    said = Notes()
+    said = Said()
     pretrain(RunSettings(runs=settings.runs, name="it", steps=8, lr_steps=8), resume=True)
     more = RunSettings(runs=settings.runs, name="it", steps=9, tokenizer=tokenizer)
     pretrain(more, resume=True, progress=said)

@@ -10,12 +10,12 @@ import orjson
 import pytest
 
 from helpers.metrics import read_metrics
+from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.settings import RunSettings
 
 from .conftest import SAMPLE
-from .test_resume import Notes
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 
@@ -32,7 +32,7 @@ def news(settings: RunSettings, tmp_path: Path) -> RunSettings:  # noqa: F811
 
 
 def test_valid_is_evaluated_beside_held_out_text(news: RunSettings) -> None:
-    notes = Notes()
+    notes = Said()
     report = pretrain(news, progress=notes)
     lines = [line for line in read_metrics(news.runs / "it") if "held_out" in line]
     assert [line["step"] for line in lines] == [3, 6]
