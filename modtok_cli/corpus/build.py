@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -346,29 +346,29 @@ def _existing_report(plan: Plan, progress: Progress) -> CorpusReport | None:
     return load_report(output)
 
 
+def bytes_read(work: Path, sizes: Sequence[int]) -> int:
+    """Bytes of the shards of these sizes that were read: all, or what a task tells."""
+    total = 0
+    for rank, size in enumerate(sizes):
+        if (work / "logs" / STAGES[0] / "completions" / f"{rank:05d}").exists():
+            total += size
+        else:
+            with suppress(OSError, ValueError):
+                total += int((work / "progress" / f"{rank:05d}").read_text() or 0)
+    return total
+
+
 @contextmanager
 def _progress(plan: Plan, progress: Progress) -> Iterator[None]:
     stop = threading.Event()
     sizes = plan.sizes()
-
-    def done() -> int:
-        total = 0
-        for rank, size in enumerate(sizes):
-            if (plan.work / "logs" / STAGES[0] / "completions" / f"{rank:05d}").exists():
-                total += size
-                continue
-            try:
-                total += int((plan.work / "progress" / f"{rank:05d}").read_text() or 0)
-            except (OSError, ValueError):
-                continue
-        return total
 
     with progress.task("reading pages", sum(sizes), "B") as task:
 
         def follow() -> None:
             shown = 0
             while not stop.wait(1.0):
-                now = done()
+                now = bytes_read(plan.work, sizes)
                 if now > shown:
                     task.advance(now - shown)
                     shown = now

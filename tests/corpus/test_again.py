@@ -12,7 +12,7 @@ import zstandard
 from helpers.crawl import paragraphs, records_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.corpus import count, executors
+from modtok_cli.corpus import count, executors, publish
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.count import count_shards
 from modtok_cli.corpus.executors import Stage
@@ -42,6 +42,17 @@ def test_force_resumes_a_build_started_without_it(tmp_path: Path) -> None:
         match="a file: is a file, and a directory is written",
     ):
         corpus_build([tmp_path / "fi.txt"], output=tmp_path / "a file")
+
+
+def test_what_is_replaced_is_removed_as_it_is(tmp_path: Path) -> None:
+    """A directory with what is in it, a file, a link but not where it leads, nothing."""
+    (tmp_path / "folder" / "inner").mkdir(parents=True)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("kept")
+    for name in ("folder", "file", "link", "none"):
+        publish._remove(tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
 def test_force_keeps_files_that_no_build_wrote(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from helpers.python_processes import Python
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.corpus import build, publish
-from modtok_cli.corpus.build import corpus_build
+from modtok_cli.corpus.build import bytes_read, corpus_build
 from modtok_cli.corpus.plan import STAGES, load_plan, work_of
 from modtok_cli.corpus.report import load_report
 from modtok_cli.text.readers import read_documents
@@ -209,6 +209,18 @@ def test_finished_build_is_reported_and_replaced_by_force(built) -> None:
         assert not Path("other/el").exists()  # it was of the build that was replaced
     finally:
         os.chdir(before)
+
+
+def test_progress_is_of_all_shards(tmp_path: Path) -> None:
+    """Of finished ones their size; of others what they tell, nothing yet or half written."""
+    (tmp_path / "progress").mkdir()
+    completions = tmp_path / "logs" / STAGES[0] / "completions"
+    completions.mkdir(parents=True)
+    (completions / "00000").touch()
+    (tmp_path / "progress" / "00002").write_text("")
+    (tmp_path / "progress" / "00003").write_text("1x")
+    (tmp_path / "progress" / "00004").write_text("7")
+    assert bytes_read(tmp_path, [100, 200, 300, 400, 500]) == 107
 
 
 def test_existing_directories_are_not_overwritten(tmp_path: Path) -> None:

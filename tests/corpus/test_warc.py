@@ -195,11 +195,19 @@ def test_decoded_payload_with_original_headers_is_read(tmp_path: Path) -> None:
     )
     (page,) = read(tmp_path / "b.warc", [record(chunked)])
     assert page.data == b"<p>ab"
+    # What follows the end of a frame is not of the page.
+    frame = zstandard.compress(b"<p>zstd") + b"x" * 100_000
+    (page,) = read(
+        tmp_path / "c.warc",
+        [record(http(frame, "Content-Type: text/html\r\nContent-Encoding: zstd"))],
+    )
+    assert page.data == b"<p>zstd"
 
 
 def test_garbage_between_members_and_an_empty_file(tmp_path: Path) -> None:
     members = [compressed(raw, "gz") for raw in GOOD]
-    found = read(tmp_path / "a.warc", [*members[:3], b"\0" * 100, b"junk" * 99, *members[3:]])
+    mark = b"junk" + members[0][:4]  # as a member begins, and then damaged
+    found = read(tmp_path / "a.warc", [*members[:3], b"\0" * 100, mark * 99, *members[3:]])
     assert [type(each).__name__ for each in found] == ["Page"] * 3 + ["Bad"] + ["Page"] * 3
     assert read(tmp_path / "b.warc", []) == []
 

@@ -271,7 +271,9 @@ def test_origin_equals_counting_encoded_tokens(tmp_path: Path, monkeypatch) -> N
     assert row["exclusive"]["en"] == alone / len(ids)
     assert row["several"] + sum(row["exclusive"].values()) == pytest.approx(row["outside"])
     assert row["outside"] > 0
-    (only,) = origin("tokenizer@fi", [text])
+    said = Silent()
+    (only,) = origin("tokenizer@fi", [text.with_name("en.txt"), text], progress=said)
+    assert said.warnings == [f"{text.with_name('en.txt')}: skipped, tokenizer@fi does not have en"]
     assert only["outside"] == 0.0
     assert origin(subset, [text]) == [{**row, "tokenizer": "en,fi,fr"}]
     (whole,) = origin(modular, [text])
