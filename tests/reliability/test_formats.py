@@ -10,6 +10,7 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -23,8 +24,9 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.base.records import from_json
 from modtok_cli.construct.journal import JournalDir, JournalState
-from modtok_cli.construct.states import merges_to_arrays
+from modtok_cli.construct.states import _is_valid, merges_from_arrays, merges_to_arrays
 from modtok_cli.inference.slice.directory import SliceFacts, read_facts
+from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular.encoding.external import LibraryEncoder
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.open import open_bytes
@@ -171,6 +173,9 @@ def test_overflowing_offsets_are_refused() -> None:
     for moved in (offsets, np.array([0, 5, 4, 3]), np.array([0, 2**63 - 1, 2, 3])):
         with pytest.raises(ModtokError, match="damaged count table: field 'offsets'"):
             check_counts(replace(table, offsets=moved), "x")
+    halves = replace(table, data=np.frombuffer("éz".encode(), np.uint8), offsets=np.arange(4))
+    with pytest.raises(ModtokError, match="field 'data' has words that are not UTF-8"):
+        check_counts(halves, "x")
 
 
 def test_flipped_bit_in_journal_is_detected(sound: Path, tmp_path: Path) -> None:
@@ -187,6 +192,51 @@ def test_flipped_bit_in_journal_is_detected(sound: Path, tmp_path: Path) -> None
         assert journal.read() is None, name
         file.write_bytes(data)
     assert journal.read() is not None
+
+
+def test_arrays_of_a_journal_are_checked_each(sound: Path) -> None:
+    """The core trusts shapes, types and ids of merges and of pieces."""
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+    learned = ModularTokenizer.load(sound / "bpe").learned()
+    good = merges_to_arrays(learned)
+    merges_from_arrays(good, learned.languages, learned.specials)
+    data, offsets, merges = good["token_data"], good["token_offsets"], good["merges"]
+    size = len(offsets) - 1
+    wrong: dict[str, list[Any]] = {
+        "token_data": [data.astype(np.int8), data[:-1], data[None]],
+        "token_offsets": [
+            offsets.astype(np.int32), offsets[::-1], offsets + 1, offsets[:200], offsets[:, None],
+            np.where(np.arange(size + 1) == 9, offsets[-1], offsets), np.maximum(offsets, 1),
+        ],
+        "merges": [merges.astype(np.int64), merges[:, :2], merges[0], merges - size, merges + size],
+    }  # fmt: skip
+    for name in ("token_membership", "merge_membership"):
+        planes = good[name]
+        wrong[name] = [planes.astype(np.int32), planes[:, 1:], planes[0], np.vstack([planes] * 2)]
+    for name, values in wrong.items():
+        for value in values:
+            with pytest.raises((ValueError, LookupError)):
+                merges_from_arrays({**good, name: value}, learned.languages, learned.specials)
+    few = {
+        "token_data": data[: offsets[200]], "token_offsets": offsets[:201], "merges": merges[:0],
+        "token_membership": good["token_membership"][:, :200],
+        "merge_membership": good["merge_membership"][:, :0],
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="not those of learned merges"):
+        merges_from_arrays(few, learned.languages, learned.specials)
+    with pytest.raises(ValueError, match="not those of learned merges"):
+        merges_from_arrays(good, ["../en", *learned.languages[1:]], learned.specials)
+    scores = np.zeros(size)
+    pieces = LearnedPieces(
+        ("en",), learned.specials, data, offsets, scores, learned.token_membership
+    )
+    assert _is_valid(pieces)
+    del wrong["merges"], wrong["token_membership"], wrong["merge_membership"]
+    wrong["token_offsets"].append(np.where(np.arange(size + 1) == 9, offsets[8], offsets))
+    wrong["scores"] = [scores.astype(np.float32), scores[1:], scores[None], scores - np.inf]
+    for name, values in wrong.items():
+        assert not any(_is_valid(replace(pieces, **{name: value})) for value in values)
 
 
 def test_wrong_values_in_rows_omit_only_their_section(sound: Path, tmp_path: Path) -> None:
