@@ -155,6 +155,13 @@ def test_configurations_of_transformers_4() -> None:
                 architecture(family).of_hf(old | {name: True})
     for change, message in (
         ({"rope_scaling": {"type": "yarn"}}, "rotary scaling 'yarn' is not supported"),
+        (
+            {"partial_rotary_factor": 0.5, "rope_scaling": None},
+            "field 'partial_rotary_factor' is not 1",
+        ),
+        ({"rope_scaling": {"partial_rotary_factor": 0.5}}, "field 'partial_rotary_factor' is not"),
+        ({"rope_scaling": [2.0]}, "the field for rotary embeddings is not an object"),
+        ({"rope_theta": "1", "rope_scaling": None}, "field 'rope_theta' is '1', expected a number"),
         ({"hidden_act": "gelu"}, "activation 'gelu' is not supported"),
         ({"num_key_value_heads": 3}, "field 'kv_heads' of the model is out of range"),
     ):

@@ -66,6 +66,26 @@ def test_the_bounds_of_each_field(field: str, least: Any, most: Any, beyond: Any
             read_shape(base | {field: value}, "here")
 
 
+@pytest.mark.parametrize(
+    ("field", "least", "most", "below", "beyond"),
+    [
+        ("factor", 1.0, float((1 << 20) - 1), 0.99, float(1 << 20)),
+        ("low_frequency_factor", 0.01, 3.99, 0.0, 4.0),
+        ("high_frequency_factor", 1.01, float((1 << 20) - 1), 1.0, float(1 << 20)),
+        ("original_context", 1, (1 << 31) - 1, 0, 1 << 31),
+    ],
+)
+def test_the_bounds_of_rotary_scaling(
+    field: str, least: Any, most: Any, below: Any, beyond: Any
+) -> None:
+    scaling = {"kind": "llama3", "factor": 8.0}
+    for value in (least, most):
+        read_shape(SHAPE.as_json() | {"rope_scaling": {**scaling, field: value}}, "here")
+    for value in (below, beyond):
+        with pytest.raises(ModtokError, match=r"field 'shape\.rope_scaling\.\w+' is out of range"):
+            read_shape(SHAPE.as_json() | {"rope_scaling": {**scaling, field: value}}, "here")
+
+
 def test_a_shape_that_is_no_object_is_refused() -> None:
     for data in (None, [], "llama", {}):
         with pytest.raises(ModtokError, match=r"field 'shape\.architecture' is None"):

@@ -168,6 +168,8 @@ def test_diff_of_equals_and_of_subsets() -> None:
     assert found.languages_only_b == ("fr",)
     assert set(found.only_b) == set(two.vocabulary.tokens()) - set(one.vocabulary.tokens())
     assert found.joined == found.left == {}
+    other = built([(b"a", b"b")], ["f"], languages=("de", "fi"))
+    assert diff(built([(b"a", b"b")], ["e"]), other).joined == {"fi": (b"ab",)}
     longer = built([(b"a", b"b"), (b"b", b"c")], ["e", "f"])
     shorter = built([(b"a", b"b")], ["ef"])
     assert diff(shorter, longer).parts_at == 1

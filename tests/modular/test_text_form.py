@@ -166,6 +166,8 @@ def test_ids_of_real_text(form: str) -> None:
         {"normalizer": None},
         {"pre_tokenizer": {"type": "Whitespace"}},
         {"pre_tokenizer": {**FIRST, "split": True}, "normalizer": None},
+        {"pre_tokenizer": {k: v for k, v in FIRST.items() if k != "split"}, "normalizer": None},
+        {"pre_tokenizer": {**FIRST, "replacement": "_"}, "normalizer": None},
     ],
     ids=str,
 )
