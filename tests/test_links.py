@@ -76,10 +76,10 @@ def _defines(package: Path, name: str) -> bool:
     return re.search(rf"\b{name}\b", (package / "__init__.py").read_text()) is not None
 
 
-def test_readme_and_results_link_every_page() -> None:
+def test_readme_index_and_results_link_every_page() -> None:
     linked = {
         (page.parent / target.partition("#")[0]).resolve()
-        for page in (ROOT / "README.md", ROOT / "docs" / "results.md")
+        for page in (ROOT / "README.md", ROOT / "docs" / "index.md", ROOT / "docs" / "results.md")
         for target in LINK.findall(prose(page))
     }
     pages = {page for page in PAGES if page.is_relative_to(ROOT / "docs")}

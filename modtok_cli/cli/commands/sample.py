@@ -10,10 +10,8 @@ from modtok_cli.samples.sample import sample
     sample,
     tables=False,
     examples="""
-    # text in six languages; then learn a tokenizer from it
+    # text in six languages; then: cd try-it
     modtok sample try-it
-    cd try-it
-    modtok bpe-seq --langs en,fi,fr -k 1500
     """,
 )
 def show(call: Call, json: Json = False) -> None:
