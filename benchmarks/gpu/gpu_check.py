@@ -33,6 +33,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import modtok_cli
 from benchmarks.common import ROOT
 from modtok_cli.text.parallel import cores
 
@@ -164,7 +165,9 @@ def whole_run(part: Part) -> Iterator[dict[str, Any]]:
             text = (Path(scratch) / "runs" / name / "metrics.jsonl").read_text()
             return [line for line in map(json.loads, text.splitlines()) if "loss" in line]
 
-        shutil.copytree(ROOT / "examples" / "sample" / "data", Path(scratch) / "data")
+        shutil.copytree(
+            Path(modtok_cli.__file__).parent / "samples" / "data", Path(scratch) / "data"
+        )
         list(part.lines([*modtok, "bpe-seq", "-k", "1000"], scratch))
         whole = run("whole", *start, "--save-every", str(steps // 2))
         yield {"run": "whole", **figures(whole)}

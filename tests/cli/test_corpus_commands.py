@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
+from helpers.sample import SAMPLE
 from modtok_cli.text.reading import Reading
 
 from .test_commands import rest
-
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
 
 
 class Report:

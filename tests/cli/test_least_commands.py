@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
+from helpers.sample import SAMPLE
 
 
 def rows(out: str) -> list[dict[str, Any]]:

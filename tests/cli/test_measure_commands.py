@@ -13,8 +13,8 @@ import pytest
 from tokenizers import Tokenizer, models
 
 from helpers.python_processes import run_python
+from helpers.sample import SAMPLE
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
 LANGUAGES = ["el", "en", "fr"]
 
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training.settings import RunSettings
 
 from .conftest import StandIn
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
 ROW = {"language": "fi", "bits_per_byte": 2.5, "nats_per_token": 5.0, "tokens": 9, "bytes": 20}
 
 

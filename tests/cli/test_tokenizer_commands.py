@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from helpers.python_processes import run_python, write_command
+from helpers.sample import SAMPLE
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
 LANGUAGES = ["el", "en", "fr"]
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from helpers import sample
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.settings import RunSettings
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample" / "data"
+SAMPLE = sample.SAMPLE / "data"
 LANGUAGES = ("el", "en", "fi", "fr")
 # Not the defaults: more layers, heads and groups than one, so that a wrong order shows.
 TOY = toy_preset(llama(2, 64, 8, 96), 48, 4, 2, 8, 2, 1e-2)

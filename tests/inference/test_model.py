@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers import sample
 from helpers.microbatches import microbatch
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT
@@ -17,7 +18,7 @@ from modtok_cli.training import checkpoint
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import Model
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample" / "data"
+SAMPLE = sample.SAMPLE / "data"
 TEXT = "Il était une fois un roi. The king was old, said l'homme; 12 ans."
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 import pytest
 
+from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.evaluate.evaluate import evaluate_bpb, evaluate_mcq
@@ -25,7 +26,6 @@ from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training.rundir import trained_languages
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
 FINNISH = (SAMPLE / "parallel" / "fi.txt").read_text("utf-8").splitlines()[0]
 
 

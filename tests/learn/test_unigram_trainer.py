@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
+from helpers import sample
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.pieces import UNKNOWN
 from modtok_cli.learn.unigram import check_unigram_budget, learn_unigram, trainer_lines
@@ -16,7 +16,7 @@ from modtok_cli.text.pretokenizer import BPE, UNIGRAM
 SPECIALS = (UNKNOWN, "<|endoftext|>")
 
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample" / "data" / "fi.jsonl"
+SAMPLE = sample.SAMPLE / "data" / "fi.jsonl"
 
 
 def some_text() -> bytes:

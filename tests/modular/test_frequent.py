@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.handmade_tokenizers import write_plain
+from helpers.sample import SAMPLE
 from helpers.toy_tokenizers import NASTY, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.membership import Membership
@@ -25,7 +26,6 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import count_documents
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
 LINES = (SAMPLE / "parallel" / "sw.txt").read_text("utf-8").splitlines()
 
 

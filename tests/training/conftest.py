@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from helpers import sample
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.unigram_merge import unigram_merge
@@ -26,7 +27,7 @@ if "MODTOK_GPU_CHECK" not in os.environ:
 else:  # flash attention's backward pass and others add in any order otherwise
     torch.use_deterministic_algorithms(True, warn_only=True)
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample" / "data"
+SAMPLE = sample.SAMPLE / "data"
 LANGUAGES = ("el", "en", "fi", "fr")
 
 
