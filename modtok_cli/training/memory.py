@@ -67,9 +67,8 @@ def memory_parts(config: Config, size: int, step: StepRows, ranks: int) -> dict[
     exchanged = 4 * own + block if replicas > 1 else 0
     row_bytes = gathered * (half + 4) + max(gathered * half if several else 0, exchanged)
     row_bytes += own * half if config.offload else 0
-    # The head copies its rows out of those gathered for other microbatches too.
-    copied = half if step.gathered > step.active else 0
-    output_gradients = (4 + copied) * step.active / shards * shape.hidden_size
+    # The head's copy of its rows, padded, out of those gathered for other microbatches too.
+    output_gradients = (4 + half) * step.active / shards * shape.hidden_size
     logits = int(min(_CHUNK, tokens) * step.active / shards) * (4 if half == 4 else 4 + half)
     parts: dict[str, Part] = {
         "backbone": (backbone, int(backbone * (half + 4 + state))),  # 4: float32 gradients

@@ -35,6 +35,19 @@ class Largest(TorchDispatchMode):
         return result
 
 
+class Widths(TorchDispatchMode):
+    """Numbers of rows that hidden states (…, 6) are multiplied with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head: set[int] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.aten.mm.default and args[1].shape[0] == 6:
+            self.head.add(args[1].shape[1])
+        return func(*args, **(kwargs or {}))
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(1, 20),
@@ -43,22 +56,30 @@ class Largest(TorchDispatchMode):
     st.integers(0, 99),
     st.sampled_from([0.0, 1e-4, 0.3]),
     st.booleans(),
+    st.sampled_from([(1, 0), (8, 0), (1, 3), (8, 3)]),
 )
-def test_equals_torch(tokens: int, rows: int, chunk: int, seed: int, z: float, fused: bool) -> None:
-    generator = torch.Generator().manual_seed(seed)
+def test_equals_torch(
+    tokens: int, rows: int, chunk: int, seed: int, z: float, fused: bool, of: tuple[int, int]
+) -> None:
+    """Also with padded rows, and with rows that are not in V_S."""
+    (multiple, others), generator = of, torch.Generator().manual_seed(seed)
     hidden = torch.randn(tokens, 6, generator=generator, requires_grad=True)
-    table = torch.randn(rows, 6, generator=generator, requires_grad=True)
+    table = torch.randn(rows + others, 6, generator=generator, requires_grad=True)
+    places = torch.randperm(len(table), generator=generator)[:rows] if others else None
     targets = torch.randint(rows, (tokens,), generator=generator)
     weights = torch.rand(tokens, generator=generator)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loss_module, "compiled", lambda: PLAIN)
-        loss, nll = sliced_cross_entropy(
-            hidden, table, targets, weights, chunk=chunk, z_loss=z, fused=fused
-        )
+        options: Any = {"chunk": chunk, "z_loss": z, "fused": fused, "multiple": multiple}
+        with Widths() as widths:
+            loss, nll = sliced_cross_entropy(
+                hidden, table, targets, weights, places=places, **options
+            )
+    assert widths.head and all(width % multiple == 0 for width in widths.head)
     (loss * 3).backward()
     found = hidden.grad, table.grad
     hidden.grad = table.grad = None
-    logits = hidden @ table.t()
+    logits = hidden @ (table if places is None else table[places]).t()
     expected = F.cross_entropy(logits, targets, reduction="none")
     whole = ((expected + z * torch.logsumexp(logits, dim=1).square()) * weights).sum()
     (3 * whole).backward()
@@ -96,7 +117,7 @@ def test_shards_together_equal_one(monkeypatch: pytest.MonkeyPatch, z: float, fu
         columns = torch.where(found.any(1), found.argmax(1), -1) if len(rows) else targets * 0 - 1
         group: Any = "shards"
         loss, nll = sliced_cross_entropy(
-            here, rows, columns, weights, group=group, chunk=4, z_loss=z, fused=fused
+            here, rows, columns, weights, group=group, chunk=4, z_loss=z, fused=fused, multiple=8
         )
         loss.backward()
         return loss.detach(), nll, here.grad, rows.grad

@@ -224,18 +224,17 @@ class Model:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Weighted loss of hidden states (S, B, d), and nll of each token (B · S,) in nats."""
         hidden = hidden.transpose(0, 1).reshape(-1, self.shape.hidden_size)
-        own, rows = microbatch.vocabulary, active.rows
-        if len(own) != len(active.ids):
-            rows = rows.index_select(0, active.find(own))
+        own = microbatch.vocabulary
         columns = torch.searchsorted(own, microbatch.targets)
         if self.ranks.shards > 1:
             here = microbatch.targets % self.ranks.shards == self.ranks.shard
             columns = torch.where(here, columns, torch.full_like(columns, -1))
         return sliced_cross_entropy(
             hidden,
-            rows,
+            active.rows,
             columns,
             microbatch.weights,
+            places=None if len(own) == len(active.ids) else active.find(own),
             group=self.ranks.shard_group,
             chunk=self._chunk,
             z_loss=self._z_loss,
