@@ -4,8 +4,8 @@
     python -m benchmarks sampling_step --scale 0.005     # tiny, on a CPU
 
 T has 16,000 rows (times `--scale`) of each of 21 languages; a batch predicts over those of 1, 3 or
-all. `--attention` names backends of torch. Variants take turns. A JSON line each; what does not
-fit the memory has a line too.
+all. `--attention` names kernels, as `parallelism.attention_kernel` does. Variants take turns. A
+JSON line each; what does not fit the memory has a line too.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ import statistics
 from typing import Any
 
 import torch
-from torch.nn.attention import SDPBackend
 
 from benchmarks.common import describe, emit
 from benchmarks.gpu.training_step import backbone_of, clock, micro_of
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.memory import StepRows, memory_parts, total
 from modtok_cli.training.metrics import peak_flops
-from modtok_cli.training.model import megatron
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.resolve import resolve
@@ -32,7 +30,7 @@ from modtok_cli.training.step import optimizer_step
 LANGUAGES, ROWS_A_LANGUAGE = 21, 16_000
 SAMPLINGS = {"none": 1, "sub:2": 3, "full": LANGUAGES}
 MICROBATCHES = 4
-BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
+ATTENTIONS = "flash,cudnn"
 
 
 class Variant:
@@ -54,7 +52,8 @@ class Variant:
         """One step, timed; after one that did not fit the memory, nothing."""
         if self.error is not None:
             return
-        megatron._KERNELS[:] = [BACKENDS.get(self.attention, SDPBackend.MATH)]
+        for layer in self.model.backbone.attentions:
+            layer.kernel = self.attention
         try:
             with clock(seconds, self.model.ranks.device):
                 optimizer_step(self.model, self._microbatches, 1e-4)
@@ -70,7 +69,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--length", type=int, help="tokens of a sequence; default: the preset's")
-    parser.add_argument("--attention", default=",".join(BACKENDS))
+    parser.add_argument("--attention", default=ATTENTIONS)
     options = parser.parse_args()
     device, ranks = pick_device(), start_ranks()
     gpu = device.type == "cuda"

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from statistics import mean
 
 from modtok_cli.training.config import Config
-from modtok_cli.training.memory import StepRows, memory_parts, total
+from modtok_cli.training.data.sampling import Draw, Mixture
+from modtok_cli.training.memory import StepRows, memory_parts, recomputed, total
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.rows.exchange import sent_bytes
 from modtok_cli.training.settings import RunSettings
@@ -27,8 +30,10 @@ BEGIN, END = "<!-- tables: python -m benchmarks scale --write -->\n", "<!-- end 
 # NVLink and of a 400 Gbit/s network port per GPU; bytes of memory. A node has eight.
 PEAK, NVLINK, NETWORK, MEMORY, NODE = 989e12, 450e9, 50e9, 80e9, 8
 UTILIZATION = 0.4
-# Sequential BPE, k = 24,000: rows of T per language, and an output vocabulary of three languages.
-ROWS_PER_LANGUAGE, ACTIVE = 340_147 / 21, 72_000
+# Sequential BPE, k = 24,000: rows of T per language, and of a union of m languages K · m ** POWER.
+ROWS_PER_LANGUAGE, K, POWER = 340_147 / 21, 24_000, 0.87
+# Steps that numbers of rows are means of.
+SAMPLED = 8
 MODELS = ("0.5b", "1b", "2.5b", "7b", "12b", "30b")
 GPUS = (8, 64, 512)
 LANGUAGES = (21, 100, 250)
@@ -41,6 +46,7 @@ class Run:
 
     config: Config
     gpus: int
+    step: StepRows
     memory: dict[str, tuple[int, int]]
     rows: int
     backbone: int
@@ -50,7 +56,9 @@ class Run:
     def compute(self) -> float:
         """Seconds of a step's FLOPs at the assumed utilization."""
         config = self.config
-        flops = config.shape.step_flops(config.seq_length, [(config.step_tokens, ACTIVE)])
+        shape, length, tokens = config.shape, config.seq_length, config.step_tokens
+        flops = shape.step_flops(length, [(tokens, self.step.active)])
+        flops += shape.recomputed_flops(length, tokens, config.recompute or 0)
         return flops / (PEAK * UTILIZATION * self.gpus)
 
     @property
@@ -65,36 +73,58 @@ class Run:
         }
 
 
-def run_of(model: str, gpus: int, languages: int, *, offload: bool = False) -> Run | None:
+def step_rows(config: Config, languages: int, replicas: int) -> StepRows:
+    """Mean numbers of rows in a step; the text of all languages but English has the same size."""
+    mixture = Mixture.of({"en": 1, **{f"x-{n}": 1 for n in range(languages - 1)}})
+    groups = config.batch_size // config.group_size(replicas)
+    size = languages * ROWS_PER_LANGUAGE
+    found: list[tuple[float, float, float]] = []
+
+    def union(draws: list[Draw]) -> float:
+        together = {name for one in draws for name in one.languages or ()}
+        return min(size, K * len(together) ** POWER)
+
+    for step in range(1, SAMPLED + 1):
+        draws = config.draws(mixture, step, range(groups))
+        active = mean(union([one]) for one in draws)
+        found.append((active, union(draws[: -(-groups // replicas)]), union(draws)))
+    return StepRows(*map(mean, zip(*found, strict=True)))
+
+
+def run_of(model: str, gpus: int, languages: int, draw: str = "micro") -> Run | None:
     """The run with the smallest tensor-parallel size that fits a GPU; None if none fits."""
     size = int(languages * ROWS_PER_LANGUAGE)
-    rows = StepRows(ACTIVE, ACTIVE, ACTIVE)
     for tp in (1, 2, 4, 8):
         replicas = gpus // tp
         settings = RunSettings(
-            model=model, gpus=gpus, tp=tp, draw="step", batch_size=max(64, replicas), micro_batch=1,
-            offload=offload, distributed_optimizer=replicas > 1,
+            model=model, gpus=gpus, tp=tp, draw=draw, batch_size=max(64, replicas), micro_batch=1,
+            distributed_optimizer=replicas > 1, sampling="sub:2",
         )  # fmt: skip
         config = resolve(settings, gpu=True)
+        if config.shape.kv_heads % tp:
+            continue
+        rows = step_rows(config, languages, replicas)
+        config = recomputed(config, size, rows, gpus, int(MEMORY * 0.94))
         memory = memory_parts(config, size, rows, gpus)
         if total(memory) > MEMORY * 0.94:
             continue
         shape, tables = config.shape, config.shape.tables
-        active = tables * ACTIVE // tp
-        sent = sent_bytes(active, -(-active // replicas), tables, shape.hidden_size, 2, replicas)
+        needed, longest = (tables * int(x) // tp for x in (rows.gathered, rows.union / replicas))
+        sent = sent_bytes(needed, longest, tables, shape.hidden_size, 2, replicas)
         # Reduce-scatter of float32 gradients, all-gather of bfloat16 weights.
         backbone = 6 * (shape.parameters // tp) * (replicas - 1) // replicas
         # Two all-reduces per layer and pass, or as many bytes in two pairs of all-gather and
-        # reduce-scatter; recomputation is a third pass. One for the embeddings. With sequence
-        # parallelism the backward pass gathers two inputs of a layer again, and the result is
-        # gathered. The loss: the gradient of the hidden states in float32, three numbers a token.
+        # reduce-scatter; layers that are recomputed have a third pass. One for the embeddings.
+        # With sequence parallelism the backward pass gathers two inputs of a layer again, and the
+        # result is gathered. The loss: the gradient of the hidden states in float32, three numbers
+        # a token.
         parallel = config.switches(replicas).sequence_parallel
-        passes = (3 if config.recompute else 2) + parallel / 2
+        passes = 2 + (config.recompute or 0) / shape.layers + parallel / 2
         reduced = 2 * passes * shape.layers + 1 + parallel / 2
         tokens = config.step_tokens // replicas
         numbers = shape.hidden_size * (2 * reduced + 4) + 12
         tensor = int(2 * (tp - 1) * tokens * numbers / tp)
-        return Run(config, gpus, memory, sent, backbone, tensor)
+        return Run(config, gpus, rows, memory, sent, backbone, tensor)
     return None
 
 
@@ -109,7 +139,16 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 def memory_table() -> str:
     """GiB per GPU by part, for 21 and 250 languages."""
-    head = ["model", "GPUs", "--tp", "backbone", "tables of 21", "100", "250 languages"]
+    head = [
+        "model",
+        "GPUs",
+        "--tp",
+        "recomputed layers",
+        "backbone",
+        "tables of 21",
+        "100",
+        "250 languages",
+    ]
     head += ["active rows", "activations, working", "all, 21 languages", "host per node, 250"]
     rows = []
     for model in MODELS:
@@ -127,7 +166,10 @@ def memory_table() -> str:
             rest = part["activations"] + part["working memory"]
             figures = [part["backbone"], *tables, part["active rows"], rest]
             figures += [total(run.memory) / GIB, tables[-1] * NODE]
-            rows.append([model, str(gpus), str(run.config.tp), *[f"{x:.1f}" for x in figures]])
+            layers = f"{run.config.recompute} of {shape.layers}"
+            rows.append(
+                [model, str(gpus), str(run.config.tp), layers, *[f"{x:.1f}" for x in figures]]
+            )
     return _table(head, rows)
 
 
@@ -149,11 +191,28 @@ def time_table() -> str:
     return _table(head, rows)
 
 
+def draw_table() -> str:
+    """Rows of a step, by draw and number of languages."""
+    head = ["model", "GPUs", "languages", "draw", "rows of V_S", "of a replica", "of a step"]
+    head += ["active rows, GiB", "sent, MB", "sent, s"]
+    rows = []
+    for model, gpus, count, draw in product(("2.5b", "30b"), (8, 64), (21, 250), ("step", "micro")):
+        run = run_of(model, gpus, count, draw)
+        if run is None:
+            continue
+        step, memory = run.step, run.memory["active rows"][1] / GIB
+        figures = [f"{x:,.0f}" for x in (step.active, step.gathered, step.union)]
+        figures += [f"{memory:.1f}", f"{run.rows / 1e6:,.0f}", f"{run.seconds['rows']:.3f}"]
+        rows.append([model, str(gpus), str(count), draw, *figures])
+    return _table(head, rows)
+
+
 def tables() -> str:
-    """Both tables as they are in the page."""
+    """The tables as they are in the page."""
     return (
         f"### Memory, GiB per GPU\n\n{memory_table()}\n"
-        f"### Bytes sent by a GPU in a step, and seconds without overlap\n\n{time_table()}"
+        f"### Bytes sent by a GPU in a step, and seconds without overlap\n\n{time_table()}\n"
+        f"### Rows of a step by draw\n\n{draw_table()}"
     )
 
 

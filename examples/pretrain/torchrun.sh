@@ -6,7 +6,7 @@ name=sub2-2.5b
 if [ -f "runs/$name/config.json" ]; then
     options="--resume"
 else
-    options="--sampling sub:2 --model 2.5b --batch-size 64 --recompute --set parallelism.distributed_optimizer=true"
+    options="--sampling sub:2 --model 2.5b --batch-size 64 --set parallelism.distributed_optimizer=true"
 fi
 exec torchrun --standalone --nproc-per-node "${GPUS:-8}" --no-python \
     modtok pretrain --name "$name" $options

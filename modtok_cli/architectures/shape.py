@@ -189,7 +189,7 @@ class Shape:
         length: int,
         number_bytes: int,
         *,
-        recompute: bool = False,
+        recompute: int = 0,
         shards: int = 1,
         sequence_parallel: bool = False,
         masked: bool = False,
@@ -206,12 +206,12 @@ class Shape:
         * attention keeps queries, keys and values before and after rotation and its output:
           b N (3 a + 3 g), and 4 N per head; feed-forward b N 5 f, `fused` b N 3 f: the input of
           SwiGLU and its output. Shards divide these.
-        * rotary embeddings keep 4 length · head_width numbers per layer; with `masked`, a mask
+        * rotary embeddings keep 2 length · head_width numbers; with `masked`, a layer keeps a mask
           of sequences · length² numbers.
         * the loss keeps the gradient of the hidden states in float32.
 
-        With `recompute` only the inputs of the layers are kept, and one layer at a time, when
-        the final norm's are free again.
+        Of `recompute` layers, the first ones, only the inputs are kept, and one layer at a time,
+        when all that follows is free again.
         """
         tokens, b = sequences * length, number_bytes
         own = tokens // shards if sequence_parallel else tokens
@@ -219,13 +219,19 @@ class Shape:
         norm = own * (self.hidden_size * (inside + b) + 4)
         wide = 3 * (self.heads + self.kv_heads) * self.head_width + (3 if fused else 5) * self.ffn
         layer = 2 * norm + (tokens * (b * wide + 4 * self.heads)) // shards
-        layer += 4 * length * self.head_width * b
         if masked:
             layer += sequences * length * length * b
-        if recompute:
-            return self.layers * own * self.hidden_size * b + layer
         whole = tokens * self.hidden_size * b if sequence_parallel else 0  # gathered for the loss
-        return self.layers * layer + own * (self.hidden_size * (inside + 4) + 4) + whole
+        again = min(recompute, self.layers)
+        rest = (self.layers - again) * layer + own * (self.hidden_size * (inside + 4) + 4) + whole
+        tables = 2 * length * self.head_width * b
+        return again * own * self.hidden_size * b + max(rest, layer if again else 0) + tables
+
+    def recomputed_flops(self, length: int, tokens: int, recompute: int) -> float:
+        """Floating-point operations of the second forward pass of so many layers."""
+        attention = 2 * self.layers * length * self.heads * self.head_width
+        again = min(recompute, self.layers) / self.layers
+        return again * tokens * (2 * self.parameters + attention)
 
     def scoring_bytes(self, sequences: int, tokens: int, number_bytes: int) -> int:
         """Bytes of scoring a batch without gradients: KV cache twice, activations of one layer.

@@ -69,6 +69,7 @@ class Config(RunSettings):
             sequence_parallel=self.tp > 1 and self.seq_length % self.tp == 0,
             fused=True,
             transformer_engine=self.transformer_engine,
+            attention=self.attention_kernel,
         )
 
     @property
@@ -112,11 +113,14 @@ def check_ranks(config: Config, world: int) -> None:
     if world % tp:
         raise UsageError(f"--tp {tp} needs a multiple of {tp} processes; this run has {world}")
     if shape.kv_heads % tp or shape.ffn % tp:
+        most = max(
+            n for n in range(1, tp) if not (world % n or shape.kv_heads % n or shape.ffn % n)
+        )
         raise UsageError(
             f"{config.model} has {shape.kv_heads} key-value heads and a feed-forward size of "
             f"{shape.ffn}, not both divisible by {tp}",
             where="--tp",
-            remedy="use a divisor of both",
+            remedy=f"use --tp {most}",
         )
     replicas = world // tp
     if config.batch_size % replicas:

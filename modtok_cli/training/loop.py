@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +34,7 @@ from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.microbatch import Prefetcher
 from modtok_cli.training.run import Run
 from modtok_cli.training.settings import OPTIONS, RunSettings
-from modtok_cli.training.step import train_step
+from modtok_cli.training.step import StartedStep, train_step
 from modtok_cli.training.tasks import Tasks
 
 # Bytes of held-out text that are evaluated before a checkpoint is saved.
@@ -90,12 +91,14 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
             profiled(config.profile, run.place) as end_step,
         ):
             task.advance(step)
+            steps = _Steps(lambda line: reporter.step(line, task), model.kernels)
             if step and tasks.due(step) and not reporter.has_tasks(step):
                 reporter.tasks(tasks.evaluate(step))
             for now in range(step + 1, config.steps + 1):
-                line = train_step(run, model, feed, now)
-                reporter.step(line, task)
+                # The step before is read while the device computes this one.
+                steps.start(train_step(run, model, feed, now))
                 if now % config.eval_every == 0 or now == config.steps:
+                    steps.finish()
                     last = evaluate(run, model, now)
                     last["epochs"] = reads_until_now(
                         config, run.texts.stores, run.place.ranks, feed.stream.state
@@ -104,6 +107,7 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
                 number = signals.agreed(run.place.ranks) if now < config.steps else 0
                 due = tasks.due(now)
                 if number or due or now % config.save_every == 0 or now == config.steps:
+                    steps.finish()
                     save_checkpoint(run, model, feed.stream, now, evaluated=last.get("step") == now)
                 if number:  # a resumed run evaluates the tasks of this step
                     run.place.checkpointer.wait()
@@ -124,6 +128,35 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
         )
         last = evaluate(run, model, step)
     return RunReport(run.place.directory.path, max(step, config.steps), list(_rows(last)))
+
+
+class _Steps:
+    """Steps in order: each is finished, and its line reported, when the next one has started.
+
+    The first line names the `kernels`.
+    """
+
+    def __init__(
+        self, report: Callable[[dict[str, Any]], None], kernels: Mapping[str, Any]
+    ) -> None:
+        self._kernels = kernels
+        self._report, self._finished = report, 0.0
+        self._started: StartedStep | None = None
+
+    def start(self, step: StartedStep) -> None:
+        """Finish the step before."""
+        self.finish()
+        self._started = step
+
+    def finish(self) -> None:
+        """Wait for the last step that started, if it is not finished."""
+        step, self._started = self._started, None
+        if step is not None:
+            line = step.finish(self._finished)
+            if self._kernels:
+                line["time"]["kernels"], self._kernels = self._kernels, {}
+            self._finished = time.perf_counter()
+            self._report(line)
 
 
 def _start(run: Run, resume: bool) -> tuple[Model, int, dict[int, dict[str, tuple[int, int]]]]:
@@ -163,7 +196,8 @@ def build_model(run: Run) -> Model:
         run.place.ranks,
         seed=config.seed,
         dtype=getattr(torch, config.dtype),
-        recompute=config.recompute,
+        recompute=run.recompute,
+        chunk=run.chunk,
         adamw=config.adamw,
         clip=config.clip,
         z_loss=config.z_loss,
@@ -301,8 +335,8 @@ class StopSignals:
         """The signal to stop for, the same on all ranks; 0 to continue. A collective."""
         if ranks.world == 1:
             return self.received
-        received = torch.tensor([self.received], device=ranks.device)
-        dist.all_reduce(received, op=dist.ReduceOp.MAX)
+        received = torch.tensor([self.received])
+        dist.all_reduce(received, op=dist.ReduceOp.MAX, group=ranks.hosts)
         return int(received)
 
 

@@ -11,16 +11,22 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.memory import available, check_memory
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.stream import AHEAD
+from modtok_cli.training.model.loss import CHUNK
 from modtok_cli.training.rows.exchange import BLOCK_BYTES
 
 # Parameters and bytes.
 Part = tuple[int, int]
-# Tokens whose logits exist at a time, see `model.loss`.
-_CHUNK = 2048
+# Tokens whose logits exist at a time, see `model.loss`: on a GPU as many as fit.
+_CHUNKS = (8192, 4096, CHUNK)
 # Choices that an evaluation of tasks scores together.
 _CHOICES = 32
 # What CUDA, NCCL and fragmentation take of a device.
 _RESERVED = 0.06
+# Bytes of the device that a plan is for without a GPU, and what layers are recomputed to leave
+# free: steps differ in their rows.
+_H100, _MARGIN = 80e9, 0.95
+DEVICE = "80 GB of an H100"
+"""That device, in words."""
 # A token of a batch: two int32 ids in each queued batch; int64 ids and a weight in the step.
 _QUEUED_TOKEN = 8
 _STEP_TOKEN = 20
@@ -43,8 +49,10 @@ class StepRows:
     union: float
 
 
-def memory_parts(config: Config, size: int, step: StepRows, ranks: int) -> dict[str, Part]:
-    """Part → (parameters, bytes) on one of `ranks` devices; `size` is |T|."""
+def memory_parts(
+    config: Config, size: int, step: StepRows, ranks: int, chunk: int = CHUNK
+) -> dict[str, Part]:
+    """Part → (parameters, bytes) on one of `ranks` devices; `size` is |T|, `chunk` the loss's."""
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
     switches = config.switches(replicas)
@@ -69,7 +77,7 @@ def memory_parts(config: Config, size: int, step: StepRows, ranks: int) -> dict[
     row_bytes += own * half if config.offload else 0
     # The head's copy of its rows, padded, out of those gathered for other microbatches too.
     output_gradients = (4 + half) * step.active / shards * shape.hidden_size
-    logits = int(min(_CHUNK, tokens) * step.active / shards) * (4 if half == 4 else 4 + half)
+    logits = int(min(chunk, tokens) * step.active / shards) * (4 if half == 4 else 4 + half)
     parts: dict[str, Part] = {
         "backbone": (backbone, int(backbone * (half + 4 + state))),  # 4: float32 gradients
         "tables": (rows, rows * 12),
@@ -80,7 +88,7 @@ def memory_parts(config: Config, size: int, step: StepRows, ranks: int) -> dict[
                 sequences,
                 config.seq_length,
                 half,
-                recompute=config.recompute,
+                recompute=config.recompute or 0,
                 shards=shards,
                 sequence_parallel=switches.sequence_parallel,
                 fused=half == 2,
@@ -124,6 +132,34 @@ def capacity(config: Config, *, gpu: bool, here: int = 1) -> tuple[int | None, s
     return (None if free is None else free // here), "this machine"
 
 
+def recomputed(
+    config: Config, size: int, step: StepRows, ranks: int, available: int | None
+) -> Config:
+    """The configuration with the number of layers that are recomputed.
+
+    As given, else as few as fit `available` bytes; with None, those of an H100.
+    """
+    if config.recompute is not None:
+        return config
+    for layers in range(config.shape.layers + 1):
+        config = replace(config, recompute=layers)
+        if total(memory_parts(config, size, step, ranks)) <= _room(available):
+            break
+    return config
+
+
+def loss_chunk(config: Config, size: int, step: StepRows, ranks: int, available: int | None) -> int:
+    """Tokens whose logits a GPU of `available` bytes computes at a time: the most that fit."""
+    for chunk in _CHUNKS:
+        if total(memory_parts(config, size, step, ranks, chunk)) <= _room(available):
+            return chunk
+    return CHUNK
+
+
+def _room(available: int | None) -> float:
+    return _MARGIN * (_H100 * (1 - _RESERVED) if available is None else available)
+
+
 def check_fits(
     config: Config,
     size: int,
@@ -137,7 +173,7 @@ def check_fits(
     if available is None or total(parts) <= available:
         return
     largest = sorted(parts.items(), key=lambda part: -part[1][1])[:2]
-    where = ", ".join(f"{name} {_gib(need)}" for name, (_, need) in largest)
+    where = ", ".join(f"{name} {gib(need)}" for name, (_, need) in largest)
     fitting = [
         words
         for words, changes in _alternatives(config, ranks)
@@ -149,7 +185,7 @@ def check_fits(
         else ("use more devices with --tp, a smaller --model or fewer --langs")
     )
     raise ModtokError(
-        f"the run needs {_gib(total(parts))} per device ({where}), {device} has {_gib(available)}",
+        f"the run needs {gib(total(parts))} per device ({where}), {device} has {gib(available)}",
         where="memory",
         remedy=remedy,
     )
@@ -162,8 +198,8 @@ def _alternatives(config: Config, ranks: int) -> Iterator[tuple[str, dict[str, A
         single.append(
             ("--set parallelism.distributed_optimizer=true", {"distributed_optimizer": True})
         )
-    if not config.recompute:
-        single.append(("--recompute", {"recompute": True}))
+    if (layers := config.shape.layers) > (config.recompute or 0):
+        single.append((f"--set parallelism.recompute={layers}", {"recompute": layers}))
     for micro in (2, 1):
         if config.micro_batch > micro and config.batch_size % micro == 0:
             single.append((f"--micro-batch {micro}", {"micro_batch": micro}))
@@ -195,7 +231,7 @@ def check_disk(config: Config, size: int, directory: Path) -> None:
     free = shutil.disk_usage(_existing(directory)).free
     if count * need > free:
         raise ModtokError(
-            f"{count} checkpoints of {_gib(need)} do not fit, {_gib(free)} are free",
+            f"{count} checkpoints of {gib(need)} do not fit, {gib(free)} are free",
             where=directory,
             remedy="free space, choose another disk with --runs, or keep fewer with --keep",
         )
@@ -241,7 +277,7 @@ def host_need(config: Config, size: int, union: float, ranks: int, node: int) ->
     part = f" × {node}/{ranks} ranks" if node < ranks else ""
     words = (
         f"{tables} × {size:,} rows × {width:,} × (4 + 2 × {_size(moments)}) bytes{part} = "
-        f"{_gib(whole)}, and {_gib(buffers)} of buffers"
+        f"{gib(whole)}, and {gib(buffers)} of buffers"
     )
     return HostNeed(whole, buffers, words)
 
@@ -258,8 +294,8 @@ def check_host(config: Config, need: HostNeed) -> None:
     remedy = ", ".join([*smaller, "or use fewer --langs"])
     if free is not None and wanted > free:
         raise ModtokError(
-            f"the vocabulary needs {_gib(wanted)} of this machine's memory ({need.words}), "
-            f"{_gib(free)} are free",
+            f"the vocabulary needs {gib(wanted)} of this machine's memory ({need.words}), "
+            f"{gib(free)} are free",
             where="--offload",
             remedy=remedy,
         )
@@ -275,8 +311,7 @@ def check_host(config: Config, need: HostNeed) -> None:
     room = shutil.disk_usage(parent).free
     if need.tables > room:
         raise ModtokError(
-            f"the vocabulary needs {_gib(need.tables)} of disk ({need.words}), {_gib(room)} are "
-            "free",
+            f"the vocabulary needs {gib(need.tables)} of disk ({need.words}), {gib(room)} are free",
             where=directory,
             remedy=remedy,
         )
@@ -293,5 +328,6 @@ def _size(dtype: str) -> int:
     return 2 if dtype == "bfloat16" else 4
 
 
-def _gib(size: float) -> str:
+def gib(size: float) -> str:
+    """Bytes in GiB, in words."""
     return f"{size / 2**30:.1f} GiB"

@@ -1,7 +1,7 @@
 """`--dry-run`: parameters, memory and time of a run, before it starts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,19 @@ from modtok_cli.training.data.sampling import Draw, Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.evaluations import evaluation_plan
 from modtok_cli.training.memory import (
+    DEVICE,
     StepRows,
     capacity,
     check_fits,
     check_step_memory,
+    gib,
     host_need,
+    loss_chunk,
     memory_parts,
+    recomputed,
     total,
 )
+from modtok_cli.training.model.loss import CHUNK
 from modtok_cli.training.opening import choose_run, text_files
 from modtok_cli.training.reads import chat_of, reading_of, reads_of_files
 from modtok_cli.training.recipe import PRESETS
@@ -46,6 +51,7 @@ class Plan:
         step_rows: mean numbers of rows in a step.
         memory: part → (parameters on this device, bytes); see `memory`.
         available, owner: bytes that the device has for the run, None if unknown, and its name.
+        recompute: number of layers whose activations are recomputed.
         host: part → bytes of a node's memory, for rows in host memory.
         words: how the host bytes are computed, for messages.
         evaluation: how often it evaluates, how much, and what that costs.
@@ -63,6 +69,7 @@ class Plan:
     evaluation: str
     reads: dict[str, float]
     device: str
+    recompute: int = 0
     host: dict[str, int] = field(default_factory=dict)
     words: str = ""
     available: int | None = None
@@ -72,9 +79,18 @@ class Plan:
 
     def check(self) -> None:
         """Check that the run fits its device."""
-        check_fits(
-            self.config, self.vocabulary, self.step_rows, self.ranks, self.available, self.owner
-        )
+        config = replace(self.config, recompute=self.recompute)
+        check_fits(config, self.vocabulary, self.step_rows, self.ranks, self.available, self.owner)
+
+    @property
+    def recomputation(self) -> str:
+        """How many layers are recomputed, and why, in words."""
+        layers, of = self.recompute, self.config.shape.layers
+        words = f"activations of {layers or 'no'} of {of} layers are recomputed"
+        if self.config.recompute is not None:
+            return f"{words}, as parallelism.recompute says"
+        room = DEVICE if self.available is None else f"{gib(self.available)} of {self.owner}"
+        return f"{words}, the fewest that fit {room}" if layers < of else f"{words} to fit {room}"
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per part of memory, each with the figures of the whole run.
@@ -87,6 +103,7 @@ class Plan:
             "backbone_parameters": config.shape.parameters,
             "table_parameters": config.shape.table_parameters(self.vocabulary),
             "vocabulary": self.vocabulary,
+            "recompute": self.recompute,
             "active_rows": round(self.step_rows.active),
             "step_tokens": config.step_tokens,
             "steps": config.steps,
@@ -141,8 +158,10 @@ def plan(
     step_rows = row_counts(config, mixture, subtokenizers, ranks // config.tp)
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
-    memory = memory_parts(config, subtokenizers.size, step_rows, ranks)
     available, owner = capacity(config, gpu=gpu, here=ranks)
+    chosen = recomputed(config, subtokenizers.size, step_rows, ranks, available)
+    chunk = loss_chunk(chosen, subtokenizers.size, step_rows, ranks, available) if gpu else CHUNK
+    memory = memory_parts(chosen, subtokenizers.size, step_rows, ranks, chunk)
     host, words = {}, ""
     if config.offload:
         need = host_need(config, subtokenizers.size, step_rows.union, ranks, ranks)
@@ -154,6 +173,7 @@ def plan(
             tables = host_need(config, size, step_rows.union, ranks, ranks).tables
             host[f"tables of {more} languages"] = tables
     flops = shape.step_flops(config.seq_length, [(config.step_tokens, step_rows.active)])
+    again = shape.recomputed_flops(config.seq_length, config.step_tokens, chosen.recompute or 0)
     name, peak = device or "H100", config.device_flops or _H100
     if not gpu:
         name, peak = "CPU", config.device_flops or measured_flops(getattr(torch, config.dtype))
@@ -163,10 +183,11 @@ def plan(
         subtokenizers.size,
         step_rows,
         memory,
-        flops / (peak * _UTILIZATION * replicas * shards),
+        (flops + again) / (peak * _UTILIZATION * replicas * shards),
         evaluation_plan(config, len(mixture.languages)),
         reads,
         name,
+        chosen.recompute or 0,
         host,
         words,
         available,

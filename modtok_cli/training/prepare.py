@@ -20,6 +20,7 @@ from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, text_stores
 from modtok_cli.training.distributed.ranks import (
     Ranks,
+    gather_json,
     pick_device,
     raise_together,
     ranks_here,
@@ -35,7 +36,10 @@ from modtok_cli.training.memory import (
     check_host,
     check_step_memory,
     host_need,
+    loss_chunk,
+    recomputed,
 )
+from modtok_cli.training.model.loss import CHUNK
 from modtok_cli.training.opening import (
     TOKENIZER,
     check_text,
@@ -93,7 +97,7 @@ def prepare(
     sizes = {language: store.text_bytes for language, store in stores.items()}
     mixture = Mixture.of(sizes, config.mix, config.mix_rest)
     config.regime.check(mixture.languages)
-    _check_resources(config, mixture, subtokenizers, ranks, directory)
+    recompute, chunk = _check_resources(config, mixture, subtokenizers, ranks, directory)
     checkpoints = Checkpointer(
         directory.checkpoints, ranks, keep=config.keep, keep_every=config.keep_every
     )
@@ -102,6 +106,8 @@ def prepare(
         RunTexts(subtokenizers, stores, mixture, valid, chat),
         RunPlace(directory, ranks, checkpoints, progress),
         config.tokenizer.resolve(),
+        recompute=recompute,
+        chunk=chunk,
     )
     Tasks(run).check()
     if config.init_from is not None:
@@ -208,15 +214,22 @@ def _check_resources(
     subtokenizers: SubtokenizerCache,
     ranks: Ranks,
     directory: RunDirectory,
-) -> None:
-    """Check, before anything is allocated, that devices, nodes and the disk have room."""
+) -> tuple[int, int]:
+    """Check, before anything is allocated, that devices, nodes and the disk have room.
+
+    Returns the number of layers that are recomputed, and the chunk of the loss, the same on all
+    ranks.
+    """
     size = subtokenizers.size
     step_rows = row_counts(config, mixture, subtokenizers, ranks.replicas)
     here = ranks_here(ranks)
-    error = None
+    error, chosen, chunk = None, config, CHUNK
     try:
         room, owner = capacity(config, gpu=ranks.device.type == "cuda", here=here)
-        check_fits(config, size, step_rows, ranks.world, room, owner)
+        chosen = recomputed(config, size, step_rows, ranks.world, room)
+        check_fits(chosen, size, step_rows, ranks.world, room, owner)
+        if ranks.device.type == "cuda":
+            chunk = loss_chunk(chosen, size, step_rows, ranks.world, room)
         if config.offload:
             check_host(config, host_need(config, size, step_rows.union, ranks.world, here))
         if ranks.first:
@@ -224,6 +237,8 @@ def _check_resources(
     except ModtokError as caught:
         error = caught
     raise_together(ranks, error)
+    every = gather_json(ranks, [chosen.recompute or 0, chunk])
+    return max(layers for layers, _ in every), min(chunk for _, chunk in every)
 
 
 def _open_directory(run: Run, *, resume: bool, force: bool) -> None:

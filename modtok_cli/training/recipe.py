@@ -179,5 +179,4 @@ def continued(shape: Shape) -> Mapping[str, Any]:
         "steps": 1000,
         "warmup": 100,
         "lr": 1e-4,
-        "recompute": shape.hidden_size >= 3072,
     }

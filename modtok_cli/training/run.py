@@ -17,6 +17,7 @@ from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import Ranks
 from modtok_cli.training.initial import Initial
+from modtok_cli.training.model.loss import CHUNK
 from modtok_cli.training.rundir import RunDirectory
 
 
@@ -63,7 +64,8 @@ class Run:
     """A run: settings, texts and place; the tokenizer's directory; what it starts from, if any.
 
     `only_rows` are the rows that `--train rows` trains; `lost` is what the tokenizer cannot write
-    of evaluated text, see `heldout.lost_texts`.
+    of evaluated text, see `heldout.lost_texts`. `recompute` layers keep no activations, and logits
+    of `chunk` tokens exist at a time.
     """
 
     config: Config
@@ -73,3 +75,5 @@ class Run:
     initial: Initial | None = None
     only_rows: torch.Tensor | None = None
     lost: Mapping[str, Mapping[str, Lost]] = field(default_factory=dict)
+    recompute: int = 0
+    chunk: int = CHUNK

@@ -255,8 +255,13 @@ class RunSettings(ModelSettings):
     language and a subtokenizer; else more sequences share them.
     """
 
-    recompute: bool = _execution(
-        "Recompute activations in the backward pass. Default: by preset.", default=lambda run: False
+    recompute: int | None = _execution(
+        "Layers whose activations are recomputed in the backward pass. Default: as few as fit the "
+        "device's memory.",
+        metavar="N",
+        low=0,
+        high=1 << 16,
+        recipe_only=True,
     )
     offload: bool = _parallelism(
         "Keep embedding tables in host memory; active rows are on the GPU.", default=False
@@ -291,6 +296,11 @@ class RunSettings(ModelSettings):
     transformer_engine: bool = _execution(
         "Layers of Transformer Engine, if it is installed. Untested: no GPU has run it.",
         default=False,
+        recipe_only=True,
+    )
+    attention_kernel: Literal["flash", "cudnn"] = _execution(
+        "Kernel of causal attention on a GPU; cudnn where it has the heads, else flash.",
+        default="flash",
         recipe_only=True,
     )
     device_memory: int | None = _execution(

@@ -16,19 +16,19 @@ from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.metrics import HELD_OUT, LanguageSums, mean_bits, peak_flops, timing
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.model.optimizer import clip, gradient_norm
-from modtok_cli.training.rows.microbatch import Prefetcher
+from modtok_cli.training.rows.copies import Download
+from modtok_cli.training.rows.microbatch import Prefetcher, Step
 from modtok_cli.training.rows.offload import Rows
 from modtok_cli.training.run import Run, RunPlace
 
 
-def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str, Any]:
-    """One step of a run. Returns the line for the metrics.
+def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> StartedStep:
+    """Start a step of a run; the host does not wait for the device, which may still compute it.
 
-    Raises:
-        ModtokError: loss or gradient is not finite; names the batches. Nothing is updated.
+    A step whose loss or gradient is not finite updates nothing: the device decides that.
     """
     config, texts, ranks = run.config, run.texts, run.place.ranks
-    started, waited, host = time.perf_counter(), feed.stream.waited, model.host_seconds
+    started, waited = time.perf_counter(), feed.stream.waited
     # Draw: language and subtokenizer of each group of sequences, of all ranks. Workers make the
     # same draws for the sequences of this rank, and pack and tokenize their text ahead.
     groups = range(config.batch_size // config.group_size(ranks.replicas))
@@ -43,34 +43,81 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
         counted = trained & (microbatch.targets != texts.subtokenizers.end_of_text)
         sums.add(batch.draw.language, nll, counted, batch.bytes, trained)
     numbers = torch.cat([sums.over_replicas(ranks), gradients.norm.view(1)])
+    arriving = model.copies.download(
+        numbers, lambda: model.copies.empty(len(numbers), numbers.dtype)
+    )
+    apply(model, gradients, lr, dense=config.update == "dense")
     following = feed.ahead(step + 1)  # copied, and planned, while the device computes
     if following is not None:
         model.plan_ahead(following.microbatches)
-    *numbers_of_losses, norm = numbers.tolist()  # the only time that the step waits for the device
-    _refuse_infinite(run.place, step, now.batches, gradients.losses, norm)
-    apply(model, gradients, lr, dense=config.update == "dense")
-    loss, languages = sums.figures(numbers_of_losses, unmeasured(run.lost[HELD_OUT]))
-    seconds = time.perf_counter() - started
-    spent = {name: round(after - host[name], 4) for name, after in model.host_seconds.items()}
-    return {
-        "step": step,
-        "loss": loss,
-        "bits_per_byte": mean_bits(languages),
-        "lr": lr,
-        "grad_norm": norm,
-        "tokens": step * config.step_tokens,
-        "languages": languages,
-        "draws": list(map(str, draws)),
-        "time": timing(
-            seconds=seconds,
-            waited=feed.stream.waited - waited,
-            tokens=config.step_tokens,
-            flops=config.shape.step_flops(config.seq_length, now.sizes) * ranks.replicas,
-            peak=config.device_flops or peak_flops(ranks.device, model.dtype),
-            world=ranks.world,
-        )
-        | ({"offload": spent} if spent else {}),
-    }
+    spent = {name: round(seconds, 4) for name, seconds in model.take_host_seconds().items()}
+    return StartedStep(
+        run,
+        {"step": step, "lr": lr, "draws": list(map(str, draws))},
+        now,
+        gradients.losses,
+        sums,
+        arriving,
+        started,
+        feed.stream.waited - waited,
+        {"offload": spent} if spent else {},
+        config.device_flops or peak_flops(ranks.device, model.dtype),
+    )
+
+
+@dataclass(frozen=True)
+class StartedStep:
+    """A step that the device may still compute.
+
+    Attributes:
+        known: what its line for the metrics has without the device: step, learning rate, draws.
+        now, losses, sums: its batches, nll of each microbatch's tokens, and sums over them.
+        arriving: the numbers of `LanguageSums.over_replicas`, and the gradient norm.
+        started, waited: when it was started, seconds that it waited for text.
+        host: what the line's "time" has of rows in host memory, since the step before.
+        peak: FLOP/s of a device, None if unknown.
+    """
+
+    run: Run
+    known: dict[str, Any]
+    now: Step
+    losses: list[torch.Tensor]
+    sums: LanguageSums
+    arriving: Download
+    started: float
+    waited: float
+    host: dict[str, Any]
+    peak: float | None
+
+    def finish(self, before: float) -> dict[str, Any]:
+        """Wait for the step: its line for the metrics. `before`: when the last one had finished.
+
+        Raises:
+            ModtokError: loss or gradient is not finite; names the batches.
+        """
+        config, ranks, step = self.run.config, self.run.place.ranks, self.known["step"]
+        *numbers, norm = self.arriving.wait().tolist()
+        _refuse_infinite(self.run.place, step, self.now.batches, self.losses, norm)
+        loss, languages = self.sums.figures(numbers, unmeasured(self.run.lost[HELD_OUT]))
+        return {
+            "step": step,
+            "loss": loss,
+            "bits_per_byte": mean_bits(languages),
+            "lr": self.known["lr"],
+            "grad_norm": norm,
+            "tokens": step * config.step_tokens,
+            "languages": languages,
+            "draws": self.known["draws"],
+            "time": timing(
+                seconds=time.perf_counter() - max(self.started, before),
+                waited=self.waited,
+                tokens=config.step_tokens,
+                flops=config.shape.step_flops(config.seq_length, self.now.sizes) * ranks.replicas,
+                peak=self.peak,
+                world=ranks.world,
+            )
+            | self.host,
+        }
 
 
 @dataclass(frozen=True)
@@ -127,15 +174,17 @@ def mean_gradients(
 
 
 def apply(model: Model, gradients: Gradients, lr: float, *, dense: bool = False) -> None:
-    """Update backbone and rows by gradients that are clipped together; their norm is finite.
+    """Update backbone and rows by gradients that are clipped together.
 
-    `dense` updates whole tables and requires them on the device.
+    If their norm is not finite, nothing changes; the host does not wait to know. `dense` updates
+    whole tables and requires them on the device.
     """
     of_rows = [gradient for _, gradient in gradients.rows.values()]
+    finite = torch.isfinite(gradients.norm)
     clip([*gradients.backbone.values(), *of_rows], gradients.norm, model.clip)
     if model.only_rows is None:
-        model.optimizer.step(gradients.backbone, lr)
-    model.update(gradients.rows, lr, dense)
+        model.optimizer.step(gradients.backbone, lr, finite)
+    model.update(gradients.rows, lr, dense, finite)
 
 
 def optimizer_step(
@@ -153,8 +202,7 @@ def optimizer_step(
         clipping. If the norm is not finite, nothing is updated.
     """
     gradients = mean_gradients(model, microbatches, upcoming)
-    if bool(torch.isfinite(gradients.norm)):
-        apply(model, gradients, lr, dense=dense)
+    apply(model, gradients, lr, dense=dense)
     return gradients.losses, gradients.norm
 
 

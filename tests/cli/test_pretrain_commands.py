@@ -181,10 +181,10 @@ def test_a_workspace_trains_with_no_other_flag(forked: Any, filled: Path) -> Non
 
 
 def test_switches_can_be_turned_off_on_resume(here: Any, loop: StandIn) -> None:
-    off = words("--no-recompute --set parallelism.distributed_optimizer=false --log none")
+    off = words("--set parallelism.distributed_optimizer=false --log none")
     assert here("pretrain", "--resume", *words("--gpus 1 --valid none"), *off)[0] == 0
     assert loop.args[0].given() == {
-        "recompute": False, "distributed_optimizer": False,
+        "distributed_optimizer": False,
         "log": (), "valid": {}, "gpus": 1,
     }  # fmt: skip
 

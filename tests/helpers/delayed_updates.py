@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from modtok_cli.training.model.model import Model
 
 
@@ -16,13 +18,13 @@ class LateModel(Model):
 
     held: tuple[Any, float] | None = None
 
-    def update(self, unions: Any, rate: float, dense: bool) -> None:
+    def update(self, unions: Any, rate: float, dense: bool, finite: torch.Tensor) -> None:
         held, self.held = self.held, (unions, rate)
         if held is not None:
-            super().update(*held, dense)
+            super().update(*held, dense, finite)
 
     def finish(self) -> None:
         """Apply the update that is held back."""
         if self.held is not None:
-            super().update(*self.held, False)
+            super().update(*self.held, False, torch.tensor(True))
             self.held = None

@@ -10,7 +10,7 @@ import pytest
 
 from modtok_cli.architectures.sizes import PAPER
 from modtok_cli.training.config import Config, check_ranks
-from modtok_cli.training.memory import StepRows, capacity, check_fits, host_need
+from modtok_cli.training.memory import StepRows, capacity, check_fits, host_need, recomputed
 from modtok_cli.training.recipe import PRESETS, read_recipe
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import RunSettings
@@ -37,7 +37,9 @@ def test_example_recipes_fit_their_machine(file: Path) -> None:
     assert {"gpus", "device_memory"} <= given.keys()  # the machine
     check_ranks(config, config.gpus)
     size, rows = measured(config)
-    check_fits(config, size, rows, config.gpus, *capacity(config, gpu=True))
+    room, owner = capacity(config, gpu=True)
+    chosen = recomputed(config, size, rows, config.gpus, room)
+    check_fits(chosen, size, rows, config.gpus, room, owner)
     if config.offload:
         need = host_need(config, size, rows.union, config.gpus, 8)
         assert need.tables + need.buffers < HOST

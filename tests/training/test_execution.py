@@ -42,6 +42,8 @@ def test_defaults_on_gpus() -> None:
     assert on_gpus(gpus=8, tp=2).switches(4) == ON
     # What has no effect is off.
     alone = replace(OFF, fused=True)
+    chosen = on_gpus(attention_kernel="cudnn").switches(1)
+    assert chosen == replace(alone, attention="cudnn")
     assert on_gpus().switches(1) == alone
     two = replace(alone, overlap_grad_reduce=True)
     assert on_gpus(gpus=2, distributed_optimizer=False).switches(2) == two

@@ -75,7 +75,8 @@ def test_equals_torch(
             loss, nll = sliced_cross_entropy(
                 hidden, table, targets, weights, places=places, **options
             )
-    assert widths.head and all(width % multiple == 0 for width in widths.head)
+    assert widths.head
+    assert all(width % multiple == 0 for width in widths.head)
     (loss * 3).backward()
     found = hidden.grad, table.grad
     hidden.grad = table.grad = None

@@ -20,6 +20,7 @@ from modtok_cli.training.memory import (
     check_fits,
     checkpoint_bytes,
     memory_parts,
+    recomputed,
     total,
 )  # fmt: skip
 from modtok_cli.training.model.model import MicroBatch, Model
@@ -81,7 +82,7 @@ def test_shards_divide_what_is_inside_a_layer() -> None:
     one, two = (shape.activation_bytes(2, 64, 2, shards=n) for n in (1, 2))
     inside = 2 * 128 * (2 * (3 * 96 + 5 * 176) + 4 * 4)
     assert one - two == inside // 2
-    assert shape.activation_bytes(2, 64, 2, recompute=True) < one
+    assert shape.activation_bytes(2, 64, 2, recompute=2) < one
 
 
 def test_sequence_parallel_shards_divide_what_is_between_layers_too() -> None:
@@ -93,7 +94,7 @@ def test_sequence_parallel_shards_divide_what_is_between_layers_too() -> None:
 
 
 def test_an_evaluation_of_tasks_counts_where_a_step_needs_less() -> None:
-    config = large(recompute=True, eval_tasks=("all",), micro_batch=1)
+    config = large(recompute=24, eval_tasks=("all",), micro_batch=1)
     without = memory_parts(replace(config, eval_tasks=None), SIZE, ROWS, 8)
     parts = memory_parts(config, SIZE, ROWS, 8)
     count, beyond = parts.pop("tasks, beyond a step")
@@ -125,21 +126,41 @@ def large(**options: object) -> Config:
 
 
 def test_what_does_not_fit_is_refused_with_what_would() -> None:
-    config = large(recompute=False, device_memory="60GB")
+    config = large(recompute=0, device_memory="60GB")
     room, owner = capacity(config, gpu=True)
     assert room == int(60e9 * 0.94)
     with pytest.raises(ModtokError) as caught:
         check_fits(config, SIZE, ROWS, 8, room, owner)
     message = str(caught.value)
     assert re.match(
-        r"memory: the run needs \d+\.\d GiB per device \(activations 19\.1 GiB", message
+        r"memory: the run needs \d+\.\d GiB per device \(activations 19\.0 GiB", message
     )
-    assert "it fits with --recompute; or --micro-batch 1; or --tp 2" in message
-    check_fits(replace(config, recompute=True), SIZE, ROWS, 8, room, owner)
+    assert (
+        "it fits with --set parallelism.recompute=24; or --micro-batch 1; or --offload" in message
+    )
+    check_fits(replace(config, recompute=24), SIZE, ROWS, 8, room, owner)
+
+
+def test_as_few_layers_as_needed_are_recomputed() -> None:
+    """Also with a number that is given, and where nothing fits."""
+    config = large()
+    none = total(memory_parts(config, SIZE, ROWS, 8))
+    every = total(memory_parts(replace(config, recompute=24), SIZE, ROWS, 8))
+    between = int((none + every) / 2 / memory._MARGIN)
+    chosen = [
+        recomputed(config, SIZE, ROWS, 8, room).recompute
+        for room in (none * 2, between, every // 2)
+    ]
+    assert chosen[0] == 0 < chosen[1] < 24 == chosen[2]
+    for layers in (chosen[1] - 1, chosen[1]):
+        need = total(memory_parts(replace(config, recompute=layers), SIZE, ROWS, 8))
+        assert (need <= memory._MARGIN * between) == (layers == chosen[1])
+    assert recomputed(config, SIZE, ROWS, 8, None).recompute == 0  # 80 GB of an H100
+    assert recomputed(replace(config, recompute=3), SIZE, ROWS, 8, every).recompute == 3
 
 
 def test_several_options_together() -> None:
-    config = large(recompute=False, distributed_optimizer=False, micro_batch=4)
+    config = large(recompute=0, distributed_optimizer=False, micro_batch=4)
     room = int(25 * GIB)
     with pytest.raises(ModtokError, match=r"it fits with (--[a-z._ =-]+ ?[0-9]* ?){2}"):
         check_fits(config, SIZE, ROWS, 8, room, "x")
@@ -234,5 +255,6 @@ def test_every_recipe_that_is_shipped_fits_80_gb(command: str) -> None:
             values[word[2:].replace("-", "_")] = value
     values.setdefault("gpus", 8)
     config = resolve(RunSettings(**values), gpu=True)  # type: ignore[arg-type]
+    config = recomputed(config, SIZE, ROWS, config.gpus, None)
     need = total(memory_parts(config, SIZE, ROWS, config.gpus))
     assert need < 80e9 * 0.94, f"{need / GIB:.1f} GiB"

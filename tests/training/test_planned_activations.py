@@ -82,10 +82,10 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("preset", "recompute", "starts"),
-    [*product(PRESETS, [False, True], [None]), ("1b", False, [0, 9, 4000]), ("1b", True, [0, 9])],
+    [*product(PRESETS, [0, LAYERS], [None]), ("1b", 0, [0, 9, 4000]), ("1b", 1, [0, 9])],
 )
 def test_plan_agrees_with_fake_tensors(
-    preset: str, recompute: bool, starts: list[int] | None, as_on_a_gpu: None
+    preset: str, recompute: int, starts: list[int] | None, as_on_a_gpu: None
 ) -> None:
     options, shape = PRESETS[preset].options, replace(PRESETS[preset].shape, layers=LAYERS)
     length, sequences = options["seq_length"], options["micro_batch"]

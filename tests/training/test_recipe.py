@@ -37,7 +37,7 @@ def keys_of_the_page() -> str:
 
 def test_the_page_lists_the_keys() -> None:
     assert keys_of_the_page() in PAGE.read_text("utf-8")
-    assert sum(option.recipe_only for option in OPTIONS.values()) == 39
+    assert sum(option.recipe_only for option in OPTIONS.values()) == 41
 
 
 def test_a_resolved_configuration_is_a_recipe(tmp_path: Path) -> None:
@@ -122,9 +122,8 @@ def test_a_preset_is_a_recipe_of_the_package() -> None:
 
 
 def test_presets_are_overridden_and_fit_the_options() -> None:
-    config = resolve(RunSettings(model="2.5b", steps=50, batch_size=1, recompute=False), gpu=True)
-    assert (config.warmup, config.micro_batch, config.recompute) == (5, 1, False)
-    assert resolve(RunSettings(model="2.5b"), gpu=True).recompute
+    config = resolve(RunSettings(model="2.5b", steps=50, batch_size=1), gpu=True)
+    assert (config.warmup, config.micro_batch) == (5, 1)
     assert PRESETS["7b-32"].shape.layers == 32
     assert PRESETS["7b-32"].shape.hidden_size == 4096
 

@@ -13,11 +13,12 @@ import torch
 
 from helpers.metrics import read_metrics
 from helpers.said import Said
-from modtok_cli.training import loop, metrics
+from modtok_cli.training import metrics
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.metrics import LanguageSums, SpikeDetector, Status
 from modtok_cli.training.plan import plan
 from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.step import StartedStep
 
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
@@ -77,16 +78,16 @@ def test_spikes_are_reported_and_resume(
     settings: RunSettings,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    whole = loop.train_step
+    whole = StartedStep.finish
 
-    def spiking(run: Any, model: Any, feed: Any, step: int) -> dict[str, Any]:
-        line = whole(run, model, feed, step)
-        if step in (5, 6):
+    def spiking(step: StartedStep, before: float) -> dict[str, Any]:
+        line = whole(step, before)
+        if line["step"] in (5, 6):
             for figures in line["languages"].values():
                 figures["nats_per_token"] *= 3
         return line
 
-    monkeypatch.setattr(loop, "train_step", spiking)
+    monkeypatch.setattr(StartedStep, "finish", spiking)
     monkeypatch.setattr(metrics, "_LEAST", 2)
     notes = Said()
     pretrain(settings, progress=notes)

@@ -71,7 +71,7 @@ def test_a_run_moved_with_its_data_needs_nothing_else(
 ) -> None:
     tokenizer = tmp_path / "tokenizer"
     shutil.copytree(settings.tokenizer, tokenizer)
-    pretrain(replace(settings, tokenizer=tokenizer, recompute=True))
+    pretrain(replace(settings, tokenizer=tokenizer, recompute=1))
     expected = numbers(settings.runs / "it")
     shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
     shutil.rmtree(tokenizer)
@@ -83,7 +83,7 @@ def test_a_run_moved_with_its_data_needs_nothing_else(
     monkeypatch.chdir(elsewhere)
     pretrain(RunSettings(name="it"), resume=True)
     assert numbers(elsewhere / "runs" / "it") == expected
-    assert stored(elsewhere / "runs" / "it")["recompute"] is True
+    assert stored(elsewhere / "runs" / "it")["recompute"] == 1
     command = orjson.loads(Path("runs/it/config.json").read_bytes())["command"]
     assert ".." not in command, command
     (elsewhere / "data").rename(tmp_path / "third")
@@ -97,13 +97,16 @@ def test_a_changed_option_is_said_and_stored(settings: RunSettings) -> None:  # 
     pretrain(settings)
     said = Said()
     pretrain(
-        RunSettings(runs=settings.runs, steps=7, recompute=True, save_every=1),
+        RunSettings(runs=settings.runs, steps=7, recompute=1, keep=3, save_every=1),
         resume=True,
         progress=said,
     )
-    assert {"--recompute is now True, was False", "--save-every is now 1, was 2"} <= set(said.notes)
+    assert {
+        "--set parallelism.recompute is now 1, was None",
+        "--save-every is now 1, was 2",
+    } <= set(said.notes)
     found = stored(settings.runs / "it")
-    assert (found["recompute"], found["save_every"], found["workers"]) == (True, 1, 0)
+    assert (found["recompute"], found["save_every"], found["workers"]) == (1, 1, 0)
 
 
 def test_a_tokenizer_that_contains_the_runs_is_accepted(

@@ -80,6 +80,20 @@ def test_sparse_and_dense_differ_only_where_rows_idle() -> None:
     torch.testing.assert_close(dense.weight[0], sparse.weight[0] * (1 - 0.01 * 0.1) ** 3)
 
 
+@pytest.mark.parametrize("update", ["update", "update_dense"])
+def test_the_device_decides_that_nothing_changes(update: str) -> None:
+    """As on a GPU, without a look at the gradients: moments and counts stay too."""
+    rows, twin = table(), table()
+    rows._arrays = None
+    ids, bad = torch.tensor([1, 5]), torch.full((2, 4), torch.nan)
+    for gradients, finite in ((torch.ones(2, 4), True), (bad, False), (torch.ones(2, 4), True)):
+        getattr(rows, update)(ids, gradients, 0.01, ADAMW, torch.tensor(finite))
+        if finite:
+            getattr(twin, update)(ids, gradients, 0.01, ADAMW)
+    for part in ("weight", "moment1", "moment2", "steps"):
+        torch.testing.assert_close(getattr(rows, part), getattr(twin, part), atol=1e-7, rtol=1e-6)
+
+
 @pytest.mark.parametrize("shards", [2, 3, 7])
 def test_shards_together_are_the_table(shards: int) -> None:
     whole = table()

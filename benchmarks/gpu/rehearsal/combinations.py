@@ -70,7 +70,7 @@ class Combination:
             gpus=self.world,
             tp=self.tp,
             dtype=self.dtype,
-            recompute=self.recompute,
+            recompute=int(self.recompute),  # of two layers
             sampling=self.sampling,
             attention=self.attention,
             **(_run(STEPS) | more),

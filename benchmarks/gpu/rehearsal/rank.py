@@ -14,6 +14,7 @@ import signal
 import sys
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,26 +28,35 @@ from benchmarks.gpu.rehearsal.combinations import (
 
 
 class Steps:
-    """Replaces the training step: counts what it costs, and can stop the run after one."""
+    """Replaces start and end of a training step: counts what it costs, and can stop after one."""
 
     def __init__(self) -> None:
         from modtok_cli.training import loop
+        from modtok_cli.training.step import StartedStep
 
         self._step, self.stops = loop.train_step, False
         self.counts: dict[str, Counter[str]] = {}
+        finish = StartedStep.finish
         loop.train_step = self
+        StartedStep.finish = lambda step, before: self._counted(  # type: ignore[method-assign]
+            step.known["step"], lambda: finish(step, before)
+        )
 
-    def __call__(self, run: Any, model: Any, feed: Any, step: int) -> dict[str, Any]:
+    def __call__(self, run: Any, model: Any, feed: Any, step: int) -> Any:
+        started = self._counted(step, lambda: self._step(run, model, feed, step))
+        if self.stops and step == STOP_AFTER and run.place.ranks.first:
+            signal.raise_signal(signal.SIGUSR1)
+        return started
+
+    def _counted(self, step: int, call: Callable[[], Any]) -> Any:
         from benchmarks.gpu.rehearsal.device import COUNTS
 
         before = {what: counts.copy() for what, counts in COUNTS.items()}
-        line = self._step(run, model, feed, step)
+        result = call()
         if step > 1:  # the first also sets things up
             for what, counts in COUNTS.items():
                 self.counts.setdefault(what, Counter()).update(counts - before[what])
-        if self.stops and step == STOP_AFTER and run.place.ranks.first:
-            signal.raise_signal(signal.SIGUSR1)
-        return line
+        return result
 
 
 def rehearse(one: Combination, work: Path, steps: Steps) -> dict[str, Any]:

@@ -100,10 +100,20 @@ def rates_of(run: Path) -> list[float]:
 def resume_without_options(arena: Arena) -> None:
     """`--resume` needs no other option: the run stores its data and its settings"""
     shutil.move(arena.place / "data", arena.place / "texts")
-    words = [*PRETRAIN, "--data", "texts", "--recompute", "--save-every", "1", "--name", "it"]
+    words = [
+        *PRETRAIN,
+        "--data",
+        "texts",
+        "--set",
+        "parallelism.recompute=2",
+        "--save-every",
+        "1",
+        "--name",
+        "it",
+    ]
     arena.modtok(*words)
     done = arena.modtok("pretrain", "--resume", "--name", "it")
     arena.check(done.status == 0, f"status {done.status} {done.error}")
     config = json.loads((arena.place / "runs" / "it" / "config.json").read_bytes())
     stored = config.get("config", config)
-    arena.check(stored.get("recompute") is True, "recompute was forgotten")
+    arena.check(stored.get("recompute") == 2, "recompute was forgotten")

@@ -178,6 +178,8 @@ def _show_plan(
         f"{facts['step_seconds']:.3g} s a step on {planned.ranks} × {facts['device']}, "
         f"{facts['hours']:.3g} hours in all; {in_words(planned.reads)}; {facts['evaluation']}"
     )
+    if planned.config.dtype == "bfloat16" or planned.recompute:
+        caption += f"; {planned.recomputation}"
     if planned.words:
         caption += f"; in host memory {planned.words}, on one node"
     emit_document(

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -38,6 +39,7 @@ class Ranks:
         replica, replicas: data-parallel rank and size.
         shard_group: the ranks of this replica, None if one; replica_group: the ranks with
             this shard, None if one; host_group: the same for tensors of the host.
+        hosts: all ranks, for tensors of the host; None: the default group.
     """
 
     rank: int
@@ -50,6 +52,7 @@ class Ranks:
     shard_group: dist.ProcessGroup | None
     replica_group: dist.ProcessGroup | None
     host_group: dist.ProcessGroup | None = None
+    hosts: dist.ProcessGroup | None = None
 
     @property
     def first(self) -> bool:
@@ -96,7 +99,14 @@ def start_ranks(shards: int = 1) -> Ranks:
         shard_group=shard_group if shards > 1 else None,
         replica_group=replica_group if world > shards else None,
         host_group=host_group if world > shards else None,
+        hosts=_hosts() if world > 1 and device.type == "cuda" else None,
     )
+
+
+@cache
+def _hosts() -> Any:
+    """A group of all ranks over gloo; a collective of NCCL would wait for the device."""
+    return dist.new_group(backend="gloo", timeout=TIMEOUT, group_desc="ALL_RANKS_GLOO")
 
 
 def start_equals() -> Ranks:
@@ -172,6 +182,7 @@ def stop_ranks() -> None:
     """Destroy the process groups."""
     if dist.is_initialized():
         stop_groups()
+        _hosts.cache_clear()
         dist.destroy_process_group()
 
 

@@ -6,7 +6,10 @@ Execution does not change what is computed, up to rounding.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import sqrt
+
+import torch
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,8 @@ class Execution:
         overlap_param_gather: gather the weights of a bucket while earlier layers are still in the
             forward pass; with the distributed optimizer.
         sequence_parallel: tensor-parallel shards divide the sequence between their layers.
-        fused: compiled kernels of SwiGLU and of the loss; needs a GPU.
+        fused: compiled kernels of SwiGLU, rotary embeddings and the loss; needs a GPU.
+        attention: kernel of causal attention on a GPU, flash or cudnn.
         transformer_engine: layers and kernel of rotary embeddings of Transformer Engine.
         bucket: parameters of a bucket; None: Megatron's default, 40 million and more.
     """
@@ -29,7 +33,18 @@ class Execution:
     sequence_parallel: bool = False
     fused: bool = False
     transformer_engine: bool = False
+    attention: str = "flash"
     bucket: int | None = None
+
+
+@cache
+def compile_failure(device: torch.device) -> str:
+    """Why torch.compile does not work on a device, in a line; "" if it does."""
+    try:
+        torch.compile(torch.square)(torch.ones(8, device=device))
+    except Exception as error:  # of a compiler, of Triton: no type is common to all
+        return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    return ""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,9 @@ _FUSED_NORMS = {
 # Weights that every shard holds whole and applies to its own heads only: a shard has the gradient
 # of its heads, and their sum is the gradient.
 _PER_HEAD = ("q_layernorm.weight", "k_layernorm.weight")
-_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
+# By name; the memory-efficient one for what flash attention lacks: float32, masks, other widths.
+_FLASH = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
+_KERNELS = {"flash": _FLASH, "cudnn": [SDPBackend.CUDNN_ATTENTION]}
 
 
 def document_mask(inputs: torch.Tensor, end_of_text: int) -> torch.Tensor:
@@ -72,24 +74,91 @@ def document_mask(inputs: torch.Tensor, end_of_text: int) -> torch.Tensor:
 
 @cache
 def document_attention() -> Callable[..., torch.Tensor] | None:
-    """torch's attention for documents of any lengths, on GPUs; None if this torch has none."""
+    """torch's attention for documents of any lengths, on GPUs; None if this torch has none.
+
+    Windows and grouped queries exist from torch 2.12 on.
+    """
     try:
         varlen = import_module("torch.nn.attention.varlen").varlen_attn
-    except ImportError:  # before torch 2.10
+    except ImportError:
         return None
-    return varlen if "enable_gqa" in signature(varlen).parameters else None
+    return varlen if {"enable_gqa", "window_size"} <= signature(varlen).parameters.keys() else None
+
+
+def attention_kernel(wanted: str, head_width: int, dtype: torch.dtype, *, masked: bool) -> str:
+    """The name in `_KERNELS` of what computes causal attention on a GPU.
+
+    cuDNN's, if it is wanted, needs torch 2.11 (older ones were not measured), 16-bit numbers, and
+    heads of at most 128 numbers, a multiple of 8; else it is flash attention.
+    """
+    version = tuple(map(int, torch.__version__.split(".")[:2]))
+    fits = head_width in range(8, 129, 8) and dtype in (torch.bfloat16, torch.float16)
+    return wanted if fits and not masked and version >= (2, 11) else "flash"
+
+
+class Rotary:
+    """Rotates queries and keys by rotary embeddings, whose tables are made once for a length.
+
+    `angles` gives (length, 1, 1, D) float32; `fused` compiles the rotation on a GPU.
+    """
+
+    def __init__(self, angles: Callable[[int], torch.Tensor], *, fused: bool) -> None:
+        self._angles, self._fused = angles, fused
+        self._tables: dict[torch.dtype, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @torch.no_grad()
+    def tables(self, length: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cosine and sine, (length, 1, 1, D) each; of a shorter length a part of the longest."""
+        made = self._tables.get(dtype)
+        if made is None or len(made[0]) < length:
+            angles = self._angles(length)
+            made = self._tables[dtype] = angles.cos().to(dtype), angles.sin().to(dtype)
+        return made[0][:length], made[1][:length]
+
+    def __call__(
+        self, query_SBHD: torch.Tensor, key_SBGD: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Rotated queries and keys."""
+        both = compiled_rotation() if self._fused and query_SBHD.is_cuda else rotate
+        rotated: tuple[torch.Tensor, torch.Tensor] = both(
+            query_SBHD, key_SBGD, *self.tables(len(query_SBHD), query_SBHD.dtype)
+        )
+        return rotated
+
+
+def rotate(
+    query_SBHD: torch.Tensor, key_SBGD: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rotate pairs of numbers, i and i + D / 2, of queries and keys."""
+    rotated = []
+    for x in (query_SBHD, key_SBGD):
+        first, second = x.chunk(2, -1)
+        rotated.append(x * cos + torch.cat((-second, first), -1) * sin)
+    return rotated[0], rotated[1]
+
+
+@cache
+def compiled_rotation() -> Callable[..., Any]:
+    """`rotate` in a kernel or two, for any length."""
+    return torch.compile(rotate, dynamic=True)
 
 
 class CausalAttention(torch.nn.Module):
     """Scaled dot product attention of torch, causal, and within documents if they are given.
 
-    In place of Megatron's, which needs a GPU. On a GPU the kernel is flash attention, or the
-    memory-efficient one where that has none; neither stores scores. `attention_mask` is what
-    `document_mask` returns, or the bounds of `MicroBatch.documents`; then there is no mask.
+    In place of Megatron's, which needs a GPU. No kernel of a GPU stores scores.
+    `attention_mask` is what `document_mask` returns, or the bounds of `MicroBatch.documents`; then
+    there is no mask.
+
+    Attributes:
+        rotary: rotates queries and keys before, None: they are rotated.
+        kernel: name of a GPU's kernel, see `attention_kernel`.
     """
 
     def __init__(self, config: Any, layer_number: int, *args: Any, **kwargs: Any) -> None:
         super().__init__()
+        self.rotary: Rotary | None = None
+        self.kernel = "flash"
 
     def forward(
         self,
@@ -101,13 +170,15 @@ class CausalAttention(torch.nn.Module):
         **kwargs: Any,
     ) -> torch.Tensor:
         """(S, B, H, D) queries and (S, B, G, D) keys and values to (S, B, H · D)."""
+        if self.rotary is not None:
+            query_SBHD, key_SBGD = self.rotary(query_SBHD, key_SBGD)
         if attention_mask is not None and attention_mask.dim() == 1:
             return _within(attention_mask, query_SBHD, key_SBGD, value_SBGD)
         q, k, v = (x.permute(1, 2, 0, 3) for x in (query_SBHD, key_SBGD, value_SBGD))
         efficient = attention_mask is not None or q.dtype == torch.float32
         if q.is_cuda and efficient:  # it has no grouped queries
             k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
-        with sdpa_kernel(_KERNELS) if q.is_cuda else nullcontext():
+        with sdpa_kernel(_KERNELS[self.kernel]) if q.is_cuda else nullcontext():
             mixed = F.scaled_dot_product_attention(
                 q,
                 k,
@@ -206,7 +277,7 @@ def build_backbone(
     device: torch.device,
     dtype: torch.dtype,
     seed: int,
-    recompute: bool = False,
+    recompute: int = 0,
     distributed: bool = False,
     masked: bool = False,
     init: InitStd | None = None,
@@ -214,8 +285,8 @@ def build_backbone(
 ) -> Backbone:
     """Build the Transformer block, wrapped for data parallelism.
 
-    With `distributed`, gradients are reduce-scattered over replicas for Megatron's distributed
-    optimizer.
+    The first `recompute` layers keep their inputs only. With `distributed`, gradients are
+    reduce-scattered over replicas for Megatron's distributed optimizer.
     """
     parts = core()
     execution = execution or Execution()
@@ -230,10 +301,10 @@ def build_backbone(
     ddp = parts.distributed
     with cpu_as_current_device(device):
         torch.manual_seed(seed)
-        block = _block(shape, config, spec, shards).to(device=device, dtype=dtype)
-        if recompute:
-            for layer in block.block.layers:
-                layer.forward = _recomputed(layer.forward)
+        kernel = attention_kernel(execution.attention, shape.head_width, dtype, masked=masked)
+        block = _block(shape, config, spec, shards, kernel).to(device=device, dtype=dtype)
+        for layer in block.block.layers[:recompute]:
+            layer.forward = _recomputed(layer.forward)
         wrapped = ddp.DistributedDataParallel(
             config,
             ddp.DistributedDataParallelConfig(
@@ -249,7 +320,7 @@ def build_backbone(
     return Backbone(wrapped, device, shard_group, sequence_parallel=execution.sequence_parallel)
 
 
-def _block(shape: Shape, config: Any, spec: Any, shards: int) -> Any:
+def _block(shape: Shape, config: Any, spec: Any, shards: int, kernel: str) -> Any:
     parts = core()
     Module: Any = parts.transformer.module.MegatronModule
 
@@ -276,9 +347,15 @@ def _block(shape: Shape, config: Any, spec: Any, shards: int) -> Any:
             if shape.rope_scaling is not None:
                 scaled = rope_frequencies(shape.head_width, shape.rope_theta, shape.rope_scaling)
                 self.rotary.inv_freq = torch.from_numpy(scaled).float()
+            # Megatron would compute cosines and sines in every layer again.
+            own = Rotary(self.rotary, fused=config.bias_activation_fusion)
+            self.attentions = [m for m in self.block.modules() if isinstance(m, CausalAttention)]
+            for attention in self.attentions:
+                attention.rotary, attention.kernel = own, kernel
 
         def forward(self, x_SBd: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-            angles = self.rotary(x_SBd.shape[0] * (shards if config.sequence_parallel else 1))
+            length = x_SBd.shape[0] * (shards if config.sequence_parallel else 1)
+            angles = None if self.attentions else self.rotary(length)
             result: torch.Tensor = self.block(
                 hidden_states=x_SBd, attention_mask=mask, rotary_pos_emb=angles
             )
@@ -343,6 +420,12 @@ class Backbone:
                 gather = core().tensor_parallel.gather_from_sequence_parallel_region
                 result = gather(result, tensor_parallel_output_grad=False)
         return result
+
+    @property
+    def attentions(self) -> list[CausalAttention]:
+        """Attention of each layer; empty with Transformer Engine's."""
+        found: list[CausalAttention] = self.wrapped.module.attentions
+        return found
 
     def sum_over_shards(self, x_SBd: torch.Tensor) -> torch.Tensor:
         """Sum of inputs over tensor-parallel shards; this shard's part with sequence parallelism.

@@ -7,15 +7,16 @@ make a training step is in `training.step`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import torch
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.training.distributed.ranks import Ranks
 from modtok_cli.training.model import megatron
-from modtok_cli.training.model.execution import Execution, InitStd
-from modtok_cli.training.model.loss import sliced_cross_entropy
+from modtok_cli.training.model.execution import Execution, InitStd, compile_failure
+from modtok_cli.training.model.loss import CHUNK, sliced_cross_entropy
 from modtok_cli.training.model.optimizer import backbone_optimizer
 from modtok_cli.training.rows.copies import Warn, copies_for
 from modtok_cli.training.rows.exchange import PlacedPlan, RowExchange
@@ -69,12 +70,12 @@ class Model:
         *,
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
-        recompute: bool = False,
+        recompute: int = 0,
         adamw: AdamW | None = None,
         clip: float = 1.0,
         z_loss: float = 0.0,
         init: InitStd | None = None,
-        chunk: int = 2048,
+        chunk: int = CHUNK,
         distributed: bool = False,
         execution: Execution | None = None,
         offload: Offload | None = None,
@@ -86,6 +87,10 @@ class Model:
         self.shape, self.ranks, self.dtype, self.tied = shape, ranks, dtype, shape.tied
         self.clip, self._adamw = clip, adamw or AdamW()
         self._chunk, self._z_loss, self._init = chunk, z_loss, init or InitStd()
+        self._recompute = recompute
+        if execution is not None and execution.fused and (why := compile_failure(ranks.device)):
+            warn(f"torch.compile does not work here ({why}): kernels are not fused")
+            execution = replace(execution, fused=False)
         self._fused = execution is not None and execution.fused
         # Flash attention has neither float32 nor heads of other widths.
         self._bounded = (
@@ -98,6 +103,7 @@ class Model:
         self.copies = copies_for(ranks.device, warn)
         self.exchange = RowExchange(ranks, self.copies)
         self._ahead: ActivePlan | None = None
+        self._host_seconds: dict[str, float] = {}
         maker = TableMaker(ranks, offload) if offload else None
         self.input = self._table(vocabulary, 2 * seed + 1, maker)
         self.output = self.input if shape.tied else self._table(vocabulary, 2 * seed + 2, maker)
@@ -256,20 +262,41 @@ class Model:
             reduced[name] = ids, self.exchange.reduce(part, gathered.gradient)
         return reduced
 
-    def update(self, rows: Rows, lr: float, dense: bool) -> None:
-        """AdamW on rows by their gradients; on whole tables if `dense`."""
+    def update(self, rows: Rows, lr: float, dense: bool, finite: torch.Tensor) -> None:
+        """AdamW on rows by their gradients, on whole tables if `dense`; nothing if not `finite`."""
         if self.offloaded is not None:
             assert not dense
-            self.offloaded.update(rows, lr)
+            self.offloaded.update(rows, lr, finite)
             return
         for name, table in self.tables.items():
             update = table.update_dense if dense else table.update
-            update(*rows[name], lr, self._adamw)
+            update(*rows[name], lr, self._adamw, finite)
+
+    @property
+    def kernels(self) -> dict[str, Any]:
+        """What a GPU computes by which kernel; empty on a CPU."""
+        if self.ranks.device.type != "cuda":
+            return {}
+        attentions = self.backbone.attentions
+        attention = attentions[0].kernel if attentions else "transformer_engine"
+        documents = "varlen" if self._bounded else "mask"
+        return {
+            "attention": attention if self.end_of_text is None else documents,
+            "compiled": self._fused,
+            "loss_chunk": self._chunk,
+            "recompute": self._recompute,
+        }
 
     @property
     def host_seconds(self) -> dict[str, float]:
         """Seconds of the offload thread so far, and of steps that waited for it."""
         return asdict(self.offloaded.seconds) if self.offloaded is not None else {}
+
+    def take_host_seconds(self) -> dict[str, float]:
+        """`host_seconds` since the last call."""
+        now, before = self.host_seconds, self._host_seconds
+        self._host_seconds = now
+        return {name: seconds - before.get(name, 0.0) for name, seconds in now.items()}
 
     def drain(self) -> None:
         """Apply what is pending, before anything but a step uses the weights. Collective.

@@ -60,8 +60,12 @@ class TorchAdamW:
         """The gradients that this rank clips and applies: all."""
         return dict(gradients)
 
-    def step(self, gradients: Mapping[str, torch.Tensor], lr: float) -> None:
-        """Apply one step with these gradients (already clipped)."""
+    def step(
+        self, gradients: Mapping[str, torch.Tensor], lr: float, finite: torch.Tensor | None = None
+    ) -> None:
+        """Apply one step with these gradients (already clipped); nothing if not `finite`."""
+        if finite is not None and not finite:
+            return
         for name, master in self.masters.items():
             master.grad = gradients[name]
         for group in self._adamw.param_groups:
@@ -110,6 +114,8 @@ class MegatronAdamW:
       the groups get the decay of their kind here.
     - It uses the fused Adam of Transformer Engine or Apex if installed, else torch's AdamW, which
       it does not fuse (4 more bytes per parameter in a step): it is fused here.
+    - A step that is not finite is left out by torch's AdamW as with mixed precision; the others
+      make the host wait for the device.
     - torch counts steps per parameter, the others per group.
     - Its checkpoints depend on buffers and ranks: ours store whole tensors by name.
 
@@ -164,8 +170,14 @@ class MegatronAdamW:
             for name, gradient in gradients.items()
         }
 
-    def step(self, gradients: Mapping[str, torch.Tensor], lr: float) -> None:
-        """Apply one step; reads the buffers of which `gradients` are views."""
+    def step(
+        self, gradients: Mapping[str, torch.Tensor], lr: float, finite: torch.Tensor | None = None
+    ) -> None:
+        """Apply one step, or nothing; reads the buffers of which `gradients` are views."""
+        if self._by_torch:  # its kernels read this where they run
+            self._inner.optimizer.found_inf = None if finite is None else (~finite).float()
+        elif finite is not None and not finite:
+            return
         for group in self._optimizer.param_groups:
             group["lr"] = lr
         self._optimizer.prepare_grads()

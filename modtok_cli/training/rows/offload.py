@@ -52,10 +52,14 @@ class _Fetched:
 
 @dataclass
 class _Update:
-    """A pending update of the host's tables: ids and gradients by table, the learning rate."""
+    """A pending update of the host's tables: ids and gradients by table, the learning rate.
+
+    `finite`: (1,) bool, whether it is to be applied.
+    """
 
     ids: Ids
     downloads: dict[str, Download]
+    finite: Download | None
     lr: float
 
 
@@ -175,8 +179,11 @@ class OffloadedRows:
         self._at("take")
         return {name: self._copies.arrive(upload)[0] for name, upload in uploads.items()}
 
-    def update(self, unions: Rows, lr: float) -> None:
-        """Schedule the update by the step's clipped gradients: (ids, gradients) by table."""
+    def update(self, unions: Rows, lr: float, finite: torch.Tensor | None = None) -> None:
+        """Schedule the update by the step's clipped gradients: (ids, gradients) by table.
+
+        `finite`: a bool on the device; False updates nothing, None is True.
+        """
         self._steps += 1
         turn = self._steps % 2
         downloads = {}
@@ -187,8 +194,13 @@ class OffloadedRows:
                     f"{name} down", turn, tuple(of.shape), of.dtype
                 ),
             )
+        flag = None
+        if finite is not None:
+            stage = lambda: self._stage.view("finite", turn, (1,), torch.bool)  # noqa: E731
+            flag = self._copies.download(finite.view(1), stage)
         self._at("put")
-        self._pending = _Update({name: ids for name, (ids, _) in unions.items()}, downloads, lr)
+        ids = {name: ids for name, (ids, _) in unions.items()}
+        self._pending = _Update(ids, downloads, flag, lr)
         if not self.delay:
             self._apply_pending()
 
@@ -257,9 +269,11 @@ class OffloadedRows:
         def job() -> None:
             self._at("update")
             received = {name: one.wait() for name, one in update.downloads.items()}
+            finite = None if update.finite is None else update.finite.wait()
             started = time.perf_counter()
             for name, gradients in received.items():
-                self.tables[name].update(update.ids[name], gradients, update.lr, self._adamw)
+                rest = update.lr, self._adamw, finite
+                self.tables[name].update(update.ids[name], gradients, *rest)
                 self._at("updated")
             self.seconds.update += time.perf_counter() - started
 

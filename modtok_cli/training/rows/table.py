@@ -157,13 +157,23 @@ class RowTable:
         return self._team or team_of(torch.get_num_threads())
 
     @torch.no_grad()
-    def update(self, ids: torch.Tensor, gradients: torch.Tensor, lr: float, adamw: AdamW) -> None:
+    def update(
+        self,
+        ids: torch.Tensor,
+        gradients: torch.Tensor,
+        lr: float,
+        adamw: AdamW,
+        finite: torch.Tensor | None = None,
+    ) -> None:
         """Row-sparse AdamW: one step for the rows of `ids`, no change to all others.
 
         A row's moments, bias correction (by its own step count) and weight decay advance only
-        in steps in which it is active. `ids` are unique.
+        in steps in which it is active. `ids` are unique. `finite`: a bool where the table is;
+        False changes nothing, None is True.
         """
         if self._arrays is not None:
+            if finite is not None and not finite:
+                return
             w, m, v, counts = self._arrays
             places, g = self.local_rows(ids).numpy(), _array(gradients.contiguous())
             rates = (lr, adamw.beta1, adamw.beta2, adamw.epsilon, adamw.decay("embeddings"))
@@ -174,15 +184,19 @@ class RowTable:
         for start in range(0, len(ids), _BLOCK):
             rows = self.local_rows(ids[start : start + _BLOCK])
             g = gradients[start : start + _BLOCK].float()
-            steps = self.steps[rows] + 1
+            self.steps[rows] += 1 if finite is None else finite.int()
             w, m, v = self.weight[rows], self.moment1[rows], self.moment2[rows]
-            _adamw(w, m, v, g, steps, lr, adamw)
-            self.weight[rows], self.moment1[rows], self.moment2[rows] = w, m, v
-            self.steps[rows] = steps
+            state = _adamw(w, m, v, g, self.steps[rows], finite, lr, adamw)
+            self.weight[rows], self.moment1[rows], self.moment2[rows] = state
 
     @torch.no_grad()
     def update_dense(
-        self, ids: torch.Tensor, gradients: torch.Tensor, lr: float, adamw: AdamW
+        self,
+        ids: torch.Tensor,
+        gradients: torch.Tensor,
+        lr: float,
+        adamw: AdamW,
+        finite: torch.Tensor | None = None,
     ) -> None:
         """Dense AdamW over the whole table, with zero gradients for rows not in `ids`.
 
@@ -197,9 +211,11 @@ class RowTable:
             g = torch.zeros(stop - start, self.width, device=self.weight.device)
             inside = slice(cuts[block], cuts[block + 1])
             g[rows[inside] - start] = gradients[inside].float()
-            self.steps[start:stop] += 1
+            self.steps[start:stop] += 1 if finite is None else finite.int()
             state = (self.weight[start:stop], self.moment1[start:stop], self.moment2[start:stop])
-            _adamw(*state, g, self.steps[start:stop], lr, adamw)
+            found = _adamw(*state, g, self.steps[start:stop], finite, lr, adamw)
+            for old, new in zip(state, found, strict=True):
+                old.copy_(new)
 
 
 def _array(tensor: torch.Tensor) -> Any:
@@ -213,17 +229,22 @@ def _adamw(
     v: torch.Tensor,
     g: torch.Tensor,
     steps: torch.Tensor,
+    finite: torch.Tensor | None,
     lr: float,
     adamw: AdamW,
-) -> None:
-    """AdamW in place on rows (n, d), each with its own step count (n,), from 1.
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """AdamW on rows (n, d), each with its own step count (n,), from 1: weight and moments.
 
-    Operations have the order of `torch.optim.AdamW`, to agree with it up to rounding.
+    What they were if not `finite`. Operations have the order of `torch.optim.AdamW`, to agree with
+    it up to rounding.
     """
     count = steps.to(torch.float64).unsqueeze(1)
     correction1 = (1 - adamw.beta1**count).to(w.dtype)
     correction2 = (1 - adamw.beta2**count).sqrt().to(w.dtype)
-    w.mul_(1 - lr * adamw.decay("embeddings"))
-    m.lerp_(g, 1 - adamw.beta1)
-    v.mul_(adamw.beta2).addcmul_(g, g, value=1 - adamw.beta2)
-    w.sub_(lr * m / correction1 / (v.sqrt() / correction2 + adamw.epsilon))
+    new_m = m.lerp(g, 1 - adamw.beta1)
+    new_v = (v * adamw.beta2).addcmul_(g, g, value=1 - adamw.beta2)
+    change = lr * new_m / correction1 / (new_v.sqrt() / correction2 + adamw.epsilon)
+    new_w = w * (1 - lr * adamw.decay("embeddings")) - change
+    if finite is None:
+        return new_w, new_m, new_v
+    return new_w.where(finite, w), new_m.where(finite, m), new_v.where(finite, v)
