@@ -80,12 +80,12 @@ mutants: $(MUTANTS) $(CORE) ## Plant COUNT faults in PACKAGE, run the tests that
 	@$(BIN)/python .ci/mutants plant $(PACKAGE) --count $(COUNT)
 
 CALL := 1
-gpu-check: $(DEV) $(CORE) ## Measure pretraining on a GPU, CALL=1, 2 or 3 of nine minutes each
+gpu-check: $(DEV) $(CORE) ## Measure pretraining on a GPU, CALL=1, 2 or 3: three, eight and nine minutes
 	@$(BIN)/python -m benchmarks gpu_check $(CALL)
 
 FOR := 3.12
-gpu-bundle: $(DEV) $(CORE) ## Pack what gpu-check needs on a machine without a network, for Python FOR
-	@$(BIN)/python -m benchmarks gpu_bundle build/gpu-bundle --python $(FOR)
+gpu-bundle: $(DEV) $(CORE) ## Pack what gpu-check needs on a machine without a network, for Python FOR, with a tokenizer of TEXT
+	@$(BIN)/python -m benchmarks gpu_bundle build/gpu-bundle --python $(FOR) $(if $(TEXT),--text $(TEXT))
 
 REHEARSAL := build/gpu-rehearsal
 gpu-rehearsal: $(REHEARSAL)/.installed $(CORE) ## Pretrain as on GPUs with a stub of the driver (5 GB, an hour)

@@ -3,9 +3,12 @@
     python -m benchmarks gpu_bundle DIR                      # for Python 3.12, which has torch
     python -m benchmarks gpu_bundle DIR --torch 2.13.0       # with torch, 3 GB
     python -m benchmarks gpu_bundle DIR --leave-out numpy,transformers
+    python -m benchmarks gpu_bundle DIR --text TEXT          # with a tokenizer of TEXT's languages
 
 Wheels for Linux on x86-64, of modtok and of what it and its tests import; sources of benchmarks and
-tests. There, `sh check.sh 1` installs the wheels beside itself, and runs call 1.
+tests. With `--text` also gpu-data/: a tokenizer of 24,000 tokens a language, learned from that
+text, and its first 300 kB of each language, so that runs have a T of real size. There,
+`sh check.sh 1` installs the wheels beside itself, and runs call 1.
 """
 
 from __future__ import annotations
@@ -16,10 +19,16 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from benchmarks.common import ROOT
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.text.readers import read_documents
+from modtok_cli.text.workspace import language_files
 
 PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in range(39, 4, -1)]
 PLATFORMS += ["manylinux2014_x86_64", "linux_x86_64"]
@@ -73,6 +82,20 @@ def chosen(modtok: Path, target: list[str], torch: str | None) -> list[str]:
     ]
 
 
+def pack_text(text: Path, folder: Path, budget: int, most: int) -> None:
+    """A tokenizer of the languages of `text`, and about `most` bytes of text of each."""
+    bpe_seq(data=text, output=folder / "tokenizer", k=budget, references=False)
+    (folder / "data").mkdir()
+    for language, files in language_files(text).items():
+        size = 0
+        with open(folder / "data" / f"{language}.jsonl", "wb") as out:
+            for document in chain.from_iterable(map(read_documents, files)):
+                out.write(orjson.dumps({"text": document.text.decode()}) + b"\n")
+                size += len(document.text)
+                if size >= most:
+                    break
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -81,6 +104,7 @@ def main() -> int:
     parser.add_argument("--python", default="3.12", help="of the machine; default: %(default)s")
     parser.add_argument("--torch", metavar="VERSION", help="with this CUDA build")
     parser.add_argument("--leave-out", default="", help="packages that the machine has")
+    parser.add_argument("--text", type=Path, help="text to learn a tokenizer from")
     options = parser.parse_args()
     folder: Path = options.folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)
@@ -105,6 +129,8 @@ def main() -> int:
         else:
             ignored = shutil.ignore_patterns("__pycache__", "results", "notes")
             shutil.copytree(source, copy, ignore=ignored)
+    if options.text is not None:
+        pack_text(options.text, folder / "modtok" / "gpu-data", 24_000, 300_000)
     (folder / "check.sh").write_text(CHECK)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"{folder}: {len(list(wheels.iterdir()))} wheels, {size / 2**20:.0f} MiB")

@@ -1,13 +1,14 @@
-"""Pretraining on a GPU, measured in three calls of at most nine minutes each.
+"""Pretraining on a GPU, measured in calls of three, eight and nine minutes.
 
-    python -m benchmarks gpu_check 1        # machine, a run with resume, exactness tests
-    python -m benchmarks gpu_check 2        # steps of 0.5b, 1b, 2.5b: time, MFU, memory, sampling
-    python -m benchmarks gpu_check 3        # rows in host memory: link, hidden updates, |T|
+    python -m benchmarks gpu_check 1        # beside a plain decoder; a run with resume
+    python -m benchmarks gpu_check 2        # kernels, the profile of a step, offloading, 2.5b
+    python -m benchmarks gpu_check 3        # tests of exactness; 0.5b, 1b; links; |T|
     python -m benchmarks gpu_check 1 --tiny # tiny models: a rehearsal, also on a CPU
 
 Each part is a process of its own with a limit of its own: what fails or takes too long is written
 down, and the others go on. A row is in the file as soon as it is measured, so an interrupted call
-leaves what it has. No network is needed; `gpu_bundle` packs what a machine lacks. docs/gpu.md says
+leaves what it has. No network is needed; `gpu_bundle` packs what a machine lacks, with a tokenizer
+and text of many languages in gpu-data/, which runs use in place of the sample. docs/gpu.md says
 what the rows show. Results: benchmarks/results/gpu-<GPU>-<date>.jsonl. Exit status 1 if a part
 failed.
 """
@@ -36,13 +37,18 @@ from typing import Any
 import modtok_cli
 from benchmarks.common import ROOT
 from modtok_cli.text.parallel import cores
+from modtok_cli.training.recipe import PRESETS
 
-# Call → its parts and the most seconds of each, the most informative first.
+# Call → its parts and the most seconds of each, the most informative first; seconds of all.
 CALLS = {
-    1: {"machine": 60, "run": 300, "tests": 400},
-    2: {"machine": 60, "0.5b": 150, "1b": 180, "2.5b": 240},
-    3: {"machine": 60, "link": 60, "trip": 120, "step": 200, "languages": 120, "trace": 100},
-}
+    1: {"machine": 20, "peer": 60, "run": 150},
+    2: {"machine": 20, "gemm": 60, "loss": 60, "profile": 90, "attention": 60, "step": 150,
+        "2.5b": 75, "2.5b recomputed": 75},
+    3: {"machine": 20, "tests": 240, "0.5b": 60, "1b": 90, "offloaded": 90, "link": 20, "trip": 60,
+        "languages": 60, "trace": 60},
+}  # fmt: skip
+LIMITS = {1: 170, 2: 470, 3: 540}
+DATA = ROOT / "gpu-data"
 # Those that compare numbers of the GPU with other numbers.
 TESTS = (
     "loss",
@@ -151,48 +157,80 @@ def machine(part: Part) -> Iterator[dict[str, Any]]:
     yield row
 
 
-def whole_run(part: Part) -> Iterator[dict[str, Any]]:
-    """`modtok pretrain` on the sample text; again from its middle; with rows in host memory."""
-    steps = 4 if part.tiny else 50
-    size = ["--model", "tiny", "--seq-length", "32"] if part.tiny else ["--model", "0.5b"]
-    start = ["pretrain", *size, "--sampling", "sub:2", "--batch-size", "8", "--micro-batch", "2"]
-    start += ["--steps", str(steps), "--eval-every", str(steps)]
-    with tempfile.TemporaryDirectory() as scratch:
-        modtok = [sys.executable, "-m", "modtok_cli"]
+class Training:
+    """Runs of `modtok pretrain` in a scratch directory: on gpu-data/, else on the sample text."""
 
-        def run(name: str, *arguments: str) -> list[dict[str, Any]]:
-            list(part.lines([*modtok, *arguments, "--name", name], scratch))
-            text = (Path(scratch) / "runs" / name / "metrics.jsonl").read_text()
-            return [line for line in map(json.loads, text.splitlines()) if "loss" in line]
+    def __init__(self, part: Part, scratch: Path, steps: int) -> None:
+        self._part, self.scratch, self.steps = part, scratch, 4 if part.tiny else steps
+        self._modtok = [sys.executable, "-m", "modtok_cli"]
+        if DATA.exists():
+            for name in ("data", "tokenizer"):
+                (scratch / name).symlink_to(DATA / name)
+        else:
+            shutil.copytree(Path(modtok_cli.__file__).parent / "samples" / "data", scratch / "data")
+            list(part.lines([*self._modtok, "bpe-seq", "-k", "1000"], scratch))
 
-        shutil.copytree(
-            Path(modtok_cli.__file__).parent / "samples" / "data", Path(scratch) / "data"
-        )
-        list(part.lines([*modtok, "bpe-seq", "-k", "1000"], scratch))
-        whole = run("whole", *start, "--save-every", str(steps // 2))
-        yield {"run": "whole", **figures(whole)}
-        (last,) = Path(scratch).glob(f"runs/whole/checkpoints/*{steps}")
+    def start(self, name: str, *more: str) -> list[dict[str, Any]]:
+        """The lines of a new run of 0.5b with `sub:2`."""
+        size = ["--model", "tiny", "--seq-length", "32"] if self._part.tiny else ["--model", "0.5b"]
+        start = ["--sampling", "sub:2", "--batch-size", "8", "--micro-batch", "2"]
+        start += ["--steps", str(self.steps), "--eval-every", str(self.steps)]
+        return self._run(name, *size, *start, "--eval-bytes", "4KB", *more)
+
+    def resume(self, name: str) -> list[dict[str, Any]]:
+        """The lines of a run that goes on from its last checkpoint but one."""
+        (last,) = self.scratch.glob(f"runs/{name}/checkpoints/*{self.steps}")
         shutil.rmtree(last)
-        again = run("whole", "pretrain", "--resume")
-        pairs = list(zip(whole, again, strict=True))[steps // 2 :]
-        largest = max(abs(b["loss"] - a["loss"]) for a, b in pairs)
+        return self._run(name, "--resume")
+
+    def _run(self, name: str, *options: str) -> list[dict[str, Any]]:
+        words = [*self._modtok, "pretrain", *options, "--name", name]
+        list(self._part.lines(words, self.scratch))
+        text = (self.scratch / "runs" / name / "metrics.jsonl").read_text()
+        return [line for line in map(json.loads, text.splitlines()) if "loss" in line]
+
+
+def whole_run(part: Part) -> Iterator[dict[str, Any]]:
+    """`modtok pretrain` on text, and again from its middle."""
+    with tempfile.TemporaryDirectory() as scratch:
+        training = Training(part, Path(scratch), 30)
+        middle = training.steps // 2
+        whole = training.start("whole", "--save-every", str(middle))
+        yield {"run": "whole", **figures(whole)}
+        again = training.resume("whole")
+        largest = max(
+            abs(b["loss"] - a["loss"]) for a, b in list(zip(whole, again, strict=True))[middle:]
+        )
         yield {"run": "resumed", "largest_loss_difference": largest, **figures(again)}
-        shutil.rmtree(Path(scratch) / "runs")  # a checkpoint has gigabytes
-        offloaded = run("offload", *start, "--save-every", str(steps), "--offload")
-        yield {"run": "offload", **figures(offloaded)}
         if largest > RESUMED:
             raise Failed(f"losses of the resumed run differ by {largest}")
 
 
+def offloaded_run(part: Part) -> Iterator[dict[str, Any]]:
+    """`modtok pretrain` with rows in host memory."""
+    with tempfile.TemporaryDirectory() as scratch:
+        training = Training(part, Path(scratch), 30)
+        yield {"run": "offload", **figures(training.start("offload", "--offload"))}
+
+
 def figures(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Losses, and medians of times without the first steps."""
+    """Losses, kernels, and medians of times without the first steps."""
     timed = [line["time"] for line in lines[len(lines) // 5 :]]
+    keys = ("step_seconds", "wait_share", "tokens_per_second", "mfu")
     medians = {
         key: statistics.median(values) if None not in values else None
-        for key in ("step_seconds", "wait_share", "tokens_per_second", "mfu")
+        for key in keys
         for values in [[time[key] for time in timed]]
     }
-    return {"losses": [round(line["loss"], 4) for line in lines], **medians}
+    if medians["mfu"]:  # attention counted whole
+        shape = PRESETS["0.5b"].shape
+        length = PRESETS["0.5b"].options["seq_length"]
+        more = 6 * shape.layers * length * shape.heads * shape.head_width
+        flops = statistics.median(time["model_flops_per_second"] for time in timed)
+        whole = 1 + more * medians["tokens_per_second"] / flops
+        medians["mfu_whole_attention"] = round(medians["mfu"] * whole, 4)
+    kernels = lines[0]["time"].get("kernels")
+    return {"losses": [round(line["loss"], 4) for line in lines], **medians, "kernels": kernels}
 
 
 def tests(part: Part) -> Iterator[dict[str, Any]]:
@@ -220,13 +258,26 @@ def tests(part: Part) -> Iterator[dict[str, Any]]:
 
 def steps(part: Part) -> Iterator[dict[str, Any]]:
     """A step of a preset: each sampling and each attention; time, MFU, memory beside the plan."""
-    model = ["--model", part.name]
+    model = ["--model", part.name.split()[0]]
+    if part.name.startswith("2.5b"):  # the step with recomputation, and as the memory allows
+        model += ["--steps", "3", "--attention", "flash"]
+        model += ["--recompute", "24"] if part.name.endswith("recomputed") else []
     if part.tiny:
         model = ["--model", "tiny", "--scale", "0.005", "--steps", "1", "--length", "16"]
     for row in part.rows("sampling_step", *model):
         yield row
         if part.tiny and row["error"]:  # of a larger model it may be the memory
             raise Failed(row["error"])
+
+
+def kernels(part: Part) -> Iterator[dict[str, Any]]:
+    """Kernels of a step: see `kernels`."""
+    yield from part.rows("kernels", part.name, *(["--tiny"] if part.tiny else []))
+
+
+def peer(part: Part) -> Iterator[dict[str, Any]]:
+    """A plain compiled decoder beside modtok: see `peer`."""
+    yield from part.rows("peer", *(["--tiny"] if part.tiny else []))
 
 
 def offload(part: Part) -> Iterator[dict[str, Any]]:
@@ -248,8 +299,9 @@ def offload(part: Part) -> Iterator[dict[str, Any]]:
         raise Failed(f"a step takes {max(ratios)} times a resident one, the bar is {OFFLOADED}")
 
 
-MEASURES = {"machine": machine, "run": whole_run, "tests": tests}
-MEASURES |= dict.fromkeys(("0.5b", "1b", "2.5b"), steps)
+MEASURES = {"machine": machine, "run": whole_run, "offloaded": offloaded_run, "tests": tests}
+MEASURES |= {"peer": peer} | dict.fromkeys(("gemm", "loss", "attention", "profile"), kernels)
+MEASURES |= dict.fromkeys(("0.5b", "1b", "2.5b", "2.5b recomputed"), steps)
 MEASURES |= dict.fromkeys(("link", "trip", "step", "languages", "trace"), offload)
 
 
@@ -269,7 +321,7 @@ def check(options: argparse.Namespace, target: Path) -> bool:
         for name, most in CALLS[options.call].items():
             if name not in (options.parts or CALLS[options.call]):
                 continue
-            left = options.limit - (time.monotonic() - began)
+            left = (options.limit or LIMITS[options.call]) - (time.monotonic() - began)
             started = time.monotonic()
             row: dict[str, Any] = {"part": name, "ok": True}
             try:
@@ -294,7 +346,7 @@ def main() -> int:
     parser.add_argument("call", type=int, choices=CALLS)
     parser.add_argument("--tiny", action="store_true", help="tiny models, also on a CPU")
     parser.add_argument("--parts", type=lambda text: text.split(","), help="some of its parts")
-    parser.add_argument("--limit", type=float, default=540, help="seconds for all of it")
+    parser.add_argument("--limit", type=float, help="seconds for all of it")
     parser.add_argument("--out", type=Path, help="where the rows go")
     options = parser.parse_args()
     import torch

@@ -3,32 +3,31 @@
     python -m benchmarks sampling_step --model 0.5b      # on a GPU
     python -m benchmarks sampling_step --scale 0.005     # tiny, on a CPU
 
-T has 16,000 rows (times `--scale`) of each of 21 languages; a batch predicts over those of 1, 3 or
-all. `--attention` names kernels, as `parallelism.attention_kernel` does. Variants take turns. A
-JSON line each; what does not fit the memory has a line too.
+T is that of 21 languages with 24,000 rows each (times `--scale`); a batch predicts over the rows of
+1 language, of a union of 3 as it is drawn, or over all. `--attention` names kernels, as
+`parallelism.attention_kernel` does. Variants take turns. A JSON line each; what does not fit the
+memory has a line too.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from benchmarks.common import describe, emit
-from benchmarks.gpu.training_step import backbone_of, clock, micro_of
+from benchmarks.gpu.training_step import ROWS, backbone_of, clock, micro_of, utilization
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
-from modtok_cli.training.memory import StepRows, memory_parts, total
-from modtok_cli.training.metrics import peak_flops
+from modtok_cli.training.memory import StepRows, capacity, memory_parts, recomputed, total
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.step import optimizer_step
 
-LANGUAGES, ROWS_A_LANGUAGE = 21, 16_000
-SAMPLINGS = {"none": 1, "sub:2": 3, "full": LANGUAGES}
 MICROBATCHES = 4
 ATTENTIONS = "flash,cudnn"
 
@@ -36,14 +35,14 @@ ATTENTIONS = "flash,cudnn"
 class Variant:
     """Steps of a model under one sampling and one attention."""
 
-    def __init__(self, model: Model, config: Any, rows: int, each: int, attention: str) -> None:
+    def __init__(self, model: Model, config: Any, rows: int, attention: str) -> None:
         self.model, self.config, self.rows, self.attention = model, config, rows, attention
         shape = (config.micro_batch, config.seq_length)
-        size = LANGUAGES * each
+        size = model.output.size
         micro = micro_of(size, rows, *shape, model.ranks.device)
         self._microbatches = [micro] * MICROBATCHES
-        flops = [(shape[0] * shape[1], float(rows))] * MICROBATCHES
-        self.flops = config.shape.step_flops(config.seq_length, flops)
+        self.sizes = [(shape[0] * shape[1], float(rows))] * MICROBATCHES
+        self.flops = config.shape.step_flops(config.seq_length, self.sizes)
         self.plan = total(memory_parts(config, size, StepRows(rows, rows, rows), 1))
         self.seconds: list[float] = []
         self.error: str | None = None
@@ -69,6 +68,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--length", type=int, help="tokens of a sequence; default: the preset's")
+    parser.add_argument("--recompute", type=int, help="layers; default: by the memory")
     parser.add_argument("--attention", default=ATTENTIONS)
     options = parser.parse_args()
     device, ranks = pick_device(), start_ranks()
@@ -78,22 +78,27 @@ def main() -> None:
         model=options.model, batch_size=micro * MICROBATCHES, seq_length=options.length
     )
     config = resolve(settings, gpu=gpu)
-    each = int(ROWS_A_LANGUAGE * options.scale)
+    rows = {name: int(count * options.scale) for name, count in ROWS.items()}
+    step_rows = StepRows(*[rows["full"]] * 3)
+    room, _ = capacity(config, gpu=gpu)
+    if options.recompute is not None:
+        config = replace(config, recompute=options.recompute)
+    config = recomputed(config, rows["full"], step_rows, 1, room)
     dtype = getattr(torch, config.dtype)
     with backbone_of(None):
         model = Model(
             config.shape,
-            LANGUAGES * each,
+            rows["full"],
             ranks,
             dtype=dtype,
-            recompute=config.recompute,
+            recompute=config.recompute or 0,
             execution=config.switches(1) if gpu else None,
         )
     attentions = options.attention.split(",") if gpu else ["cpu"]
     variants = {
-        (sampling, attention): Variant(model, config, each * languages, each, attention)
+        (sampling, attention): Variant(model, config, count, attention)
         for attention in attentions
-        for sampling, languages in SAMPLINGS.items()
+        for sampling, count in rows.items()
     }
     for turn in range(options.steps + 2):
         for one in variants.values():
@@ -106,7 +111,6 @@ def main() -> None:
             peak = torch.cuda.max_memory_allocated()
         base = variants["none", attention]
         seconds = statistics.median(one.seconds or [float("nan")])
-        most = peak_flops(device, dtype)
         emit(
             {
                 "what": "sampling",
@@ -117,7 +121,7 @@ def main() -> None:
                 "tokens": config.step_tokens,
                 "recompute": config.recompute,
                 "step_seconds": round(seconds, 5) if one.seconds else None,
-                "mfu": round(one.flops / seconds / most, 4) if most and one.seconds else None,
+                **utilization(config.shape, config.seq_length, one.sizes, seconds, device),
                 "against_none": round(seconds / statistics.median(base.seconds), 3)
                 if one.seconds and base.seconds
                 else None,

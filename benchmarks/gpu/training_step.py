@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +23,9 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks.common import describe, emit
 from helpers.masked_model import MaskedModel
+from modtok_cli.architectures.shape import Shape
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
+from modtok_cli.training.metrics import peak_flops
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model import model as model_module
 from modtok_cli.training.model.model import MicroBatch, Model
@@ -31,6 +33,9 @@ from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.rows.table import RowTable
 from modtok_cli.training.step import optimizer_step
 
+# Rows of V_S under each sampling: T of 21 languages by sequential BPE, k = 24,000, and one of its
+# unions of three (benchmarks/results/union-rows-2026-11-26.jsonl). Few unions are multiples of 8.
+ROWS = {"none": 24_000, "sub:2": 62_863, "full": 340_176}
 LANGUAGES = (21, 100, 250)
 ROWS_A_LANGUAGE = 16_000
 ACTIVE_LANGUAGES = 3
@@ -62,6 +67,10 @@ def micro_of(size: int, active: int, rows: int, length: int, device: torch.devic
         vocabulary[drawn[:, 1:]].flatten().to(device),
         vocabulary.to(device),
         torch.full((rows * length,), 1 / (rows * length), device=device),
+        host=(
+            vocabulary[drawn[:, :-1]].numpy().astype("int32"),
+            vocabulary.numpy().astype("int32"),
+        ),
     )
 
 
@@ -97,6 +106,47 @@ def backbone_of(first: Any) -> Iterator[None]:
     finally:
         RowTable.initialize = initialize  # type: ignore[method-assign]
         megatron.build_backbone, model_module.backbone_optimizer = made, optimizer
+
+
+def take_steps(model: Model, microbatches: list[MicroBatch]) -> None:
+    """A step as `pretrain` takes it: the next one is planned while the device computes."""
+    upcoming = microbatches if model.offloaded is not None else None
+    optimizer_step(model, microbatches, 1e-4, upcoming=upcoming)
+    model.plan_ahead(microbatches)
+
+
+def consecutive(
+    variants: dict[str, Callable[[], Any]], count: int, device: torch.device, *, again: bool = True
+) -> dict[str, list[float]]:
+    """Mean seconds of `count` steps of each variant, after three; of the first twice, if `again`.
+
+    The device is waited for before and after all of them only, as in training. Under "NAME,
+    processor" the seconds of all processors.
+    """
+    seconds: dict[str, list[float]] = {}
+    for name in [*variants, *([next(iter(variants))] if again else [])]:
+        for _ in range(3):
+            variants[name]()
+        spent, began = time.process_time(), [0.0]
+        with clock(began, device):
+            for _ in range(count):
+                variants[name]()
+        seconds.setdefault(name, []).append(began[-1] / count)
+        processor = (time.process_time() - spent) / count
+        seconds.setdefault(f"{name}, processor", []).append(processor)
+    return seconds
+
+
+def utilization(
+    shape: Shape, length: int, sizes: list[tuple[int, float]], seconds: float, device: torch.device
+) -> dict[str, float | None]:
+    """Share of a GPU's peak: "mfu", and with causal attention counted whole, as many others do."""
+    most = peak_flops(device, torch.bfloat16)
+    flops = shape.step_flops(length, sizes)
+    attention = 6 * shape.layers * length * shape.heads * shape.head_width
+    whole = flops + attention * sum(tokens for tokens, _ in sizes)
+    both = {"mfu": flops, "mfu_whole_attention": whole}
+    return {name: round(n / seconds / most, 4) if most else None for name, n in both.items()}
 
 
 def take_step(model: Any, microbatches: list[MicroBatch]) -> None:

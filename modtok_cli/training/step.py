@@ -182,9 +182,10 @@ def apply(model: Model, gradients: Gradients, lr: float, *, dense: bool = False)
     of_rows = [gradient for _, gradient in gradients.rows.values()]
     finite = torch.isfinite(gradients.norm)
     clip([*gradients.backbone.values(), *of_rows], gradients.norm, model.clip)
+    # Rows first: gradients of those in host memory travel while the backbone's update runs.
+    model.update(gradients.rows, lr, dense, finite)
     if model.only_rows is None:
         model.optimizer.step(gradients.backbone, lr, finite)
-    model.update(gradients.rows, lr, dense, finite)
 
 
 def optimizer_step(
