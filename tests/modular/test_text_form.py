@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -157,6 +158,25 @@ def test_ids_and_counts_are_those_of_the_library(text: str) -> None:
 def test_ids_of_real_text(form: str) -> None:
     for language in ("fr", "fi"):
         check(form, (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8")[:20_000])
+
+
+def test_everything_of_a_file_changes_the_signature() -> None:
+    """Also what decides texts that are decoded, and what stands around them."""
+    document = orjson.loads(external_tokenizer("characters"))
+    model, added = document["model"], document["added_tokens"]
+    changes: list[dict[str, Any]] = [
+        {},
+        {"normalizer": {"type": "NFKC"}},
+        {"pre_tokenizer": {"type": "Whitespace"}},
+        {"decoder": {"type": "ByteFallback"}},
+        {"post_processor": None},
+        {"added_tokens": [*added[:-1], {**added[-1], "lstrip": not added[-1]["lstrip"]}]},
+        {"model": {**model, "ignore_merges": True}},
+        {"model": {**model, "fuse_unk": not model.get("fuse_unk")}},
+        {"model": {**model, "merges": model["merges"][::-1]}},
+    ]
+    files = [TokenizerFile({**document, **change}, "x") for change in changes]
+    assert len({Subtokenizer(Library(file)).signature for file in files}) == len(changes)
 
 
 @pytest.mark.parametrize(
