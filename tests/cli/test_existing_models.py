@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from helpers.documented import joined
 from helpers.external_models import PADDED
 from helpers.sample import SAMPLE
 
@@ -19,7 +20,7 @@ GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 COMMANDS = [
     line.strip().replace("16384", "400")
     for page in ("existing-models", "draft-vocabulary")
-    for line in (GUIDES / f"{page}.md").read_text().splitlines()
+    for line in joined(GUIDES / f"{page}.md").splitlines()
     if line.startswith("    modtok")
 ]
 

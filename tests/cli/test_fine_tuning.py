@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from helpers.documented import joined
 from helpers.sample import SAMPLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "fine-tuning.md"
@@ -67,7 +68,7 @@ def steps_of_the_guide() -> list[str]:
     """Its commands and programs, in order."""
     found: list[str] = []
     program: str | None = None
-    for line in PAGE.read_text("utf-8").splitlines():
+    for line in joined(PAGE).splitlines():
         if line == "```python":
             program = ""
         elif line == "```" and program is not None:

@@ -15,14 +15,14 @@ import orjson
 import pytest
 
 from helpers import fake_slurm
-from helpers.documented import ROOT
+from helpers.documented import ROOT, joined
 from helpers.python_processes import write_command
 from helpers.sample import SAMPLE
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.table_files import load_counts
 
-PAGE = (ROOT / "docs" / "guides" / "terabyte.md").read_text(encoding="utf-8")
+PAGE = joined(ROOT / "docs" / "guides" / "terabyte.md")
 COMMANDS = [line.strip() for line in PAGE.splitlines() if line.startswith("    ")]
 FOLDERS = {"en": "eng_Latn", "fi": "fin_Latn", "fr": "fra_Latn"}
 # Sizes only, but for the plan. The job is run by its shell, in place of Slurm's.

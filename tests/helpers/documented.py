@@ -12,11 +12,15 @@ PAGES = ["README.md"] + [
 ]
 
 
+def joined(page: Path) -> str:
+    """The text of a page, in which a line that ends with a backslash goes on with the next."""
+    return re.sub(r" *\\\n\s*", " ", page.read_text(encoding="utf-8"))
+
+
 def code_lines(page: str) -> list[str]:
     """The lines of a page's code blocks that call modtok, continued lines joined."""
-    text = re.sub(r"\\\n\s*", " ", (ROOT / page).read_text(encoding="utf-8"))
     found, fenced = [], False
-    for line in text.splitlines():
+    for line in joined(ROOT / page).splitlines():
         fenced ^= line.startswith("```")
         if (fenced or line.startswith("    ")) and re.search(r"(^|[\s|;&])modtok [a-z-]", line):
             found.append(line.strip())
