@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from helpers.documented import joined
 from modtok_cli.architectures.families.llama import Llama
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import parse_bytes
@@ -230,7 +231,7 @@ def shipped() -> list[str]:
     files += (ROOT / "modtok_cli" / "cli" / "commands").glob("pretrain.py")
     found = []
     for file in files:
-        for line in file.read_text(encoding="utf-8").splitlines():
+        for line in joined(file).splitlines():
             if re.search(r"(modtok pretrain|options=).*--model [0-9.]+b", line):
                 found.append(line.split("pretrain", 1)[-1].split("options=", 1)[-1].strip('" '))
     return sorted(set(found))
