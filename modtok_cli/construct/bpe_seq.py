@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from modtok_cli.base import parameters
 from modtok_cli.base.arrays import Int64Array
-from modtok_cli.base.option import Option
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
+from modtok_cli.construct.grow import GROWTH, grow_published, is_published
 from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.outputs import check_modular
@@ -35,7 +38,7 @@ from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.states import merges_from_arrays, merges_to_arrays
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
-from modtok_cli.learn.merges import GlobalMerges
+from modtok_cli.learn.merges import MAX_UNSPACED, GlobalMerges
 from modtok_cli.learn.prune import count_tokens
 from modtok_cli.learn.sequential import SequentialLearner
 from modtok_cli.modular.parameters import ModularOutput
@@ -225,8 +228,8 @@ def bpe_seq(
     append: Annotated[
         parameters.Languages | None,
         parameters.languages_option(
-            "Add languages to an existing tokenizer; all its ids and merges stay unchanged. "
-            "Conflicting options are an error.",
+            "Add languages to an existing tokenizer, modtok's or a published one; all its ids and "
+            "merges stay unchanged. Conflicting options are an error.",
             "--append",
             "appended",
         ),
@@ -251,6 +254,11 @@ def bpe_seq(
     adopts useful existing tokens and adds new ones until it has N. Without `languages`, all
     languages of the data are used. This is Algorithm 2 of the paper.
 
+    A published tokenizer (byte-level BPE, or BPE with byte fallback) grows in the same way: with
+    `append`, `tokenizer` is a tokenizer.json, the directory of a model, or what adopt wrote, and
+    `k` the number of new tokens of each appended language. Texts in the earlier languages, as
+    adopt knows them, keep their ids; without adopt, all old tokens are one language, base.
+
     Returns:
         A report: `output`, `signature` and a row per language in `lines`: tokens, adopted tokens,
         new tokens, size of T after it.
@@ -263,4 +271,11 @@ def bpe_seq(
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
-    return construct(SequentialBpe, bpe_seq, locals())
+    arguments = locals()
+    if append is not None and tokenizer is not None and is_published(Path(tokenizer)):
+        for name, option in options_of(bpe_seq).items():
+            if name not in GROWTH and arguments[name] not in (None, (), name == "default_specials"):
+                raise UsageError("is not for a published tokenizer", where=option.flag)
+        request = Request.of(arguments)
+        return grow_published(request, MAX_UNSPACED if max_unspaced is None else max_unspaced)
+    return construct(SequentialBpe, bpe_seq, arguments)

@@ -18,6 +18,8 @@ from modtok_cli.construct.bpe_seq import bpe_seq
     modtok bpe-seq --segmentation fewest-tokens -o fewest
     # a new version with Swedish added
     modtok bpe-seq --append sv -t tokenizer -o tokenizer-2
+    # 8,000 new tokens for Swedish in a published tokenizer
+    modtok bpe-seq --append sv -t gemma.json -k 8000 -o grown
     """,
 )
 def show(call: Call, json: Json = False) -> None:

@@ -107,13 +107,15 @@ class Library(Segmenter):
         is_native, is_whole = self.file.form.is_native, self.pretokenizer.is_whole
         if not is_native or is_whole is not None:
             library = LibraryEncoder(self.file.restricted(self.selection.global_ids), self.name)
-        if is_native:
-            symbols = self.file.symbols(self.selection.local_of_global)
-            segmenter = Segmentation.by_merges(Pairs(self.merges), symbols)
-            native = Encoder(self.pretokenizer, segmenter)
         if not is_native:
             return library
+        native = Encoder(self.pretokenizer, self.by_merges())
         return native if is_whole is None else DividedEncoder(native, library, is_whole)
+
+    def by_merges(self) -> Segmentation:
+        """The core's segmenter of words by the merges."""
+        symbols = self.file.symbols(self.selection.local_of_global)
+        return Segmentation.by_merges(Pairs(self.merges), symbols)
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         joined = super().decode_bytes(ids)  # checks the ids

@@ -163,6 +163,11 @@ class TokenizerFile(Lasting):
         # Looking up whole words must give what merging gives.
         if self._model.get("ignore_merges") and (self.derivation < GIVEN).any():
             return OTHER
+        return self.merging_form
+
+    @cached_property
+    def merging_form(self) -> TextForm:
+        """As `form`, also where whole words that are tokens come before merging."""
         return text_form(self.document, (self.names[i] for i in np.unique(self.merges[:, 2])))
 
     @property
@@ -173,7 +178,7 @@ class TokenizerFile(Lasting):
     def symbols(self, local: Int32Array) -> Symbols:
         """What merging starts from, in the ids `local` (V,): -1 for tokens that are left out."""
         ids = np.full(256, -1, dtype=np.int32)
-        if not self.form.of_characters:
+        if not self.merging_form.of_characters:
             for byte in range(256):
                 index = self._model["vocab"].get(spell(bytes([byte])), -1)
                 ids[byte] = local[index] if index >= 0 else -1

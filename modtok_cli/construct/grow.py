@@ -1,0 +1,283 @@
+"""Published tokenizers grow: sequential BPE goes on from the merges of a `tokenizer.json`.
+
+Ids and merges of the file stay as they are. Words of a new language are segmented by the file,
+the most frequent pairs are merged, and the new merges follow those of the file: they have a
+lower rank than all of it. A new merge never makes an old token, so that the tokens of each
+earlier language have the merges that they had, and its text the same ids.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, flatten, offsets_of
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.membership import Membership
+from modtok_cli.construct.corpora import corpus_of, to_learn_from
+from modtok_cli.construct.outputs import prove_unchanged
+from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.learn.merges import GlobalMerges, grow
+from modtok_cli.modular.adopted.adopt import (
+    ADOPTED_END,
+    ADOPTED_ROWS,
+    check_output,
+    find_end_of_text,
+    find_rows,
+    read_tokenizer_file,
+)
+from modtok_cli.modular.adopted.restrict import BYTE_TOKENS
+from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
+from modtok_cli.modular.adopted.tokenizer_file import UNREACHED, TokenizerFile
+from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.corpus import count_languages
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizer import NONE
+from modtok_cli.text.workspace import language_files
+
+BASE = "base"
+"""The language of all tokens of a file that was not adopted before."""
+_MARGIN = 256
+GROWTH = {
+    "append", "tokenizer", "k", "max_unspaced", "data", "output", "reading", "threads", "force",
+    "references",
+}  # fmt: skip
+"""Options of growth; a published tokenizer has no references."""
+
+
+def is_published(path: Path) -> bool:
+    """Whether a tokenizer to extend is a file of another program, adopted or not."""
+    if is_modular(path):
+        return ModularTokenizer.load(path).segmentation == Library.name
+    return path.is_file() or (path / "tokenizer.json").is_file()
+
+
+def grow_published(request: Request, max_unspaced: int) -> BuildReport:
+    """Add languages to a published tokenizer, `request.k` new tokens for each.
+
+    Raises:
+        UsageError: a tokenizer that cannot grow, no number of tokens, or a language that it has.
+    """
+    source, output = request.source, request.output
+    if request.k is None:
+        raise UsageError(
+            "a published tokenizer grows by a number of tokens",
+            where="-k",
+            remedy="give the number of new tokens for each language, such as -k 8000",
+        )
+    if request.is_in_place or request.tokenizer is None:
+        raise UsageError("a published tokenizer is not replaced", where="-o", remedy="choose an -o")
+    check_output(output, force=request.force)
+    base = ModularTokenizer.load(source) if is_modular(source) else _of_file(source)
+    assert isinstance(base.segmenter, ModularLibrary)
+    file = base.segmenter.file
+    _check_kind(file)
+    files = language_files(request.data, request.append, request.reading, progress=request.progress)
+    present = sorted(files.keys() & set(base.languages))
+    if present:
+        raise UsageError(f"{source} already has {', '.join(present)}", where="--append")
+    counted = count_languages(
+        files,
+        pretokenizer=file.merging_form.pretokenizer,
+        reading=request.reading,
+        progress=request.progress,
+        threads=request.threads,
+    )
+    names = [name for name in request.append or () if name in files] or sorted(files)
+    columns = [base.token_membership[:, i] for i in range(len(base.languages))]
+    corpora, lines = dict(base.corpora), []
+    for name in names:
+        began = time.perf_counter()
+        counts = to_learn_from(name, counted[name], request.progress)
+        file, line, used = _grown(file, name, counts, request, max_unspaced)
+        columns.append(used)
+        corpora[name] = corpus_of(counts)
+        lines.append({**line, "seconds": round(time.perf_counter() - began, 3)})
+    columns = [np.pad(each, (0, file.size - len(each))) for each in columns]
+    needed = np.zeros(file.size, dtype=np.bool_)
+    if base.settings.get(ADOPTED_END) is not None:
+        needed[file.ids[str(base.settings[ADOPTED_END])]] = True
+    needed = file.closed(needed)
+    columns = [column | needed for column in columns]
+    members = Membership.of_columns(file.size, columns, len(columns))
+    tokenizer = ModularTokenizer(
+        algorithm="bpe-seq",
+        languages=(*base.languages, *names),
+        k=request.k,
+        segmenter=ModularLibrary.of_members(file, members),
+        token_membership=members,
+        settings={**base.settings, ADOPTED_ROWS: None, "max_unspaced": max_unspaced},
+        corpora=corpora,
+        where=str(source),
+    )
+    proof = prove_unchanged(tokenizer, base)
+    tokenizer.save(output)
+    request.progress.note(f"{output}: {proof}")
+    return BuildReport(output, tokenizer.signature, lines)
+
+
+def _of_file(source: Path) -> ModularTokenizer:
+    """A file as a modular tokenizer of one part, which has all of it."""
+    file = read_tokenizer_file(source)
+    members = Membership.of_columns(file.size, [np.array(list(map(bool, file.names)))], 1)
+    return ModularTokenizer(
+        algorithm="adopt",
+        languages=(BASE,),
+        k=file.size,
+        segmenter=ModularLibrary.of_members(file, members),
+        token_membership=members,
+        settings={ADOPTED_END: find_end_of_text(source, file), ADOPTED_ROWS: find_rows(source)},
+        where=file.where,
+    )
+
+
+def _check_kind(file: TokenizerFile) -> None:
+    remedy = "learn another tokenizer and give it to the model: modtok transplant"
+    if not file.is_bpe:
+        raise UsageError("a Unigram tokenizer has no merges to go on from", where=file.where,
+                         remedy=remedy)  # fmt: skip
+    form = file.merging_form
+    if not form.is_native or form.pretokenizer.name.startswith(NONE.name):
+        raise UsageError(
+            "how it splits text into words is not known, so it cannot grow",
+            where=file.where,
+            remedy=remedy,
+        )
+
+
+def segmented(file: TokenizerFile, counts: WordCounts) -> tuple[Int32Array, Int64Array]:
+    """The unique words of a text as ids: (N,) int32 and their offsets (W + 1,) int64."""
+    segmenter = Library(file).by_merges()
+    ids, offsets = segmenter.segment(counts.data, counts.offsets[:-1], counts.offsets[1:])
+    if file.form is file.merging_form:
+        return ids, offsets
+    # Whole words that are tokens come first; each has one symbol.
+    known = {name: index for index, name in enumerate(file.vocabulary.tokens())
+             if not file.added[index]}  # fmt: skip
+    whole = np.array([known.get(word, -1) for word in counts.words()], dtype=np.int32)
+    lengths = np.where(whole >= 0, 1, np.diff(offsets))
+    ends = offsets_of(lengths)
+    result = np.empty(int(ends[-1]), dtype=np.int32)
+    rest = np.repeat(whole < 0, lengths)
+    result[rest] = ids[np.repeat(whole < 0, np.diff(offsets))]
+    result[~rest] = whole[whole >= 0]
+    return result, ends
+
+
+def _grown(
+    file: TokenizerFile, language: str, counts: WordCounts, request: Request, max_unspaced: int
+) -> tuple[TokenizerFile, dict[str, Any], BoolArray]:
+    """The file with the tokens of a language, a row of figures, and the tokens that it uses."""
+    assert request.k is not None
+    is_whole = file.merging_form.pretokenizer.is_whole
+    if is_whole is not None:  # documents with added tokens, which are not split
+        counts = counts.where(np.array([not is_whole(word) for word in counts.words()]))
+    merges = _learned(file, language, counts, request, max_unspaced)
+    grown = extended(file, merges)
+    ids, _ = segmented(grown, counts)
+    used = np.zeros(grown.size, dtype=np.bool_)
+    used[ids] = True
+    used = grown.closed(used)
+    new = grown.size - file.size
+    if new < request.k:
+        request.progress.warn(
+            f"{language}: the text gives {new:,} new tokens, not {request.k:,}; "
+            "the tokenizer was written with these"
+        )
+    line = {
+        "language": language,
+        "tokens": int(used.sum()),
+        "adopted": int(used[: file.size].sum()),
+        "new_tokens": new,
+        "total": grown.size,
+    }
+    return grown, line, used
+
+
+def _learned(
+    file: TokenizerFile, language: str, counts: WordCounts, request: Request, max_unspaced: int
+) -> list[tuple[str, str]]:
+    """The new merges, by the names of their parts: at most `request.k`."""
+    assert request.k is not None
+    ids, offsets = segmented(file, counts)
+    apart = file.added.copy()  # what no merge joins
+    if file.merging_form.of_characters:
+        apart |= np.array([name in BYTE_TOKENS for name in file.names])
+    symbols, ends, words = _without(ids, offsets, apart, counts)
+    data, starts = _strings(file, apart)
+    names, known = list(file.names), set(file.names)
+    margin = _MARGIN
+    while True:
+        learned = grow(
+            GlobalMerges((), data, starts, file.merges),
+            symbols,
+            ends,
+            words,
+            file.size + request.k + margin,
+            member=np.ones(file.size, dtype=np.bool_),
+            merge_member=np.ones(len(file.merges), dtype=np.bool_),
+            max_unspaced=max_unspaced,
+            label=language,
+            progress=request.progress,
+        ).merges
+        new: list[tuple[str, str]] = []
+        made: dict[int, str] = {}
+        for left, right, result in learned.merges[len(file.merges) :].tolist():
+            parts = [names[part] if part < file.size else made.get(part) for part in (left, right)]
+            if parts[0] is None or parts[1] is None or parts[0] + parts[1] in known:
+                continue  # the file has it, though it does not reach it here; it stays as it is
+            made[result] = parts[0] + parts[1]
+            new.append((parts[0], parts[1]))
+        tokens = learned.tokens - file.size
+        if len(new) >= request.k or tokens < request.k + margin:
+            return new[: request.k]
+        margin *= 4
+
+
+def _without(
+    ids: Int32Array, offsets: Int64Array, apart: BoolArray, counts: WordCounts
+) -> tuple[Int32Array, Int64Array, WordCounts]:
+    """Words cut at the tokens `apart` (V,) bool, which are left out; with the counts of each."""
+    if not apart[ids].any():
+        return ids, offsets, counts
+    kept = ~apart[ids]
+    word = np.repeat(np.arange(len(counts)), np.diff(offsets))
+    begins = np.ones(len(ids), dtype=np.bool_)
+    begins[1:] = (word[1:] != word[:-1]) | ~kept[:-1]
+    firsts = np.flatnonzero((begins & kept)[kept])
+    ends = np.append(firsts, int(kept.sum())).astype(np.int64)
+    each = counts.counts[word[kept][firsts]]
+    # The strings of the words are not looked at.
+    return ids[kept], ends, WordCounts(counts.data, ends, each, counts.pretokenizer)
+
+
+def _strings(file: TokenizerFile, apart: BoolArray) -> tuple[np.ndarray, Int64Array]:
+    """Strings of all tokens, (B,) uint8 and (V + 1,) int64, as joining tokens joins them.
+
+    A token that merging does not reach has one that no merge makes, as has one that is `apart`.
+    """
+    of_characters = file.merging_form.of_characters
+    tokens = [name.encode() for name in file.names] if of_characters else file.vocabulary.tokens()
+    hidden = apart | (file.derivation == UNREACHED)
+    strings = [
+        b"\xff\xff%d" % index if hide or not token else token
+        for index, (token, hide) in enumerate(zip(tokens, hidden.tolist(), strict=True))
+    ]
+    return flatten(strings)
+
+
+def extended(file: TokenizerFile, merges: list[tuple[str, str]]) -> TokenizerFile:
+    """The file with more merges, whose results get the ids after all others."""
+    model: Mapping[str, Any] = file.document["model"]
+    rows, vocab = list(model["merges"]), dict(model["vocab"])
+    for index, (left, right) in enumerate(merges, file.size):
+        vocab[left + right] = index
+    joined = bool(rows) and isinstance(rows[0], str)
+    rows += [f"{left} {right}" if joined else [left, right] for left, right in merges]
+    document = {**file.document, "model": {**model, "vocab": vocab, "merges": rows}}
+    return TokenizerFile(document, file.where)
