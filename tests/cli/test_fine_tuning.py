@@ -39,31 +39,6 @@ def modtok(here: Any, line: str) -> tuple[int, str, str]:
     return result
 
 
-def test_a_slice_is_grafted_onto_its_model(model: Path, here: Any) -> None:
-    assert modtok(here, "slice model --langs fr -o part")[0] == 0
-    line = "graft part --onto model --slice part --any-weights --convert -o whole --json"
-    status, out, err = modtok(here, line)
-    assert status == 0, err
-    rows = {row["part"]: row for row in map(json.loads, out.splitlines())}
-    assert rows["backbone"]["saved"] == 0
-    assert 0 < rows["vocabulary rows"]["saved"] < 1
-    for name in ("model.safetensors", "tokenizer.json"):
-        assert (Path("whole") / name).read_bytes() == (model / name).read_bytes()
-    status, out, err = modtok(here, "graft part --onto model -o again --report data/fr.txt")
-    assert status == 0, err
-    for line, message in (
-        ("graft part --onto model -o whole", "already exists"),
-        ("graft part --onto data -o new", "is not the Hugging Face model that part is a slice of"),
-        ("graft nothing --onto model -o new", "does not exist"),
-        ("graft part --onto model -o new --report nowhere", "nowhere"),
-        ("graft model --onto model -o new", "--slice DIR"),
-    ):
-        status, _, err = modtok(here, line)
-        assert status in (1, 2), line
-        assert message in err, err
-        assert not Path("new").exists()
-
-
 def steps_of_the_guide() -> list[str]:
     """Its commands and programs, in order."""
     found: list[str] = []

@@ -66,24 +66,6 @@ def test_the_latest_run_in_every_language_it_has(
     assert str(rows[0]["signature"]).startswith("endings|lang:el|data:")
 
 
-def test_options(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tokenizer = (workspace / "tokenizer").resolve()
-    words = (
-        "--langs en,fi --tasks facts --infer full-lang --shots 1 --limit 4 --batch-size 3 --json"
-    )
-    more = "--allow-code runs/it"
-    more += f" --step 12 --dtype float32 --examples kept/rows.jsonl --data {TASKS}"
-    assert modtok(*words.split(), *more.split(), "--tokenizer", str(tokenizer)) == 0
-    rows = rows_of(capsys)
-    assert [(row["language"], row["n"], row["shots"]) for row in rows] == [
-        ("en", 4, 1),
-        ("fi", 4, 1),
-    ]
-    kept = [json.loads(line) for line in (workspace / "kept" / "rows.jsonl").open()]
-    assert [row["id"] for row in kept[:2]] == ["facts-en-04", "facts-en-05"]
-    assert sum(row["scores"]["acc_pmi"] for row in kept[:4]) / 4 * 100 == rows[0]["value"]
-
-
 def test_languages_without_questions_end_in_1(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,20 +77,6 @@ def test_languages_without_questions_end_in_1(
     assert [json.loads(line)["language"] for line in said.out.splitlines()] == ["en"] * 3
     assert "incomplete: " in said.err
     assert "mcq/endings in fi,fr" in said.err.replace("\n", " ")
-
-
-def test_slice_is_evaluated_as_it_was_cut(
-    workspace: Path, few_steps: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from modtok_cli.inference.slice.slice import slice as slice_model
-
-    slice_model(few_steps, ["fr"], output=workspace / "fr")
-    assert modtok("fr") == 0
-    rows = rows_of(capsys)
-    assert {(row["language"], row["infer"]) for row in rows} == {("fr", "slice")}
-    assert modtok("--langs", "fr") == 0
-    assert [row["value"] for row in rows_of(capsys)] == [row["value"] for row in rows]
-    assert modtok("fr", "--infer", "full") == 2
 
 
 def test_what_is_wrong_is_said_in_a_line(

@@ -139,16 +139,6 @@ def test_rows_are_kept_for_the_report(at, learned: Path, tmp_path: Path, monkeyp
     assert "warning: the rows are not kept: " in err
 
 
-def test_boundaries_of_morphemes(at, learned: Path) -> None:
-    (learned / "fr.tsv").write_text("maisons\tmaison|s\n", encoding="utf-8")
-    status, out, err = at("nsl", "-t", "tokenizer@fr", "parallel/fr.txt", "--morphemes", "fr.tsv")
-    assert status == 0, err
-    (row,) = rows(out)
-    assert row["morph_words"] == 1
-    assert 0 <= row["boundary_f1"] <= 1
-    assert at("nsl", "-t", "tokenizer@fr", "parallel/fr.txt", "--morphemes", "nowhere")[0] == 2
-
-
 def test_plots_as_text_and_png_and_wrong_names(at, learned: Path) -> None:
     status, out, err = at("nsl", "-t", "tokenizer@each", "parallel", "--plot", "-")
     assert status == 0
@@ -179,16 +169,3 @@ def test_bpe_concat(at, learned: Path) -> None:
     assert at(*line.split(), "-o", "en-fr.json", "--force")[0] == 0
     assert rows(at("nsl", "-t", "en-fr.json", "parallel/fr.txt")[1])[0]["nsl"] > 1
     assert at("bpe-concat", "tokenizer/references/en.json")[0] == 2
-
-
-def test_report(at, learned: Path) -> None:
-    shutil.rmtree(learned / "results", ignore_errors=True)
-    assert at("nsl", "-t", "tokenizer@each", "parallel")[0] == 0
-    status, out, err = at("report", ".", "-o", "report.html")
-    assert status == 0
-    assert err.endswith("wrote report.html\n")
-    assert "Tokens relative to monolingual tokenizers" in {row["section"] for row in rows(out)}
-    assert "modtok nsl -t tokenizer@each parallel" in (learned / "report.html").read_text()
-    assert at("report", "-o", "report.html")[0] == 2
-    assert at("report", "--force")[0] == 0
-    assert at("report", "nowhere", "-o", "r.html")[0] == 1

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 from itertools import chain
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.python_processes import run_python, write_command
+from helpers.python_processes import run_python
 from helpers.sample import SAMPLE
 
 LANGUAGES = ["el", "en", "fr"]
@@ -61,15 +60,6 @@ def rows(out: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-def test_rerun_is_done_at_once_and_other_settings_are_refused(at) -> None:
-    status, out, _ = at("bpe-seq", "-k", "500")
-    assert status == 0
-    assert len(rows(out)) == 3
-    status, out, err = at("bpe-seq", "-k", "501")
-    assert (status, out) == (2, "")
-    assert "--force" in err
-
-
 def test_extract(at, learned: Path) -> None:
     from tokenizers import Tokenizer
 
@@ -110,6 +100,10 @@ def test_extract_for_transformers(at, learned: Path) -> None:
         (["extract", "--langs", "fr", "-t", "none"], 2, "no tokenizer in none/: learn one"),
         (["extract", "--langs", "fr", "--special", "<|x|>"], 2, "require --hf"),
         (["extract", "--langs", "fr", "--hf", "d", "-o", "f"], 2, "mutually exclusive"),
+        (["extract", "--top-k", "300"], 2, "--on and --top-k or --coverage require each other"),
+        (["extract", "--on", "fr.txt"], 2, "--on and --top-k or --coverage require each other"),
+        (["extract", "a", "-t", "b", "--langs", "fr"], 2, "two tokenizers given, a and b"),
+        (["extract", "a", "--top-k", "300", "--on", "x"], 2, "a: tokenizer does not exist"),
         (["encode", "--langs", "xx", "fr.txt"], 2, "the tokenizer has no language 'xx'"),
         (["encode", "-t", "none", "fr.txt"], 2, "tokenizer does not exist"),
         (
@@ -175,15 +169,6 @@ def test_encode_tokens_and_the_three_ways_to_write_ids(at) -> None:
     ]
 
 
-def test_encode_specials(at) -> None:
-    text = b"a<|endoftext|>b\n"
-    plain = rows(at("encode", stdin=text)[1])[0]["ids"]
-    special = rows(at("encode", "--add-special-tokens", stdin=text)[1])[0]["ids"]
-    assert len(special) == 3
-    assert special[1] == 0
-    assert len(plain) > 3
-
-
 def test_encode_to_flat_files(at, learned: Path) -> None:
     lines = [row["ids"] for row in rows(at("encode", "--langs", "fr", "fr.txt")[1])]
     command = ("encode", "--langs", "fr", "fr.txt", "--format")
@@ -207,16 +192,6 @@ def test_encode_to_flat_files(at, learned: Path) -> None:
     ):
         status, _, err = at(*command, *wrong)
         assert (status, message in err) == (2, True), err
-
-
-def test_usage_has_the_arguments_as_the_help_below_has_them(at) -> None:
-    assert at("encode", "--help")[1].startswith("Usage: modtok encode [OPTIONS] [TEXT...]\n")
-    assert at("nsl", "--help")[1].startswith("Usage: modtok nsl [OPTIONS] TEXT...\n")
-
-
-def test_several_texts_in_order(at) -> None:
-    both = at("encode", "en.txt", "fr.txt")[1]
-    assert both == at("encode", "en.txt")[1] + at("encode", "fr.txt")[1]
 
 
 @pytest.mark.parametrize(
@@ -379,17 +354,6 @@ def test_nsl_of_text_by_pipe(at, learned: Path) -> None:
     assert (piped["nsl"], piped["signature"]) == (named["nsl"], named["signature"])
 
 
-def test_the_line_of_the_readme(learned: Path) -> None:
-    write_command(learned / "modtok", "-m modtok_cli")
-    line = "./modtok extract --langs fr,en | ./modtok nsl fr.txt"
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", line], cwd=learned, capture_output=True, check=True
-    )
-    (row,) = rows(done.stdout.decode())
-    assert row["language"] == "fr"
-    assert 0.9 < row["nsl"] < 1.1
-
-
 def test_corpus_stats(at) -> None:
     status, out, _ = at("corpus", "stats", "--samples", "2")
     assert status == 0
@@ -404,42 +368,3 @@ def test_corpus_stats(at) -> None:
     line = "corpus stats all.jsonl --field content --lang-field language"
     found = {row["language"]: row["documents"] for row in rows(at(*line.split())[1])}
     assert found == {"en": 1, "fr": 2}
-
-
-def test_corpus_count_and_learning_from_counts(at, learned: Path) -> None:
-    status, out, _ = at("corpus", "count", "--langs", "fr,en")
-    assert status == 0
-    assert sorted(row["language"] for row in rows(out)) == ["en", "fr"]
-    by_counts = ["bpe-seq", "--data", "counts", "-k", "400", "-o", "by-counts"]
-    by_text = ["bpe-seq", "--langs", "en,fr", "-k", "400", "-o", "by-text"]
-    assert at(*by_counts)[0] == at(*by_text)[0] == 0
-    files = [learned / name / "tokenizer.json" for name in ("by-counts", "by-text")]
-    assert files[0].read_bytes() == files[1].read_bytes()
-    assert rows(at("inspect", "by-counts", "by-text")[1])[0]["relation"] == "equal"
-
-
-def test_learning_with_limits(at, learned: Path) -> None:
-    learn = ["bpe-seq", "--langs", "fr", "-k", "400"]
-    plain = rows(at(*learn, "-o", "plain")[1])[0]
-    within = rows(at(*learn, "-o", "within", "--memory", "1GB")[1])[0]
-    assert within["signature"] == plain["signature"]
-    status, out, err = at(*learn, "-o", "frequent", "--min-count", "2")
-    assert status == 0
-    assert rows(out)[0]["min_count"] == 2
-    assert "fr: left out" in err
-    assert at(*learn, "-o", "little", "--memory", "1MB")[0] == 2
-    # French has no characters of scripts without spaces.
-    free = rows(at(*learn, "-o", "free", "--max-unspaced", "0")[1])[0]
-    assert free["signature"] == plain["signature"]
-
-
-def test_bpe_alone_and_joint(at, learned: Path) -> None:
-    status, out, _ = at("bpe", "--langs", "en,fr", "-k", "400")
-    assert status == 0
-    assert [(row["language"], row["tokens"]) for row in rows(out)] == [("en", 400), ("fr", 400)]
-    assert {path.name for path in (learned / "bpe").iterdir()} == {"en.json", "fr.json"}
-    status, out, _ = at("bpe", "--langs", "en,fr", "-k", "600", "--joint")
-    assert status == 0
-    assert rows(out)[0]["tokens"] == 600
-    measured = rows(at("nsl", "-t", "bpe-joint", "-t", "bpe/fr.json", "fr.txt")[1])
-    assert [row["size"] for row in measured] == [600, 400]

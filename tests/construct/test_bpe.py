@@ -10,7 +10,6 @@ import pytest
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.bpe import bpe
-from modtok_cli.construct.unigram import unigram
 from modtok_cli.learn.sequential import learn_bpe
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -47,25 +46,6 @@ def test_existing_output_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "mono" / "sw.json").read_bytes() == before
     bpe(["sw"], data=DATA, output=tmp_path / "mono", k=400, force=True)
     assert len(orjson.loads((tmp_path / "mono" / "sw.json").read_bytes())["model"]["vocab"]) == 400
-
-
-def test_budget_below_the_bytes(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="at least 258"):
-        bpe(["sw"], data=DATA, output=tmp_path / "mono", k=257)
-
-
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_force_keeps_directories_with_other_files(tmp_path: Path, kind: str) -> None:
-    learn = bpe if kind == "bpe" else unigram
-    (tmp_path / "notes.txt").write_text("kept")
-    with pytest.raises(UsageError, match=r"contains other files \(notes\.txt\)"):
-        learn(["sw"], data=DATA, output=tmp_path, k=400, force=True)
-    assert (tmp_path / "notes.txt").read_text() == "kept"
-    (tmp_path / "notes.txt").unlink()
-    (tmp_path / "fi.json").write_text("{}")  # of an earlier run of the same command
-    learn(["sw"], data=DATA, output=tmp_path, k=400, force=True)
-    assert (tmp_path / "sw.json").is_file()
-    assert not (tmp_path / "fi.json").exists()
 
 
 def test_force_refuses_a_file_before_learning(tmp_path: Path) -> None:

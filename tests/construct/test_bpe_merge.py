@@ -12,9 +12,9 @@ import orjson
 import pytest
 import sentencepiece
 
+from helpers.contents import contents
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_merge import UnitedBpe, bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.references import reference_json, reference_of
@@ -43,14 +43,6 @@ def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("made") / "tok"
     bpe_merge(LANGUAGES, data=data, output=output, k=600)
     return output
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file()
-    }
 
 
 def anonymous(tokenizer: Subtokenizer) -> bytes:
@@ -161,47 +153,6 @@ def test_invalid_requests(data: Path, made: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
     with pytest.raises(UsageError, match="cannot be changed by bpe-seq"):
         bpe_seq(data=data, output=made, append=["el"])
-
-
-def test_finished_output_is_reported(data: Path, made: Path) -> None:
-    progress = Silent()
-    report = bpe_merge(LANGUAGES, data=data, output=made, k=600, progress=progress)
-    assert "already finished" in progress.warnings[0]
-    assert [row["tokens"] for row in report.rows()] == [600] * 3
-
-
-def test_small_corpus_warns_and_writes(tmp_path: Path) -> None:
-    (tmp_path / "en.txt").write_text("ab ab\n")
-    progress = Silent()
-    report = bpe_merge(data=tmp_path, output=tmp_path / "tok", k=400, progress=progress)
-    assert "not 400" in progress.warnings[0]
-    assert report.rows()[0]["tokens"] == ModularTokenizer.load(tmp_path / "tok").size < 270
-
-
-def test_resumes_from_its_journal(
-    data: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learn, learned = UnitedBpe.learn_language, []
-
-    def failing(self, language, work):  # type: ignore[no-untyped-def]
-        if language == "fr" and "fr" not in learned:
-            learned.append("fr")
-            raise ModtokError("the machine went away")
-        learned.append(language)
-        return learn(self, language, work)
-
-    monkeypatch.setattr(UnitedBpe, "learn_language", failing)
-    for _ in range(2):
-        try:
-            bpe_merge(
-                LANGUAGES, data=data, output=tmp_path / "tok", k=600, threads=1, journal_seconds=0
-            )
-        except ModtokError:
-            assert (tmp_path / ".tok.resume" / "journal.json").exists()
-            assert not (tmp_path / "tok").exists()
-    assert learned == ["en", "fi", "fr", "fr"]
-    assert contents(tmp_path / "tok") == contents(made)
-    assert not (tmp_path / ".tok.resume").exists()
 
 
 def test_kill_9_loses_no_finished_language(

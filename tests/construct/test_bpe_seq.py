@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import orjson
 import pytest
 
-from helpers.python_processes import Python, run_python
+from helpers.contents import contents
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -33,14 +31,6 @@ def data(tmp_path: Path) -> Path:
     for language in [*LANGUAGES, "sw"]:
         shutil.copy(SAMPLE / "data" / f"{language}.jsonl", place)
     return place
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file()
-    }
 
 
 def test_writes_a_modular_directory(data: Path, tmp_path: Path) -> None:
@@ -339,52 +329,3 @@ def test_a_stale_journal_is_removed(data: Path, tmp_path: Path, half: bool) -> N
     assert (tmp_path / ".tok.resume").exists() is not half
     bpe_seq(["en", "fi"], data=data, output=place, k=300, force=True)
     assert [path.name for path in tmp_path.glob(".*")] == []
-
-
-def test_force_ignores_the_journal(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learned: list[str] = []
-    add = SequentialBpe._add
-
-    def failing(self, language, counts, work):  # type: ignore[no-untyped-def]
-        learned.append(language)
-        if len(learned) == 2:
-            raise ModtokError("the machine went away")
-        return add(self, language, counts, work)
-
-    monkeypatch.setattr(SequentialBpe, "_add", failing)
-    place = tmp_path / "tok"
-    with pytest.raises(ModtokError, match="went away"):
-        bpe_seq(["en", "fi"], data=data, output=place, k=300, journal_seconds=0)
-    bpe_seq(["en", "fi"], data=data, output=place, k=300, force=True)
-    assert learned == ["en", "fi", "en", "fi"]
-    assert not list(tmp_path.glob(".*"))
-
-
-@pytest.mark.parametrize("after", [0.2, 0.4, 0.6])
-def test_kill_9_leaves_no_partial_output(data: Path, tmp_path: Path, after: float) -> None:
-    """kill -9 at some moment, then the same command again: the unbroken run's bytes."""
-    command = ["-m", "modtok_cli", "-q", "bpe-seq", "-k", "700", "--data"]
-    command += [str(data), "-o", str(tmp_path / "tok")]
-    process = Python(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(after)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    if (tmp_path / "tok").exists():
-        ModularTokenizer.load(tmp_path / "tok")
-    run_python(command, check=True, stdout=subprocess.DEVNULL)
-    bpe_seq(data=data, output=tmp_path / "whole", k=700)
-    assert contents(tmp_path / "tok") == contents(tmp_path / "whole")
-    assert [path.name for path in tmp_path.glob(".*")] == []
-
-
-def test_file_names_may_be_invalid_utf8(tmp_path: Path) -> None:
-    (tmp_path / "data" / "en").mkdir(parents=True)
-    name = Path(os.fsdecode(b"a\xff.txt"))
-    try:
-        (tmp_path / "data" / "en" / name).write_text("the cat sat on the mat\n" * 20)
-    except OSError:
-        pytest.skip("the file system refuses names that are not UTF-8")
-    report = bpe_seq(["en"], data=tmp_path / "data", output=tmp_path / "t", k=262)
-    assert report.rows()[0]["tokens"] == 262

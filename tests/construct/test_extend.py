@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from helpers.contents import contents
 from helpers.said import Said
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -23,14 +24,6 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 DATA = SAMPLE / "data"
 LEARNERS = pytest.mark.parametrize("learn", [bpe_seq, bpe_merge], ids=["bpe-seq", "bpe-merge"])
 Learn = Callable[..., Any]
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file()
-    }
 
 
 @LEARNERS

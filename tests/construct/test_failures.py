@@ -13,7 +13,6 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.corpora import count_language
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.reading import Reading
 
 # No file may grow beyond 20,000 bytes: writing fails half way, as on a full disk.
@@ -33,13 +32,6 @@ def test_full_disk(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
     assert "tok: cannot write: File too large; nothing was changed" in done.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_full_disk_keeps_the_older_tokenizer(tmp_path: Path) -> None:
-    bpe_seq(["en"], data=SAMPLE / "data", output=tmp_path / "tok", k=300)
-    command = [*COMMAND, "--langs", "en,fi", "-k", "2000", "-o", str(tmp_path / "tok"), "--force"]
-    run_python(command, capture_output=True)
-    assert ModularTokenizer.load(tmp_path / "tok").k == 300
 
 
 INTERRUPTED = """

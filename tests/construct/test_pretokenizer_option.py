@@ -41,16 +41,6 @@ def test_bpe_learns_with_a_published_pretokenizer(name: str, tmp_path: Path) -> 
     agrees(alone)
 
 
-def test_joint_bpe_learns_with_a_published_pretokenizer(tmp_path: Path) -> None:
-    bpe(["en", "fr"], data=PARALLEL, output=tmp_path / "j", k=400, joint=True, pretokenizer="gpt2")
-    joint = ModularTokenizer.load(tmp_path / "j")
-    assert joint.settings == {"joint": True}
-    assert joint.pretokenizer.name == "gpt2"
-    agrees(joint.full())
-    with pytest.raises(UsageError, match="unknown pre-tokenizer 'gpt9'"):
-        bpe(["en"], data=PARALLEL, output=tmp_path / "p", pretokenizer="gpt9")
-
-
 def test_bpe_merge_learns_with_a_published_pretokenizer(tmp_path: Path) -> None:
     output = tmp_path / "t"
     settings = {"data": PARALLEL, "k": 400, "overtrain": 1.1}

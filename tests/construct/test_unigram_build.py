@@ -16,7 +16,6 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.construct.unigram import unigram
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.construct.unigram_models import parse_weights
-from modtok_cli.measure.nsl import nsl
 from modtok_cli.modular.comparison import Difference, diff
 from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.open import open_tokenizer
@@ -85,16 +84,6 @@ def test_references_are_the_monolingual_models(models: Path, merged: Path) -> No
     assert sorted(references) == LANGUAGES
     for language, data in references.items():
         assert data == (models / f"{language}.json").read_bytes()
-
-
-def test_nsl_of_every_kind(models: Path, merged: Path) -> None:
-    text = SAMPLE / "parallel" / "fi.txt"
-    specs = [f"{merged}@each", str(merged), str(models / "fi.model"), f"{merged}@fi,sw"]
-    by_name = {row["tokenizer"]: row for row in nsl(specs, [text])}
-    assert by_name[str(models / "fi.model")]["nsl"] == 1.0
-    assert 0.95 < by_name[f"{merged}@each"]["nsl"] < 1.08
-    assert by_name[str(merged)]["nsl"] < 1.05
-    assert by_name[f"{merged}@each"]["language"] == "fi"
 
 
 def test_fitting_models_are_used_and_others_learned(

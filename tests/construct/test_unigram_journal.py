@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.contents import contents
 from helpers.python_processes import run_python
 from helpers.said import Said
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.membership import Membership
 from modtok_cli.construct import unigram as module
-from modtok_cli.construct.bpe import PlainFiles
 from modtok_cli.construct.journal import JournalDir
 from modtok_cli.construct.states import UnigramState, em_mark
 from modtok_cli.construct.unigram import unigram
@@ -82,14 +82,6 @@ def killed(command: str, point: str, number: int, output: Path) -> list[str]:
     return done.stdout.split()
 
 
-def contents(directory: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file()
-    }
-
-
 @pytest.fixture
 def learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """The languages that are learned, in a directory without models of other builds."""
@@ -122,45 +114,6 @@ def test_kill_9_during_models_and_during_em(learned: list[str], tmp_path: Path) 
     assert contents(output) == contents(tmp_path / "whole")
 
 
-def test_kill_9_of_plain_models(learned: list[str], tmp_path: Path) -> None:
-    output = tmp_path / "models"
-    assert killed("unigram", "add", 2, output) == ["fi", "ne"]
-    assert [path.name for path in tmp_path.iterdir()] == [".models.resume"]
-    unigram(LANGUAGES, data=DATA, output=output, k=K)
-    assert learned == ["sw"]
-    assert [path.name for path in tmp_path.iterdir()] == ["models"]
-    unigram(LANGUAGES, data=DATA, output=tmp_path / "whole", k=K)
-    assert contents(output) == contents(tmp_path / "whole")
-
-
-def test_partial_files_of_a_journal_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All models were kept, so nothing is written again that would clear it away."""
-    monkeypatch.setattr(module, "learn_unigram", toy)
-    settings = {
-        "data": DATA,
-        "output": tmp_path / "out",
-        "specials": ["<s>"],
-        "default_specials": False,
-        "k": K,
-    }
-    with monkeypatch.context() as patch:
-        patch.setattr(PlainFiles, "save", lambda *rest: None)
-        patch.setattr(JournalDir, "remove", lambda self: None)
-        unigram(LANGUAGES, **settings)  # type: ignore[arg-type]
-    assert [path.name for path in tmp_path.iterdir()] == [".out.resume"]
-    left = tmp_path / "..out.resume.partial-999999999"
-    left.mkdir()
-    (left / "journal.json").write_text("{}")
-    unigram(LANGUAGES, **settings)  # type: ignore[arg-type]
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    left.mkdir()
-    with pytest.raises(ModtokError, match="already exists"):
-        unigram(LANGUAGES, **settings)  # type: ignore[arg-type]
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
 SPECIALS = (UNKNOWN, "<s>")
 
 
@@ -170,10 +123,9 @@ def toy(language: str, *rest: object, **more: object) -> LearnedPieces:
     return make_pieces([language], SPECIALS, pieces, [-1.0, -2.5], Membership.everywhere(2, 1))
 
 
-@pytest.mark.parametrize("command", [unigram, unigram_merge])
 def test_failed_builds_resume_and_force_starts_over(
-    command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # type: ignore[no-untyped-def]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     tried: list[str] = []
     failing = [True]
@@ -189,7 +141,7 @@ def test_failed_builds_resume_and_force_starts_over(
     def run(force: bool = False, k: int = K) -> list[str]:
         tried.clear()
         with suppress(ModtokError):
-            command(
+            unigram(
                 LANGUAGES, data=DATA, output=tmp_path / "out", specials=["<s>"],
                 default_specials=False, threads=1, k=k, force=force,
             )  # fmt: skip

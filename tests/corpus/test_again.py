@@ -28,7 +28,6 @@ SETTINGS = BuildSettings(None, None, 0.4, 5.0, 200, None, None, None)
 
 
 def test_force_resumes_a_build_started_without_it(tmp_path: Path) -> None:
-    """And ends it: at its end it had found a place taken, and named --force as the remedy."""
     (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
     output = tmp_path / "data"
     (output / "fi").mkdir(parents=True)
@@ -165,7 +164,6 @@ def test_retrained_model_makes_another_build(tmp_path: Path) -> None:
 def test_a_kill_that_removes_half_of_a_build_leaves_none_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without its parts, a build whose first stage was done had no page; a count failed."""
     (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
     output, tables = tmp_path / "data", tmp_path / "counts"
     remove, run = shutil.rmtree, executors._run_here

@@ -9,11 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from helpers.crawl import http, page, paragraphs, record, records_of
-from helpers.killed_stages import deadly
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus import build, parts
 from modtok_cli.corpus.build import corpus_build
-from modtok_cli.corpus.plan import STAGES
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.workspace import language_files
 
@@ -90,19 +88,6 @@ def test_readers_find_the_languages(place: Path) -> None:
     assert sorted(found) == ["el", "fi"]
     texts = [one.text.decode() for path in found["fi"] for one in read_documents(path)]
     assert texts == [one["text"] for one in records_of(place / "json" / "fi")]
-
-
-def test_killed_build_resumes_to_the_same_files(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = Path("killed")
-    monkeypatch.chdir(place)
-    with monkeypatch.context() as patched:
-        patched.setattr(build, "stages_of", deadly(build.stages_of, STAGES[-1]))
-        with pytest.raises(ModtokError, match="a worker was killed"):
-            corpus_build(["crawl"], output=data, **PARQUET | {"workers": 2})
-    corpus_build(["crawl"], output=data, **PARQUET | {"workers": 2})
-    assert files(data) == files(Path("data"))
 
 
 def test_force_replaces_the_folders_of_the_old_build_only(

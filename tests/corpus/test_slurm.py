@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -270,38 +269,6 @@ def test_a_second_caller_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                 executors.one_caller(tmp_path, kind),
             ):
                 pass
-
-
-def partition() -> str:
-    """A partition of a real Slurm with a node that is up, "" without."""
-    if shutil.which("sinfo") is None:
-        return ""
-    try:
-        command = ["sinfo", "--noheader", "--states=idle,mixed", "--format=%R"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except subprocess.TimeoutExpired:
-        return ""
-    return (done.stdout.split() or [""])[0]
-
-
-def test_real_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not (name := partition()):
-        pytest.skip("no Slurm with a free node")
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    data = split_text(tmp_path / "data", 2)
-    write_counts(data=data, output=tmp_path / "one")
-    given = {"partition": name, "time": "0:10:00", "mem_per_cpu_gb": "1"}
-    options = {"executor": "slurm", "executor_options": given, "workers": 1}
-    out = tmp_path / "counts"
-    with pytest.raises(Unfinished, match="0 of 4 tasks done, 4 submitted"):
-        corpus_count(data=data, output=out, **options)
-    jobs = json.loads((out / ".corpus-count/logs/jobs.json").read_text())
-    subprocess.run(["scancel", f"{jobs['ids']['0-count'][0]}_2"], check=True)
-    with pytest.raises(Unfinished, match=r"of 4 tasks done, .*1 failed"):
-        corpus_count(data=data, output=out, **options)
-    corpus_count(data=data, output=out, wait=True, **options)
-    for language in ("en.counts", "fi.counts"):
-        assert (tmp_path / "one" / language).read_bytes() == (out / language).read_bytes()
 
 
 def test_options_that_the_executor_does_not_take(held: Path, tmp_path: Path) -> None:

@@ -98,7 +98,6 @@ def test_hostile_page_affects_only_itself() -> None:
 
 
 def test_a_child_that_does_not_start_drops_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under a low `ulimit -v` all pages were dropped, as if each had crashed the parser."""
     monkeypatch.setattr("sys.executable", "/bin/false")
     with Sandbox() as sandbox, pytest.raises(ModtokError, match="does not start"):
         sandbox.page_text(b"<p>text", True, None)

@@ -10,10 +10,8 @@ import pytest
 from jinja2.exceptions import SecurityError
 
 from helpers.questions import by_hand
-from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate import hub
-from modtok_cli.evaluate.bits import windows
 from modtok_cli.evaluate.evaluate import evaluate_mcq
 from modtok_cli.evaluate.lm import ModtokLM, options_of
 from modtok_cli.evaluate.suite import HubSource, suites
@@ -158,23 +156,6 @@ def test_unknown_task(few_steps: Path, include: Path, monkeypatch: pytest.Monkey
     assert len(wholes) == 1
 
 
-def test_windows_predict_each_token_once_with_maximal_context(
-    few_steps: Path,
-) -> None:
-    model = load(few_steps, ["en"])
-    ids = model.encode_out((SAMPLE / "parallel" / "en.txt").read_text("utf-8"))[:500]
-    rows = model.vocabularies.row_of_out[ids].tolist()
-    found = windows(model, ids)
-    assert [token for _, tail in found for token in tail] == ids
-    assert found[0][0] == [model.end_of_text]
-    ends = 0
-    for context, tail in found[1:]:
-        ends += model.context
-        assert list(context) == rows[:ends][-len(context) :]
-        assert len(context) + len(tail) == model.context + 1
-    assert windows(model, []) == []
-
-
 def test_options() -> None:
     greedy = options_of({"until": "\n\n", "temperature": 0.7, "max_gen_toks": 9})
     assert (greedy.temperature, greedy.stop, greedy.max_tokens) == (0.0, ("\n\n",), 9)
@@ -277,20 +258,6 @@ ROWS = {
         },
     ),
 }  # fmt: skip
-# (dataset, configuration, split with the questions, split with the examples) in one language.
-PLACES = {
-    "xnli": ("facebook/xnli", "{code}", "validation", "test"),
-    "xcopa": ("cambridgeltl/xcopa", "{code}", "test", "validation"),
-    "xstorycloze": ("juletxara/xstory_cloze", "{code}", "eval", "train"),
-    "global_mmlu": ("CohereLabs/Global-MMLU", "{code}", "test", "dev"),
-    "belebele": ("facebook/belebele", "{code}", "test", None),
-    "mmlu": ("cais/mmlu", "all", "test", "dev"),
-    "arc_easy": ("allenai/ai2_arc", "ARC-Easy", "test", "train"),
-    "csqa": ("tau/commonsense_qa", None, "validation", "train"),
-    "hellaswag": ("Rowan/hellaswag", None, "validation", "train"),
-    "piqa": ("baber/piqa", None, "validation", "train"),
-    "siqa": ("lighteval/siqa", None, "validation", "train"),
-}
 
 
 def source_of(task: str) -> tuple[HubSource, str]:
@@ -299,13 +266,6 @@ def source_of(task: str) -> tuple[HubSource, str]:
         if source := suites()[task].source(language):
             return source, language
     raise AssertionError(task)
-
-
-@pytest.mark.parametrize("task", PLACES)
-def test_published_names_of_datasets_and_splits(task: str) -> None:
-    source, _ = source_of(task)
-    assert (source.dataset, source.config, source.test, source.train) == PLACES[task]
-    assert set(PLACES) == set(ROWS)
 
 
 @pytest.mark.parametrize("task", ROWS)

@@ -18,14 +18,12 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.cloze import ClozeTask, choose
 from modtok_cli.evaluate.evaluate import evaluate_mcq
-from modtok_cli.evaluate.external import run_tasks
 from modtok_cli.evaluate.lm import ModtokLM
 from modtok_cli.evaluate.questions import as_question, read_questions
 from modtok_cli.evaluate.results import Evaluation
 from modtok_cli.evaluate.suite import read_suite, suites
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.text.languages import normalize
 
 TASKS = SAMPLE / "tasks"
 MODES = {
@@ -362,17 +360,6 @@ def test_suites_of_the_papers_mean() -> None:
         assert covered == {"arc_easy", "arc_challenge", "hellaswag", "mmlu", "belebele"}
 
 
-def test_further_suites_and_their_languages() -> None:
-    further = {
-        name: {code for source in suite.hub for code in source.languages}
-        for name, suite in suites().items()
-        if not suite.in_mean
-    }
-    counts = {name: len(languages) for name, languages in further.items()}
-    assert counts == {"xnli": 15, "xcopa": 11, "xstorycloze": 11, "global_mmlu": 42}
-    assert all(normalize(code) == code for languages in further.values() for code in languages)
-
-
 def test_mean_is_over_the_papers_suites(few_steps: Path, tmp_path: Path) -> None:
     data = tmp_path
     for task in ("hellaswag", "belebele", "xstorycloze"):
@@ -395,17 +382,6 @@ def test_mean_is_over_the_papers_suites(few_steps: Path, tmp_path: Path) -> None
 )
 def test_prompts(task: str, prompt: str) -> None:
     assert suites()[task].render("Open a can", "Jo ran.", "en") == prompt
-
-
-def test_task_runs_on_any_lm_of_lm_eval() -> None:
-    """lm-eval's own dummy, which knows nothing of tokens."""
-    from lm_eval.models.dummy import DummyLM
-
-    suite = read_suite(TASKS / "mcq" / "endings" / "task.yaml")
-    asked = read_questions(TASKS / "mcq" / "endings" / "en.jsonl")
-    outcome = run_tasks(DummyLM(), {"endings_en": ClozeTask(suite, "en", asked)})
-    assert set(outcome.scores["endings_en"]) >= {"acc", "acc_norm"}
-    assert len(outcome.samples["endings_en"]) == len(asked)
 
 
 def test_choice_longer_than_the_context(

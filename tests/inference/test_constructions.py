@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from helpers.microbatches import microbatch
-from helpers.sample import SHARED, needs_shared
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.bpe_merge import bpe_merge
@@ -151,17 +150,6 @@ def test_a_prompt_may_end_inside_a_superword(made: Made, monkeypatch: pytest.Mon
     assert spelled.startswith(begin)
     assert spelled[len(begin) :].decode() == after.text
     assert after.text.endswith("zz")
-
-
-@needs_shared
-def test_same_ids_in_27_languages(made: Made) -> None:
-    theirs, ours = AutoTokenizer.from_pretrained(made.slice), made.ours.tokenizer_in
-    files = sorted((SHARED / "data" / "ntrex").glob("*.txt"))
-    assert len(files) == 27
-    for path in files:
-        lines = path.read_text(encoding="utf-8").splitlines()[:40]
-        expected = theirs(lines, add_special_tokens=False).input_ids
-        assert [ids.tolist() for ids in ours.encode_batch(lines)] == expected, path.name
 
 
 def test_slice_generates_as_the_masked_whole_model(made: Made) -> None:

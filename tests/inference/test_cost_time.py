@@ -47,7 +47,6 @@ def test_contexts_hold_every_token() -> None:
 def test_long_texts_are_not_truncated(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line of more than one context was measured by its first 4,096 tokens."""
     monkeypatch.setattr(random_model, "RandomModel", Clock)
     text = tmp_path / "fr.txt"
     text.write_text("Il était une fois un petit roi. " * 1200 + "\n" + "Fin.\n")

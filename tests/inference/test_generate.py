@@ -73,7 +73,6 @@ def test_a_batch_is_its_prompts_one_by_one(model: SlicedModel) -> None:
 
 
 def test_draws_depend_on_seed_index_and_position_only(run: Path) -> None:
-    """Seeds used to restart in each batch, and seed 1 repeated most samples of seed 0."""
     generator = Generator(run, inputs=["fr"])
     prompts = [Prompt("Il")] * 16
 
@@ -193,11 +192,6 @@ def test_json_lines_in_their_order(run: Path) -> None:
     long = b'{"prompt": "' + b"la " * 90 + b'"}'
     with pytest.raises(UsageError, match="line 2: the prompt has"):
         list(answer_all(generator, read_prompts([b'{"prompt": "a"}', long]), SamplingOptions(2)))
-
-
-def test_a_slice_has_nothing_to_choose(french_english: Path) -> None:
-    with pytest.raises(UsageError, match="nothing to choose"):
-        Generator(french_english, inputs=["auto"])
 
 
 def test_threads_generate_at_first_use(french_english: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from helpers.sample import SAMPLE, SHARED, needs_shared
+from helpers.sample import SAMPLE
 from modtok_cli.architectures.families.llama import Llama
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
@@ -24,8 +24,6 @@ from modtok_cli.inference.slice import run as run_module
 from modtok_cli.inference.slice.run import open_run
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.measure.texts import load_texts
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.reading import Reading
 
 PROBES = [
@@ -61,7 +59,7 @@ def test_transformers_gives_the_same_ids(french_english: Path, run: Path) -> Non
 
 
 def test_stock_perplexity_is_that_of_training_text(french_english: Path, run: Path) -> None:
-    """Training text begins with an end of text. Slices omitted it, and stock servers with them."""
+    """Training text begins with an end of text."""
     theirs = AutoModelForCausalLM.from_pretrained(french_english)
     inputs = AutoTokenizer.from_pretrained(french_english)(PROBES[0], return_tensors="pt")
     with torch.no_grad():
@@ -82,14 +80,6 @@ def test_lm_eval_scores_a_slice_as_we_do(french_english: Path, run: Path) -> Non
     assert found[0] == pytest.approx(score(ours, [request])[0].nats, abs=1e-4)
 
 
-def test_modtok_reads_the_slices_tokenizer(french_english: Path, run: Path) -> None:
-    """`-t SLICE/tokenizer.json`: the end of text is added for others, never for us."""
-    found, ours = open_tokenizer(str(french_english / "tokenizer.json")), load(run, ["fr", "en"])
-    assert isinstance(found, Subtokenizer)  # our encoder, which is faster than the library's
-    assert found.encode_batch([PROBES[0]])[0].tolist() == ours.encode_in(PROBES[0])
-    assert found.size == ours.tokenizer_in.size
-
-
 def test_without_bos_the_tokenizer_adds_nothing(run: Path, tmp_path: Path) -> None:
     slice_model(run, ["fr"], output=tmp_path / "fr", bos=False)
     ours = load(run, ["fr"])
@@ -99,18 +89,6 @@ def test_without_bos_the_tokenizer_adds_nothing(run: Path, tmp_path: Path) -> No
     assert orjson.loads((tmp_path / "wide" / "modtok.json").read_bytes())["bos"] is False
     data = (tmp_path / "fr" / "tokenizer.json").read_bytes()
     assert data == ours.tokenizer_in.to_json()
-
-
-@needs_shared
-def test_same_ids_in_27_languages(french_english: Path, run: Path) -> None:
-    theirs = AutoTokenizer.from_pretrained(french_english)
-    ours = load(run, ["fr", "en"]).tokenizer_in
-    files = sorted((SHARED / "data" / "ntrex").glob("*.txt"))
-    assert len(files) == 27
-    for path in files:
-        lines = path.read_text(encoding="utf-8").splitlines()[:60]
-        expected = theirs(lines, add_special_tokens=False).input_ids
-        assert [ids.tolist() for ids in ours.encode_batch(lines)] == expected, path.name
 
 
 def test_what_it_says_of_itself(french_english: Path, run: Path) -> None:
@@ -186,7 +164,6 @@ def test_two_vocabularies_are_ours_alone(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_whole_slice_opens_as_full(run: Path, tmp_path: Path) -> None:
-    """A slice of --in full was refused when opened as full, which it is."""
     slice_model(run, inputs="full", outputs=["fr"], output=tmp_path / "to-fr")
     for inputs, outputs in (("full", ["fr"]), (["full"], None), (None, "fr")):
         assert (

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
-from tokenizers import Tokenizer
 
 from helpers.toy_tokenizers import toy
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -78,12 +77,6 @@ def test_save_load_roundtrip(directory: Path, tokenizer: ModularTokenizer) -> No
     ]
 
 
-def test_library_loads_t(directory: Path, tokenizer: ModularTokenizer) -> None:
-    theirs = Tokenizer.from_file(str(directory / "tokenizer.json"))
-    text = "abc deé किe 😀"
-    assert theirs.encode(text).ids == tokenizer.full().encode(text).tolist()
-
-
 def test_saving_is_deterministic(directory: Path, tokenizer: ModularTokenizer) -> None:
     before = files_of(directory)
     loaded = ModularTokenizer.load(directory)
@@ -92,13 +85,6 @@ def test_saving_is_deterministic(directory: Path, tokenizer: ModularTokenizer) -
     tokenizer.save(directory.parent / "other", dict(reversed(REFERENCES.items())))
     assert files_of(directory.parent / "other") == before
     assert sorted(path.name for path in directory.parent.iterdir()) == ["other", "tok"]
-
-
-def test_extract_gives_the_subset(directory: Path, tokenizer: ModularTokenizer) -> None:
-    data = extract(directory, ["fra_Latn", "en"])
-    assert data == tokenizer.subset(["en", "fr"]).to_json() == extract(directory, ["en", "fr"])
-    with pytest.raises(UsageError, match="no language 'ru'"):
-        extract(directory, ["ru"])
 
 
 def test_directories_with_other_files_are_refused(
@@ -272,7 +258,7 @@ def test_every_edit_of_the_tokenizer_is_found(directory: Path) -> None:
         document["model"][name] = {} if name == "vocab" else []
         document["model"][name] = kept
     some = [
-        entry for entry in edits(document) if "vocab" not in entry[0][:-1] or rng.random() < 0.05
+        entry for entry in edits(document) if "vocab" not in entry[0][:-1] or rng.random() < 0.02
     ]
     for place, kind, edited in some:
         path.write_text(json.dumps(edited))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 from itertools import combinations
 from pathlib import Path
@@ -18,7 +17,6 @@ from hypothesis import strategies as st
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from helpers.own_trie import check_own_trie
 from helpers.plain_ids import plain_ids
 from helpers.toy_tokenizers import ALPHABET, NASTY, slow_words, toy
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -27,6 +25,7 @@ from modtok_cli.learn.prune import LanguageTokens
 from modtok_cli.learn.unite import unite, without
 from modtok_cli.modular import manifest as manifests
 from modtok_cli.modular.comparison import diff
+from modtok_cli.modular.encoding import encoder as encoder_module
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.inspect import check_single, check_subsets
 from modtok_cli.modular.open import open_bytes, open_tokenizer
@@ -112,9 +111,8 @@ def test_three_encoders_agree_on_every_subset(
                 assert subset.decode(ours) == library.decode(ours) == text
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_nasty_texts(seed: int) -> None:
-    tokenizer = united(random_parts(seed))
+def test_nasty_texts() -> None:
+    tokenizer = united(random_parts(0))
     for names in (NAMES, ("fi",), ("en", "sv")):
         subset = tokenizer.subset(names)
         library = tokenizers.Tokenizer.from_buffer(subset.to_json())
@@ -142,7 +140,7 @@ def test_token_counts_of_a_set_are_sums() -> None:
             assert subset.scores[i] == likelihoods(np.array([token_counts]))[0] - EACH
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_append_and_remove_keep_other_languages(seed: int) -> None:
     """Whatever is beside a language, in whatever order it came: the same bytes."""
     rng = random.Random(seed)
@@ -354,27 +352,6 @@ def test_sentencepiece_refuses_parts_of_characters() -> None:
         united({"fr": chosen(["ét".encode()], 1)}).full().to_model()
 
 
-def test_special_tokens_are_not_found_in_text() -> None:
-    parts = {"en": LanguageTokens((), np.ones(257, dtype=np.int64))}
-    learned, token_counts = unite(parts, ("abc",))
-    tokenizer = ModularTokenizer.from_learned(
-        learned, algorithm="bpe-merge", k=257, token_counts=token_counts
-    )
-    subset = tokenizer.full()
-    library = tokenizers.Tokenizer.from_buffer(subset.to_json())
-    library.encode_special_tokens = True
-    assert len(subset.encode("abc")) == 3
-    assert library.encode("abc").ids == subset.encode("abc").tolist()
-    assert subset.encode("abc", specials=True).tolist() == [0]
-
-
-def test_very_long_word_takes_linear_time() -> None:
-    """In quadratic time this would not come back."""
-    subset = united({"en": chosen([b"aa", b"aaa", b"aaaaaaa"], 0)}).full()
-    ids = subset.encode("a" * 1_000_000)
-    assert len(ids) == 1_000_000 // 7 + 1  # the letter left is a byte
-
-
 def test_new_subset_builds_nothing() -> None:
     tokenizer = united(random_parts(2))
     tokenizer.subset(["fi"]).encode("a")
@@ -383,10 +360,19 @@ def test_new_subset_builds_nothing() -> None:
     assert units[0] == units[1]
 
 
-def test_a_trie_of_the_subset_gives_the_same_ids() -> None:
-    tokenizer = united(random_parts(2))
+def test_a_trie_of_the_subset_gives_the_same_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random texts have the same ids in the trie of all tokens and in that of the subset."""
+    tokenizer, rng = united(random_parts(2)), random.Random(5)
+    texts = ["".join(rng.choices(" ab1é😀\n", k=40)).encode() for _ in range(50)]
     for names in (["fi"], ["en", "sv"]):
-        check_own_trie(tokenizer, names, " ab1é😀\n")
+        expected = [ids.tolist() for ids in tokenizer.subset(names).encode_utf8(texts)]
+        encoder = tokenizer.subset(names).encoder
+        assert encoder._alone is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(encoder_module, "OWN_TRIE", 0)
+            encoder.texts([b"a"])
+        assert encoder._alone is None
+        assert [ids.tolist() for ids in encoder.texts(texts)] == expected
 
 
 def test_invalid_tables_are_refused() -> None:
@@ -405,9 +391,3 @@ def test_invalid_tables_are_refused() -> None:
         make((*token_counts[:-1], -1 - token_counts[-1]))
     with pytest.raises(ModtokError, match="too large"):
         make((*token_counts[:-1], token_counts[-1] + 2**61 * 2))
-
-
-def test_manifest_of_fewest_tokens(directory: Path) -> None:
-    manifest = json.loads((directory / "manifest.json").read_text())
-    assert manifest["segmentation"] == "fewest-tokens"
-    assert manifest["merges"] == 0

@@ -87,11 +87,6 @@ def test_extracted_file_has_provenance(tokenizer: ModularTokenizer) -> None:
     assert subset.to_json() == toy(5).subset(["fi", "el"]).to_json()
 
 
-def test_learned_roundtrip(tokenizer: ModularTokenizer) -> None:
-    again = ModularTokenizer.from_learned(tokenizer.learned(), algorithm="bpe-seq", k=296)
-    assert again.signature == tokenizer.signature
-
-
 def test_every_violation_is_found_when_a_tokenizer_is_made() -> None:
     good = toy(5)
     base = len(good.vocabulary.specials) + 256

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from helpers.examples import examples
 from helpers.external_tokenizers import external_tokenizer
-from helpers.sample import SAMPLE
 from modtok_cli.modular.adopted.adopt import adopt_counts
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
@@ -152,12 +151,6 @@ def check(form: str, text: str) -> None:
 def test_ids_and_counts_are_those_of_the_library(text: str) -> None:
     for form in FORMS:
         check(form, text)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_ids_of_real_text(form: str) -> None:
-    for language in ("fr", "fi"):
-        check(form, (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8")[:20_000])
 
 
 def test_everything_of_a_file_changes_the_signature() -> None:

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
-from helpers.own_trie import check_own_trie
 from helpers.plain_ids import plain_ids
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.membership import Membership
@@ -106,24 +105,6 @@ def test_three_encoders_agree_and_are_lossless(
         assert processor.decode(ids.tolist()) == text or text == ""
 
 
-@settings(max_examples=examples(40), deadline=None)
-@given(st.sampled_from(SUBSETS), texts)
-def test_subset_equals_its_file(subset: str, samples: list[str]) -> None:
-    cut = TOKENIZER.subset(list(subset))
-    for data in (cut.to_json(), cut.to_model()):
-        again = open_bytes(data, "again", "again")
-        assert isinstance(again, Subtokenizer)
-        assert again.signature == cut.signature
-        assert again.to_json() == cut.to_json() or not again.languages
-        for text in samples:
-            assert again.encode(text).tolist() == cut.encode(text).tolist()
-
-
-def test_a_trie_of_the_subset_gives_the_same_ids() -> None:
-    for names in ("q", "pr"):
-        check_own_trie(TOKENIZER, list(names), " ab1é👍x\n漢")
-
-
 def test_global_ids_are_ids_of_t() -> None:
     cut = TOKENIZER.subset("q")
     whole = TOKENIZER.full()
@@ -144,14 +125,6 @@ def test_token_occurrences_equal_encoding() -> None:
         )
     with pytest.raises(ModtokError, match="pre-tokenizer 'bpe'"):
         cut.token_lengths(count_documents([[b"a"]], BPE))
-
-
-def test_special_tokens_are_text_by_default() -> None:
-    text = "a<|endoftext|>b"
-    assert TOKENIZER.full().decode(TOKENIZER.full().encode(text)) == text
-    assert 1 not in TOKENIZER.full().encode(text)
-    assert TOKENIZER.full().encode(text, specials=True).tolist().count(1) == 1
-    assert 0 not in TOKENIZER.full().encode(UNKNOWN)
 
 
 def test_long_text_on_threads_and_long_words() -> None:

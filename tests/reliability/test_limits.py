@@ -38,11 +38,6 @@ def test_memory_errors_are_recognized(error: BaseException) -> None:
     assert said.startswith("out of memory")
 
 
-def test_other_errors_are_not_memory_errors() -> None:
-    _, said = explain(RuntimeError("x"), None, Session(args=("nsl",)))
-    assert "internal error (RuntimeError: x)" in said
-
-
 def test_read_only_error_names_the_users_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import gzip
 import io
 import json
 import pickletools
@@ -28,7 +27,6 @@ from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.manifest import _checksum, inside, read_manifest
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.readers import read_documents
 from modtok_cli.text.streams import read_chunks
 
 ROOT = Path(__file__).parents[2]
@@ -104,25 +102,6 @@ def test_sources_execute_nothing_from_data() -> None:
         if (str(path.relative_to(ROOT)), what) != ALLOWED
     ]
     assert found == []
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import pickle", "from pickle import loads", "x = eval('1')", "exec(text)",
-        "torch.load(path)", "np.load(path, allow_pickle=True)", "run(words, shell=True)",
-        "AutoModel.from_pretrained(name, trust_remote_code=True)", "torch.save(a, b)",
-        "yaml.load(text)",
-        "np.load(path, allow_pickle=flag)", "dist.all_gather_object(a, b)",
-    ],
-)  # fmt: skip
-def test_search_finds_dangerous_calls(source: str) -> None:
-    assert list(offences(source))
-
-
-def test_search_accepts_harmless_calls() -> None:
-    source = "model.eval()\nre.compile('a')\ntorch.load(p, weights_only=True)\nnp.load(p)\n"
-    assert not list(offences(source))
 
 
 @pytest.fixture(scope="module")
@@ -286,12 +265,6 @@ def test_endless_line_is_refused_before_memory_is_used(tmp_path: Path) -> None:
     assert int(megabytes) < 600
 
 
-def test_long_lines_below_the_limit_are_read(tmp_path: Path) -> None:
-    place = tmp_path / "long.txt.gz"
-    place.write_bytes(gzip.compress(b"a" * 5_000_000 + b"\nb\n"))
-    assert [len(document.text) for document in read_documents(place)] == [5_000_000, 1]
-
-
 def test_special_tokens_in_text_are_text(tokenizer: Path) -> None:
     """In encoding, counting, and in the input of an external tokenizer."""
     opened = open_tokenizer(str(tokenizer))
@@ -313,16 +286,6 @@ def _as_external(data: bytes):  # type: ignore[no-untyped-def]
     from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 
     return LibraryTokenizer("x", data, "x")
-
-
-def test_special_tokens_in_training_text_are_text(tokenizer: Path, tmp_path: Path) -> None:
-    """The ids of a text hold no special token, so that a document cannot end another."""
-    from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-
-    subsets = SubtokenizerCache.load(tokenizer)
-    special = ModularTokenizer.load(tokenizer).vocabulary.specials[subsets.end_of_text]
-    subset = subsets.of(("en",))
-    assert subsets.end_of_text not in subset.encode(f"one{special}two").tolist()
 
 
 def test_control_characters_do_not_reach_the_terminal(

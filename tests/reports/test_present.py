@@ -7,8 +7,8 @@ import pytest
 from modtok_cli.reports.charts import Curves, Dots, Heat, Mark, styles_of
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.kinds.evaluation import EVALUATION, evaluation_charts, evaluation_tables
-from modtok_cli.reports.plot.layout import MOST_TOGETHER, scene_of
-from modtok_cli.reports.plot.scene import COLOURS, Area, Disc, Label, Line, log_ticks
+from modtok_cli.reports.plot.layout import scene_of
+from modtok_cli.reports.plot.scene import COLOURS, log_ticks
 from modtok_cli.reports.plot.terminal import SEVERAL, to_text
 from modtok_cli.reports.present import is_squeezed, named, presented
 from modtok_cli.reports.tables import Table
@@ -58,25 +58,6 @@ def test_a_few_large_values_take_a_logarithmic_axis(values: list[float], squeeze
     assert is_squeezed(values) is squeezed
 
 
-def test_equal_ratios_are_equal_distances_on_a_logarithmic_axis() -> None:
-    codes = ["en", "fi", "fr", "sv", "da", "te"]
-    values = dict(zip(codes, [1.0, 2.0, 1.0, 1.0, 1.0, 4.0], strict=True))
-    shown = presented(dots({"a": {**values, "el": 16.0}}))
-    assert isinstance(shown, Dots)
-    assert shown.log
-    scene = scene_of(shown)
-    at = {s.tip.split(",")[0]: s.centre[0] for s in scene.shapes if isinstance(s, Disc) and s.tip}
-    step = at["Finnish"] - at["English"]
-    assert at["Telugu"] - at["Finnish"] == pytest.approx(step)
-    assert at["Greek"] - at["Telugu"] == pytest.approx(2 * step)
-    assert any("logarithmic" in s.text for s in scene.shapes if isinstance(s, Label))
-    lines = to_text(shown, 80)
-    place = {line.split()[0]: line.index("●") for line in lines if "●" in line and "┄" in line}
-    assert place["Telugu"] - place["Finnish"] == pytest.approx(
-        place["Finnish"] - place["English"], abs=1
-    )
-
-
 @pytest.mark.parametrize(("low", "high"), [(0.9, 11.0), (1.0, 1.5), (0.02, 0.03), (1, 1e9), (2, 2)])
 @pytest.mark.parametrize("most", [2, 4, 8])
 def test_logarithmic_ticks_cover_the_values(low: float, high: float, most: int) -> None:
@@ -84,31 +65,6 @@ def test_logarithmic_ticks_cover_the_values(low: float, high: float, most: int) 
     assert found[0] <= low <= high <= found[-1]
     assert found == sorted(set(found))
     assert 2 <= len(found) <= most + 2
-
-
-def test_many_curves_have_a_panel_each() -> None:
-    codes = ["en", "fi", "fr", "el", "sv", "da", "de", "te"]
-    curves = {code: [(0.0, 2.0), (10.0, 1.0 + i)] for i, code in enumerate(codes)}
-    assert len(curves) > MOST_TOGETHER
-    chart = presented(Curves("t", "step", "bits per byte", curves))
-    for width in (344.0, 760.0):
-        scene = scene_of(chart, width)
-        names = [s.text for s in scene.shapes if isinstance(s, Label) and s.bold][1:]
-        assert names == [
-            "Telugu",
-            "German",
-            "Danish",
-            "Swedish",
-            "Greek",
-            "French",
-            "Finnish",
-            "English",
-        ]
-        tips = [s.tip for s in scene.shapes if isinstance(s, (Area, Disc)) and s.tip]
-        assert len(tips) == 2 * len(codes)
-        for shape in scene.shapes:
-            if isinstance(shape, Line):
-                assert all(0 <= x <= width and 0 <= y <= scene.height for x, y in shape.points)
 
 
 def test_coincident_series_are_seen_in_the_terminal() -> None:

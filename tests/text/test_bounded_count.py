@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from modtok_cli.base.errors import UsageError
 from modtok_cli.text import corpus as bounded_count
-from modtok_cli.text.corpus import checked_memory, count_into, write_counts
+from modtok_cli.text.corpus import count_into, write_counts
 from modtok_cli.text.counts import WordCounter, WordCounts, merge_counts
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import sources_of
@@ -109,12 +108,3 @@ def test_threads_share_the_memory(
         (few / f"{language}.txt").write_text("a b\n")
     write_counts(data=few, output=tmp_path / "counts", threads=2, memory=8 << 20)
     assert given == [1 << 20] * 3
-
-
-def test_sizes_of_memory() -> None:
-    assert checked_memory(None) is None
-    assert checked_memory("4GB") == 4_000_000_000
-    with pytest.raises(UsageError, match="--memory: expected a size such as 80GB, got 'much'"):
-        checked_memory("much")
-    with pytest.raises(UsageError, match="--memory: expected 100MB or more, got 4K"):
-        checked_memory("4K")

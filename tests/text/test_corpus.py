@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import random
-import subprocess
-import sys
 import threading
 from itertools import chain
 from pathlib import Path
@@ -15,7 +13,6 @@ import orjson
 import pytest
 import zstandard
 
-from helpers.sample import SHARED, needs_shared
 from helpers.tsv_tables import write_tsv
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -80,20 +77,6 @@ def test_tsv_counts_with_text(files, tmp_path):
     write_tsv(WHOLE, table)
     twice = count_corpus([*files, table])
     assert list(twice.pairs()) == [(word, 2 * n) for word, n in WHOLE.pairs()]
-
-
-def test_bytes_do_not_depend_on_the_hash_seed(files, tmp_path):
-    program = (
-        "import sys; from pathlib import Path\n"
-        "from modtok_cli.text.corpus import write_counts\n"
-        "write_counts(data=Path(sys.argv[1]), output=Path(sys.argv[2]), threads=int(sys.argv[3]))"
-    )
-    here, there = tmp_path / "here", tmp_path / "there"
-    write_counts(data=tmp_path, output=here, threads=1)  # by a seed drawn when pytest began
-    command = [sys.executable, "-c", program, tmp_path, there, "2"]
-    subprocess.run(command, check=True, env={"PYTHONHASHSEED": "2"})
-    assert (here / "fr.counts").read_bytes() == (there / "fr.counts").read_bytes()
-    assert list(load_counts(there / "fr.counts").pairs()) == list(WHOLE.pairs())
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -311,20 +294,3 @@ def test_stats_of_a_table(data):
 
 def _files(data):
     return {"fi": [data / "fi.txt"], "fr": [data / "fr.txt"]}
-
-
-@needs_shared
-@pytest.mark.parametrize("language", ["ne", "el", "te"])
-def test_real_text_against_the_engine(language):
-    from test_pretokenizer_bpe import engine_words
-
-    path = SHARED / "data" / "ntrex" / f"{language}.txt"
-    lines = path.read_bytes().split(b"\n")[:300]
-    expected: dict[bytes, int] = {}
-    for line in lines:
-        for word in engine_words(line.decode()):
-            expected[word] = expected.get(word, 0) + 1
-    assert list(count_documents([lines]).pairs()) == sorted(expected.items())
-    whole = count_corpus([path])
-    assert whole.size.bytes == path.stat().st_size - whole.size.documents
-    assert whole.size.documents == 1997

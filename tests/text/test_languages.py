@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
 from modtok_cli.text import languages
 from modtok_cli.text.languages import (
-    is_language,
     label_of_path,
     normalize,
     suggest,
@@ -34,21 +31,6 @@ from modtok_cli.text.languages import (
 def test_normalize(code, expected):
     assert normalize(code) == expected
     assert normalize(expected) == expected
-
-
-def test_table_has_every_two_letter_code_once():
-    table = languages._table()
-    short = {code for code in table.values() if len(code) == 2}
-    assert len(short) == 184
-    # Every two-letter language has its three-letter code, and no code names two.
-    assert all(any(table[c] == s and len(c) == 3 for c in table) for s in short)
-    entries = [each for code, others, _ in languages._rows() for each in (code, *others)]
-    assert len(entries) == len(set(entries))
-
-
-def test_languages_of_the_test_corpus():
-    codes = "bg cs da de el en es et fi fr hr hu it lt lv ne nl pl pt ro si sk sl so sv sw te"
-    assert all(is_language(code) and normalize(code) == code for code in codes.split())
 
 
 @pytest.mark.parametrize(
@@ -84,7 +66,3 @@ def test_variants_are_labels_where_there_are_several():
 def test_suggest():
     assert suggest("fii", ["fi", "fr", "sv"]) == "did you mean 'fi'? "
     assert suggest("zz", ["fi", "fr"]) == ""
-
-
-def test_examples_in_the_docs():
-    assert doctest.testmod(languages).failed == 0

@@ -10,7 +10,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
-from helpers.sample import SHARED, needs_shared
 from modtok_cli.core.binding import BLOCK
 from modtok_cli.reference import splitting
 from modtok_cli.text.counts import split_words
@@ -112,12 +111,6 @@ def test_every_code_point_in_the_places_that_patterns_look_at() -> None:
     some += [chr(c) for c in (*range(0x11DD0, 0x11DF0), *range(0x16FF0, 0x17000))]
     for form in ("'{}e ", "a{}A 1{}\n", " {}/{}  "):
         check("".join(form.replace("{}", point) for point in some))
-
-
-@needs_shared
-def test_words_of_27_languages() -> None:
-    for path in sorted((SHARED / "data" / "ntrex").glob("*.txt")):
-        check(path.read_text("utf-8")[:8_000])
 
 
 @pytest.mark.parametrize("name", NAMES)

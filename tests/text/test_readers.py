@@ -11,7 +11,6 @@ import os
 import random
 import re
 import threading
-import tracemalloc
 from functools import partial
 from pathlib import Path
 
@@ -167,29 +166,6 @@ def test_progress_counts_compressed_bytes(tmp_path):
     assert len(told) > 1
 
 
-def test_line_of_50_megabytes(tmp_path):
-    path = tmp_path / "a.txt.zst"
-    line = b"mot " * 12_500_000
-    path.write_bytes(zstandard.compress(line + b"\nnext\n"))
-    spans = list(read_spans(path))
-    lengths = [int(b - a) for s in spans for a, b in zip(s.starts, s.stops, strict=True)]
-    assert lengths == [50_000_000, 4]
-
-
-def test_highly_compressed_file_is_streamed(tmp_path):
-    path = tmp_path / "a.txt.zst"
-    packer = zstandard.ZstdCompressor(level=19).compressobj()
-    parts = [packer.compress(b"a" * 99 + b"\n") for _ in range(2_000_000)]
-    path.write_bytes(b"".join(parts) + packer.flush())
-    assert path.stat().st_size < 30_000
-    tracemalloc.start()
-    total = sum(len(spans.starts) for spans in read_spans(path))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert total == 2_000_000
-    assert peak < 190_000_000  # 200 MB of text went through
-
-
 # What is wrong with the file, or the name
 
 
@@ -223,17 +199,18 @@ def test_empty_file(tmp_path, name):
 
 
 @pytest.mark.parametrize("suffix", ["zst", "gz", "bz2", "xz"])
-@pytest.mark.parametrize("cut", [-1, -200, 20])
-def test_truncated(tmp_path, suffix, cut):
+def test_truncated(tmp_path, suffix):
     path = tmp_path / f"a.txt.{suffix}"
     lines = b"".join(os.urandom(500).hex().encode() + b"\n" for _ in range(2500))
-    path.write_bytes(PACK[f".{suffix}"](lines)[:cut])
-    got: list[bytes] = []
-    with pytest.raises(ModtokError, match="truncated") as caught:
-        got.extend(document.text for document in read_documents(path))
-    assert got == lines.split(b"\n")[: len(got)]  # nothing before the damage is lost
-    assert str(caught.value).startswith(f"{path}:{len(got) + 1}: ")
-    assert len(got) > 1500 or cut == 20  # a block of bzip2 is 900 kB
+    packed = PACK[f".{suffix}"](lines)
+    for cut in (-1, -200, 20):
+        path.write_bytes(packed[:cut])
+        got: list[bytes] = []
+        with pytest.raises(ModtokError, match="truncated") as caught:
+            got.extend(document.text for document in read_documents(path))
+        assert got == lines.split(b"\n")[: len(got)]  # nothing before the damage is lost
+        assert str(caught.value).startswith(f"{path}:{len(got) + 1}: ")
+        assert len(got) > 1500 or cut == 20  # a block of bzip2 is 900 kB
 
 
 @pytest.mark.parametrize("suffix", ["zst", "gz", "bz2", "xz"])

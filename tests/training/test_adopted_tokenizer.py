@@ -12,6 +12,7 @@ import torch
 
 from helpers.external_models import build
 from helpers.metrics import read_metrics
+from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
@@ -29,7 +30,6 @@ from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import RunSettings
 
 from .conftest import SAMPLE
-from .test_resume import Notes
 
 LANGUAGES = ("en", "fr")
 
@@ -173,7 +173,7 @@ def test_text_that_the_tokenizer_cannot_write_has_no_bits(tmp_path: Path) -> Non
     adopt(tmp_path / "model", ("el", "fr"), data=SAMPLE).save(tmp_path / "tokenizer")
     (tmp_path / "news").mkdir()
     (tmp_path / "news" / "fr.txt").write_text("ελληνικά\n", "utf-8")
-    notes = Notes()
+    notes = Said()
     chosen = replace(
         settings(tmp_path, tmp_path), langs=("el", "fr"), lr=1e-3, valid={"news": tmp_path / "news"}
     )

@@ -5,21 +5,18 @@ import select
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from helpers.metrics import read_metrics
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.processes import join_slurm_step
-from modtok_cli.training.config import check_ranks, run_name
 from modtok_cli.training.distributed import launch as launching
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.metrics import LanguageSums, timing
 from modtok_cli.training.recipe import PRESETS, preset
-from modtok_cli.training.reporting import flatten
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.rundir import RunDirectory
 from modtok_cli.training.settings import RunSettings
@@ -117,21 +114,6 @@ def test_learning_rate() -> None:
     assert rates == sorted(rates, reverse=True)
 
 
-def test_ranks_must_divide_model_and_step() -> None:
-    config = resolve(RunSettings(batch_size=6, micro_batch=2), gpu=False)
-    check_ranks(config, 3)
-    check_ranks(replace(config, tp=2), 6)
-    with pytest.raises(UsageError, match="6 sequences per step are not divisible by 4 replicas"):
-        check_ranks(config, 4)
-    with pytest.raises(UsageError, match="key-value heads"):
-        check_ranks(replace(config, tp=4), 4)
-
-
-def test_names_of_runs() -> None:
-    config = resolve(RunSettings(sampling="sub:3"), gpu=False)
-    assert run_name(config) == "sub-3-tiny"
-
-
 def test_bits_per_byte_by_hand() -> None:
     # Two text tokens of ln 2 nats each, one end of text of 5 nats; 4 bytes: half a bit a byte.
     sums = LanguageSums(["fi", "fr"], torch.device("cpu"))
@@ -178,11 +160,6 @@ def test_metrics_go_on_behind_the_checkpoint(tmp_path: Path) -> None:
         {"step": 3},
         {"step": 4, "again": True},
     ]
-
-
-def test_tensorboard_names() -> None:
-    line = {"step": 3, "languages": {"fi": {"tokens": 5}}, "bits_per_byte": None}
-    assert list(flatten(line)) == [("languages/fi/tokens", 5)]
 
 
 @pytest.mark.parametrize(

@@ -80,18 +80,15 @@ def test_it_trains_as_torch_does(
     same(plain, model)
 
 
-def test_norms_are_not_decayed(subtokenizers: SubtokenizerCache, stores) -> None:
-    with megatron_optimizer():
-        model = Model(SHAPE, subtokenizers.size, start_ranks(), adamw=AdamW(weight_decay=1e3))
-        before = {name: p.detach().clone() for name, p in model.backbone.parameters.items()}
-        optimizer_step(model, microbatches(subtokenizers, stores, 1)[0], 1e-6)
-    for name, parameter in model.backbone.parameters.items():
-        change = (parameter - before[name]).abs().max() / before[name].abs().max()
-        assert (change < 1e-5) == name.endswith("norm.weight")
-
-
-@pytest.mark.parametrize("before", ["torch", "megatron", "distributed"])
-@pytest.mark.parametrize("after", ["torch", "megatron", "distributed"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch", "megatron"),
+        ("megatron", "torch"),
+        ("torch", "distributed"),
+        ("distributed", "torch"),
+    ],
+)
 def test_one_goes_on_from_the_others_checkpoint(
     subtokenizers: SubtokenizerCache, stores, tmp_path: Path, before: str, after: str
 ) -> None:

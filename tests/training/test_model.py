@@ -35,9 +35,8 @@ def microbatches(subtokenizers: SubtokenizerCache, stores, steps: int, slots: in
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_sliced_with_dense_updates_is_the_masked_softmax(
-    every_construction: SubtokenizerCache, stores, tied: bool
+    subtokenizers: SubtokenizerCache, stores, tied: bool
 ) -> None:
-    subtokenizers = every_construction
     ranks = start_ranks()
     sliced = Model(replace(SHAPE, tied=tied), subtokenizers.size, ranks, chunk=16)
     masked = MaskedModel(SHAPE, subtokenizers.size, tied=tied, device=ranks.device)

@@ -145,22 +145,6 @@ def test_memory_that_cannot_be_pinned_is_said_with_its_cost() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"offload": False, "offload_delay": 1}, "--set parallelism.offload_delay.*add --offload"),
-        ({"offload": False, "offload_moments": "bfloat16"}, "offload_moments.*add --offload"),
-        ({"offload": False, "offload_file": Path("x")}, "offload_file.*add --offload"),
-        ({"offload_delay": 2}, "at least 0 and at most 1, got 2"),
-        ({"offload_moments": "int8"}, "expected bfloat16 or float32, got 'int8'"),
-        ({"update": "dense"}, "dense updates read and write whole tables"),
-    ],
-)
-def test_wrong_settings(settings: RunSettings, change: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        pretrain(replace(settings, **{**OFFLOAD, **change}))
-
-
 def test_a_plan_of_the_node(settings: RunSettings) -> None:
     wanted = replace(settings, model="2.5b", micro_batch=2, batch_size=16)
     resident = plan(wanted, ranks=8, device="H100")

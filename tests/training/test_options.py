@@ -255,6 +255,8 @@ def test_every_option_is_followed() -> None:
         ({"init_from": "a", "train": "rows"}, {"distributed_optimizer": True}, 1,
          "--set parallelism.distributed_optimizer: shards the state of the backbone"),
         ({}, {"offload_delay": 0}, 1, "--set parallelism.offload_delay: needs --offload"),
+        ({}, {"offload_moments": "bfloat16"}, 1, "offload_moments: needs --offload"),
+        ({}, {"offload_file": Path("x")}, 1, "offload_file: needs --offload"),
         ({}, {"tp": 2}, 3, "--tp 2 needs a multiple of 2 processes; this run has 3"),
         ({"tp": 2, "kv_heads": 2}, {"kv_heads": 1}, 2, "--tp: tiny has 1 key-value heads"),
         ({"tp": 2, "ffn": 62}, {"ffn": 63}, 2, "--tp: tiny has .* size of 63, not both"),

@@ -64,35 +64,6 @@ def test_a_longer_schedule_continues_from_the_current_rate(settings: RunSettings
         pretrain(RunSettings(runs=settings.runs, lr_steps=10), resume=True)
 
 
-def test_a_run_moved_with_its_data_needs_nothing_else(
-    settings: RunSettings,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    tokenizer = tmp_path / "tokenizer"
-    shutil.copytree(settings.tokenizer, tokenizer)
-    pretrain(replace(settings, tokenizer=tokenizer, recompute=1))
-    expected = numbers(settings.runs / "it")
-    shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
-    shutil.rmtree(tokenizer)
-    elsewhere = tmp_path / "elsewhere"
-    (elsewhere / "runs").mkdir(parents=True)
-    (settings.runs / "it").rename(elsewhere / "runs" / "it")
-    settings.data.rename(elsewhere / "data")
-    shutil.rmtree(settings.runs)
-    monkeypatch.chdir(elsewhere)
-    pretrain(RunSettings(name="it"), resume=True)
-    assert numbers(elsewhere / "runs" / "it") == expected
-    assert stored(elsewhere / "runs" / "it")["recompute"] == 1
-    command = orjson.loads(Path("runs/it/config.json").read_bytes())["command"]
-    assert ".." not in command, command
-    (elsewhere / "data").rename(tmp_path / "third")
-    with pytest.raises(ModtokError, match=r"does not exist in .*give its directory with --data"):
-        pretrain(RunSettings(name="it", steps=8), resume=True)
-    pretrain(RunSettings(name="it", steps=8, data=tmp_path / "third"), resume=True)
-    pretrain(RunSettings(name="it", steps=9), resume=True)  # it is remembered
-
-
 def test_a_changed_option_is_said_and_stored(settings: RunSettings) -> None:  # noqa: F811
     pretrain(settings)
     said = Said()
@@ -147,21 +118,6 @@ def test_a_damaged_schedule(ends: object) -> None:
     data = config_as_json(resolve(RunSettings(), gpu=False)) | {"lr_ends": ends}
     with pytest.raises(ModtokError, match=r"field 'config\.lr_ends'"):
         config_from_json(data)
-
-
-def test_text_in_object_storage_is_found_again(
-    settings: RunSettings,  # noqa: F811
-) -> None:
-    store = fsspec.filesystem("memory")
-    for file in settings.data.iterdir():
-        store.pipe(f"/text/data/{file.name}", file.read_bytes())
-    pretrain(replace(settings, data=path_of("memory://text/data")))
-    expected = numbers(settings.runs / "it")
-    shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
-    pretrain(RunSettings(runs=settings.runs), resume=True)
-    assert numbers(settings.runs / "it") == expected
-    pretrain(replace(settings, name="near"))
-    assert numbers(settings.runs / "near") == expected
 
 
 def test_validation_text_in_object_storage(settings: RunSettings) -> None:  # noqa: F811

@@ -92,12 +92,6 @@ def test_a_run_and_what_it_leaves(settings: RunSettings) -> None:
     assert kept == ["step-00000004", "step-00000006"]
 
 
-@pytest.mark.parametrize("sampling", ["none", "full", "joint"])
-def test_other_regimes_run(settings: RunSettings, sampling: str) -> None:
-    report = pretrain(replace(settings, sampling=sampling, steps=2))
-    assert all(0 < row["bits_per_byte"] < 20 for row in report.rows())
-
-
 def test_dense_and_tied_run(settings: RunSettings) -> None:
     pretrain(replace(settings, update="dense", tied=True, steps=2))
     with pytest.raises(UsageError, match="use --resume to continue"):
@@ -134,15 +128,13 @@ def test_nothing_to_resume(settings: RunSettings) -> None:
         pretrain(settings, resume=True)
 
 
-@pytest.mark.parametrize("harm", ["cut", "flip", "state", "missing"])
+@pytest.mark.parametrize("harm", ["flip", "state", "missing"])
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(settings: RunSettings, harm: str) -> None:
     pretrain(settings)
     expected = numbers(settings.runs / "it")
     last = settings.runs / "it" / "checkpoints" / "step-00000006"
     shard = last / "shard-0-of-1.safetensors"
-    if harm == "cut":
-        shard.write_bytes(shard.read_bytes()[:-100])
-    elif harm == "flip":
+    if harm == "flip":
         data = bytearray(shard.read_bytes())
         data[-50] ^= 1
         shard.write_bytes(data)
@@ -161,24 +153,6 @@ def test_all_checkpoints_damaged(settings: RunSettings) -> None:
     for state in (settings.runs / "it" / "checkpoints").glob("*/state.json"):
         state.unlink()
     with pytest.raises(ModtokError, match=r"no sound checkpoint: .*step-00000006.*step-00000004"):
-        pretrain(settings, resume=True)
-
-
-def test_a_run_of_another_tokenizer(settings: RunSettings, tmp_path: Path) -> None:
-    from modtok_cli.construct.bpe_seq import bpe_seq
-
-    pretrain(settings)
-    other = tmp_path / "other"
-    bpe_seq(LANGUAGES, data=SAMPLE, output=other, k=500, references=False)
-    with pytest.raises(ModtokError, match="was trained with tokenizer"):
-        pretrain(replace(settings, tokenizer=other), resume=True)
-
-
-def test_text_that_changed(settings: RunSettings) -> None:
-    pretrain(settings)
-    file = settings.data / "fi.jsonl"
-    file.write_bytes(file.read_bytes() + b'{"text": "uusi"}\n')
-    with pytest.raises(ModtokError, match="the text has changed"):
         pretrain(settings, resume=True)
 
 
@@ -220,13 +194,6 @@ def test_wrong_settings(settings: RunSettings, change: dict[str, Any], message: 
     with pytest.raises(UsageError, match=message):
         pretrain(replace(settings, **change))
     assert not (settings.runs / "it").exists()
-
-
-@pytest.mark.parametrize("content", ["", "\n\n", '{"text": "only one"}\n'])
-def test_a_language_without_text(settings: RunSettings, content: str) -> None:
-    (settings.data / "fi.jsonl").write_text(content)
-    with pytest.raises(ModtokError, match="fi"):
-        pretrain(settings)
 
 
 def test_an_empty_language_directory(settings: RunSettings) -> None:
@@ -396,10 +363,3 @@ def _status(pid: str) -> list[str]:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
         return []
-
-
-def test_metrics_are_json_lines(settings: RunSettings) -> None:
-    pretrain(replace(settings, steps=1))
-    for line in (settings.runs / "it" / "metrics.jsonl").read_text().splitlines():
-        json.loads(line)
-    assert (settings.runs / "latest").is_symlink()

@@ -21,7 +21,7 @@ from modtok_cli.training.data import unpack as unpacking
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.data.text_store import TextStore, permuted, text_store, text_stores
+from modtok_cli.training.data.text_store import permuted, text_store, text_stores
 from modtok_cli.training.heldout import first_texts
 from modtok_cli.training.opening import text_files
 from modtok_cli.training.resolve import resolve
@@ -141,16 +141,6 @@ def test_store_is_reused_until_the_text_changes(tmp_path: Path) -> None:
     assert len(text_store("fi", [file], tmp_path / "cache")) == 3
 
 
-def test_an_empty_shard_among_others(tmp_path: Path) -> None:
-    full, empty = tmp_path / "0.txt", tmp_path / "1.txt"
-    full.write_text("yksi\nkaksi\n")
-    empty.write_text("")
-    store = text_store("fi", [full, empty], tmp_path / "cache")
-    assert len(store) == 2
-    with pytest.raises(ModtokError, match=r"1\.txt"):
-        text_store("fi", [empty], tmp_path / "cache")
-
-
 @pytest.mark.parametrize("count", [0, 1])
 def test_too_few_documents(tmp_path: Path, count: int) -> None:
     file = tmp_path / "fi.txt"
@@ -246,17 +236,6 @@ def test_packer_resumes_from_its_positions(
         np.testing.assert_array_equal(again.inputs, before.inputs)
         np.testing.assert_array_equal(again.targets, before.targets)
         assert (again.bytes, again.positions) == (before.bytes, before.positions)
-
-
-def test_ids_stay_within_the_subset(every_construction: SubtokenizerCache, stores) -> None:
-    subtokenizers = every_construction
-    reader = packer(subtokenizers, stores)
-    for step in range(1, 20):
-        batch = reader.batch(step)
-        subset = subtokenizers.of(batch.draw.languages)
-        assert batch.targets.max() < subset.size
-        assert np.isin(batch.inputs, subset.global_ids).all()
-        assert isinstance(stores[batch.draw.language], TextStore)
 
 
 @given(st.lists(st.binary(max_size=5), max_size=8), st.sampled_from(["joined", "lines", "any"]))

@@ -129,17 +129,6 @@ def test_two_launchers_train_as_one(workspace: Path, launch) -> None:
     assert len(expected) == 4
 
 
-def test_a_rank_killed_in_the_second_launcher_ends_both(workspace: Path, launch) -> None:
-    two = launch()
-    two.torchrun(*MODEL, "--steps", "5000")
-    two.wait_for_steps(2)
-    os.kill(int((workspace / "process-1").read_text()), signal.SIGKILL)
-    statuses, said = two.ended()  # in seconds; gloo's own limit is an hour
-    assert statuses == [1, 1]
-    lines = [line for text in said for line in text.splitlines() if line.startswith("error:")]
-    assert lines == ["error: rank 1 has ended; resume from the last checkpoint with --resume"]
-
-
 def test_a_preempted_run_saves_and_resumes(workspace: Path, launch) -> None:
     number = signal.SIGUSR1  # SIGTERM: test_interrupt
     tasks = launch()

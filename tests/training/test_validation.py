@@ -68,25 +68,6 @@ def test_bytes_of_an_evaluation(news: RunSettings) -> None:
     assert 30 < line["valid"]["news"]["fi"]["bytes"] <= 50
 
 
-def test_valid_is_found_with_a_moved_run(news: RunSettings, tmp_path: Path) -> None:
-    pretrain(news)
-    expected = numbers(news.runs / "it")
-    moved = tmp_path / "moved"
-    moved.mkdir()
-    for name in ("runs", "data", "news"):
-        (tmp_path / name).rename(moved / name)
-    shutil.rmtree(moved / "runs" / "it" / "checkpoints" / "step-00000006")
-    plain = RunSettings(runs=moved / "runs", workers=0)
-    pretrain(plain, resume=True)
-    assert numbers(moved / "runs" / "it") == expected
-    shutil.rmtree(moved / "news")
-    more = replace(plain, steps=7)
-    with pytest.raises(ModtokError, match=r"validation text 'news' .*--valid news=DIR"):
-        pretrain(more, resume=True)
-    pretrain(replace(more, valid="none"), resume=True)  # type: ignore[arg-type]
-    assert "valid" not in read_metrics(moved / "runs" / "it")[-1]
-
-
 def test_wrong_directories(news: RunSettings, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     shutil.copy(SAMPLE / "sw.jsonl", tmp_path / "other")
