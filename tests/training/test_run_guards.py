@@ -18,6 +18,7 @@ from helpers.metrics import read_metrics
 from helpers.python_processes import run_python
 from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.inference.cost.cost import cost
 from modtok_cli.inference.slice.run import open_run
 from modtok_cli.training import loop
 from modtok_cli.training.data.sampling import parse_mix
