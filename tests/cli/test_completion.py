@@ -54,6 +54,15 @@ def test_only_new_languages_are_appended(place: Path) -> None:
     assert completion.appended(context("bpe-seq", tokenizer=place / "none"), "e") == ["en"]
 
 
+def test_names(place: Path) -> None:
+    assert completion.pretokenizers("gp") == ["gpt2"]
+    assert {"bpe", "qwen2"} <= set(completion.pretokenizers(""))
+    assert {"none", "phrases", "unigram", "gemma"}.isdisjoint(completion.pretokenizers(""))
+    assert completion.chat_templates("cha") == ["chatml"]
+    (place / "chat.jinja").touch()
+    assert completion.chat_templates("cha") == ["chatml", "chat.jinja"]
+
+
 def test_tokenizers(place: Path) -> None:
     assert completion.tokenizers("tok") == ["tokenizer/"]
     assert completion.tokenizers("tokenizer/man") == ["tokenizer/manifest.json"]
@@ -90,6 +99,12 @@ def test_bash_splits_words_at_signs(place: Path, words: list[str], printed: list
         text=True,
     )
     assert done.stdout.split() == printed
+
+
+def test_presets_and_tasks(place: Path) -> None:
+    assert completion.presets("ti") == ["tiny"]
+    assert completion.tasks("mi") == ["mine"]
+    assert "arc_easy,arc_challenge" in completion.tasks("arc_easy,arc")
 
 
 def test_an_empty_or_damaged_workspace_has_no_candidates(workspace: Path) -> None:

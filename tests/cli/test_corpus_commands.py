@@ -114,6 +114,8 @@ def test_wrong_usage_in_one_line(here) -> None:
         assert says in err, line
         assert err.count("\n") == 1, line
     assert not Path("data").exists()
+    status, _, err = here("corpus", "train-quality", "--good", "a")
+    assert (status, "--good and --bad are required" in err) == (2, True)
 
 
 def test_tokens_in_corpus_stats(here, workspace: Path) -> None:

@@ -178,3 +178,24 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         assert message in err, err
         assert err.count("\n") <= 2, err
     assert not (Path.cwd() / "part").exists()
+
+
+def test_a_slice_writes_text_and_is_evaluated(model: Path, here: Any) -> None:
+    assert here(*["slice", "model", "--langs", "fr", "-k", "400", "-o", "part"])[0] == 0
+    status, out, err = here("generate", "part", "Il était", "--max-tokens", "4", "--json")
+    assert status == 0, err
+    assert "part has no languages: its whole vocabulary is used" in err
+    assert "the model's vocabulary; " in err
+    row = json.loads(out)
+    assert (row["prompt"], row["languages"], row["tokens"]) == ("Il était", [], 4)
+    tasks = SAMPLE / "tasks"
+    line = f"eval sum part --langs fr --data {tasks} --limit 2 --shots 0 --max-tokens 4 --json"
+    status, out, err = here(*line.split())
+    assert status == 0, err
+    rows = [json.loads(each) for each in out.splitlines()]
+    assert {(row["language"], row["infer"]) for row in rows} == {("fr", "model")}
+    assert rows[0]["signature"]
+    status, out, _ = here("cost", "part", "--json")
+    assert status == 0
+    found = json.loads(out.splitlines()[0])
+    assert (found["model"], found["tokenizer"]) == ("part", "part")

@@ -116,6 +116,28 @@ def test_generate(here: Any, monkeypatch: pytest.MonkeyPatch, room: None) -> Non
     assert Generator.made[1]["references"] == Path("r")
 
 
+def test_export(here: Any, room: None, stand_in: Any, workspace: Path) -> None:
+    report = types.SimpleNamespace(
+        output=Path("m.gguf"),
+        bytes=10,
+        vocabulary=600,
+        tokenizer="gpt-2",
+        lines=4,
+        different=1,
+        program="llama.cpp",
+        languages=("fr",),
+    )
+    call = stand_in("modtok_cli.inference.export.export", "export", report)
+    (workspace / "fr.txt").write_text("un\ndeux\n")
+    line = "export s --format gguf --probe fr.txt --inexact --dtype float32 --json"
+    status, out, err = here(*line.split())
+    assert (status, json.loads(out)["output"]) == (0, "m.gguf")
+    assert "3 of 4 probe lines have the same ids" in err
+    assert call.kwargs["model"] == Path("s")
+    assert (call.kwargs["probe"], call.kwargs["inexact"]) == (["fr.txt"], True)
+    assert call.kwargs["dtype"] == "float32"
+
+
 def test_export_of_several_sets_prints_their_sizes(here: Any, room: None, stand_in: Any) -> None:
     facts = {"bytes": 10, "vocabulary": 600, "tokenizer": "gpt-2", "lines": 4, "different": 1}
     reports = [

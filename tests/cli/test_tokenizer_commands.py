@@ -169,6 +169,15 @@ def test_encode_tokens_and_the_three_ways_to_write_ids(at) -> None:
     ]
 
 
+def test_encode_specials(at) -> None:
+    text = b"a<|endoftext|>b\n"
+    plain = rows(at("encode", stdin=text)[1])[0]["ids"]
+    special = rows(at("encode", "--add-special-tokens", stdin=text)[1])[0]["ids"]
+    assert len(special) == 3
+    assert special[1] == 0
+    assert len(plain) > 3
+
+
 def test_encode_to_flat_files(at, learned: Path) -> None:
     lines = [row["ids"] for row in rows(at("encode", "--langs", "fr", "fr.txt")[1])]
     command = ("encode", "--langs", "fr", "fr.txt", "--format")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import orjson
@@ -155,49 +152,30 @@ def test_invalid_requests(data: Path, made: Path, tmp_path: Path) -> None:
         bpe_seq(data=data, output=made, append=["el"])
 
 
-def test_kill_9_loses_no_finished_language(
+def test_resumes_from_its_journal(
     data: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each took minutes; that the one before was written just now does not matter."""
-    words = [sys.executable, "-c", DEADLY, str(data), str(tmp_path / "tok")]
-    killed = subprocess.run(words, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    assert [path.name for path in tmp_path.iterdir()] == [".tok.resume"]
     learn, learned = UnitedBpe.learn_language, []
 
-    def recording(self, language, work):  # type: ignore[no-untyped-def]
+    def failing(self, language, work):  # type: ignore[no-untyped-def]
+        if language == "fr" and "fr" not in learned:
+            learned.append("fr")
+            raise ModtokError("the machine went away")
         learned.append(language)
         return learn(self, language, work)
 
-    monkeypatch.setattr(UnitedBpe, "learn_language", recording)
-    bpe_merge(LANGUAGES, data=data, output=tmp_path / "tok", k=600)
-    assert learned == ["fr"]
+    monkeypatch.setattr(UnitedBpe, "learn_language", failing)
+    for _ in range(2):
+        try:
+            bpe_merge(
+                LANGUAGES, data=data, output=tmp_path / "tok", k=600, threads=1, journal_seconds=0
+            )
+        except ModtokError:
+            assert (tmp_path / ".tok.resume" / "journal.json").exists()
+            assert not (tmp_path / "tok").exists()
+    assert learned == ["en", "fi", "fr", "fr"]
     assert contents(tmp_path / "tok") == contents(made)
-    assert [path.name for path in tmp_path.iterdir()] == ["tok"]
-
-
-# Kills itself when it has kept two languages, each of which says that it took 100 seconds.
-DEADLY = """
-import os, signal, sys
-from dataclasses import replace
-from pathlib import Path
-from modtok_cli.construct.bpe_merge import UnitedBpe, bpe_merge
-from modtok_cli.construct.journal import JournalDir
-
-learn, write, left = UnitedBpe.learn_language, JournalDir.write, [2]
-
-def slow(*rest):
-    return replace(learn(*rest), seconds=100.0)
-
-def deadly(self, *rest):
-    write(self, *rest)
-    left[0] -= 1
-    left[0] or os.kill(os.getpid(), signal.SIGKILL)
-
-UnitedBpe.learn_language, JournalDir.write = slow, deadly
-data, output = map(Path, sys.argv[1:])
-bpe_merge(["en", "fi", "fr"], data=data, output=output, k=600, threads=1)
-"""
+    assert not (tmp_path / ".tok.resume").exists()
 
 
 def test_whole_characters_for_sentencepiece(data: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.construct.unigram_models import parse_weights
 from modtok_cli.modular.comparison import Difference, diff
 from modtok_cli.modular.directory import read_references
+from modtok_cli.modular.inspect import check_subsets
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -67,6 +68,7 @@ def test_merged_contains_all_pieces_and_is_deterministic(
     models: Path, merged: Path, tmp_path: Path
 ) -> None:
     tokenizer = ModularTokenizer.load(merged)
+    assert check_subsets(tokenizer, samples=2).sound
     for language in LANGUAGES:
         own = open_tokenizer(str(models / f"{language}.json"))
         assert isinstance(own, Subtokenizer)
@@ -121,6 +123,7 @@ def test_init_and_weights_change_only_scores(
     difference = diff(one, other)
     assert difference.rescored > 100
     assert difference == Difference(rescored=difference.rescored)
+    assert difference.lines() == [f"{difference.rescored:,} tokens have another score"]
     assert diff(one, one).empty
 
 

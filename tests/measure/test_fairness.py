@@ -16,7 +16,7 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.measure.fairness import fairness, gini
+from modtok_cli.measure.fairness import fairness, gini, spread
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin, shares
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -30,6 +30,15 @@ def test_gini_is_its_definition(values: list[float]) -> None:
     differences = sum(abs(a - b) for a, b in product(values, values))
     expected = differences / (2 * len(values) * total) if total else 0.0
     assert gini(values) == pytest.approx(expected, abs=1e-9)
+
+
+def test_gini_by_hand() -> None:
+    assert gini([1, 1, 1, 1]) == 0.0
+    assert gini([1, 1, 2]) == pytest.approx(1 / 6)
+    assert gini([0, 0, 0, 5]) == pytest.approx(0.75)
+    assert spread([2.0, 3.0]) == {"mean": 2.5, "min": 2, "max": 3, "max_min": 1.5, "gini": 0.1}
+    with pytest.raises(ValueError, match="0 or more"):
+        gini([-1.0, 2.0])
 
 
 def test_texts_in_unknown_languages(tmp_path: Path) -> None:

@@ -17,10 +17,12 @@ from modtok_cli.reports.plot.heat import cell_text
 from modtok_cli.reports.plot.layout import draw, scene_of, write_plot
 from modtok_cli.reports.plot.scene import (
     Disc,
+    Label,
     tick_text,
     ticks,
 )
 from modtok_cli.reports.plot.svg import to_svg
+from modtok_cli.reports.present import presented
 from modtok_cli.reports.tables import short_names
 
 _MAIN = ["bg", "cs", "da", "de", "el", "en", "es", "et", "fi", "fr", "hr", "hu", "it", "lt"]
@@ -147,6 +149,23 @@ def test_nothing_to_plot_is_an_error() -> None:
     with pytest.raises(UsageError, match="nothing to plot"):
         draw([Dots("t", "a", [], {})], ".svg")
     assert set(kinds()) >= {"nsl", "fairness", "origin"}
+
+
+def test_names_without_room_in_a_matrix_become_codes_with_a_key() -> None:
+    values = {(a, b): 1.0 for a in LANGUAGES for b in LANGUAGES if a != b}
+    heat = Heat("Shared", "%", "language", "shared with", LANGUAGES, LANGUAGES, values)
+    chart = presented(heat)
+    wide, narrow = (
+        [part.text for part in scene_of(chart, width).shapes if isinstance(part, Label)]
+        for width in (760.0, 344.0)
+    )
+    assert "Bulgarian" in wide
+    assert "bg" not in wide
+    assert narrow.count("bg") == 2
+    assert "Bulgarian" not in narrow
+    key = " ".join(narrow[narrow.index("%") + 1 :])
+    assert key.startswith("bg Bulgarian, cs Czech, da Danish")
+    assert key.endswith("sw Swahili, te Telugu")
 
 
 def test_a_logarithmic_axis_has_equal_steps_for_equal_ratios() -> None:

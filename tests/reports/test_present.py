@@ -91,9 +91,9 @@ def test_evaluations_show_chance_and_the_number_of_examples() -> None:
     assert chart.note == "n = 480 to 500 examples; bars: 95% intervals"
     (table,) = evaluation_tables(rows)
     assert [list(line) for line in table.rows[-2:]] == [["chance", "25.0"], ["n", "–"]]
-    assert EVALUATION.finding([*rows, {**row, "infer": "full", "value": 10.0}]) == (
-        "Evaluation: arc acc 30.0 (--infer lang; lowest in Finnish: 30.0, chance 25.0)."
-    )
+    assert EVALUATION.finding(
+        [*rows, {**row, "infer": "full", "value": 10.0}, {**row, "task": "mean"}]
+    ) == ("Evaluation: arc acc 30.0 (--infer lang; lowest in Finnish: 30.0, chance 25.0).")
     mixed = [row, {**row, "language": "en", "chance": 50.0}]
     assert evaluation_charts(mixed)[0].reference is None  # type: ignore[union-attr]
 
