@@ -15,7 +15,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.measure.references import Reference, References, code_lengths
 from modtok_cli.modular.encoding.encoder import utf8
 
-# In bits; docs/results.md has what it covers.
+# In bits; docs/results-programs.md has what it covers.
 MARGIN = 8.0
 # Languages in a union at most: larger unions are not small.
 MOST = 5
