@@ -5,14 +5,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import Tokenizer
 
 from helpers.sample import SAMPLE
+from modtok_cli import __version__
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.measure.check import check
 from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
@@ -112,11 +115,35 @@ def test_words_are_letters_and_digits() -> None:
 
 
 def test_signature_names_what_was_measured(place: Path) -> None:
-    (one,) = nsl([f"{place}@fr"], [SAMPLE / "parallel" / "fr.txt"])
-    (two,) = nsl([f"{place}@en"], [SAMPLE / "parallel" / "fr.txt"])
-    assert one["signature"].startswith("nsl|tok:")
-    assert "|lang:fr|text:" in one["signature"]
-    assert one["signature"] != two["signature"]
+    """Every field: a row is that of another call if what the field stands for is the same."""
+    text = SAMPLE / "parallel" / "fr.txt"
+    english = text.with_name("en.txt")
+    subset, whole = ModularTokenizer.load(place).subset("fr"), ModularTokenizer.load(place)
+    reference = References(place / "references")["fr"].tokenizer
+    counts = count_documents([[line.encode() for line in lines("fr")]])
+    marks = {"tok": subset.signature, "ref": reference.signature, "lang": "fr",
+             "text": counts.fingerprint(), "modtok": __version__}  # fmt: skip
+
+    def fields(row: dict[str, Any]) -> dict[str, str]:
+        name, *parts = row["signature"].split("|")
+        found = dict(part.split(":", 1) for part in parts)
+        return {"": name, **found}
+
+    (row,) = nsl([f"{place}@fr"], [text])
+    assert fields(row) == {"": "nsl", **marks}
+    row, total = fairness([f"{place}@fr"], [text], pivot="fr")
+    assert fields(row) == {"": "fairness", **marks, "pivot": "fr"}
+    assert {**fields(total), "tok": "", "rows": ""} == {
+        "": "fairness", "tok": "", "langs": "fr", "pivot": "fr", "rows": "", "modtok": __version__
+    }  # fmt: skip
+    del marks["ref"]
+    (row,) = origin(f"{place}@fr", [text])
+    assert fields(row) == {"": "origin", **marks, "of": whole.signature}
+    (row,) = check([f"{place}@fr"], [text])
+    assert fields(row) == {"": "check", **marks}
+    rows = check([f"{place}@fr"], [text, english], robust=True)
+    (row,) = (row for row in rows if row["language"] == "fr")
+    assert fields(row).keys() == {"", *marks, "en", "seed"}
 
 
 def test_language_without_reference(place: Path, tmp_path: Path) -> None:
