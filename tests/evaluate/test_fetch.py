@@ -139,8 +139,8 @@ def test_flores_plus_accepts_new_and_old_codes(
 
 def test_language_missing_in_flores_is_reported(tmp_path: Path, serve: Serve) -> None:
     serve(mteb=[FLORES])
-    fetched = fetch(["mt"], ["en", "fi"], tmp_path)
-    assert [row["language"] for row in fetched.rows] == ["en"]
+    fetched = fetch(["mt"], ["en", "fi", "fr"], tmp_path)
+    assert [row["language"] for row in fetched.rows] == ["en", "fr"]
     (line,) = fetched.skipped
     assert line.startswith("mt fi: not in mteb/flores")
     assert "flores_plus" in line  # and why the other dataset could not be used
@@ -212,6 +212,20 @@ def test_unknown_columns_are_an_error(tmp_path: Path, serve: Serve) -> None:
     assert not (tmp_path / "sum").exists()
     with pytest.raises(ModtokError, match="incomplete: sum fr: "):
         fetched.require_complete()
+    serve(openlanguagedata=[{"id": 1}, {"id": 2}])
+    assert "eng_Latn dev: has no column 'text'" in fetch(["mt"], ["en"], tmp_path).skipped[0]
+
+
+def test_long_splits_of_gem_have_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stream(name: str, split: str, files: str, **_: str) -> Iterator[dict[str, Any]]:
+        if files != "fr/partial-train/*.parquet":
+            raise ModtokError("cannot load the dataset", where=files)
+        yield from ({"gem_id": f"{number}"} for number in range(3))
+
+    monkeypatch.setattr(hub, "stream", stream)
+    assert [row["gem_id"] for row in hub._gem_rows("fr", "train")] == ["0", "1", "2"]
+    with pytest.raises(ModtokError, match="fr/partial-test"):
+        list(hub._gem_rows("fr", "test"))
 
 
 def test_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve) -> None:
@@ -223,8 +237,10 @@ def test_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve
 
     monkeypatch.setattr(hub, "questions", give)
     serve()
-    fetched = fetch(["mcq"], ["en", "fi"], tmp_path)
+    fetched = fetch(["mcq"], ["en", "fi", "sw"], tmp_path)
     folder = Folder(tmp_path)
+    assert folder.of("xcopa", "en") is None
+    assert folder.of("xcopa", "sw") is not None
     assert "arc_easy" in folder.tasks
     found = folder.of("arc_easy", "en")
     assert found is not None

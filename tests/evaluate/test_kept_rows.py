@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,20 @@ def saved(place: Path, rows: list[dict[str, Any]]) -> Kept:
     return Kept(place)
 
 
+_MODEL = "checkpoint|dtype:float32|bos:end-of-text"
+_CODE = "torch|transformers"
+# Digests and versions are left out.
+SIGNED = {
+    "mcq": f"facts|lang:fr|data|shots:2|infer:lang:fr|{_MODEL}|{_CODE}|lm-eval|modtok"
+    "|metric:acc_pmi|norm:pmi",
+    "mt": f"mt|lang:en-fr|data|shots:0|infer:lang:en,fr|{_MODEL}|most:2|among:el,en,fi,fr|case:own"
+    f"|{_CODE}|sacrebleu|modtok|metric:BLEU|norm:none|sacrebleu",
+    "sum": f"sum|lang:fr|data|shots:0|infer:lang:fr|{_MODEL}|most:2|among:el,en,fi,fr|case:own"
+    f"|{_CODE}|sacrebleu|modtok|metric:rouge1|norm:words",
+    "bpb": f"bpb|lang:fr|data|shots:0|infer:lang:fr|{_MODEL}|{_CODE}|modtok",
+}
+
+
 @pytest.mark.parametrize("kind", CALLS)
 def test_every_option_that_changes_a_score_is_in_the_signature(
     few_steps: Path, tmp_path: Path, kind: str
@@ -70,6 +85,9 @@ def test_every_option_that_changes_a_score_is_in_the_signature(
     model = tmp_path / "runs" / "it"
     shutil.copytree(few_steps, model)
     first = CALLS[kind](model)
+    signed = re.sub(r"(?<=\|)([a-z-]+):(?:[0-9a-f]{12}|it@\S+?|\d+\.[^|]+|#[^|]+)(?=\||$)", r"\1",
+                    first.rows[0]["signature"])  # fmt: skip
+    assert signed == SIGNED[kind]
     kept = saved(tmp_path / "results", first.rows)
     again = CALLS[kind](model, kept=kept, batch_size=3)
     assert again.rows == orjson.loads(orjson.dumps(first.rows))

@@ -240,8 +240,12 @@ def test_pairs(run: Path) -> None:
     assert parse_pairs(None, languages) == [("en", "el"), ("en", "fr")]
     assert len(parse_pairs("all", languages)) == 6
     assert parse_pairs("eng_Latn-fr, el-en", languages) == [("en", "fr"), ("el", "en")]
-    for wrong in ("en", "en-", "en-fr-el", "en-en", "en-fr,eng_Latn-fr", "", "xx-fr"):
-        with pytest.raises(UsageError):
+    for wrong, message in {
+        **dict.fromkeys(("en", "en-", "en-fr-el", "", "xx-fr"), "is not a pair of languages"),
+        "en-en": "'en-en' has one language twice",
+        "en-fr,eng_Latn-fr": "'eng_Latn-fr' occurs twice",
+    }.items():
+        with pytest.raises(UsageError, match=message):
             parse_pairs(wrong, languages)
     with pytest.raises(UsageError, match="no language pairs"):
         parse_pairs(None, ["fr", "el"])
