@@ -7,7 +7,6 @@ generate, eval, serve and `--init-from`. Weights are read one tensor at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import zip_longest
@@ -20,7 +19,7 @@ from modtok_cli.architectures.registry import shape_of_hf
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.stored_tensors import StoredTensor, read_header
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.extras import transformers
+from modtok_cli.base.extras import quiet, transformers
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.modular.adopted.restrict import (
@@ -115,22 +114,6 @@ def _indexed_files(index: Path) -> dict[str, Path]:
                 f"field 'weight_map.{name}' is {file!r}, expected the name of a file", where=index
             )
     return {name: index.parent / file for name, file in table.items()}
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence the advice and the bars of transformers."""
-    from transformers.utils import logging
-
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-        if bars:
-            logging.enable_progress_bar()
 
 
 def open_config(path: Path) -> Any:
@@ -312,17 +295,13 @@ class HfDirectory:
     def warn(self, progress: Progress) -> None:
         """Warn of what the files say and the weights do not."""
         warn_of_rows(self.path, self.without_row, progress)
-        if self._says_tied and not self.tied:
+        if self.config.get("tie_word_embeddings") and self.diverged:
             progress.warn(
                 f"{self.path}: field 'tie_word_embeddings' is true, but input and output rows "
                 "differ: both are used, as by transformers"
             )
 
     # --- weights of the families ---
-
-    @property
-    def _says_tied(self) -> bool:
-        return bool(self.config.get("tie_word_embeddings"))
 
     @cached_property
     def diverged(self) -> bool:
@@ -340,13 +319,16 @@ class HfDirectory:
 
         As in transformers, the configuration decides unless the files hold two that differ.
         """
-        return self._says_tied and not self.diverged
+        return self._stated.tied and not self.diverged
+
+    @cached_property
+    def _stated(self) -> Shape:
+        return shape_of_hf(self.config, str(self.path / CONFIG))
 
     @cached_property
     def shape(self) -> Shape:
         """The model without its vocabulary."""
-        shape = shape_of_hf(self.config, str(self.path / CONFIG))
-        return replace(shape, tied=self.tied)
+        return replace(self._stated, tied=self.tied)
 
     def tensor(self, name: str) -> Tensor:
         """A tensor in float32."""

@@ -37,9 +37,7 @@ def rope_of_hf(config: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
     Version 5 has "rope_parameters"; version 4 has "rope_theta" and "rope_scaling".
     """
     fields = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if not isinstance(fields, Mapping):
-        raise ModtokError("the field for rotary embeddings is not an object")
-    theta = number({**config, **fields}, "rope_theta", 10_000.0)
+    theta = number({**config, **fields}, "rope_theta")
     if number({**config, **fields}, "partial_rotary_factor", 1.0) != 1:
         raise ModtokError("field 'partial_rotary_factor' is not 1, which is not supported")
     kind = fields.get("rope_type", fields.get("type", "default"))

@@ -12,12 +12,14 @@ both rotate the two halves of a head, so rows within a head stay in order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from modtok_cli.architectures.rope import RopeScaling, count, number, rope_frequencies, rope_of_hf
 from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.extras import quiet, transformers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -378,32 +380,49 @@ class Shape:
 
     @classmethod
     def of_hf(cls, config: Mapping[str, Any]) -> Shape:
-        """The shape of a `config.json` of transformers, version 4 or 5."""
+        """The shape of a `config.json` of transformers, version 4 or 5.
+
+        A field that it lacks is what transformers' class takes for it.
+        """
+        config = {**config, **cls._completed(config)}
         for name in (*cls.hf_plain, "use_sliding_window"):
             if config.get(name):
                 raise ModtokError(f"field '{name}' is set, which is not supported")
-        if config.get("hidden_act", "silu") != "silu":
+        if config["hidden_act"] != "silu":
             raise ModtokError(f"activation '{config['hidden_act']}' is not supported")
-        heads = count(config, "num_attention_heads")
-        hidden_size = count(config, "hidden_size")
+        heads, hidden_size = (
+            count(config, name) for name in ("num_attention_heads", "hidden_size")
+        )
         theta, scaling = rope_of_hf(config)
         shape = cls(
             layers=count(config, "num_hidden_layers"),
             hidden_size=hidden_size,
             ffn=count(config, "intermediate_size"),
             heads=heads,
-            kv_heads=count(config, "num_key_value_heads", heads),
+            kv_heads=count(config, "num_key_value_heads"),
             head_width=count(config, "head_dim", hidden_size // max(1, heads)),
             rope_theta=theta,
             rope_scaling=scaling,
-            norm_epsilon=number(config, "rms_norm_eps", 1e-6),
-            tied=bool(config.get("tie_word_embeddings", False)),
+            norm_epsilon=number(config, "rms_norm_eps"),
+            tied=bool(config["tie_word_embeddings"]),
             **cls.options,
         )
         invalid = shape.invalid_field()
         if invalid:
             raise ModtokError(f"field '{invalid}' of the model is out of range")
         return shape
+
+    @classmethod
+    def _completed(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """All fields, as transformers reads a configuration."""
+        try:
+            with quiet():
+                kind = getattr(transformers(), f"{cls.hf_name}Config")
+                fields: dict[str, Any] = kind.from_dict(deepcopy({**config})).to_dict()
+        except Exception as error:  # each configuration checks its fields in its own way
+            reason = " ".join(str(error).split())[:300]
+            raise ModtokError(f"transformers does not read it ({reason})") from error
+        return fields
 
     # --- GGUF ---
 

@@ -1,6 +1,7 @@
 """Packages of the extras: whether they are installed, without importing them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -39,3 +40,19 @@ def transformers() -> Any:
     gives the module without its classes; `import_module` reads `sys.modules` again.
     """
     return import_module("transformers")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence the advice and the bars of transformers."""
+    from transformers.utils import logging
+
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()

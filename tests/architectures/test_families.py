@@ -7,7 +7,6 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from transformers import LlamaConfig
 
 from modtok_cli.architectures.families.llama import Llama, llama
 from modtok_cli.architectures.registry import (
@@ -118,7 +117,7 @@ def test_hf_configuration_round_trips(shape: Shape, scaling: RopeScaling | None)
     shape = replace(shape, rope_scaling=scaling, tied=True, norm_epsilon=1e-6)
     config = backbone_config(shape, vocabulary=10, context=64, end=0, dtype=torch.float32)
     assert type(shape).of_hf(config.to_dict()) == shape
-    with pytest.raises(ModtokError, match="field 'hidden_size' is None, expected a whole number"):
+    with pytest.raises(ModtokError, match=r"does not read it .*field 'hidden_size'"):
         type(shape).of_hf(config.to_dict() | {"hidden_size": None})
 
 
@@ -145,22 +144,45 @@ def test_configurations_of_transformers_4() -> None:
     expected = replace(llama(2, 64, 8, 96), rope_scaling=RopeScaling("linear", 2.0))
     assert architecture("llama").of_hf(old) == expected
     # What is left out is what transformers takes then.
-    for name in ("num_key_value_heads", "rms_norm_eps", "rope_theta", "rope_scaling"):
-        config = {key: value for key, value in old.items() if key != name}
-        full = LlamaConfig(**{"rope_theta": 1e4, **config}).to_dict()
-        assert architecture("llama").of_hf(config) == architecture("llama").of_hf(full), name
+    for family in architectures():
+        plain, epsilon = {**old, "sliding_window": None}, 1e-5 if family == "olmo2" else 1e-6
+        whole = architecture(family).of_hf(plain)
+        for name, field, value in (
+            ("rms_norm_eps", "norm_epsilon", epsilon),
+            ("rope_theta", "rope_theta", 1e4),
+            ("rope_scaling", "rope_scaling", None),
+        ):
+            given = {key: each for key, each in plain.items() if key != name}
+            assert architecture(family).of_hf(given) == replace(whole, **{field: value}), family
+    for family, name, field, value in (
+        ("llama", "num_key_value_heads", "kv_heads", 32),
+        ("mistral", "num_key_value_heads", "kv_heads", 8),
+        ("qwen2", "num_key_value_heads", "kv_heads", 32),
+        ("llama", "head_dim", "head_width", 2),
+        ("qwen2", "head_dim", "head_width", 2),
+        ("qwen3", "head_dim", "head_width", 128),
+    ):
+        given = {**old, "num_attention_heads": 32, "sliding_window": None, "head_dim": 4}
+        del given[name]
+        assert getattr(architecture(family).of_hf(given), field) == value, family
+    with pytest.raises(ModtokError, match="field 'sliding_window' is set"):
+        architecture("mistral").of_hf(old)
     for family in architectures():
         for name in (*architecture(family).hf_plain, "use_sliding_window"):
+            value = 64 if name == "sliding_window" else True
             with pytest.raises(ModtokError, match=f"field '{name}' is set"):
-                architecture(family).of_hf(old | {name: True})
+                architecture(family).of_hf({**old, "sliding_window": None, name: value})
     for change, message in (
-        ({"rope_scaling": {"type": "yarn"}}, "rotary scaling 'yarn' is not supported"),
+        (
+            {"rope_scaling": {"type": "yarn", "factor": 2.0}},
+            "rotary scaling 'yarn' is not supported",
+        ),
         (
             {"partial_rotary_factor": 0.5, "rope_scaling": None},
             "field 'partial_rotary_factor' is not 1",
         ),
         ({"rope_scaling": {"partial_rotary_factor": 0.5}}, "field 'partial_rotary_factor' is not"),
-        ({"rope_scaling": [2.0]}, "the field for rotary embeddings is not an object"),
+        ({"rope_scaling": [2.0]}, "does not read it .*field 'rope_parameters'"),
         ({"rope_theta": "1", "rope_scaling": None}, "field 'rope_theta' is '1', expected a number"),
         ({"hidden_act": "gelu"}, "activation 'gelu' is not supported"),
         ({"num_key_value_heads": 3}, "field 'kv_heads' of the model is out of range"),

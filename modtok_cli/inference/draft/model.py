@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from modtok_cli.architectures.hf_directory import HfDirectory, quiet
+from modtok_cli.architectures.hf_directory import HfDirectory
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.extras import transformers
+from modtok_cli.base.extras import quiet, transformers
 from modtok_cli.base.reading import read_object
 from modtok_cli.inference.draft.head import HEAD, NAME
 

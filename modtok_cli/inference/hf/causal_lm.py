@@ -13,11 +13,10 @@ from modtok_cli.architectures.hf_directory import (
     HfDirectory,
     open_config,
     open_hf_directory,
-    quiet,
 )
 from modtok_cli.base.arrays import Float64Array, Int32Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.extras import transformers
+from modtok_cli.base.extras import quiet, transformers
 from modtok_cli.base.reading import read_file
 from modtok_cli.base.signature import digest
 from modtok_cli.inference.run.backbone import cache_name

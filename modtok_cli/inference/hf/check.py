@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.architectures.hf_directory import open_config, quiet
+from modtok_cli.architectures.hf_directory import open_config
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.extras import transformers
+from modtok_cli.base.extras import quiet, transformers
 from modtok_cli.base.memory import available
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.hf.token_tensors import model_class

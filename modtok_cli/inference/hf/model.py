@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from modtok_cli.architectures.hf_directory import quiet
+from modtok_cli.base.extras import quiet
 from modtok_cli.inference.hf.causal_lm import CausalLM
 from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.run.backbone import cache_name, forward_parameters

@@ -13,9 +13,9 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from modtok_cli.architectures.hf_directory import not_opened, open_config, quiet
+from modtok_cli.architectures.hf_directory import not_opened, open_config
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.extras import transformers
+from modtok_cli.base.extras import quiet, transformers
 
 Shape = tuple[int, ...]
 Field = tuple[str, ...]
