@@ -125,6 +125,11 @@ def test_another_tokenizer_is_spelled_with_the_model_s(
     reading, writing = state["model.embed_tokens.weight"], state["lm_head.weight"]
     assert torch.equal(model.input.weight[0], reading[0])  # the start, under another name
     assert torch.equal(model.output.weight[0], writing[5])
+    tied = {"bos_token_id": 0, "eos_token_id": [5, 6], "tie_word_embeddings": True}
+    save_model("qwen2", tmp_path / "tied", orjson.dumps(old), rows=400, **tied)
+    (table,) = initialized(tmp_path / "tied", whole).tables.values()
+    stored = load_file(tmp_path / "tied" / "model.safetensors")["model.embed_tokens.weight"]
+    assert torch.equal(table.weight[0], stored[0])  # it is read more often than it is predicted
     both = [index for index, name in enumerate(whole.vocabulary.spellings()) if name in ids]
     assert len(both) > 300
     there = [ids[whole.vocabulary.spellings()[index]] for index in both]

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 import pytest
+import torch
 
 from helpers.metrics import read_metrics
 from helpers.python_processes import Python
@@ -107,7 +108,9 @@ def test_workers_make_the_same_batches(settings: RunSettings) -> None:
 
 
 def test_resume_needs_no_settings_and_refuses_others(settings: RunSettings) -> None:
+    torch.set_num_threads(2)  # sums depend on it: a resumed run takes as many
     pretrain(settings)
+    torch.set_num_threads(1)
     expected = numbers(settings.runs / "it")
     shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
     plain = RunSettings(
@@ -116,9 +119,12 @@ def test_resume_needs_no_settings_and_refuses_others(settings: RunSettings) -> N
     with pytest.raises(UsageError, match="other settings: --p, --seed"):
         pretrain(replace(plain, p=0.9, seed=3), resume=True)
     pretrain(plain, resume=True)
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
     assert numbers(settings.runs / "it") == expected
     again = Silent()
     pretrain(plain, resume=True, progress=again)
+    torch.set_num_threads(1)
     assert "is finished" in again.warnings[0]
     assert numbers(settings.runs / "it") == expected
 
