@@ -185,19 +185,6 @@ def rows(model: SlicedModel, text: str) -> list[int]:
     return model.encode_out(text)
 
 
-def test_overfitted_model_beats_chance(by_heart: Path) -> None:
-    found = evaluate_mcq(by_heart, data=TASKS)
-    endings, facts, mean = found.results
-    assert (endings.task, facts.task, mean.task) == ("endings", "facts", "mean")
-    assert endings.facts["chance"] == 25
-    # By guessing 11 of 17 right happens once in 1,700 times; 16 were seen.
-    assert endings.value >= 100 * 11 / 17
-    assert endings.low is not None
-    assert endings.low > 25
-    assert mean.value == pytest.approx((endings.value + facts.value) / 2)
-    assert not found.skipped
-
-
 def test_long_prompts_drop_examples_then_truncate(few_steps: Path, tmp_path: Path) -> None:
     shown = [{**row, "question": f"{row['question']} {'bien ' * 30}"} for row in QUESTIONS["train"]]
     long = {"question": "très " * 400, "choices": ["oui", "non"], "answer": 0}

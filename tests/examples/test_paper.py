@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from helpers.sample import SAMPLE
+from helpers.sample import ROOT, SAMPLE
 from modtok_cli.inference.cost import timing
 
-PAPER = SAMPLE.parent / "paper"
+PAPER = ROOT / "examples" / "paper"
 SCRIPTS = sorted(path.stem for path in PAPER.glob("*.py") if path.stem not in ("common", "models"))
 TRAINED = {
     path.stem for path in PAPER.glob("*.py") if "training(__doc__)" in path.read_text("utf-8")
@@ -70,6 +70,7 @@ def test_script(
 
 
 def test_scripts_are_short_and_use_the_public_api_only() -> None:
+    assert FEW.keys() <= set(SCRIPTS)
     for path in PAPER.glob("*.py"):
         text = path.read_text("utf-8")
         assert len(text.splitlines()) <= 60, path
