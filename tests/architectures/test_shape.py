@@ -95,6 +95,11 @@ def test_a_shape_that_is_no_object_is_refused() -> None:
 def test_registry() -> None:
     assert "llama" in architectures()
     assert architecture("llama") is Llama
+    # As llama.cpp rotates them.
+    assert [name for name in architectures() if architecture(name).gguf_pairs] == [
+        "llama", "mistral",
+    ]  # fmt: skip
+    assert (SHAPE.qk_norm, SHAPE.qkv_bias, SHAPE.tied) == (False, False, False)
     with pytest.raises(UsageError, match="architecture 'gpt9' is not supported"):
         architecture("gpt9")
     with pytest.raises(UsageError, match="model size '9b' does not exist"):

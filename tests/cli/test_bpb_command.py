@@ -56,6 +56,8 @@ def test_rows_and_their_presentation(
 def test_wrong_usage(few_steps: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = [str(few_steps)]
     text = str(SAMPLE / "parallel" / "fr.txt")
+    assert modtok(["eval", "bpb", *model]) == 2
+    assert "no text given; as in: modtok eval bpb MODEL fr.txt" in capsys.readouterr().err
     assert modtok(["eval", "bpb", "nowhere.txt", *model]) == 1
     assert modtok(["eval", "bpb", text, *model, "--infer", "src"]) == 2
     assert modtok(["eval", "bpb", str(SAMPLE / "parallel" / "sw.txt"), *model]) == 1

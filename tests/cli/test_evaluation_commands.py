@@ -100,7 +100,7 @@ def test_a_plot_without_matplotlib_fails_first(here, stand_in, monkeypatch) -> N
     assert not called.args
 
 
-def test_compare(here: Any, workspace: Path) -> None:
+def test_compare(here: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, values in (("a.jsonl", [0, 1, 0]), ("b.jsonl", [1, 1, 1])):
         rows = [example("arc", "en", str(i), {"acc": value}) for i, value in enumerate(values)]
         write_lines(workspace / name, rows)
@@ -116,6 +116,11 @@ def test_compare(here: Any, workspace: Path) -> None:
     status, _, err = here("eval", "compare", "a.jsonl", "c.jsonl")
     assert status == 1
     assert "c.jsonl: has no example 2 of arc en" in err
+    monkeypatch.setitem(sys.modules, "lm_eval", None)  # only models need it, on either side
+    for sides in (("a.jsonl", "."), (".", "a.jsonl")):
+        status, _, err = here("eval", "compare", *sides)
+        assert (status, "requires lm_eval" in err) == (2, True)
+    assert here("eval", "compare", "a.jsonl", "b.jsonl", "--json")[0] == 0
 
 
 class Fetched:

@@ -11,7 +11,7 @@ import pytest
 from helpers.made_tokenizers import MADE
 from modtok_cli import __version__
 from modtok_cli.cli.main import command_tree, listing
-from modtok_cli.cli.names import HEADINGS, MEANT, ORDER
+from modtok_cli.cli.names import HEADINGS, MEANT, ORDER, heading_of
 from modtok_cli.cli.tree import nodes
 
 HEAVY = {
@@ -104,6 +104,9 @@ def test_help_lists_every_command_whole(modtok) -> None:
         assert f"\n  {words.split()[0]} " in text
     headings = [f"\n{heading}:\n" for heading in HEADINGS]
     assert sorted(headings, key=text.index) == headings
+    for heading, names in HEADINGS.items():
+        assert {heading_of(name.split()[0]) for name in names} == {heading}
+    assert heading_of("no") == ""
     assert text.index("Learn:") < text.index("\n  bpe-concat ") < text.index("Tokenize:")
     assert "...\n" not in text.split("Learn:")[1].split("Examples:")[0]  # none cut short
 

@@ -12,6 +12,7 @@ from helpers.said import Said
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
+from modtok_cli.cli.commands.check import columns
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.check import MEASURED, check, split_arguments
 from modtok_cli.measure.scripts import scripts_of
@@ -80,6 +81,7 @@ def test_premium_over_parallel_english_only(place: Path, tmp_path: Path) -> None
     text(tmp_path, "fi.txt", "Yksi kaksi.\n")
     rows = check([str(place / "tok")], [tmp_path])
     found = {row["language"]: row for row in rows}
+    assert [each.heading for each in columns(rows)][-1] == "/char vs English"
     assert found["fi"]["premium"] is None
     assert found["fi"]["per_character_premium"] == pytest.approx(
         found["fi"]["tokens_per_character"] / found["en"]["tokens_per_character"]

@@ -130,6 +130,7 @@ def test_gpt2_is_recognized_with_its_pattern_spelled_out() -> None:
         "invert": False,
     }
     both = {"type": "Sequence", "pretokenizers": [split, {**level, "use_regex": False}]}
+    assert pretokenizers()["gpt2"].to_json(byte_level=True) == {**level, "use_regex": True}
     for node in (level, {**level, "use_regex": True}, both):
         assert pretokenizer_of_json(node, byte_level=True) is pretokenizers()["gpt2"]
     assert pretokenizer_of_json({**level, "use_regex": False}, byte_level=True) is None
