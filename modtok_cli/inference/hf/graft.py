@@ -15,7 +15,7 @@ from modtok_cli.architectures.stored_tensors import StoredTensor
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
-from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.inference.hf.directory import NAME, ModelDirectory
 from modtok_cli.inference.hf.files import companions, copy_files, left_out, size_rows
@@ -105,9 +105,9 @@ def graft_directory(
     whole: Path,
     output: Path,
     *,
-    convert: bool = False,
-    any_weights: bool = False,
-    progress: Progress = SILENT,
+    convert: bool,
+    any_weights: bool,
+    progress: Progress,
 ) -> GraftReport:
     """Write the model `whole` with the weights of `part`: of tables, the rows of its tokens.
 

@@ -398,7 +398,7 @@ class Backbone:
         device: torch.device,
         shard_group: dist.ProcessGroup | None = None,
         *,
-        sequence_parallel: bool = False,
+        sequence_parallel: bool,
     ) -> None:
         self.wrapped, self._device, self._shard_group = wrapped, device, shard_group
         self._sequence_parallel = sequence_parallel
