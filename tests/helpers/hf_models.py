@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from modtok_cli.architectures.registry import architecture
+
 COMMON: dict[str, Any] = {
     "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 6,
     "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 128,
@@ -36,9 +38,9 @@ def save_model(
     """A random model with `rows` embedding rows; returns it as transformers reads it again."""
     import transformers
 
-    kind = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}[family]
+    kind = architecture(family).hf_name
     config = getattr(transformers, f"{kind}Config")(
-        **{**COMMON, "vocab_size": rows, **FAMILIES[family], **fields}
+        **{**COMMON, "vocab_size": rows, **FAMILIES.get(family, {}), **fields}
     )
     torch.manual_seed(0)
     model = getattr(transformers, f"{kind}ForCausalLM")(config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,13 @@ import tokenizers
 
 from helpers.external_tokenizers import external_tokenizer
 from helpers.hf_models import FAMILIES, save_model
+from helpers.olmo2 import Olmo2
 from helpers.sample import SAMPLE
 from modtok_cli.architectures.hf_directory import HfDirectory
 from modtok_cli.architectures.registry import architecture
+from modtok_cli.base import plugins
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
 from modtok_cli.inference.export.export import export
 from modtok_cli.inference.hf.slice import Selection, slice_directory
 
@@ -63,6 +67,32 @@ def test_a_whole_model(family: str, tmp_path: Path) -> None:
     assert [fields[f"tokenizer.ggml.{name}_token_id"] for name in names] == [1, 2, 3]
     assert fields["tokenizer.ggml.add_bos_token"] is True
     assert fields["tokenizer.chat_template"] == TEMPLATE
+
+
+def test_a_family_with_norms_in_other_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = EntryPoint("olmo2", "helpers.olmo2:ARCHITECTURE", "modtok.architectures")
+    monkeypatch.setattr(plugins, "_entry_points", lambda group: {other.name: other})
+    save(tmp_path / "m", "olmo2")
+    said = Silent()
+    export(tmp_path / "m", tmp_path / "m.gguf", dtype="float32", progress=said)
+    assert not said.warnings  # logits were compared
+    right = Olmo2.layer_tensors.fget  # type: ignore[attr-defined]
+
+    def exchanged(shape: Olmo2) -> dict[str, tuple[str, str, tuple[int, ...]]]:
+        tensors = right(shape)
+        one, two = (
+            tensors[name] for name in ("self_attention.linear_proj.norm", "mlp.linear_fc2.norm")
+        )
+        return tensors | {
+            "self_attention.linear_proj.norm": (one[0], two[1], one[2]),
+            "mlp.linear_fc2.norm": (two[0], one[1], two[2]),
+        }
+
+    monkeypatch.setattr(Olmo2, "layer_tensors", property(exchanged))
+    with pytest.raises(ModtokError, match="logits of its tensors differ from the model's by"):
+        export(tmp_path / "m", tmp_path / "m.gguf", dtype="float32", force=True)
 
 
 def test_a_slice(tmp_path: Path) -> None:

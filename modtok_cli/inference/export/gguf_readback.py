@@ -19,7 +19,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import available
 from modtok_cli.base.progress import Progress
 
-GRAPHS = ("llama", "qwen2", "qwen3")
+GRAPHS = ("llama", "olmo2", "qwen2", "qwen3")
 """Architectures of GGUF with a graph here: "llama" turns adjacent rows, others halves of heads."""
 _BIASED = ("llama", "qwen2")
 TOKENS = (2, 40)
@@ -112,12 +112,17 @@ def logits(file: GgufFile, ids: torch.Tensor) -> torch.Tensor:
         weight = file.tensor(f"{name}.weight")
         return F.rms_norm(values, weight.shape, weight, epsilon)
 
+    # OLMo 2 normalizes what attention and feed-forward layer give, and all heads together.
+    after = file.architecture == "olmo2"
     for index in range(file.key("block_count")):
         block = f"blk.{index}."
-        inputs = norm(x, f"{block}attn_norm")
+        inputs = x if after else norm(x, f"{block}attn_norm")
         parts = []
         for part, count in (("q", heads), ("k", groups), ("v", groups)):
-            values = file.linear(inputs, f"{block}attn_{part}").reshape(*ids.shape, count, width)
+            values = file.linear(inputs, f"{block}attn_{part}")
+            if part != "v" and after:
+                values = norm(values, f"{block}attn_{part}_norm")
+            values = values.reshape(*ids.shape, count, width)
             if part != "v" and file.architecture == "qwen3":
                 values = norm(values, f"{block}attn_{part}_norm")
             values = values.transpose(1, 2)
@@ -126,10 +131,12 @@ def logits(file: GgufFile, ids: torch.Tensor) -> torch.Tensor:
             parts.append(values.repeat_interleave(heads // count, 1))
         q, k, v = parts
         attended = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
-        x = x + file.linear(attended.flatten(-2), f"{block}attn_output")
-        inputs = norm(x, f"{block}ffn_norm")
+        attended = file.linear(attended.flatten(-2), f"{block}attn_output")
+        x = x + (norm(attended, f"{block}post_attention_norm") if after else attended)
+        inputs = x if after else norm(x, f"{block}ffn_norm")
         gate = F.silu(file.linear(inputs, f"{block}ffn_gate"))
-        x = x + file.linear(gate * file.linear(inputs, f"{block}ffn_up"), f"{block}ffn_down")
+        fed = file.linear(gate * file.linear(inputs, f"{block}ffn_up"), f"{block}ffn_down")
+        x = x + (norm(fed, f"{block}post_ffw_norm") if after else fed)
     head = file.tensor("output.weight") if "output.weight" in file.tensors else table
     return norm(x, "output_norm") @ head.T
 
