@@ -109,8 +109,10 @@ def run_of(model: str, gpus: int, languages: int, draw: str = "micro") -> Run | 
         if total(memory) > MEMORY * 0.94:
             continue
         shape, tables = config.shape, config.shape.tables
-        needed, longest = (tables * int(x) // tp for x in (rows.gathered, rows.union / replicas))
-        sent = sent_bytes(needed, longest, tables, shape.hidden_size, 2, replicas)
+        needed = (
+            tables * rows.gathered / tp * (replicas - 1) / replicas
+        )  # asked as many, on average
+        sent = int(sent_bytes(needed, needed, tables, shape.hidden_size, 2, replicas))
         # Reduce-scatter of float32 gradients, all-gather of bfloat16 weights.
         backbone = 6 * (shape.parameters // tp) * (replicas - 1) // replicas
         # Two all-reduces per layer and pass, or as many bytes in two pairs of all-gather and

@@ -134,13 +134,13 @@ def train(name: str) -> dict[str, Any]:
     sent = model.exchange.sent
     for batch in steps:
         plans = model.exchange.plan(active_ids(model.tables, batch, ranks))
-        needed = sum(len(plan.ids) for plan in plans.values())
-        most = max(n for n, shard in gather_json(ranks, [needed, ranks.shard])
-                   if shard == ranks.shard)  # fmt: skip
-        longest = sum(plan.longest for plan in plans.values())
-        expected += sent_bytes(most, longest, len(plans), 64, model.dtype.itemsize, ranks.replicas)
+        every = plans.values()
+        needed = sum(len(plan.ids) - plan.needs[ranks.replica] for plan in every)
+        asked = sum(len(plan.asked) - plan.asks[ranks.replica] for plan in every)
+        of = len(plans), 64, model.dtype.itemsize, ranks.replicas
+        expected += int(sent_bytes(needed, asked, *of))
     # Rows alone on the wire.
-    placed = model.exchange.place(plans.values(), 64)
+    placed = model.exchange.place(plans.values())
     own = [torch.zeros(len(one.own), 64, dtype=model.dtype) for one in placed]
     gathered = list(map(model.exchange.gather, placed, own))
     gather_json(ranks, 0)
@@ -195,7 +195,7 @@ def memory() -> dict[str, Any]:
     rows = StepRows(
         size // 5,
         sum(len(plan.ids) for plan in plans) / 2,
-        sum(len(plan.union) for plan in plans) / 2,
+        ranks.world * sum(len(plan.own) for plan in plans) / 2,
     )
     parts = memory_parts(config, size, rows, ranks.world)
     weights = parts["backbone"][1] * 4 // 16 * 2  # weights and gradient buffers; moments later

@@ -12,7 +12,6 @@ from modtok_cli.base.memory import available, check_memory
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.stream import AHEAD
 from modtok_cli.training.model.loss import CHUNK
-from modtok_cli.training.rows.exchange import BLOCK_BYTES
 
 # Parameters and bytes.
 Part = tuple[int, int]
@@ -67,36 +66,36 @@ def memory_parts(
     state = 8.0 + (4 if half == 2 else 0)
     if config.distributed_optimizer:
         state /= replicas
+    activations = shape.activation_bytes(
+        sequences,
+        config.seq_length,
+        half,
+        recompute=config.recompute or 0,
+        shards=shards,
+        sequence_parallel=switches.sequence_parallel,
+        fused=half == 2,
+        masked=config.attention == "document" and half != 2,
+    )
+    logits = int(min(chunk, tokens) * step.active / shards) * (4 if half == 4 else 4 + half)
+    # Logits and gradients of a layer do not exist at the same time.
+    working = max(logits, shape.working_bytes(tokens, half, shards=shards))
     # Of a gathered number: the row itself and the float32 sum of its gradients; then, at different
-    # times, the gradient of a microbatch, or a block of gradients that is reduced to the owners.
-    # Offloaded rows of the next step are there too.
+    # times, the gradient of a microbatch, or the sums of a table that are sent to their owners and
+    # that come from others, when activations are gone. Offloaded rows of the next step are there
+    # too.
     several = config.batch_size // replicas > sequences or half == 2
-    block = min(BLOCK_BYTES, int(4 * step.union / shards * shape.hidden_size))
-    exchanged = 4 * own + block if replicas > 1 else 0
+    exchanged = 8 * gathered // shape.tables + 4 * own - activations - working
+    exchanged = exchanged if replicas > 1 else 0
     row_bytes = gathered * (half + 4) + max(gathered * half if several else 0, exchanged)
     row_bytes += own * half if config.offload else 0
-    # The head's copy of its rows, padded, out of those gathered for other microbatches too.
-    output_gradients = (4 + half) * step.active / shards * shape.hidden_size
-    logits = int(min(chunk, tokens) * step.active / shards) * (4 if half == 4 else 4 + half)
+    # The head's copy of its rows is gone when the gradient of the microbatch is there.
+    output_gradients = 4 * step.active / shards * shape.hidden_size
     parts: dict[str, Part] = {
         "backbone": (backbone, int(backbone * (half + 4 + state))),  # 4: float32 gradients
         "tables": (rows, rows * 12),
         "active rows": (gathered, int(row_bytes + output_gradients)),
-        "activations": (
-            0,
-            shape.activation_bytes(
-                sequences,
-                config.seq_length,
-                half,
-                recompute=config.recompute or 0,
-                shards=shards,
-                sequence_parallel=switches.sequence_parallel,
-                fused=half == 2,
-                masked=config.attention == "document" and half != 2,
-            ),
-        ),
-        # Logits and gradients of a layer do not exist at the same time.
-        "working memory": (0, max(logits, shape.working_bytes(tokens, half, shards=shards))),
+        "activations": (0, activations),
+        "working memory": (0, working),
     }
     if config.offload:
         del parts["tables"]

@@ -148,10 +148,10 @@ class Model:
         if self._ahead is not None and self._ahead.microbatches is microbatches:
             return self._ahead
         plans = self.exchange.plan(active_ids(self.tables, microbatches, self.ranks))
-        every, width = list(plans.values()), self.shape.hidden_size
+        every = list(plans.values())
         if self.only_rows is not None:
             every += [plan.among(self.only_rows) for plan in every]
-        placed = self.exchange.place(every, width)
+        placed = self.exchange.place(every)
         return ActivePlan(
             microbatches,
             {name: plan.own for name, plan in plans.items()},

@@ -3,23 +3,18 @@
 Row g of a table is stored on one rank only: of n tensor-parallel shards and R replicas on shard
 g mod n, and there on replica (g div n) mod R, so that every language is spread evenly. A step
 
-1. exchanges the ids that the replicas need, between hosts; their union is the step's active rows;
-2. all-gathers those rows from their owners, in the dtype of the device;
-3. reduce-scatters the float32 gradients to the owners, which update their rows.
+1. asks the owners for the rows that a replica needs, between hosts;
+2. sends these rows to who asked for them, in the dtype of the device;
+3. sends their float32 gradients back to the owners, which add them and update their rows.
 
-Rows travel in blocks, so that no rank holds more than those it needs and one block. With one
-replica nothing is copied.
-
-`RowExchange.sent` counts bytes of algorithms that send no value twice: a rank sends its part of an
-all-gather to each of the R - 1 others (directly, or around a ring), and of a reduce-scatter
-(R - 1) / R of its buffer. torch's gloo has no such reduce-scatter (it reduces the whole buffer
-on every rank): there it is an all-to-all, and a sum in the order of ranks.
+Rows and gradients of a table travel in one all-to-all each; a replica receives what it needs. An
+owner adds gradients in the order of the ranks. With one replica nothing is copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -27,9 +22,6 @@ import torch.distributed as dist
 
 from modtok_cli.training.distributed.ranks import Ranks, entering
 from modtok_cli.training.rows.copies import Copies
-
-BLOCK_BYTES = 64 << 20
-"""Bytes of rows, in float32, that travel at a time."""
 
 
 @dataclass(frozen=True)
@@ -40,108 +32,80 @@ class RowPlan:
 
     Attributes:
         ids: (n,) int64, ascending; rows that this rank's microbatches need.
-        union: (u,) int64, ascending; rows that any replica needs, on this tensor-parallel shard.
+        asked: (m,) int64; rows of this rank that replicas need, one replica after the other, ids of
+            each ascending.
+        asks: how many of `asked` each replica needs.
         shards, replica, replicas: tensor-parallel size, data-parallel rank and size.
         chosen: (n,) int64, places of `ids` in the plan that this one is a part of; None if whole.
     """
 
     ids: torch.Tensor
-    union: torch.Tensor
+    asked: torch.Tensor
+    asks: tuple[int, ...]
     shards: int = 1
     replica: int = 0
     replicas: int = 1
     chosen: torch.Tensor | None = None
 
-    def owner(self, ids: torch.Tensor) -> torch.Tensor:
-        """The replica that owns each row."""
-        return torch.div(ids, self.shards, rounding_mode="floor") % self.replicas
+    @staticmethod
+    def alone(ids: torch.Tensor, shards: int) -> RowPlan:
+        """The plan of the only replica."""
+        return RowPlan(ids, ids, (len(ids),), shards)
 
     @cached_property
     def own(self) -> torch.Tensor:
-        """Rows of the union that this rank owns, ascending."""
-        if self.replicas == 1:
-            return self.union
-        return self.union[self.owner(self.union) == self.replica]
+        """Rows of this rank that any replica needs, ascending."""
+        return self.ids if self.replicas == 1 else torch.unique(self.asked)
+
+    @cached_property
+    def owners(self) -> torch.Tensor:
+        """The replica that owns each row of `ids`."""
+        return owners_of(self.ids, self.shards, self.replicas)
+
+    @cached_property
+    def needs(self) -> tuple[int, ...]:
+        """How many of `ids` each replica owns."""
+        return tuple(torch.bincount(self.owners, minlength=self.replicas).tolist())
+
+    @cached_property
+    def order(self) -> torch.Tensor:
+        """Places of `ids`, one owner after the other."""
+        return torch.argsort(self.owners, stable=True)
+
+    @cached_property
+    def places(self) -> torch.Tensor:
+        """Where each of `asked` is in `own`."""
+        return torch.searchsorted(self.own, self.asked)
 
     def among(self, chosen: torch.Tensor) -> RowPlan:
         """The plan without rows that are not `chosen`, (V,) bool."""
-        places, union = torch.nonzero(chosen[self.ids])[:, 0], self.union[chosen[self.union]]
-        return RowPlan(
-            self.ids[places], union, self.shards, self.replica, self.replicas, chosen=places
-        )
-
-    @cached_property
-    def _places(self) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """Of each row of `ids`: its owner, its number among the owner's rows of the union.
-
-        Also the largest number of rows that one replica owns.
-        """
-        owners = self.owner(self.union)
-        order = torch.argsort(owners, stable=True)
-        counts = torch.bincount(owners, minlength=self.replicas)
-        starts = torch.cumsum(counts, 0) - counts
-        numbers = torch.empty_like(order)
-        numbers[order] = torch.arange(len(order)) - starts[owners[order]]
-        at = torch.searchsorted(self.union, self.ids)
-        return owners[at], numbers[at], int(counts.max())
-
-    @property
-    def longest(self) -> int:
-        """The largest number of rows of the union that one replica owns."""
-        return self._places[2]
-
-    def blocks(self, most: int) -> list[_Block]:
-        """The exchange in blocks of at most `most` rows per owner."""
-        owners, numbers, longest = self._places
-        order = torch.argsort(numbers, stable=True)
-        starts = torch.arange(0, longest + most, most)
-        cuts = torch.searchsorted(numbers[order], starts).tolist()
-        blocks = []
-        for block, start in enumerate(range(0, longest, most)):
-            length = min(most, longest - start)
-            rows = order[cuts[block] : cuts[block + 1]]
-            places = owners[rows] * length + numbers[rows] - start
-            last = max(start, min(start + length, len(self.own)))
-            blocks.append(_Block(length, slice(start, last), last - start, rows, places))
-        return blocks
-
-
-@dataclass(frozen=True)
-class _Block:
-    """Rows that travel together: `length` per owner.
-
-    Attributes:
-        own, owned: the range of `RowPlan.own` in it, and its length.
-        rows, places: which rows of `RowPlan.ids` it holds, and where.
-    """
-
-    length: int
-    own: slice
-    owned: int
-    rows: torch.Tensor
-    places: torch.Tensor
+        places, kept = torch.nonzero(chosen[self.ids])[:, 0], chosen[self.asked]
+        asks = tuple(int(part.sum()) for part in torch.split(kept, list(self.asks)))
+        place = self.shards, self.replica, self.replicas
+        return RowPlan(self.ids[places], self.asked[kept], asks, *place, chosen=places)
 
 
 @dataclass(frozen=True)
 class PlacedPlan:
-    """A plan, and what the device needs of it: copies of `ids`, `own` and `chosen`, and blocks."""
+    """A plan, and what the device needs of it: copies of its tensors; order and places if sent."""
 
     plan: RowPlan
     ids: torch.Tensor
     own: torch.Tensor
     chosen: torch.Tensor | None
-    blocks: Sequence[_Block] = ()
+    order: torch.Tensor | None = None
+    places: torch.Tensor | None = None
 
 
 class RowExchange:
     """Exchanges rows and gradients with the other replicas: `plan`, `gather`, `reduce` together.
 
     Attributes:
-        sent: bytes that this rank has sent so far.
+        sent: bytes that this rank has sent to others so far.
     """
 
-    def __init__(self, ranks: Ranks, copies: Copies, block_bytes: int = BLOCK_BYTES) -> None:
-        self._ranks, self._copies, self._block_bytes = ranks, copies, block_bytes
+    def __init__(self, ranks: Ranks, copies: Copies) -> None:
+        self._ranks, self._copies = ranks, copies
         self.sent = 0
 
     def plan(self, needed: Mapping[str, torch.Tensor]) -> dict[str, RowPlan]:
@@ -150,32 +114,36 @@ class RowExchange:
         The host waits for the other hosts, and not for a device.
         """
         ranks = self._ranks
-        if ranks.replicas == 1:
-            return {name: RowPlan(ids, ids, ranks.shards) for name, ids in needed.items()}
-        counts = torch.tensor([len(ids) for ids in needed.values()])
-        counts_RN = self._all_gather(counts, ranks.host_group)
-        longest = int(counts_RN.sum(1).max())
-        flat = torch.zeros(longest, dtype=torch.int32)
-        flat[: int(counts.sum())] = torch.cat(list(needed.values()))
-        every = self._all_gather(flat, ranks.host_group)
-        ends = counts_RN.cumsum(1).tolist()
+        shards, replicas = ranks.shards, ranks.replicas
+        if replicas == 1:
+            return {name: RowPlan.alone(ids, shards) for name, ids in needed.items()}
+        parts_NR = []
+        for ids in needed.values():
+            owners = owners_of(ids, shards, replicas)
+            counts = torch.bincount(owners, minlength=replicas).tolist()
+            parts_NR.append(torch.split(ids[torch.argsort(owners, stable=True)], counts))
+        # For each owner its rows of all tables, one table after the other.
+        flat = torch.cat([part for parts in zip(*parts_NR, strict=True) for part in parts]).int()
+        counts_RN = torch.tensor([[len(parts[r]) for parts in parts_NR] for r in range(replicas)])
+        one_each, group = [1] * replicas, ranks.host_group
+        asked_RN = self._all_to_all(counts_RN, one_each, one_each, group)
+        splits = counts_RN.sum(1).tolist(), asked_RN.sum(1).tolist()
+        asked = self._all_to_all(flat, *splits, group).long()
+        each = torch.split(asked, asked_RN.flatten().tolist())
         plans = {}
-        for index, (name, ids) in enumerate(needed.items()):
-            parts = [
-                every[replica, row[index - 1] if index else 0 : row[index]]
-                for replica, row in enumerate(ends)
-            ]
-            union = torch.unique(torch.cat(parts)).long()
-            plans[name] = RowPlan(ids, union, ranks.shards, ranks.replica, ranks.replicas)
+        for table, (name, ids) in enumerate(needed.items()):
+            rows = each[table :: len(needed)]
+            asks = tuple(map(len, rows))
+            plans[name] = RowPlan(ids, torch.cat(rows), asks, shards, ranks.replica, replicas)
         return plans
 
-    def place(self, plans: Iterable[RowPlan], width: int) -> list[PlacedPlan]:
-        """Plans for rows of `width` values, on the device, in one copy."""
-        found = [(plan, self._blocks(plan, width)) for plan in plans]
+    def place(self, plans: Iterable[RowPlan]) -> list[PlacedPlan]:
+        """Plans on the device, in one copy."""
+        plans = list(plans)
         arrays: list[torch.Tensor] = []
-        for plan, blocks in found:
+        for plan in plans:
             arrays += [plan.ids, plan.own, *([] if plan.chosen is None else [plan.chosen])]
-            arrays += [part for block in blocks for part in (block.rows, block.places)]
+            arrays += [plan.order, plan.places] if plan.replicas > 1 else []
         sent = iter(self._copies.send(arrays))
         return [
             PlacedPlan(
@@ -183,85 +151,92 @@ class RowExchange:
                 next(sent),
                 next(sent),
                 None if plan.chosen is None else next(sent),
-                [replace(block, rows=next(sent), places=next(sent)) for block in blocks],
+                *((next(sent), next(sent)) if plan.replicas > 1 else ()),
             )
-            for plan, blocks in found
+            for plan in plans
         ]
 
     def gather(self, placed: PlacedPlan, own: torch.Tensor) -> torch.Tensor:
         """The rows of `placed.ids`, (n, d), from this rank's rows of `placed.own`."""
-        if placed.plan.replicas == 1:
+        plan = placed.plan
+        if placed.order is None or placed.places is None:
             return own
-        width = own.shape[1]
-        result = own.new_empty(len(placed.ids), width)
-        for block in placed.blocks:
-            part = own.new_zeros(block.length, width)
-            part[: block.owned] = own[block.own]
-            every = self._all_gather(part, self._ranks.replica_group)
-            result[block.rows] = every.view(-1, width)[block.places]
-        return result
+        group = self._ranks.replica_group
+        received = self._all_to_all(own[placed.places], plan.asks, plan.needs, group)
+        rows = torch.empty_like(received)
+        rows[placed.order] = received
+        return rows
 
     def reduce(self, placed: PlacedPlan, gradients: torch.Tensor) -> torch.Tensor:
         """Sum over replicas of the gradients of `placed.own`, from those of `placed.ids`; float32.
 
-        Of a part of a plan, from those of the whole plan. A replica that does not need a row adds
-        zero.
+        Of a part of a plan, from those of the whole plan.
         """
-        replicas = placed.plan.replicas
+        plan = placed.plan
         if placed.chosen is not None:
             gradients = gradients[placed.chosen]
-        if replicas == 1:
+        if placed.order is None or placed.places is None:
             return gradients
-        width = gradients.shape[1]
-        result = torch.empty(len(placed.own), width, device=gradients.device)
-        for block in placed.blocks:
-            shape = (replicas, block.length, width)
-            parts = torch.zeros(shape, device=gradients.device)
-            parts.view(-1, width)[block.places] = gradients[block.rows].float()
-            result[block.own] = self._reduce_scatter(parts)[: block.owned]
+        parts = self._all_to_all(
+            gradients[placed.order].float(), plan.needs, plan.asks, self._ranks.replica_group
+        )
+        result = torch.zeros(len(placed.own), gradients.shape[1], device=gradients.device)
+        # A replica asks for a row once: sums have one order.
+        asked = torch.split(placed.places, list(plan.asks))
+        for rows, part in zip(asked, torch.split(parts, list(plan.asks)), strict=True):
+            result.index_add_(0, rows, part)
         return result
 
-    def _blocks(self, plan: RowPlan, width: int) -> list[_Block]:
-        if plan.replicas == 1:
-            return []
-        return plan.blocks(max(1, self._block_bytes // (4 * width * plan.replicas)))
+    def _all_to_all(
+        self,
+        values: torch.Tensor,
+        to: Iterable[int],
+        out_of: Iterable[int],
+        group: dist.ProcessGroup | None,
+    ) -> torch.Tensor:
+        """Send the first `to[0]` of `values` to replica 0, the next `to[1]` to 1, …; what arrives.
 
-    def _all_gather(self, part: torch.Tensor, group: dist.ProcessGroup | None) -> torch.Tensor:
-        """The parts of all replicas, which have the same shape; (R, *part.shape)."""
-        replicas = self._ranks.replicas
-        self.sent += (replicas - 1) * part.numel() * part.element_size()
+        `out_of` says how many come from each.
+        """
+        there, back = list(to), list(out_of)
+        others = len(values) - there[self._ranks.replica]
+        self.sent += others * values[:1].numel() * values.element_size()
         entering()
-        whole = part.new_empty(replicas * len(part), *part.shape[1:])
-        dist.all_gather_into_tensor(whole, part.contiguous(), group=group)
-        return whole.view(replicas, *part.shape)
-
-    def _reduce_scatter(self, parts: torch.Tensor) -> torch.Tensor:
-        """Sum over replicas of `parts[r]` for replica r; (R, …) to (…)."""
-        group = self._ranks.replica_group
-        self.sent += (self._ranks.replicas - 1) * parts[0].numel() * parts.element_size()
-        entering()
-        if dist.get_backend(group) == "gloo":
-            received = torch.empty_like(parts)
-            dist.all_to_all_single(received, parts, group=group)
-            return received.sum(0)
-        own = torch.empty_like(parts[0])
-        dist.reduce_scatter_tensor(own, parts.flatten(0, 1), group=group)
-        return own
+        received = values.new_empty(sum(back), *values.shape[1:])
+        dist.all_to_all_single(
+            received,
+            values.contiguous(),
+            output_split_sizes=back,
+            input_split_sizes=there,
+            group=group,
+        )
+        return received
 
 
-def sent_bytes(needed: int, longest: int, tables: int, width: int, size: int, replicas: int) -> int:
-    """Bytes that a rank sends in a step for rows of `tables` tables.
+def owners_of(ids: torch.Tensor, shards: int, replicas: int) -> torch.Tensor:
+    """The replica that owns each row.
+
+    >>> owners_of(torch.tensor([0, 2, 4]), 2, 2).tolist()
+    [0, 1, 0]
+    """
+    return torch.div(ids, shards, rounding_mode="floor") % replicas
+
+
+def sent_bytes(
+    needed: float, asked: float, tables: int, width: int, size: int, replicas: int
+) -> float:
+    """Bytes that a rank sends to others in a step for rows of `tables` tables.
 
     Args:
-        needed: most ids that a rank needs, of all tables together.
-        longest: most rows that a rank owns of the union, of all tables together.
+        needed: rows of other replicas that this one needs, of all tables together.
+        asked: rows of this one that others need, each counted once for each of them.
         width, size: values of a row, bytes of a value on the device.
-        replicas: R; without padding, longest = |union| / R.
+        replicas: R.
 
-    Example: 2 replicas, 100 ids, 50 owned rows of 4 float32: counts 16, ids 400, rows 800,
-    gradients 800 bytes.
+    Example: 2 replicas, 50 rows of each needed by the other, of 4 float32: counts 16, ids 200,
+    rows 800, gradients 800 bytes.
 
-    >>> sent_bytes(100, 50, 2, 4, 4, 2)
-    2016
+    >>> sent_bytes(50, 50, 2, 4, 4, 2)
+    1816
     """
-    return (replicas - 1) * (8 * tables + 4 * needed + longest * width * (size + 4))
+    return 8 * tables * (replicas - 1) + 4 * needed + width * (asked * size + 4 * needed)
