@@ -258,12 +258,13 @@ def tests(part: Part) -> Iterator[dict[str, Any]]:
 
 def steps(part: Part) -> Iterator[dict[str, Any]]:
     """A step of a preset: each sampling and each attention; time, MFU, memory beside the plan."""
-    model = ["--model", part.name.split()[0]]
-    if part.name.startswith("2.5b"):  # the step with recomputation, and as the memory allows
+    recomputed = part.name.endswith("recomputed")
+    model = ["--model", part.name.split()[0], *(["--recompute", "24"] if recomputed else [])]
+    if part.name.startswith("2.5b"):
         model += ["--steps", "3", "--attention", "flash"]
-        model += ["--recompute", "24"] if part.name.endswith("recomputed") else []
     if part.tiny:
         model = ["--model", "tiny", "--scale", "0.005", "--steps", "1", "--length", "16"]
+        model += ["--recompute", "1"] if recomputed else []
     for row in part.rows("sampling_step", *model):
         yield row
         if part.tiny and row["error"]:  # of a larger model it may be the memory
