@@ -266,6 +266,17 @@ class HfDirectory:
         with_row = {*self._tokens} - {*self.without_row}
         return ids == self._tokens or ids == {name: self._tokens[name] for name in with_row}
 
+    def ids_in(self, ids: Mapping[str, int]) -> int | None:
+        """How many first ids of a tokenizer are those of the model, None if it has others.
+
+        `ids`, token → id, are those of `has_ids`, or of a tokenizer that grew from it.
+        """
+        if self.has_ids(ids):
+            return min(max(ids.values()) + 1, self.vocab_size)
+        if not self._tokens.items() <= ids.items():
+            return None
+        return min(max(self._tokens.values()) + 1, self.vocab_size)
+
     @property
     def tokenizer_json(self) -> bytes:
         """`tokenizer` as a file."""

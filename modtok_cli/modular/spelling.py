@@ -9,6 +9,7 @@ import numpy as np
 from modtok_cli.base.arrays import Int32Array, Int64Array, offsets_of
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.adopted.restrict import is_byte_level
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.encoding.decoder import Decoder
 from modtok_cli.modular.encoding.external import in_library
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
@@ -64,6 +65,22 @@ def spell(vocabulary: Vocabulary, old: Subtokenizer, *, encode: bool = True) -> 
     is_spelled = np.ones(len(flat), dtype=np.bool_)
     is_spelled[offsets[known_rows]] = False
     flat[is_spelled] = ids
+    return Spelling(flat, offsets)
+
+
+def spell_by_merges(file: TokenizerFile, known: int, *, encode: bool = True) -> Spelling:
+    """Spell every token of a file with its first `known` ids, those by themselves.
+
+    The others are spelled by the tokens that merges build them from; without `encode`, or where
+    no merge does, they have no spelling.
+    """
+    spelled = [[index] for index in range(min(known, file.size))]
+    for index, rank in enumerate(file.derivation[known:].tolist(), known):
+        parts = file.merges[rank, :2].tolist() if encode and rank >= 0 else []
+        earlier = parts if max(parts, default=index) < index else []
+        spelled.append([one for part in earlier for one in spelled[part]])
+    offsets = offsets_of(map(len, spelled))
+    flat = np.fromiter((one for ids in spelled for one in ids), np.int32, int(offsets[-1]))
     return Spelling(flat, offsets)
 
 

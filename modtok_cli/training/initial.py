@@ -27,7 +27,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Progress
 from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.containment import containment
-from modtok_cli.modular.spelling import LibraryVocabulary, Spelling, spell
+from modtok_cli.modular.spelling import LibraryVocabulary, Spelling, spell, spell_by_merges
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, reshard
@@ -184,8 +184,7 @@ class InitialRun:
         if newest is None:
             raise ModtokError("has no checkpoint yet", where=self.directory.path)
         path, state = newest
-        old = self.tokenizer.full()
-        spelling = spell(new.vocabulary, old, encode=rows == "spelling")
+        spelling = self._spelling(new, encode=rows == "spelling")
         try:
             shards = checkpoint.open_shards(path, state)
             with torch.no_grad():
@@ -198,10 +197,20 @@ class InitialRun:
                 grow_rows(table, [file.get_tensor(f"{name}.weight") for file in files], spelling)
         except (SafetensorError, RuntimeError) as error:
             raise ModtokError(f"is of another model ({error})", where=path) from error
-        carried = int((spell(new.vocabulary, old, encode=False).lengths).sum())
+        carried = int(self._spelling(new, encode=False).lengths.sum())
         note.note(
             f"initial weights from {path}; {carried:,} of {new.size:,} embedding rows carried over"
         )
+
+    def _spelling(self, new: ModularTokenizer, *, encode: bool) -> Spelling:
+        old, grown = self.tokenizer.segmenter, new.segmenter
+        if (
+            isinstance(old, ModularLibrary)
+            and isinstance(grown, ModularLibrary)
+            and old.file.ids.items() <= grown.file.ids.items()
+        ):
+            return spell_by_merges(grown.file, old.file.size, encode=encode)
+        return spell(new.vocabulary, self.tokenizer.full(), encode=encode)
 
 
 class InitialModel:
@@ -273,12 +282,14 @@ class InitialModel:
     def _spelling(self, new: ModularTokenizer, table: str, *, encode: bool) -> Spelling:
         """Ids of the model for each token, the end of text included.
 
-        A tokenizer that was adopted from the model's has its ids.
+        A tokenizer that was adopted from the model's has its ids, and one that grew from it the
+        first ones; merges tell how the tokens of the model spell the others.
         """
-        if isinstance(new.segmenter, ModularLibrary) and self._is_own(new.segmenter):
-            rows = min(new.size, self.directory.vocab_size)
-            offsets = np.minimum(np.arange(new.size + 1), rows)
-            return Spelling(np.arange(rows, dtype=np.int32), offsets)
+        if isinstance(new.segmenter, ModularLibrary):
+            file = new.segmenter.file
+            known = self.directory.ids_in(file.ids)
+            if known is not None:
+                return spell_by_merges(file, known, encode=encode)
         spelling = self.vocabulary.spell(new.vocabulary, encode=encode)
         end = SubtokenizerCache(new).end_of_text
         index = self.directory.token_id(*_ENDS[table])
@@ -289,9 +300,6 @@ class InitialModel:
         offsets = spelling.offsets.copy()
         offsets[end + 1 :] += 1
         return Spelling(ids, offsets)
-
-    def _is_own(self, segmenter: ModularLibrary) -> bool:
-        return self.directory.has_ids(segmenter.file.ids)
 
 
 Initial = InitialRun | InitialModel

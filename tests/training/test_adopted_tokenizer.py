@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
+import tokenizers
 import torch
 
 from helpers.external_models import build
@@ -16,9 +17,12 @@ from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
+from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.load import load
+from modtok_cli.inference.slice.graft import graft
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.adopted.adopt import adopt
+from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.slot_packer import SlotPacker
@@ -149,6 +153,54 @@ def test_the_first_loss_is_the_model_s(
         row = loaded.end_of_text
         assert loaded.vocabularies.ids[row] == cache.end_of_text
         assert loaded.tokenizer_out.decode([loaded.end_of_output]) == "</s>"
+
+
+def test_a_grown_tokenizer_trains_its_new_rows(model: Path, tmp_path: Path) -> None:
+    """Old rows are those of the model; a new one is the mean of what merges make it of."""
+    from safetensors.numpy import load_file
+
+    grown = tmp_path / "grown"
+    bpe_seq(append="el", tokenizer=model / "tokenizer", output=grown, k=40, data=SAMPLE)
+    tokenizer = ModularTokenizer.load(grown)
+    old = tokenizer.size - 40
+    begun = settings(model, tmp_path)
+    notes = Said()
+    chosen = replace(begun, tokenizer=grown, langs=("el", "fr"), train="rows", data=SAMPLE)
+    pretrain(chosen, progress=notes)
+    said = f"{old:,} of {old + 40:,} embedding rows carried over"
+    assert any(said in line for line in notes.notes)
+    every = tokenizer.languages
+    slice_model(tmp_path / "it", output=tmp_path / "all", inputs=every, outputs=every)
+    before = load_file(model / "model" / "model.safetensors")
+    after = load_file(tmp_path / "all" / "model.safetensors")
+    library = tokenizers.Tokenizer.from_file(str(model / "model" / "tokenizer.json"))
+    tables = ("model.embed_tokens.weight", "lm_head.weight")
+    for row, index in enumerate(tokenizer.subset(every).global_ids.tolist()):
+        name = str(tokenizer.id_to_token(index))
+        new = index >= old
+        spelled = [each.id for each in library.model.tokenize(name)] if new else [index]
+        assert (len(spelled) > 1) == new
+        for table in tables:
+            expected = before[table][spelled].mean(axis=0)
+            np.testing.assert_allclose(after[table][row], expected, rtol=1e-5, atol=1e-7)
+    for name in before.keys() - {*tables}:
+        assert np.array_equal(after[name], before[name]), name
+
+    # A second language, from the run; its slice, the tokenizer of it, and back into the run.
+    bpe_seq(append="fi", tokenizer=grown, output=tmp_path / "bigger", k=30, data=SAMPLE)
+    more = replace(chosen, init_from=tmp_path / "it", tokenizer=tmp_path / "bigger", name="more")
+    pretrain(replace(more, langs=("fi", "fr")))
+    slice_model(tmp_path / "more", output=tmp_path / "fi", inputs=["fi"], outputs=["fi"])
+    part = ModularTokenizer.load(tmp_path / "bigger").subset("fi")
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "fi" / "tokenizer.json"))
+    line = "Kirjasto on avoinna joka päivä."
+    assert theirs.encode(line, add_special_tokens=False).ids == part.encode(line).tolist()
+    assert part.size > len(part.segmenter.needed.nonzero()[0]) + 30
+    part.save(tmp_path / "fi.json")
+    assert open_tokenizer(str(tmp_path / "fi.json")).signature == part.signature
+    graft(tmp_path / "fi", tmp_path / "more", output=tmp_path / "grafted")
+    for words in ("tokens DIR --langs fi", "inspect -t DIR --check"):
+        assert run(command_tree(), words.replace("DIR", str(tmp_path / "bigger")).split()) == 0
 
 
 def test_a_tokenizer_without_end_of_text_is_refused(model: Path, tmp_path: Path) -> None:
