@@ -46,6 +46,7 @@ class Job:
 
 TEXTS = "parallel/en.txt parallel/fi.txt"
 JOBS = (
+    Job("sample", "written", ("written",)),
     Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2", ("web",), None, True,
         "corpus"),
     Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2 --near-duplicates language",
