@@ -26,6 +26,16 @@ _MAX_HEADER = 1 << 16
 _END_OF_HEADER = re.compile(rb"\r?\n\r?\n")
 _LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,15})[ \t]*\r?$", re.I | re.M)
 _TYPE = re.compile(rb"^warc-type:[ \t]*([a-z]+)", re.I | re.M)
+_FIELDS = {
+    name.lower(): name
+    for name in (
+        b"Content-Length", b"Content-Type", b"WARC-Date", b"WARC-Identified-Payload-Type",
+        b"WARC-Record-ID", b"WARC-Target-URI", b"WARC-Type",
+    )
+}  # fmt: skip
+_FIELD = re.compile(rb"^(?:%s)(?=:)" % b"|".join(_FIELDS), re.I | re.M)
+_CHUNK = re.compile(rb"([0-9a-f]{1,12})[ \t]*(?:;[^\n]*)?\r?\n", re.I)
+_LINE_END = re.compile(rb"\r?\n?")
 _HTML = ("text/html", "application/xhtml+xml")
 # Record types with pages; others (request, metadata, …) are skipped.
 _WITH_PAGES = (b"response", b"resource", b"conversion")
@@ -132,15 +142,17 @@ def _next_record(member: Member, limit: int) -> Record:
         member.skip_to(_START)
         return Bad(place, "wrong length")
     try:
-        return _parse(head + content, name, place, limit)
+        return _parse(head, content, name, place, limit)
     except OSError as error:  # fastwarc raises it for any invalid content
         return Bad(place, "damaged", str(error))
 
 
-def _parse(raw: bytes, name: bytes, place: int, limit: int) -> Record:
+def _parse(head: bytes, content: bytes, name: bytes, place: int, limit: int) -> Record:
     from fastwarc.warc import WarcRecord
 
-    record = WarcRecord.from_bytes(raw)
+    # Names of fields are equal in any case (ISO 28500, 4); fastwarc compares it.
+    head = _FIELD.sub(lambda field: _FIELDS[field[0].lower()], head)
+    record = WarcRecord.from_bytes(head + content)
     headers = record.headers
     kind = (headers.get("WARC-Identified-Payload-Type") or "").lower()
     data: bytes | None = None
@@ -215,11 +227,12 @@ def _decode(data: bytes, name: str, limit: int) -> bytes:
             return zlib.decompressobj().decompress(data, limit + 1)
         except zlib.error:  # many servers send raw deflate without the zlib header
             return zlib.decompressobj(wbits=-15).decompress(data, limit + 1)
-    if name in ("br", "chunked"):
-        from fastwarc.stream_io import BrotliReader, ChunkedReader
+    if name == "chunked":
+        return _dechunked(data, limit)
+    if name == "br":
+        from fastwarc.stream_io import BrotliReader
 
-        reader = BrotliReader if name == "br" else ChunkedReader
-        decoded: bytes = reader(io.BytesIO(data)).read(limit + 1)
+        decoded: bytes = BrotliReader(io.BytesIO(data)).read(limit + 1)
         return decoded
     if name == "zstd":
         frame = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
@@ -230,3 +243,24 @@ def _decode(data: bytes, name: str, limit: int) -> bytes:
                 break
         return out
     return data  # "", "identity" or an unknown encoding
+
+
+def _dechunked(data: bytes, limit: int) -> bytes:
+    """Content of chunks with or without extensions (RFC 9112, 7.1); what a cut one has is kept.
+
+    Raises:
+        OSError: there are no chunks.
+    """
+    parts, at, size = [], 0, 0
+    while at < len(data) and size <= limit:
+        line = _CHUNK.match(data, at)
+        if line is None:
+            raise OSError(f"no chunk at byte {at} of the content")
+        length = int(line[1], 16)
+        if not length:
+            break
+        parts.append(data[line.end() : line.end() + length])
+        size += length
+        at = line.end() + length
+        at += len(_LINE_END.match(data, at)[0])  # type: ignore[index]
+    return b"".join(parts)

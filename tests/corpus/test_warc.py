@@ -195,6 +195,12 @@ def test_decoded_payload_with_original_headers_is_read(tmp_path: Path) -> None:
     )
     (page,) = read(tmp_path / "b.warc", [record(chunked)])
     assert page.data == b"<p>ab"
+    # Chunks with extensions; names of fields in any case, of WARC and of HTTP.
+    extended = chunked.replace(b"5\r", b"5;a=b\r").replace(b"Transfer-E", b"transfer-e")
+    lower = record(extended).replace(b"Content-Length", b"content-length")
+    (page,) = read(tmp_path / "l.warc", [lower.replace(b"WARC-Target-URI", b"warc-target-uri")])
+    assert page.data == b"<p>ab"
+    assert page.url == "http://example.org/"
     # What follows the end of a frame is not of the page.
     frame = zstandard.compress(b"<p>zstd") + b"x" * 100_000
     (page,) = read(
