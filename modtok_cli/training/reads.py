@@ -93,14 +93,14 @@ def reads_of_files(
     """The same before text is unpacked, from the begin of the files of each language.
 
     Raises:
-        UsageError: no document of a language has text in the loss.
+        UsageError: a language has no text, or no document with text in the loss.
     """
     texts, sizes = {}, {}
     for language, paths in files.items():
         own = [path for path in paths if is_text(path)]
         taken: list[float] = []
         documents: list[bytes] = []
-        before, size, trained = 0.0, 0.0, False
+        before, size, count, trained = 0.0, 0.0, 0, False
         for document in chain.from_iterable(
             read_documents(path, reading.of(language), advance=taken.append, may_be_empty=True)
             for path in own
@@ -110,11 +110,14 @@ def reads_of_files(
                     size *= sum(path.stat().st_size for path in own) / before
                     break
                 before = sum(taken)
-            documents.append(document.text)
-            size += len(document.text)
+            if size < _SAMPLE:
+                documents.append(document.text)
+            size, count = size + len(document.text), count + 1
             trained = trained or in_loss(document.text)
+        if not trained and config.chat_template is None:
+            raise UsageError(f"language '{language}' has no text", where=config.data)
         if not trained:
-            raise _no_answer(config, language, len(documents))
+            raise _no_answer(config, language, count)
         texts[language], sizes[language] = list(_first(documents)), size
     return _reads(config, mixture, subtokenizers, texts, sizes)
 

@@ -62,6 +62,9 @@ def test_how_often_text_is_read(settings: RunSettings) -> None:
     together = sum(size.values())
     expected = {"en": 0.3 * together / (200 * 50), "fi": 0.7 * together / (4 * 50)}
     assert planned.rows()[0]["epochs"] == pytest.approx(expected, rel=0.1)
+    (settings.data / "fi.txt").write_text("\n")
+    with pytest.raises(UsageError, match="language 'fi' has no text"):
+        plan(settings)
 
 
 def test_a_plan_measures_compressed_text(
