@@ -40,7 +40,7 @@ BASE = (
     "printf 'Kirjasto' | modtok encode -t tokenizer@fi | modtok decode -t tokenizer@fi",
     "modtok unigram --langs en -k 500 -o uni -q",
     "modtok explore tokenizer -o page.html",
-    "modtok cost --scale 0.5b",
+    "modtok cost --model 0.5b",
 )
 WITH = {
     "plot": ("modtok nsl -t tokenizer@each parallel --plot nsl.png && test -s nsl.png",),

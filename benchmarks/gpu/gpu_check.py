@@ -175,7 +175,7 @@ class Training:
         size = ["--model", "tiny", "--seq-length", "32"] if self._part.tiny else ["--model", "0.5b"]
         start = ["--sampling", "sub:2", "--batch-size", "8", "--micro-batch", "2"]
         start += ["--steps", str(self.steps), "--eval-every", str(self.steps)]
-        return self._run(name, *size, *start, "--eval-bytes", "4KB", *more)
+        return self._run(name, *size, *start, "--set", "evaluation.eval_bytes=4KB", *more)
 
     def resume(self, name: str) -> list[dict[str, Any]]:
         """The lines of a run that goes on from its last checkpoint but one."""

@@ -79,7 +79,7 @@ def train(options: argparse.Namespace, plan: Plan) -> None:
     layers, width = map(int, plan.size.split("x"))
     run = options.work / "runs" / plan.name
     words = [sys.executable, "-m", "modtok_cli", "pretrain", "--sampling", "none"]
-    words += ["--langs", options.langs, "--mix-rest", "uniform", "--mix", "en=0.25"]
+    words += ["--langs", options.langs, "--set", "data.mix_rest=uniform", "--mix", "en=0.25"]
     shape = {
         "layers": layers, "hidden_size": width, "ffn": width * 11 // 4,
         "heads": width // 32, "kv_heads": width // 32, "head_width": 32,
@@ -90,7 +90,12 @@ def train(options: argparse.Namespace, plan: Plan) -> None:
     words += ["--batch-size", "16", "--micro-batch", "16", "--seq-length", "256"]
     words += ["--steps", str(options.steps), "--seed", str(plan.seed)]
     words += ["--eval-every", str(options.eval_every), "--save-every", str(options.steps)]
-    words += ["--eval-bytes", options.eval_bytes, "--valid", f"other={options.valid}"]
+    words += [
+        "--set",
+        f"evaluation.eval_bytes={options.eval_bytes}",
+        "--valid",
+        f"other={options.valid}",
+    ]
     words += [
         "--data",
         str(options.corpus),

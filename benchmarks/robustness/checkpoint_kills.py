@@ -26,7 +26,8 @@ OPTIONS = (
     "--sampling sub:1 --set architecture.layers=2 --set architecture.hidden_size=64 "
     "--set architecture.heads=4 --set architecture.kv_heads=4 --set architecture.ffn=128 "
     "--seq-length 64 "
-    f"--batch-size 4 --steps {STEPS} --save-every 2 --eval-every {STEPS} --eval-bytes 2000 "
+    f"--batch-size 4 --steps {STEPS} --save-every 2 --eval-every {STEPS} "
+    "--set evaluation.eval_bytes=2000 "
     "--workers 0 --warmup 2 --gpus 2"
 )
 

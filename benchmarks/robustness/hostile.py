@@ -38,7 +38,7 @@ READERS = (
     "bpe-merge --data hostile -k 300 -o t",
     "unigram --data hostile -k 300 -o t",
     "unigram-merge --data hostile -k 300 -o t",
-    "extract -t unigram --langs en --top-k 300 --on {} -o t.json",
+    "extract -t unigram --langs en -k 300 --text {} -o t.json",
     "encode -t bpe {}",
     "encode -t external.json {}",
     "encode -t external.model {}",
@@ -50,7 +50,7 @@ READERS = (
     "cost -t bpe {}",
     "corpus train-quality --good {} --bad bad.txt -o t.bin",
     "corpus build {} -o t --workers 1",
-    "latency -t bpe --lines 2 --scale tiny {}",
+    "cost --time -t bpe --limit 2 --model tiny {}",
     "memory -t bpe {}",
     "pretrain -t bpe --data hostile --sampling none --steps 2 --batch-size 2 --seq-length 32 "
     "--micro-batch 1 --workers 0 --name t",

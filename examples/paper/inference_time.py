@@ -23,7 +23,7 @@ def main() -> None:
         modtok.unigram_merge(options.langs, data=options.data, output=whole, k=options.k)
     rows = modtok.cost(
         texts(options), time=True, tokenizers=[*options.others, f"{whole}", f"{whole}@each"],
-        scales=options.scales, references=whole / "references", lines=options.lines, decode_steps=1,
+        model=options.scales, references=whole / "references", limit=options.lines, decode_steps=1,
     )  # fmt: skip
     emit(rows, "model", "tokenizer", "language", "vocabulary", "tokens", "flops", "forward_ratio")
 

@@ -16,7 +16,7 @@ def main() -> None:
     )
     options = arguments.parse_args()
     for tied in (False, True):
-        rows = modtok.cost(scales=options.scales, tied=tied)
+        rows = modtok.cost(model=options.scales, tied=tied)
         emit(rows, "model", "vocabulary", "parameters", "saved", tied=tied)
 
 

@@ -82,7 +82,7 @@ class UnitedBpe(Learner):
     @property
     def most_tokens(self) -> int:
         """Before they are pruned to k."""
-        return int(self.k * self.settings.overtrain)
+        return int(self.k * OVERTRAIN)
 
     def check(self) -> None:
         """Check also that superwords leave room for words, and what they exclude."""
@@ -231,16 +231,6 @@ def bpe_merge(
     languages: parameters.Langs = None,
     *,
     k: Budget = None,
-    overtrain: Annotated[
-        float | None,
-        Option(
-            "Learn FACTOR times N tokens by BPE, then prune to the N most useful.",
-            metavar="FACTOR",
-            default=OVERTRAIN,
-            low=1,
-            high=16,
-        ),
-    ] = None,
     whole_characters: Annotated[
         bool | None,
         Option(

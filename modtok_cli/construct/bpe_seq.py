@@ -78,7 +78,6 @@ class SequentialBpe(Learner):
         self._learner = SequentialLearner(
             self.k,
             self.specials,
-            unit_counts=self.settings.unit_counts,
             passes=self.settings.passes,
             max_unspaced=self.max_unspaced,
             start=learned,
@@ -209,13 +208,6 @@ def bpe_seq(
             default=1,
             low=1,
             high=2,
-        ),
-    ] = None,
-    unit_counts: Annotated[
-        Literal["all", "word"] | None,
-        Option(
-            "Count tokens in all words, or only where they are a whole word.",
-            default="all",
         ),
     ] = None,
     segmentation: Annotated[

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -40,7 +40,6 @@ from modtok_cli.learn.em import (
     Step,
     Way,
     maximize,
-    mean_start,
     rescored,
     uniform_start,
 )
@@ -70,16 +69,6 @@ class UnitedUnigram(UnigramLearner):
     """Monolingual models in the thread pool, then EM over the text of all languages."""
 
     algorithm = "unigram-merge"
-
-    def check(self) -> None:
-        """Check also that EM has something to do."""
-        super().check()
-        if self.settings.iterations == 0 and self.settings.init == "uniform":
-            raise UsageError(
-                "without EM, a uniform start gives all pieces the same score",
-                where="--iterations",
-                remedy="add --init mean to keep the mean of the models",
-            )
 
     def check_output(self, request: Request, languages: Sequence[str]) -> BuildReport | None:
         """Also check the weights, now that the languages are known."""
@@ -144,7 +133,7 @@ class UnitedUnigram(UnigramLearner):
         else:
             words, weights = list(tables.values()), [factors[language] for language in tables]
         with progress.task("EM", total=100, unit="%") as task:
-            way = Way(settings.tolerance, settings.iterations)
+            way = Way(TOLERANCE, settings.iterations)
 
             def report(step: Step) -> None:
                 progress.note(step.line())
@@ -153,9 +142,8 @@ class UnitedUnigram(UnigramLearner):
 
             estimate = maximize(
                 Expectation(self._united, words, weights, threads),
-                (uniform_start if settings.init == "uniform" else mean_start)(self._united),
+                uniform_start(self._united),
                 first=self._united.first,
-                tolerance=settings.tolerance,
                 iterations=settings.iterations,
                 report=report,
                 resume=start,
@@ -233,10 +221,6 @@ def unigram_merge(
             metavar="DIR",
         ),
     ] = None,
-    init: Annotated[
-        Literal["uniform", "mean"],
-        Option("Initial probabilities of EM: uniform, or the mean of the models."),
-    ] = "uniform",
     weights: Annotated[
         str | Mapping[str, float] | None,
         Option(
@@ -246,18 +230,10 @@ def unigram_merge(
             parse=weights_text,
         ),
     ] = None,
-    tolerance: Annotated[
-        float,
-        Option(
-            "Stop EM when the relative change of the log-likelihood is below X.",
-            metavar="X",
-            low=0,
-        ),
-    ] = TOLERANCE,
     iterations: Annotated[
         int,
         Option(
-            "Maximum number of EM iterations; 0 with --init mean disables EM.",
+            "Maximum number of EM iterations; with 0, scores are the mean of the models'.",
             metavar="N",
             low=0,
             high=2**31 - 1,

@@ -109,7 +109,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "mt_encoder_cache_sizes": (None, (_A, _S, _S)),
     "mt_learner_new": (_A, (_A, _A, _S, _S, _A, _S, _A, _A, _A, _S)),
     "mt_learner_free": (None, (_A,)),
-    "mt_learn": (_INT, (_A, _A, _A, _A, _S, _S, _BOOL, _S, _S, _A)),
+    "mt_learn": (_INT, (_A, _A, _A, _A, _S, _S, _S, _S, _A)),
     "mt_learner_view": (LearnerContents, (_A,)),
     "mt_expect": (_INT, (_A, _A, _A, _S, _S, _A, _A, _A, _DOUBLE, _A)),
     "mt_removal_losses": (_INT, (_A, _A, _A, _S, _A, _A, _S, _A, _A, _A, _A, _A)),

@@ -69,7 +69,6 @@ class Learner(Handle):
         word_counts: Int64Array,
         budget: int,
         *,
-        whole_words_only: bool,
         floor: int,
         most_unspaced: int,
         signal: Int64Array,
@@ -80,7 +79,6 @@ class Learner(Handle):
             symbols, word_offsets, word_counts: the unique words as ids of T, (N,) int32, (W + 1,)
                 and (W,) int64.
             budget: |V_i| to reach.
-            whole_words_only: count a token only where it is a whole word.
             floor: least count of a pair that is kept track of; affects time and memory only.
             most_unspaced: characters of scripts without spaces in a new token, at most.
             signal: (2,) int64; [0] is set to |V_i| as it grows, a non-zero [1] stops the loop.
@@ -90,7 +88,7 @@ class Learner(Handle):
             native.mt_learn(
                 self.place, address(symbols, np.int32, int(word_offsets[-1])),
                 address(word_offsets, np.int64, words + 1), address(word_counts, np.int64), words,
-                budget, whole_words_only, floor, most_unspaced, address(signal, np.int64, 2),
+                budget, floor, most_unspaced, address(signal, np.int64, 2),
             )
         )  # fmt: skip
 

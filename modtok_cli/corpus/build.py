@@ -17,7 +17,6 @@ from modtok_cli.base.public import public
 from modtok_cli.corpus.executors import (
     Executor,
     ExecutorOptions,
-    RayAddress,
     Wait,
     Workers,
     check_executor,
@@ -110,22 +109,6 @@ def corpus_build(
             "all together."
         ),
     ] = "off",
-    near_ngram: Annotated[
-        int,
-        Option("Pages are compared by sequences of N words.", metavar="N", low=1, high=1000),
-    ] = Near.ngram,
-    near_buckets: Annotated[
-        int, Option("Number of buckets of MinHash values.", metavar="N", low=1, high=256)
-    ] = Near.buckets,
-    near_hashes: Annotated[
-        int,
-        Option(
-            "Values per bucket; pages that agree in all values of a bucket are near-duplicates.",
-            metavar="N",
-            low=1,
-            high=64,
-        ),
-    ] = Near.hashes,
     layout: Annotated[
         Literal["languages", "fineweb-2"],
         Option(
@@ -135,7 +118,6 @@ def corpus_build(
     ] = "languages",
     executor: Annotated[Executor, Option("Run tasks locally, on Slurm or on Ray.")] = "local",
     executor_options: ExecutorOptions = None,
-    ray_address: RayAddress = None,
     workers: Workers = None,
     wait: Wait = False,
     force: Force = False,
@@ -169,7 +151,7 @@ def corpus_build(
         Unfinished: jobs on Slurm are unfinished; says how they are. The same call continues.
     """
     inputs, output = text_paths(inputs), Path(output)
-    options = check_executor(executor, executor_options or {}, ray_address)
+    options = check_executor(executor, executor_options or {})
     needs = ("pyarrow",) if layout == FINEWEB else ()
     require("modtok corpus build", corpus=PACKAGES, data=needs)
     _check_quality(quality_model, quality_threshold, quality_top)
@@ -183,13 +165,13 @@ def corpus_build(
         _absolute(quality_model),
         quality_threshold,
         quality_top,
-        _near(Near(near_duplicates, near_ngram, near_buckets, near_hashes)),
+        None if near_duplicates == "off" else Near(near_duplicates),
         layout,
     )
     check_directory(output)
     plan = make_plan(find_files(inputs, output), settings, output, force, shard_bytes)
 
-    how = (executor, workers, options, ray_address)
+    how = (executor, workers, options)
 
     def advance(before: int | None) -> CorpusReport:
         with one_caller(output, executor):
@@ -305,15 +287,6 @@ def _require_places(output: Path, languages: Sequence[str], layout: str, force: 
         is_fineweb = layout == FINEWEB
         places = existing_folders(output, language) if is_fineweb else [output / language]
         check_places(places, force=force)
-
-
-def _near(near: Near) -> Near | None:
-    if near.scope != "off":
-        return near
-    if near != Near("off"):
-        flags = "--near-ngram, --near-buckets and --near-hashes"
-        raise UsageError(f"{flags} require --near-duplicates")
-    return None
 
 
 def _check_models(settings: BuildSettings) -> None:

@@ -26,7 +26,6 @@ from modtok_cli.base.remote import path_of
 from modtok_cli.corpus.executors import (
     Executor,
     ExecutorOptions,
-    RayAddress,
     Wait,
     Workers,
     check_executor,
@@ -60,7 +59,6 @@ def corpus_count(
         Option("Count in tasks that share the files: locally, on Slurm or on Ray."),
     ] = None,
     executor_options: ExecutorOptions = None,
-    ray_address: RayAddress = None,
     tasks: Annotated[
         int | None,
         Option(
@@ -118,8 +116,8 @@ def corpus_count(
         "progress": progress,
     }
     if executor is None:
-        if executor_options or tasks or workers or ray_address or wait:
-            flags = "--count-tasks, --workers, --wait, --ray-address and --executor-option"
+        if executor_options or tasks or workers or wait:
+            flags = "--count-tasks, --workers, --wait and --executor-option"
             raise UsageError(f"{flags} require --executor")
         return write_counts(**shared, threads=threads)
     require("modtok corpus count --executor", corpus=("datatrove",))
@@ -127,7 +125,6 @@ def corpus_count(
         **shared,
         executor=executor,
         executor_options=executor_options,
-        ray_address=ray_address,
         tasks=tasks,
         workers=workers,
         wait=wait,
@@ -205,7 +202,6 @@ def count_shards(
     reading: Reading = Reading(),
     executor: str = "local",
     executor_options: Mapping[str, str] | None = None,
-    ray_address: str | None = None,
     tasks: int | None = None,
     workers: int | None = None,
     memory: int | None = None,
@@ -223,7 +219,7 @@ def count_shards(
     """
     from modtok_cli.corpus.blocks import CountOrMerge
 
-    options = check_executor(executor, executor_options or {}, ray_address)
+    options = check_executor(executor, executor_options or {})
     files = {
         language: [path.absolute() for path in paths]
         for language, paths in language_files(data, languages, reading, progress=progress).items()
@@ -252,7 +248,7 @@ def count_shards(
         for number, shares in enumerate(stages)
     ]
 
-    how = (executor, workers, options, ray_address)
+    how = (executor, workers, options)
 
     def advance(before: int | None) -> list[dict[str, object]]:
         with one_caller(output, executor):

@@ -70,34 +70,22 @@ ExecutorOptions = Annotated[
 Workers = Annotated[
     int | None, Option("Number of parallel tasks; one per core by default.", metavar="N", low=1)
 ]
-RayAddress = Annotated[
-    str | None,
-    Option(
-        "Address of a Ray cluster, auto for that of this machine; by default $RAY_ADDRESS, or a "
-        "cluster started for this call.",
-        metavar="ADDRESS",
-    ),
-]
 Wait = Annotated[bool, Option("Wait until the jobs on Slurm are done.")]
 
 
-def check_executor(
-    kind: str, options: Mapping[str, str], address: str | None = None
-) -> dict[str, Any]:
+def check_executor(kind: str, options: Mapping[str, str]) -> dict[str, Any]:
     """Options of an executor, with numbers and lists of arguments converted.
 
     Raises:
         UsageError: options for the local one, unknown ones of Ray, missing ones of Slurm, or values
             of another type.
     """
-    if address and kind != "ray":
-        raise UsageError("--ray-address requires --executor ray", remedy="add it")
     unknown = [name for name in options if kind == "ray" and name not in RAY_OPTIONS]
     if unknown:
         raise UsageError(
             f"unknown option of Ray: {', '.join(unknown)}",
             where="--executor-option",
-            remedy=f"use {', '.join(RAY_OPTIONS)}; --ray-address names a cluster",
+            remedy=f"use {', '.join(RAY_OPTIONS)}; $RAY_ADDRESS names a cluster",
         )
     if kind == "local" and options:
         raise UsageError("--executor-option requires slurm or ray", remedy="remove it")
@@ -127,12 +115,10 @@ def run_stages(
     kind: str = "local",
     workers: int | None = None,
     options: Mapping[str, Any] | None = None,
-    address: str | None = None,
     before: int | None = None,
 ) -> None:
     """Run the stages. Finished tasks are not repeated.
 
-    `address`: of a Ray cluster; a local one by default.
     `before`: with Slurm, how many tasks were left when this call looked the last time.
 
     Raises:
@@ -147,7 +133,7 @@ def run_stages(
     else:
         check_no_jobs(logs)
         if kind == "ray":
-            run_on_ray(stages, logs, workers, options or {}, address)
+            run_on_ray(stages, logs, workers, options or {})
         else:
             _run_here(stages, logs, workers or cores())
     (logs / JOBS).unlink(missing_ok=True)

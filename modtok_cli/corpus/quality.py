@@ -114,7 +114,6 @@ def corpus_train_quality(
     ],
     *,
     output: OutputFile = "quality.bin",
-    epochs: Annotated[int, Option("Number of epochs.", metavar="N", low=1)] = 5,
     force: Force = False,
     progress: Progress = SILENT,
 ) -> QualityReport:
@@ -156,7 +155,7 @@ def corpus_train_quality(
         held = [side[:2] for side in train]
         train = [side[2:] for side in train]
     with scratch_directory() as place, progress.task("training", None, "examples"):
-        model = _train(list(_balanced(*train)), place, epochs)
+        model = _train(list(_balanced(*train)), place)
         (place / "whole.bin").write_bytes(model)
         try:
             scorer = QualityModel(place / "whole.bin")
@@ -203,7 +202,7 @@ def _balanced(good: Sequence[str], bad: Sequence[str]) -> Iterator[str]:
     return iter(sorted(lines, key=lambda line: (paragraph_hash(line), line)))
 
 
-def _train(lines: Iterable[str], place: Path, epochs: int) -> bytes:
+def _train(lines: Iterable[str], place: Path) -> bytes:
     import floret
 
     text, saved = place / "train.txt", place / "model.bin"
@@ -211,7 +210,7 @@ def _train(lines: Iterable[str], place: Path, epochs: int) -> bytes:
     model: Any = floret.train_supervised(
         str(text),
         dim=16,
-        epoch=epochs,
+        epoch=5,
         lr=0.5,
         wordNgrams=2,
         minn=3,

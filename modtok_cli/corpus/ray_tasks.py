@@ -23,11 +23,7 @@ _RETRIES = 3
 
 
 def run_on_ray(
-    stages: Sequence[Stage],
-    logs: Path,
-    workers: int | None,
-    options: Mapping[str, Any],
-    address: str | None,
+    stages: Sequence[Stage], logs: Path, workers: int | None, options: Mapping[str, Any]
 ) -> None:
     """Run the stages, at most `workers` tasks at a time.
 
@@ -43,7 +39,7 @@ def run_on_ray(
         ) from error
     is_ours = not ray.is_initialized()
     if is_ours:
-        _start(ray, address, workers)
+        _start(ray, workers)
     try:
         for stage in stages:
             _run_stage(ray, stage, logs, workers, _needs(options))
@@ -65,8 +61,8 @@ def run_on_ray(
             ray.shutdown()
 
 
-def _start(ray: Any, address: str | None, workers: int | None) -> None:
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
+def _start(ray: Any, workers: int | None) -> None:
+    address = os.environ.get("RAY_ADDRESS") or "local"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     given: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == "local":
@@ -79,7 +75,7 @@ def _start(ray: Any, address: str | None, workers: int | None) -> None:
     except Exception as error:  # of many types
         remedy = "free memory and disk space"
         if address != "local":
-            remedy = "check --ray-address; a cluster with tokens needs RAY_AUTH_MODE=token here too"
+            remedy = "check $RAY_ADDRESS; a cluster with tokens needs RAY_AUTH_MODE=token here too"
         raise ModtokError(
             f"Ray does not start ({_line(error)})",
             where=None if address == "local" else address,

@@ -190,14 +190,6 @@ def uniform_start(pieces: LearnedPieces) -> Float64Array:
     return start
 
 
-def mean_start(pieces: LearnedPieces) -> Float64Array:
-    """p(v) in proportion to exp(score): after `pieces.unite`, the mean of the languages."""
-    start = np.exp(pieces.scores)
-    start[: len(pieces.specials)] = 0.0
-    total: Float64Array = start / start.sum()
-    return total
-
-
 def maximize(
     expectation: Expectation,
     start: Float64Array,

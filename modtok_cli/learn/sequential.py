@@ -26,8 +26,6 @@ from modtok_cli.learn.merges import (
 )
 from modtok_cli.text.counts import WordCounts
 
-UNIT_COUNTS = ("all", "word")
-
 
 class SequentialLearner:
     """Adds languages to a modular BPE tokenizer, in the order of the calls to `add`.
@@ -35,8 +33,6 @@ class SequentialLearner:
     Args:
         k: budget per language; special tokens and the 256 bytes count towards it.
         specials: special tokens; they have the first ids.
-        unit_counts: "all" counts every occurrence of a token, as in the paper; "word" only
-            occurrences as a whole word, as in the authors' release.
         passes: with 2, a language segments its words again with only its adopted merges, and
             learns its new merges from that.
         max_unspaced: characters of scripts without spaces in a new token, at most (`grow`).
@@ -48,18 +44,14 @@ class SequentialLearner:
         k: int,
         specials: Sequence[str] = (),
         *,
-        unit_counts: str = "all",
         passes: int = 1,
         max_unspaced: int = MAX_UNSPACED,
         start: LearnedMerges | None = None,
     ) -> None:
         check_budget(k, specials)
-        if unit_counts not in UNIT_COUNTS:
-            raise UsageError(f"'{unit_counts}' is not one of all, word", where="--unit-counts")
         if passes < 1:
             raise UsageError(f"{passes} is not 1 or more", where="--passes")
         self.k = k
-        self.whole_words_only = unit_counts == "word"
         self.passes = passes
         self.max_unspaced = max_unspaced
         # Ids of the tokens, and ranks of the merges, of each language.
@@ -133,7 +125,6 @@ class SequentialLearner:
             self.k,
             member=member,
             merge_member=merge_member,
-            whole_words_only=self.whole_words_only,
             max_unspaced=self.max_unspaced,
             label=language,
             progress=progress,

@@ -56,7 +56,9 @@ def extract(
     top_k: Annotated[
         int | None,
         Option(
-            "Keep the N tokens most used in --on.",
+            "Keep the N tokens most used in --text.",
+            flags="-k --budget",
+            key="k",
             metavar="N",
             low=1,
         ),
@@ -65,7 +67,8 @@ def extract(
     on: Annotated[
         Sequence[FilePath],
         Option(
-            "Text for --top-k and --coverage. Repeatable.",
+            "Text for -k and --coverage. Repeatable.",
+            flags="--text",
             kind=list[str],
             metavar="TEXT",
             accepts=PATHS,
@@ -104,8 +107,8 @@ def extract(
     selects = top_k is not None or coverage is not None
     if selects != bool(on):
         raise UsageError(
-            "--on and --top-k or --coverage require each other",
-            remedy="as in: modtok extract --top-k 24000 --on data/fr.jsonl.zst TOKENIZER",
+            "--text and -k or --coverage require each other",
+            remedy="as in: modtok extract -k 24000 --text data/fr.jsonl.zst TOKENIZER",
         )
     if chosen is None and not selects:
         raise UsageError("no languages given", remedy="as in: modtok extract --langs fr,en")
@@ -178,7 +181,7 @@ def most_used(
         chosen = {name: value for name, value in limits.items() if value is not None}
         return tokenizer.restricted(mask, chosen)
     if k is None or coverage is not None:
-        raise UsageError("--coverage is for modular tokenizers", where=name, remedy="use --top-k")
+        raise UsageError("--coverage is for modular tokenizers", where=name, remedy="use -k")
     if not isinstance(tokenizer, SentencePieceTokenizer | LibraryTokenizer):
         raise _not_unigram(name, "it is a BPE tokenizer")
     _check_suffix(tokenizer, suffix)
@@ -219,7 +222,7 @@ def used_mask(
 ) -> BoolArray:
     """The tokens to keep, (V,) bool, of `counts` (V,) int64; see `most_used`."""
     if isinstance(tokenizer.segmenter, Library):
-        return tokenizer.segmenter.most_used(counts, k, coverage, flag="--top-k")
+        return tokenizer.segmenter.most_used(counts, k, coverage, flag="-k")
     vocabulary, first = tokenizer.vocabulary, len(tokenizer.vocabulary.specials)
     always = np.arange(tokenizer.size) < first + 256
     if tokenizer.scores is not None and k is not None and coverage is None:
@@ -232,7 +235,7 @@ def used_mask(
         ranks[first:] = derivation(symbols, offsets - offsets[0], ids, tokenizer.merges)
     return smallest(
         np.ones(tokenizer.size, dtype=np.bool_), counts, ranks, tokenizer.merges,
-        np.where(always, 0, 2), k, coverage, flag="--top-k",
+        np.where(always, 0, 2), k, coverage, flag="-k",
     )  # fmt: skip
 
 
@@ -244,14 +247,14 @@ def frequent_mask(counts: Int64Array, scores: Float64Array, always: BoolArray, k
     if k > len(counts):
         raise UsageError(
             f"the tokenizer has {len(counts):,} tokens, cannot keep {k:,}",
-            where="--top-k",
+            where="-k",
             remedy=f"choose at most {len(counts):,}",
         )
     least = int(always.sum())
     if k <= least:
         raise UsageError(
             f"{k:,} tokens are too few: {least:,} are bytes and special tokens",
-            where="--top-k",
+            where="-k",
             remedy=f"choose more than {least:,}",
         )
     order = np.lexsort((np.arange(len(counts)), -scores, -counts, ~always))

@@ -63,7 +63,6 @@ class SequentialBpe:
 
     Attributes:
         k: tokens of a language; the 256 bytes and `specials` special tokens are among them.
-        unit_counts: "all" counts every occurrence of a token, "word" only whole words.
         passes: with 2, the new merges of a language are learned again from words that are
             segmented by the adopted merges only.
         max_unspaced: the most characters of scripts without spaces in a new token; 0: no limit.
@@ -73,7 +72,6 @@ class SequentialBpe:
 
     k: int
     specials: int = 0
-    unit_counts: str = "all"
     passes: int = 1
     max_unspaced: int = 16
     tokens: list[bytes] = field(default_factory=lambda: [bytes([b]) for b in byte_order()])
@@ -144,10 +142,6 @@ class Language:
             return self.adopt(self.ancestors(unit), unit_count)
         if pair is None:
             return None
-        parts = self.ancestors(pair[0]) | self.ancestors(pair[1])
-        if parts and self.room() <= len(parts):  # no place for the merged token
-            return self.adopt(parts, pair_count)
-        self.adopt(parts, pair_count)
         return self.merge(pair, pair_count)
 
     def room(self) -> int:
@@ -158,9 +152,8 @@ class Language:
         """u_m and f_u: of the tokens that V_i lacks; ties go to the smaller id."""
         count: Counter[bytes] = Counter()
         for word, parts in self.words.items():
-            if self.settings.unit_counts == "all" or len(parts) == 1:
-                for part in parts:
-                    count[part] += self.counts[word]
+            for part in parts:
+                count[part] += self.counts[word]
         lacking = [u for u in count if u not in self.vocabulary]
         unit = min(lacking, key=lambda u: (-count[u], self.ids[u]), default=None)
         return unit, count[unit] if unit is not None else 0

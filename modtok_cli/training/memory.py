@@ -232,7 +232,7 @@ def check_disk(config: Config, size: int, directory: Path) -> None:
         raise ModtokError(
             f"{count} checkpoints of {gib(need)} do not fit, {gib(free)} are free",
             where=directory,
-            remedy="free space, choose another disk with --runs, or keep fewer with --keep",
+            remedy="free space, choose another disk with --runs, or use --set evaluation.keep=1",
         )
 
 

@@ -69,7 +69,9 @@ class ModelSettings(Declared):
         parse=values.mix,
     )
     mix_rest: Literal["data", "uniform"] = _data(
-        "Shares of the other languages: by the size of their text, or equal.", default="data"
+        "Shares of the other languages: by the size of their text, or equal.",
+        default="data",
+        recipe_only=True,
     )
     langs: tuple[str, ...] | None = _data(
         "Languages, separated by commas.",
@@ -337,7 +339,9 @@ class RunSettings(ModelSettings):
         **_steps,
         default=lambda run: min(1000, values.tenth_of(run.steps)),
     )
-    keep: int = _evaluation("Number of latest checkpoints to keep.", **_count, default=2)
+    keep: int = _evaluation(
+        "Number of latest checkpoints to keep.", **_count, default=2, recipe_only=True
+    )
     keep_every: int | None = _evaluation(
         "Also keep every checkpoint whose step is divisible by N.", **_steps, recipe_only=True
     )
@@ -360,6 +364,7 @@ class RunSettings(ModelSettings):
         default=lambda run: 1 << 16,
         metavar="SIZE",
         parse=values.size,
+        recipe_only=True,
     )
     eval_tasks: tuple[str, ...] | None = _evaluation(
         "Multiple-choice tasks to evaluate checkpoints on, from local files: names, all or none.",

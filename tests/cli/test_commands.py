@@ -24,7 +24,7 @@ def test_bpe_seq(here, stand_in) -> None:
     assert (status, err) == (0, "")
     assert [json.loads(line)["language"] for line in out.splitlines()] == ["en", "fi"]
     assert rest(called) == {"reading": Reading()}
-    line = "--langs fi,en -k 900 --order given --passes 2 --unit-counts word"
+    line = "--langs fi,en -k 900 --order given --passes 2"
     line += " --segmentation fewest-tokens --no-references"
     line += " --special <s> --special </s> --no-default-specials --data text -o out --errors skip"
     line += " --threads 3 --force"
@@ -36,7 +36,6 @@ def test_bpe_seq(here, stand_in) -> None:
         "k": 900,
         "order": "given",
         "passes": 2,
-        "unit_counts": "word",
         "segmentation": "fewest-tokens",
         "references": False,
         "specials": ["<s>", "</s>"],
@@ -47,7 +46,7 @@ def test_bpe_seq(here, stand_in) -> None:
     }
     here("bpe-seq", "--append", "sv,da")
     assert rest(called) == {"append": "sv,da", "reading": Reading()}
-    line = "--append sv -k 900 --order given --passes 2 --unit-counts word"
+    line = "--append sv -k 900 --order given --passes 2"
     line += " --segmentation fewest-tokens"
     here("bpe-seq", *line.split(), "--special", "<s>")
     assert rest(called) == {
@@ -55,7 +54,6 @@ def test_bpe_seq(here, stand_in) -> None:
         "k": 900,
         "order": "given",
         "passes": 2,
-        "unit_counts": "word",
         "segmentation": "fewest-tokens",
         "specials": ["<s>"],
         "reading": Reading(),

@@ -37,7 +37,7 @@ def test_corpus_build(here, stand_in) -> None:
 def test_corpus_count_by_an_executor(here, stand_in) -> None:
     where = ("modtok_cli.corpus.count", "count_shards")
     called = stand_in(*where, [{"language": "fi"}])
-    line = "--langs fi --executor ray --ray-address auto --executor-option cpus_per_task=2"
+    line = "--langs fi --executor ray --executor-option cpus_per_task=2"
     line += " --workers 2 --errors skip --count-tasks 7 --memory 1GiB"
     status, out, _ = here("corpus", "count", *line.split())
     assert (status, json.loads(out)) == (0, {"language": "fi"})
@@ -48,7 +48,6 @@ def test_corpus_count_by_an_executor(here, stand_in) -> None:
         "reading": Reading(errors="skip"),
         "executor": "ray",
         "executor_options": {"cpus_per_task": "2"},
-        "ray_address": "auto",
         "tasks": 7,
         "workers": 2,
         "memory": 1 << 30,
@@ -97,8 +96,6 @@ def test_wrong_usage_in_one_line(here) -> None:
         ("a.jsonl --langs x9", "'x9' is not a language code"),
         ("a.jsonl --lang-threshold 1.5", "--lang-threshold: expected a number of at least 0"),
         ("a.jsonl --quality-top 0.5", "no quality model"),
-        ("a.jsonl --near-ngram 4", "--near-hashes require --near-duplicates"),
-        ("a.jsonl --near-duplicates all --near-hashes 99", "--near-hashes: expected a whole"),
         ("a.jsonl --lang-model no.bin", "no.bin: model does not exist"),
         ("a.jsonl --lang-model a.jsonl", "a.jsonl: not a fastText model"),
         ("a.jsonl --executor slurm", "Slurm needs partition and time"),

@@ -38,9 +38,9 @@ SMALL = (
     ("modtok serve", "modtok serve --host localhost --offload-rows --prepare"),
     ("--port 8080", "--port 0"),
     (r"-k \d+", "-k 600"),
-    (r"--top-k \d+", "--top-k 300"),
+    (r"(modtok extract .*)-k \d+", r"\1-k 300"),
     (r"--steps \d+", "--steps 2"),
-    (r"--scale \S+", "--scale tiny"),
+    (r"(modtok cost .*)--model \S+", r"\1--model tiny"),
     (r"--superwords \d+", "--superwords 100"),
     (r"sub:\d+", "sub:2"),  # of three languages
     (r"--seeds [\d,]+", "--seeds 0"),
@@ -55,12 +55,11 @@ steps = 3
 batch_size = 16
 seq_length = 32
 eval_every = 3
-eval_bytes = "2000"
 [generate]
 max_tokens = 4
 [cost]
-scale = ["tiny"]
-lines = 1
+model = ["tiny"]
+limit = 1
 [eval.bpb]
 limit = 2
 [eval.mcq]

@@ -43,7 +43,7 @@ def test_the_commands_of_the_guide_run(
 ) -> None:
     assert len(COMMANDS) >= 10
     shutil.copytree("model", "draft")
-    Path("modtok.toml").write_text("[pretrain]\nworkers = 0\neval_bytes = '2000'\n")
+    Path("modtok.toml").write_text("[pretrain]\nworkers = 0\n")
     for line in COMMANDS:
         status, _, err = here(*shlex.split(line)[1:])
         assert status == 0, f"{line}: {err}"
@@ -162,13 +162,13 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
             "--data is for slices without",
         ),
         ("slice model --head ids.txt --langs fr -o part", "--langs is for slices without --head"),
-        ("slice model --head ids.txt --license mit -o part", "--license is for slices"),
+        ("slice model --head ids.txt --bos -o part", "--bos is for slices"),
         ("slice model --langs fr", "no output directory given"),
         ("slice data --data x --langs fr -o part", "--data is for Hugging Face models"),
         ("generate model --langs fr hello", "is a model without languages"),
         ("eval sum model --data .", "has no languages; name those of the texts"),
         ("eval sum model --langs fr --infer fr --data .", "is a model with one vocabulary"),
-        ("slice model --langs fr --license mit -o part", "--license is for runs of modtok"),
+        ("slice model --langs fr --bos -o part", "--bos is for runs of modtok"),
         ("slice model --in fr -o part", "--in is for runs of modtok pretrain"),
         ("slice data --text data/fr.txt -o part", "--text is for Hugging Face models"),
         ("eval bpb model news.fr.txt --infer fr", "model"),

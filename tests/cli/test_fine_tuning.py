@@ -86,9 +86,7 @@ def test_the_commands_and_programs_of_the_guide_run(
         for text in lines
     ]
     (workspace / "chats" / "fi.jsonl").write_text("\n".join(map(json.dumps, talks)))
-    (workspace / "modtok.toml").write_text(
-        "[pretrain]\nworkers = 0\neval_bytes = '2000'\nseq_length = 32\n"
-    )
+    (workspace / "modtok.toml").write_text("[pretrain]\nworkers = 0\nseq_length = 32\n")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     names: dict[str, Any] = {}
     for step in steps_of_the_guide():

@@ -32,7 +32,6 @@ SHORT = """
 steps = 2
 seq_length = 128
 batch_size = 4
-eval_bytes = "2000"
 workers = 0
 [eval.mcq]
 limit = 2

@@ -20,7 +20,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = {"K": "600", "ORDERS": "1", "SETS": "2", "STEPS": "3", "LIMIT": "1"}
 SETTINGS = """
 [pretrain]
-eval_bytes = "2000"
 workers = 0
 seq_length = 128
 batch_size = 4

@@ -162,7 +162,7 @@ def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:
 
 def test_a_workspace_trains_with_no_other_flag(forked: Any, filled: Path) -> None:
     (filled / "modtok.toml").write_text(
-        '[pretrain]\nsteps = 4\nseq_length = 32\neval_every = 4\neval_bytes = "2000"\n',
+        "[pretrain]\nsteps = 4\nseq_length = 32\neval_every = 4\n",
         encoding="utf-8",
     )
     done = forked("pretrain")
@@ -210,7 +210,9 @@ def test_dry_run_is_a_recipe(here: Any, filled: Path) -> None:
     status, again, _ = here(*words("pretrain --resume --dry-run"))
     own = values(recipe).replace('"tokenizer"', '"runs/sub-1-tiny/tokenizer"')
     assert (status, values(again)) == (0, own)
-    status, changed, err = here(*words("pretrain --resume --steps 5 --keep 1 --dry-run"))
+    status, changed, err = here(
+        *words("pretrain --resume --steps 5 --set evaluation.keep=1 --dry-run")
+    )
     assert status == 0
     assert values(changed) == own.replace("\nsteps = 3", "\nsteps = 5").replace(
         "keep = 2", "keep = 1"

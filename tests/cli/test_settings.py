@@ -35,7 +35,6 @@ def test_tables_keys_and_shared_defaults(tmp_path: Path) -> None:
         [bpe-seq]
         k = 16000
         langs = ["en", "fi"]
-        unit_counts = "word"
         no_references = true
         special = ["<s>", "</s>"]
         [corpus.count]
@@ -48,7 +47,6 @@ def test_tables_keys_and_shared_defaults(tmp_path: Path) -> None:
         "threads": 1,
         "k": 16000,
         "langs": "en,fi",
-        "unit_counts": "word",
         "no_references": True,
         "special": ["<s>", "</s>"],
     }

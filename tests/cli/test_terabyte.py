@@ -41,7 +41,6 @@ SETTINGS = """
 [pretrain]
 workers = 0
 seq_length = 64
-eval_bytes = "2000"
 [eval.bpb]
 limit = 2
 [eval.mcq]

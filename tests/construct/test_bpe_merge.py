@@ -53,7 +53,7 @@ def test_writes_a_modular_directory(made: Path) -> None:
     assert (tokenizer.algorithm, tokenizer.segmentation) == ("bpe-merge", "fewest-tokens")
     assert tokenizer.languages == ("en", "fi", "fr")
     assert (tokenizer.token_membership.sizes() == 600).all()
-    assert tokenizer.settings == {"overtrain": 1.25, "whole_characters": False, "superwords": 0}
+    assert tokenizer.settings == {"whole_characters": False, "superwords": 0}
     assert check_subsets(tokenizer, samples=3).sound
     assert sorted(path.stem for path in (made / "references").iterdir()) == LANGUAGES
 
@@ -111,7 +111,6 @@ def test_append_and_remove_refuse_other_settings(data: Path, made: Path) -> None
     for change in ({"append": ["el"]}, {"remove": ["fi"]}):
         for told, said in (
             ({"k": 601}, "k: .* was built with 600, not with 601; omit k"),
-            ({"overtrain": 1.5}, "overtrain: .* with 1.25, not with 1.5"),
             ({"whole_characters": True}, "whole_characters: .* was built without it"),
             ({"specials": ["<s>"]}, "specials: .*, not with .* <s>"),
         ):
@@ -123,7 +122,7 @@ def test_append_and_remove_refuse_other_settings(data: Path, made: Path) -> None
 def test_remove_accepts_equal_settings(data: Path, made: Path, tmp_path: Path) -> None:
     shutil.copytree(made, tmp_path / "tok")
     bpe_merge(
-        data=data, output=tmp_path / "tok", remove=["fi"], k=600, overtrain=1.25,
+        data=data, output=tmp_path / "tok", remove=["fi"], k=600,
         whole_characters=False, specials=ModularTokenizer.load(made).vocabulary.specials,
     )  # fmt: skip
     assert ModularTokenizer.load(tmp_path / "tok").languages == ("en", "fr")
@@ -140,7 +139,6 @@ def test_invalid_requests(data: Path, made: Path, tmp_path: Path) -> None:
         ({"output": made, "remove": LANGUAGES}, "no language would remain"),
         ({"output": made, "remove": ["sw"]}, "has no language 'sw'"),
         ({"output": made, "remove": ["fi"], "append": ["el"]}, "exclude each other"),
-        ({"output": tmp_path / "new", "overtrain": 0.5}, "overtrain"),
         ({"output": tmp_path / "new", "k": 200}, "k = 200 is too small"),
         ({"output": made, "k": 700, "languages": LANGUAGES}, "with other settings"),
         ({"output": tmp_path / "new", "languages": ["en", "xx"]}, "xx"),

@@ -128,9 +128,9 @@ def test_append_in_steps_equals_one_run(data: Path, tmp_path: Path) -> None:
 def test_append_keeps_settings(data: Path, tmp_path: Path, order: str) -> None:
     """The order too, which other builds compare; what is appended comes as it is named."""
     place = tmp_path / "tok"
-    bpe_seq(["fi", "en"], data=data, output=place, k=300, order=order, unit_counts="word")
+    bpe_seq(["fi", "en"], data=data, output=place, k=300, order=order)
     before = ModularTokenizer.load(place)
-    told = {"k": 300, "order": order, "passes": 1, "unit_counts": "word", "segmentation": "merges"}
+    told = {"k": 300, "order": order, "passes": 1, "segmentation": "merges"}
     bpe_seq(data=data, output=place, append=["sw"], specials=before.vocabulary.specials, **told)  # type: ignore[arg-type]
     bpe_seq(data=data, output=place, append=["fr"])
     after = ModularTokenizer.load(place)
@@ -147,7 +147,6 @@ def test_append_refuses_other_settings(data: Path, tmp_path: Path) -> None:
         ({"k": 301}, r"k: .*tok was built with 300, not with 301; omit k"),
         ({"order": "size"}, "order: .* with alphabetical, not with size"),
         ({"passes": 2}, "passes: .* with 1, not with 2"),
-        ({"unit_counts": "word"}, "unit_counts: .* with all, not with word"),
         (
             {"segmentation": "fewest-tokens"},
             "segmentation: .* with merges, not with fewest-tokens",

@@ -43,11 +43,11 @@ def test_bpe_learns_with_a_published_pretokenizer(name: str, tmp_path: Path) -> 
 
 def test_bpe_merge_learns_with_a_published_pretokenizer(tmp_path: Path) -> None:
     output = tmp_path / "t"
-    settings = {"data": PARALLEL, "k": 400, "overtrain": 1.1}
+    settings = {"data": PARALLEL, "k": 400}
     bpe_merge(("en", "fr"), output=output, pretokenizer="qwen2", **settings)
     made = ModularTokenizer.load(output)
     assert made.pretokenizer.name == "qwen2"
-    assert made.settings == {"overtrain": 1.1, "whole_characters": False, "superwords": 0}
+    assert made.settings == {"whole_characters": False, "superwords": 0}
     agrees(made.subset("fr"))
     # The same command is finished; another pre-tokenizer is another tokenizer.
     bpe_merge(("en", "fr"), output=output, pretokenizer="qwen2", **settings)

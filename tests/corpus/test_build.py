@@ -230,7 +230,7 @@ def test_existing_directories_are_not_overwritten(tmp_path: Path) -> None:
     assert len(records_of(tmp_path / "data" / "fi")) == 1
 
 
-NEAR = SETTINGS | {"near_duplicates": "language", "near_buckets": 3, "near_hashes": 2}
+NEAR = SETTINGS | {"near_duplicates": "language"}
 
 
 @pytest.fixture(scope="module")

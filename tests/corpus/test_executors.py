@@ -79,7 +79,7 @@ def test_tree_merged_counts_equal_one_process(tmp_path: Path, data: Path) -> Non
     assert again == [row | {"unchanged": True} for row in rows]
     assert "already counted" in said.warnings[0]
     (data / "fi" / "03.jsonl").write_text('{"text": "uusi teksti"}\n')
-    with pytest.raises(UsageError, match="wait, ray_address and executor_options require"):
+    with pytest.raises(UsageError, match="wait and executor_options require"):
         corpus_count(data=data, output=tmp_path / "many", workers=1)
     options = {"executor": "local", "tasks": 2, "workers": 1, "memory": "200MB"}
     changed = corpus_count(data=data, output=tmp_path / "many", **options)

@@ -109,7 +109,8 @@ def test_a_cluster_by_its_address(
     ray: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logs = tmp_path / "work" / "logs"
-    run_stages([Stage("0-count", [], 2)], logs, "ray", address="auto")
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    run_stages([Stage("0-count", [], 2)], logs, "ray")
     monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
     monkeypatch.setattr(ray_tasks.socket, "create_connection", lambda *_: FakeSocket())
     run_stages([Stage("1-merge", [], 1)], logs, "ray")
@@ -126,7 +127,9 @@ class FakeSocket:
         pass
 
 
-def test_failures_are_one_line(ray: FakeRay, tmp_path: Path) -> None:
+def test_failures_are_one_line(
+    ray: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data, out = split_text(tmp_path / "data", 2), tmp_path / "counts"
     (data / "fi" / "00.jsonl").write_bytes(b"\xff\xfe no JSON\n")
     with pytest.raises(ModtokError, match=r"00\.jsonl:1: not JSON.*; fix or delete the line"):
@@ -141,12 +144,14 @@ def test_failures_are_one_line(ray: FakeRay, tmp_path: Path) -> None:
     with pytest.raises(ModtokError, match=r"^Ray does not start \(no memory for the store\); free"):
         corpus_count(data=data, output=out, **RAY)
     ray.refusal = ConnectionError("no Ray")
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
     with pytest.raises(ModtokError, match=r"^auto: Ray does not start \(no Ray\); check"):
-        corpus_count(data=data, output=out, ray_address="auto", **RAY)
+        corpus_count(data=data, output=out, **RAY)
     # Nothing listens there, so Ray is not called.
     before = len(ray.started)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     with pytest.raises(ModtokError, match=r"^127\.0\.0\.1:1: Ray does not start \("):
-        corpus_count(data=data, output=out, ray_address="127.0.0.1:1", **RAY)
+        corpus_count(data=data, output=out, **RAY)
     assert len(ray.started) == before
 
 
@@ -164,7 +169,5 @@ def test_wrong_options(tmp_path: Path) -> None:
     data = split_text(tmp_path / "data", 1)
     with pytest.raises(UsageError, match="unknown option of Ray: address; use cpus_per_task,"):
         corpus_count(data=data, executor_options={"address": "auto"}, **RAY)
-    with pytest.raises(UsageError, match="ray_address requires executor ray"):
-        corpus_count(data=data, executor="local", ray_address="auto")
     with pytest.raises(UsageError, match="require executor"):
-        corpus_count(data=data, ray_address="auto")
+        corpus_count(data=data, workers=2)

@@ -53,7 +53,7 @@ JOBS = (
         ("web",), None, True, "corpus"),
     Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2 --layout fineweb-2", ("web",),
         None, True, "corpus"),
-    Job("corpus train-quality", "--good good.txt --bad bad.txt -o q.bin --epochs 1", ("q.bin",),
+    Job("corpus train-quality", "--good good.txt --bad bad.txt -o q.bin", ("q.bin",),
         needs="corpus"),
     Job("corpus count", "-o tables", ("tables/en.counts", "tables/fi.counts"), grows=True),
     Job("corpus count", "-o tables --memory 100MB", ("tables/en.counts", "tables/fi.counts"),

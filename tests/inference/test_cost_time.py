@@ -62,7 +62,7 @@ def test_long_texts_are_not_truncated(
             row["context_seconds"] * row["tokens"] / 4096
         )
         assert row["forward_ratio"] == row["forward_seconds"] / rows[0]["forward_seconds"]
-    short = cost([spec, text], time=True, models=MODELS, lines=1)
+    short = cost([spec, text], time=True, models=MODELS, limit=1)
     assert short[1]["tokens"] < rows[2]["tokens"]
 
 
@@ -71,7 +71,7 @@ def test_every_tokenizer_reads_the_same_text(workspace: Path) -> None:
     rows = cost(
         [each, workspace / "tokenizer", SAMPLE / "fr.jsonl"],
         models=MODELS,
-        lines=2,
+        limit=2,
         decode_steps=3,
         time=True,
     )
@@ -84,5 +84,5 @@ def test_every_tokenizer_reads_the_same_text(workspace: Path) -> None:
 
 def test_models_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 1 << 20)
-    with pytest.raises(ModtokError, match=r"the model needs .*; choose a smaller --scale"):
+    with pytest.raises(ModtokError, match=r"the model needs .*; choose a smaller --model"):
         RandomModel(TOY.shape, 600, torch.float32, torch.device("cpu"))

@@ -89,31 +89,23 @@ def test_two_vocabularies_are_refused(run: Path, tmp_path: Path) -> None:
         export(tmp_path / "to-fr", tmp_path / "m.gguf")
 
 
-def test_a_file_for_each_language_and_for_some_sets(run: Path, tmp_path: Path) -> None:
+def test_a_file_for_each_language(run: Path, tmp_path: Path) -> None:
     """Each file is the one that its languages alone give; all of them or none are written."""
     reports = export(run, tmp_path / "each", each=True, inexact=True)
     assert isinstance(reports, list)
     assert [each.languages for each in reports] == [("el",), ("en",), ("fi",), ("fr",)]
-    sets = export(run, tmp_path / "sets", sets=["fr,en", "fi"], inexact=True)
-    assert isinstance(sets, list)
-    assert [each.output.name for each in sets] == ["en-fr.gguf", "fi.gguf"]
-    assert sorted(path.name for path in (tmp_path / "sets").iterdir()) == ["en-fr.gguf", "fi.gguf"]
+    names = ["el.gguf", "en.gguf", "fi.gguf", "fr.gguf"]
+    assert sorted(path.name for path in (tmp_path / "each").iterdir()) == names
     some = export(run, tmp_path / "some", each=True, languages="fi", inexact=True)
     assert isinstance(some, list)
     alone = export(run, tmp_path / "alone.gguf", languages="fi", inexact=True)
-    for each in (reports[2].output, sets[1].output, some[0].output):
+    for each in (reports[2].output, some[0].output):
         assert each.read_bytes() == (tmp_path / "alone.gguf").read_bytes()
     assert isinstance(alone, ExportReport)
     assert reports[2].bytes == alone.bytes == reports[2].output.stat().st_size
-    for options, message in (
-        ({"sets": ["fi", "fi"]}, "two sets are fi"),
-        ({"sets": ["fi"], "each": True}, "sets names the languages of a file"),
-        ({"sets": ["fi"], "languages": "fr"}, "sets names the languages of a file"),
-        ({"sets": ["fi", "sv"]}, "sv"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            export(run, tmp_path / "new", inexact=True, **options)
-        assert not (tmp_path / "new").exists()
-    (tmp_path / "sets" / "mine").touch()
+    with pytest.raises(UsageError, match="sv"):
+        export(run, tmp_path / "new", each=True, languages="fi,sv", inexact=True)
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "each" / "mine").touch()
     with pytest.raises(UsageError, match="mine"):
-        export(run, tmp_path / "sets", sets=["fi"], inexact=True, force=True)
+        export(run, tmp_path / "each", each=True, inexact=True, force=True)

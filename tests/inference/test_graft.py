@@ -155,9 +155,8 @@ def test_what_does_not_fit_a_model_is_refused_in_a_line(
     shutil.copytree(whole, moved)
     (moved / "model.safetensors").unlink()
     save_file({n: t + 1 for n, t in weights(whole).items()}, moved / "model.safetensors")
-    with pytest.raises(UsageError, match=r"was cut from other weights than .* or pass any_w"):
+    with pytest.raises(UsageError, match="was cut from other weights than"):
         graft(tuned, moved, original=part, output=new)
-    graft(tuned, moved, original=part, output=tmp_path / "moved-on", any_weights=True)
     # Fewer rows; one tensor more, or less.
     tensors = weights(tuned)
     name = max(tensors, key=lambda each: len(tensors[each]) if "embed" in each else 0)
@@ -237,9 +236,6 @@ def test_what_does_not_fit_a_run_is_refused_in_a_line(
     old = run / "checkpoints" / "step-00000004"
     with pytest.raises(UsageError, match=r"other weights than .* has at step 4"):
         graft(part, old, output=new)
-    graft(part, old, output=tmp_path / "old", any_weights=True)
-    with pytest.raises(UsageError, match="Llama"):  # tables that are tied
-        graft(part, tied_run, output=new, any_weights=True)
     tensors = load_file(part / "model.safetensors")
     fewer = {**tensors, "lm_head.weight": tensors["lm_head.weight"][:-1]}
     save_file(fewer, part / "model.safetensors")

@@ -102,10 +102,8 @@ def test_what_it_says_of_itself(french_english: Path, run: Path) -> None:
     assert facts["signature"] in card
     header = card.split("---\n")[1]
     for line in (
-        'license: "unknown"',
         "library_name: transformers",
         "pipeline_tag: text-generation",
-        'base_model: "it"',
     ):
         assert f"{line}\n" in header
     assert facts["run"] == "it"  # no path of this machine
@@ -210,7 +208,7 @@ def test_what_is_wrong(french_english: Path, run: Path, tmp_path: Path) -> None:
         slice_model(run, append=["fi"], output=tmp_path / "q")
     broken = tmp_path / "broken"
     broken.mkdir()
-    (broken / "modtok.json").write_text('{"format": 3}')
+    (broken / "modtok.json").write_text('{"format": 4}')
     with pytest.raises(ModtokError, match="is damaged"):
         load(broken)
     # What applies to other models only is not ignored.

@@ -18,7 +18,6 @@ from modtok_cli.learn.em import (
     Step,
     Way,
     maximize,
-    mean_start,
     rescored,
     uniform_start,
 )
@@ -192,12 +191,12 @@ def test_factors_weight_languages() -> None:
     np.testing.assert_allclose(doubled, twice, rtol=1e-12)
 
 
-def test_both_starts_are_distributions() -> None:
+def test_the_start_is_a_distribution() -> None:
     pieces = vocabulary([b"a", b"b"])
-    for start in (uniform_start(pieces), mean_start(pieces)):
-        assert start.sum() == pytest.approx(1.0)
-        assert (start[:2] == 0).all()
-        assert (start[2:] > 0).all()
+    start = uniform_start(pieces)
+    assert start.sum() == pytest.approx(1.0)
+    assert (start[:2] == 0).all()
+    assert (start[2:] > 0).all()
 
 
 def test_union_of_models() -> None:

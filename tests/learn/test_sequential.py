@@ -38,12 +38,11 @@ def table(words: dict[bytes, int]) -> WordCounts:
 def compare(
     corpora: list[dict[bytes, int]],
     extra: int,
-    unit_counts: str,
     passes: int,
     max_unspaced: int = 16,
 ) -> None:
     k = 258 + extra
-    settings = {"unit_counts": unit_counts, "passes": passes, "max_unspaced": max_unspaced}
+    settings = {"passes": passes, "max_unspaced": max_unspaced}
     learner = SequentialLearner(k, ("<a>", "<b>"), **settings)  # type: ignore[arg-type]
     slow = SequentialBpe(k, specials=2, **settings)  # type: ignore[arg-type]
     for number, words in enumerate(corpora):
@@ -72,19 +71,13 @@ def compare(
 @settings(deadline=None, max_examples=examples(50))
 @given(st.lists(corpus, min_size=1, max_size=4), st.integers(0, 14))
 def test_equals_the_paper(corpora: list[dict[bytes, int]], extra: int) -> None:
-    compare(corpora, extra, "all", 1)
-
-
-@settings(deadline=None, max_examples=examples(30))
-@given(st.lists(corpus, min_size=2, max_size=3), st.integers(0, 14))
-def test_whole_word_counts(corpora: list[dict[bytes, int]], extra: int) -> None:
-    compare(corpora, extra, "word", 1)
+    compare(corpora, extra, 1)
 
 
 @settings(deadline=None, max_examples=examples(30))
 @given(st.lists(corpus, min_size=2, max_size=3), st.integers(0, 14), st.integers(2, 3))
 def test_two_passes(corpora: list[dict[bytes, int]], extra: int, passes: int) -> None:
-    compare(corpora, extra, "all", passes)
+    compare(corpora, extra, passes)
 
 
 @settings(deadline=None, max_examples=examples(40))
@@ -100,7 +93,7 @@ def test_least_count_of_a_pair_with_a_row(
     """Also where the first guess is too high, and where a second pass needs the rare pairs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(state, "least_count", lambda counts, k: np.int64(floor))
-        compare(corpora, extra, "all", passes)
+        compare(corpora, extra, passes)
 
 
 def test_real_text_with_any_least_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +123,7 @@ def test_most_characters_of_scripts_without_spaces(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(state, "least_count", lambda counts, k: np.int64(floor))
-        compare(corpora, extra, "all", passes, most)
+        compare(corpora, extra, passes, most)
 
 
 def test_only_scripts_without_spaces_are_cut() -> None:
@@ -191,7 +184,6 @@ def test_counts_beyond_32_bits() -> None:
     ("arguments", "named"),
     [
         ({"k": 200}, "-k"),
-        ({"k": 300, "unit_counts": "some"}, "--unit-counts"),
         ({"k": 300, "passes": 0}, "--passes"),
         ({"k": 300, "specials": ("a", "a")}, "--special"),
     ],

@@ -175,7 +175,7 @@ def adopted_of(file: TokenizerFile, mask: np.ndarray) -> ModularTokenizer:
 
 @KIND
 def test_a_subset_loses_its_least_used_tokens(kind: str, tmp_path: Path) -> None:
-    """As `extract -t ADOPTED --langs fi,en --top-k`: ids of the original, closed, in a file."""
+    """As `extract -t ADOPTED --langs fi,en -k`: ids of the original, closed, in a file."""
     adopted(kind).save(tmp_path / "adopted")
     text, spec = SAMPLE / "parallel" / "fi.txt", f"{tmp_path / 'adopted'}@fi,en"
     whole = open_tokenizer(spec)

@@ -260,10 +260,10 @@ def test_wrong_values_in_rows_omit_only_their_section(sound: Path, tmp_path: Pat
 
 def facts(**change: object) -> bytes:
     document = {
-        "format": 3, "inputs": ["en"], "outputs": ["en"], "end_of_text": 0, "context": 32,
+        "format": 4, "inputs": ["en"], "outputs": ["en"], "end_of_text": 0, "context": 32,
         "dtype": "float32", "tokenizer": "ab", "signature": "cd", "run": "r",
         "weights": "0", "full_inputs": False, "full_outputs": False, "bos": True,
-        "license": "unknown", "base_model": "r", "step": 4, "ids": [0, 1, 2],
+        "step": 4, "ids": [0, 1, 2],
         "shape": llama(1, 32, 8, 48).as_json(),
     } | change  # fmt: skip
     return json.dumps(document).encode()

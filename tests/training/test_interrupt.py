@@ -21,7 +21,7 @@ RUN = (
     "--sampling sub:1 --steps 5000 --set schedule.lr_steps=5000 --warmup 30 "
     "--set architecture.layers=1 --set architecture.hidden_size=32 "
     "--set architecture.ffn=64 --set architecture.heads=4 --set architecture.kv_heads=2 "
-    "--set architecture.head_width=8 --eval-bytes 512 "
+    "--set architecture.head_width=8 --set evaluation.eval_bytes=512 "
     "--seq-length 32 --batch-size 4 --micro-batch 2"
 )
 

@@ -177,7 +177,7 @@ def test_checkpoints_must_fit_the_disk(tmp_path: Path, monkeypatch: pytest.Monke
     free = type("Usage", (), {"free": 3 * one})
     monkeypatch.setattr(memory.shutil, "disk_usage", lambda path: free)
     check_disk(config, SIZE, tmp_path / "runs" / "it")
-    with pytest.raises(ModtokError, match=r"4 checkpoints of .* GiB do not fit.*--keep"):
+    with pytest.raises(ModtokError, match=r"4 checkpoints of .* GiB do not fit.*evaluation.keep"):
         check_disk(replace(config, keep=3), SIZE, tmp_path)
     with pytest.raises(ModtokError, match="303 checkpoints"):
         check_disk(replace(config, keep_every=1000), SIZE, tmp_path)

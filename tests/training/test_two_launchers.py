@@ -24,7 +24,7 @@ OPTIONS = (
     "--seq-length 32 "
     "--batch-size 2 --micro-batch 1 --workers 0 --sampling sub:1 --set schedule.lr_steps=9 "
     "--warmup 2 "
-    "--eval-bytes 512 --save-every 5000 --eval-every 5000"
+    "--set evaluation.eval_bytes=512 --save-every 5000 --eval-every 5000"
 )
 MODEL = OPTIONS.split()
 RANKS = 2

@@ -68,7 +68,7 @@ def huge_numbers(arena: Arena) -> None:
         f"bpe --langs en -k {big} -o t",
         f"bpe-seq --langs en -k {big} -o t",
         f"bpe --langs en -k 300 --threads {big} -o t",
-        f"extract unigram.json --top-k {big} --on parallel/en.txt -o t.json",
+        f"extract unigram.json -k {big} --text parallel/en.txt -o t.json",
         f"generate runs/tiny --tokenizer bpe --langs en --seed {big} --max-tokens 2 x",
         f"generate runs/tiny --tokenizer bpe --langs en --max-tokens {big} x",
         f"generate runs/tiny --tokenizer bpe --langs en --batch-size {big} --max-tokens 2 x",

@@ -61,7 +61,7 @@ def latency_of_a_long_text(arena: Arena) -> None:
     ids = arena.modtok("encode", "-t", "bpe", "long.txt")
     tokens = sum(len(row["ids"]) for row in rows_of(ids.out))
     done = arena.line(
-        "latency -t bpe --scale tiny --lines 1 --lang en long.txt --json", seconds=600
+        "cost --time -t bpe --model tiny --limit 1 --lang en long.txt --json", seconds=600
     )
     for row in rows_of(done.out):
         found = row.get("tokens")

@@ -30,7 +30,7 @@ TIME_COLUMNS = parse_columns(
     # a run: full vocabulary, then each language
     modtok cost runs/latest
     # tokenizers relative to monolingual ones, operations and cache of a text
-    modtok cost gemma.json tokenizer@each --scale 2.5b flores/
+    modtok cost gemma.json tokenizer@each --model 2.5b flores/
     # time of forward passes and decoding on this machine
     modtok cost --time runs/latest flores/fr.txt
     """,

@@ -19,9 +19,8 @@ COLUMNS = parse_columns("languages, vocabulary=tokens:int, bytes=size:bytes, out
     modtok export fr-model/ -o fr-model.gguf
     # a subset of the last run, with a probe of real text
     modtok export --langs fr,en --probe flores/fr.txt --inexact -o fr-en.gguf
-    # a file for each language, or for each of some sets
+    # a file for each language
     modtok export --each --inexact -o gguf/
-    modtok export --subset fr,en --subset fi --inexact -o gguf/
     """,
 )
 def show(call: Call, json: Json = False) -> None:

@@ -47,9 +47,9 @@ ChatTemplate = Annotated[
     # a directory for transformers, with a chat template and its special tokens
     modtok extract --langs fr,en --hf fr-en-chat/ --chat-template chatml
     # French in the 16,000 tokens that its text needs most
-    modtok extract --langs fr --top-k 16000 --on data/fr.jsonl.zst -o small.json
+    modtok extract --langs fr -k 16000 --text data/fr.jsonl.zst -o small.json
     # the 24,000 tokens most frequent in French, of an external model
-    modtok extract --top-k 24000 --on data/fr.jsonl.zst other.model -o fr.model
+    modtok extract -k 24000 --text data/fr.jsonl.zst other.model -o fr.model
     """,
 )
 def show(
@@ -73,6 +73,9 @@ def show(
                 f"two tokenizers given, {name} and {call.values['tokenizer']}", remedy="give one"
             )
         call.values["tokenizer"] = name
+    if not call.values.get("on"):  # what modtok.toml says of these is for a selection by text
+        for setting in {"top_k", "coverage"} - call.explicit:
+            call.values.pop(setting, None)
     output = call.values.get("output")
     if hf is None and (special or chat_template is not None):
         raise UsageError(

@@ -15,7 +15,7 @@ from modtok_cli.construct.unigram_merge import unigram_merge
     # use existing SentencePiece models, such as models/en.model
     modtok unigram-merge --langs en,fi --models models
     # no EM: mean probabilities of the models
-    modtok unigram-merge --init mean --iterations 0
+    modtok unigram-merge --iterations 0
     # equal weight for all languages, whatever the size of their text
     modtok unigram-merge --weights equal
     """,

@@ -45,12 +45,11 @@ static int64_t best_unit(const int64_t *worth, const uint8_t *member, heap_item 
     return 0;
 }
 
-// How often each token occurs, or occurs as a whole word.
+// How often each token occurs.
 static int64_t *occurrences(const int32_t *symbols, const int64_t *offsets, const int64_t *counts,
-                            int64_t words, int64_t room, bool whole_words_only) {
+                            int64_t words, int64_t room) {
     int64_t *found = new_zeros(room, sizeof(int64_t));
     for (int64_t word = 0; found && word < words; word++) {
-        if (whole_words_only && offsets[word + 1] - offsets[word] != 1) continue;
         for (int64_t place = offsets[word]; place < offsets[word + 1]; place++)
             found[symbols[place]] += counts[word];
     }
@@ -103,9 +102,9 @@ static void adopt_tokens(mt_learner *l, const int64_t *family, int64_t count) {
     }
 }
 
-// The loop, after everything has its place. `worth`: counts of tokens that may be adopted.
-static int run(join *j, const int64_t *worth, heap_item *units, int64_t unit_total, int64_t *family,
-               int64_t members, int64_t budget, volatile int64_t *signal) {
+// The loop, after everything has its place.
+static int run(join *j, heap_item *units, int64_t unit_total, int64_t *family, int64_t members,
+               int64_t budget, volatile int64_t *signal) {
     mt_learner *l = j->l;
     pair_index *index = &j->index;
     bool is_counted = false;
@@ -114,29 +113,21 @@ static int run(join *j, const int64_t *worth, heap_item *units, int64_t unit_tot
         if (!is_counted && !count_pairs(index, has_many)) return MT_NO_MEMORY;
         is_counted = has_many = true;
         int64_t pair_count = best_pair(index);
-        int64_t unit_count = best_unit(worth, l->member, units, &unit_total);
+        int64_t unit_count = best_unit(l->frequency, l->member, units, &unit_total);
         if (pair_count < index->floor && unit_count < index->floor && index->floor > 1) {
             index->floor = max64(1, index->floor / 8);  // a pair without a row may be the best one
             is_counted = false;
             continue;
         }
         if (pair_count <= 0 && unit_count <= 0) break;  // no pair and no token is left
-        bool adopting = unit_count >= pair_count;
-        int64_t related, left = 0, right = 0;
-        if (adopting) {
-            related = ancestry(l, units->key, -1, family);
-        } else {
-            left = index->heap->key >> 32;
-            right = index->heap->key & 0xFFFFFFFF;
-            related = ancestry(l, left, right, family);
-            // Only with whole-word counts can the parts of a merge be missing. If they fill the
-            // budget, only they are adopted: T gets no token that no language has.
-            adopting = related > 0 && members + related >= budget;
+        if (unit_count >= pair_count) {
+            int64_t taken = min64(ancestry(l, units->key, family), budget - members);
+            adopt_tokens(l, family, taken);
+            members += taken;
+            continue;
         }
-        int64_t taken = min64(related, budget - members);
-        adopt_tokens(l, family, taken);
-        members += taken;
-        if (adopting) continue;
+        // The parts of a pair occur as often as it does, so they have been adopted before.
+        int64_t left = index->heap->key >> 32, right = index->heap->key & 0xFFFFFFFF;
 
         // Append the token and the merge to T unless they exist, and adopt them.
         int64_t start = l->token_offsets[l->tokens];
@@ -194,8 +185,8 @@ static int run(join *j, const int64_t *worth, heap_item *units, int64_t unit_tot
 }
 
 int mt_learn(mt_learner *l, const int32_t *symbols, const int64_t *word_offsets,
-             const int64_t *word_counts, int64_t words, int64_t budget, bool whole_words_only,
-             int64_t floor, int64_t most_unspaced, int64_t *signal) {
+             const int64_t *word_counts, int64_t words, int64_t budget, int64_t floor,
+             int64_t most_unspaced, int64_t *signal) {
     int64_t members = 0, longest = 0, total = word_offsets[words];
     for (int64_t token = 0; token < l->tokens; token++) members += l->member[token];
     // Every merge removes a symbol, so a small text cannot need the whole budget.
@@ -206,13 +197,7 @@ int mt_learn(mt_learner *l, const int32_t *symbols, const int64_t *word_offsets,
     l->adopted = 0;
     memset(l->work, 0, sizeof(l->work));
     free_block(l->frequency);
-    l->frequency = occurrences(symbols, word_offsets, word_counts, words, room, false);
-    // Tokens of T that occur and are not in V_i yet. Their counts as whole words never change: a
-    // merge never turns a word into an older token.
-    int64_t *whole = whole_words_only
-                         ? occurrences(symbols, word_offsets, word_counts, words, room, true)
-                         : NULL;
-    const int64_t *worth = whole_words_only ? whole : l->frequency;
+    l->frequency = occurrences(symbols, word_offsets, word_counts, words, room);
     join j = {.l = l, .found_room = MT_SIZE(1024, 1)};
     j.index = (pair_index){.word_counts = word_counts,
                            .most_unspaced = most_unspaced,
@@ -228,7 +213,7 @@ int mt_learn(mt_learner *l, const int32_t *symbols, const int64_t *word_offsets,
     heap_item *units = new_block(first + 1, sizeof(heap_item));
     int64_t *family = NULL;
     int status = MT_NO_MEMORY;
-    if (!worth || !l->frequency || !j.index.lengths || !j.index.characters || !j.found || !units ||
+    if (!l->frequency || !j.index.lengths || !j.index.characters || !j.found || !units ||
         !j.sums[0] || !j.sums[1] || !j.touched[0] || !j.touched[1])
         goto end;
     for (int64_t token = 0; token < first; token++) measure(&j.index, l, token);
@@ -236,12 +221,11 @@ int mt_learn(mt_learner *l, const int32_t *symbols, const int64_t *word_offsets,
     family = new_block(2 * longest + 2, sizeof(int64_t));
     if (!family) goto end;
     for (int64_t token = 0; token < first; token++)
-        if (!l->member[token] && worth[token] > 0)
-            units[unit_total++] = (heap_item){worth[token], token};
+        if (!l->member[token] && l->frequency[token] > 0)  // of T, and not in V_i yet
+            units[unit_total++] = (heap_item){l->frequency[token], token};
     heap_make(units, unit_total);
-    status = run(&j, worth, units, unit_total, family, members, budget, signal);
+    status = run(&j, units, unit_total, family, members, budget, signal);
 end:
-    free_block(whole);
     free_block(units);
     free_block(family);
     free_block(j.found);

@@ -165,10 +165,9 @@ static bool contains(const int64_t *numbers, int64_t size, int64_t value) {
     return false;
 }
 
-int64_t ancestry(const mt_learner *l, int64_t first, int64_t second, int64_t *family) {
+int64_t ancestry(const mt_learner *l, int64_t token, int64_t *family) {
     int64_t found = 0;
-    if (first >= 0 && !l->member[first]) family[found++] = first;
-    if (second >= 0 && second != first && !l->member[second]) family[found++] = second;
+    if (!l->member[token]) family[found++] = token;
     for (int64_t looked = 0; looked < found; looked++) {
         int32_t origin = l->derivation[family[looked]];
         if (origin < 0) continue;

@@ -35,10 +35,10 @@ bool room_for_merge(mt_learner *l, int64_t text_end);
 // Writes a merge at rank `merge_total`, last in the chain of merges that give `result`.
 int64_t append_merge(mt_learner *l, int64_t left, int64_t right, int64_t result);
 
-// `first` and `second` (or -1), and all their parts, as far as V_i lacks them: their number. They
-// are written to `family`, which has room for twice the bytes of both, in T's order, so that every
-// prefix contains the parts of its tokens.
-int64_t ancestry(const mt_learner *l, int64_t first, int64_t second, int64_t *family);
+// A token and all its parts, as far as V_i lacks them: their number. They are written to `family`,
+// which has room for twice the token's bytes, in T's order, so that every prefix contains the parts
+// of its tokens.
+int64_t ancestry(const mt_learner *l, int64_t token, int64_t *family);
 
 // Merges that M_i must add so that the parts of `merge` are derived before its rank, ascending:
 // their number, or MT_NO_MEMORY. A part that M_i derives only at a later rank requires T's first

@@ -235,14 +235,13 @@ MT_API mt_learner *mt_learner_new(const uint8_t *token_data, const int64_t *toke
 MT_API void mt_learner_free(mt_learner *);
 
 // Runs the loop of Algorithm 2 for one language whose unique words are symbols[word_offsets[w]:
-// word_offsets[w + 1]] with word_counts[w]. budget: |V_i| to reach; whole_words_only: count a
-// token only where it is a whole word; floor: least count of a pair that is kept track of, which
-// affects time and memory only; most_unspaced: characters of scripts without spaces in a token that
-// is merged, at most. After an error what was learned is of no use. signal[0] is set to
-// |V_i| as it grows; a signal[1] that is not 0 stops the loop.
+// word_offsets[w + 1]] with word_counts[w]. budget: |V_i| to reach; floor: least count of a pair
+// that is kept track of, which affects time and memory only; most_unspaced: characters of scripts
+// without spaces in a token that is merged, at most. After an error what was learned is of no use.
+// signal[0] is set to |V_i| as it grows; a signal[1] that is not 0 stops the loop.
 MT_API int mt_learn(mt_learner *, const int32_t *symbols, const int64_t *word_offsets,
-                    const int64_t *word_counts, int64_t words, int64_t budget,
-                    bool whole_words_only, int64_t floor, int64_t most_unspaced, int64_t *signal);
+                    const int64_t *word_counts, int64_t words, int64_t budget, int64_t floor,
+                    int64_t most_unspaced, int64_t *signal);
 
 // What a learner holds; valid until it is changed or freed. frequency: how often each token occurs
 // in the final segmentation. work: pairs counted, positions of lists visited, pairs joined, rows of

@@ -72,11 +72,10 @@ def cost(
     ] = (),
     *,
     tokenizers: AnyTokenizers = (),
-    scales: Annotated[
+    model: Annotated[
         Sequence[str],
         Option(
             "Model size: tiny, small, 0.5b, 1b, 2.5b, 7b, 12b, 30b. Repeatable.",
-            flags="--scale",
             kind=list[str],
             metavar="NAME",
             complete="presets",
@@ -88,14 +87,14 @@ def cost(
         bool, Option("Measure forward passes and decoding of the text, with random weights.")
     ] = False,
     references: ReferenceDirectory = None,
-    lines: Annotated[
+    limit: Annotated[
         int | None,
         Option("Number of documents per language; all by default.", metavar="N", low=1),
     ] = None,
     language: Lang = None,
     models: Annotated[
         Mapping[str, Shape] | None,
-        Option("Shapes by name, in place of `scales`.", python_only=True, kind=dict),
+        Option("Shapes by name, in place of `model`.", python_only=True, kind=dict),
     ] = None,
     decode_steps: Annotated[int, Option("Decoded tokens to time.", python_only=True, low=1)] = 16,
     reading: Reading = Reading(),
@@ -122,7 +121,7 @@ def cost(
         the reference.
 
     Examples:
-        >>> rows = modtok.cost(["tokenizer", "parallel/fr.txt"], scales=["1b"])
+        >>> rows = modtok.cost(["tokenizer", "parallel/fr.txt"], model=["1b"])
         >>> [row["tokenizer"] for row in rows], rows[0]["flops"]
         (['reference', 'tokenizer'], 1.0)
 
@@ -137,17 +136,17 @@ def cost(
     specs: list[Spec] = [*paths, *named(tokenizers)]
     if run is not None:
         of_run, own = settings_of_run(run, named=bool(specs))
-        models = models or (None if scales else of_run)
+        models = models or (None if model else of_run)
         if texts and own and is_modular(Path(own[0])):
             own = [own[0], f"{own[0]}@each"]
         specs = specs or [*own]
         tied = tied or any(shape.tied for shape in of_run.values())
-    models = models or sizes(scales or (_timed_size() if time else PAPER))
+    models = models or sizes(model or (_timed_size() if time else PAPER))
     entries = {} if texts else {"": _sizes(specs)}
     if texts:
         specs = specs or ["tokenizer", "tokenizer@each"]
         entries = _encoded(
-            specs, texts, optional_path(references), language, lines, reading, progress
+            specs, texts, optional_path(references), language, limit, reading, progress
         )
     rows = {
         (name, spoken): [_row(name, replace(shape, tied=tied), spoken, one, each[0])
@@ -230,7 +229,7 @@ def _encoded(
     texts: Sequence[str],
     references: Path | None,
     language: str | None,
-    lines: int | None,
+    limit: int | None,
     reading: Reading,
     progress: Progress,
 ) -> dict[str, list[Entry]]:
@@ -255,7 +254,7 @@ def _encoded(
             if text.language == spoken
             for data in text.documents or []
         ]
-        documents = [document for document in documents if document.strip()][:lines]
+        documents = [document for document in documents if document.strip()][:limit]
         if not documents:
             raise ModtokError(
                 f"language '{spoken}' has only blank lines",

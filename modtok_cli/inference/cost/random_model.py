@@ -28,7 +28,7 @@ class RandomModel:
         need += CONTEXT * (6 * shape.hidden_size + 3 * shape.ffn) * number_bytes
         need += max(_LOGITS, rows) * number_bytes
         check_device_memory(
-            need, device, "the model", "choose a smaller --scale, or use a larger machine"
+            need, device, "the model", "choose a smaller --model, or use a larger machine"
         )
         config = backbone_config(shape, vocabulary=1, context=CONTEXT, end=0, dtype=dtype)
         backbone = empty_backbone(shape, config)

@@ -6,7 +6,7 @@ of the slice's own vocabulary, or text of the user. `formats` holds one module f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -34,7 +34,7 @@ from modtok_cli.base.public import public
 from modtok_cli.inference.parameters import LATEST, Model, RunTokenizer, Step
 from modtok_cli.inference.vocabularies import Ends
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.languages import canonical, language_list, optional_languages
+from modtok_cli.text.languages import canonical, optional_languages
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import files_in
@@ -142,10 +142,6 @@ class ExportReport:
     languages: tuple[str, ...] = ()
 
 
-def _are_sets(value: object) -> bool:
-    return isinstance(value, str | Iterable)
-
-
 @public
 def export(
     model: Model = LATEST,
@@ -158,16 +154,6 @@ def export(
     each: Annotated[
         bool, Option("A file for each language of the run, or of --langs, in the directory -o.")
     ] = False,
-    sets: Annotated[
-        str | Sequence[str],
-        Option(
-            "Languages of one of several files, in the directory -o. Repeatable.",
-            flags="--subset",
-            kind=list[str],
-            metavar="LANG,...",
-            accepts=(_are_sets, "languages, or a list of such sets"),
-        ),
-    ] = (),
     probe: Annotated[
         FilePath | Sequence[FilePath] | None,
         Option(
@@ -194,8 +180,8 @@ def export(
     probe text; a difference is an error unless `inexact` is given. Merges and Unigram
     tokenizers can be exported; fewest-tokens ones if learned with --whole-characters.
 
-    A file has one vocabulary. With `each` or `sets`, a run is exported several times, to files that
-    are named after their languages in a new directory.
+    A file has one vocabulary. With `each`, a run is exported several times, to files that are
+    named after their languages in a new directory.
 
     The file is read back: its tensors are those that llama.cpp creates for the family, and their
     logits by its graph are compared with those of transformers.
@@ -213,13 +199,9 @@ def export(
         UsageError: a tokenizer that llama.cpp cannot run, differing ids, or an existing output.
     """
     path, kind = Path(model), _format(format)
-    chosen = [sets] if isinstance(sets, str) else list(sets)
-    several = each or bool(chosen)
-    place = Path(output or f"{path.resolve().name}{'' if several else f'.{format}'}")
-    if chosen and (each or languages is not None):
-        raise UsageError("--subset names the languages of a file", remedy="omit --langs and --each")
+    place = Path(output or f"{path.resolve().name}{'' if each else f'.{format}'}")
     check_new(place, force=force)
-    if several:
+    if each:
         refuse_others(place, lambda name: name.endswith(f".{format}"))
     from modtok_cli.inference.load import open_source
 
@@ -228,21 +210,17 @@ def export(
     probed = None if probe is None else _documents(text_paths(probe), reading)
     export = _Export(source, kind, probed, inexact, dtype, progress)
     names = optional_languages(languages)
-    if not several:
+    if not each:
         with atomic_file(place) as beside:
             return replace(export.write(beside, names), output=place)
-    wanted = [language_list(one, "--subset") for one in chosen]
-    if each:
-        wanted = [[name] for name in (names or source.languages)]
+    wanted = names or source.languages
     if not wanted:
         raise UsageError("has no languages", where=path, remedy="give a run of modtok pretrain")
     reports = []
     with atomic_directory(place) as beside, progress.task("exporting", len(wanted), "") as task:
         for one in wanted:
-            name = f"{'-'.join(sorted(map(canonical, one)))}.{format}"
-            if (beside / name).exists():
-                raise UsageError(f"two sets are {','.join(one)}", where="--subset")
-            reports.append(replace(export.write(beside / name, one), output=place / name))
+            name = f"{canonical(one)}.{format}"
+            reports.append(replace(export.write(beside / name, [one]), output=place / name))
             task.advance(1)
     return reports
 

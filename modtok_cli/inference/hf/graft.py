@@ -24,7 +24,7 @@ from modtok_cli.inference.hf.weight_files import FLOATS, Cut, WeightFiles
 from modtok_cli.modular.adopted.restrict import vocabulary_of
 from modtok_cli.modular.segmenters.json_frame import parse_document
 
-ANOTHER = "graft it onto the model that the slice was made from, or pass --any-weights"
+ANOTHER = "graft it onto the model that the slice was made from"
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,6 @@ def graft_directory(
     output: Path,
     *,
     convert: bool,
-    any_weights: bool,
     progress: Progress,
 ) -> GraftReport:
     """Write the model `whole` with the weights of `part`: of tables, the rows of its tokens.
@@ -129,7 +128,7 @@ def graft_directory(
     expected = {token: new_of[old] for token, old in vocabulary.items() if old in new_of}
     for directory in dict.fromkeys((slice, part)):
         check_vocabulary(directory, expected, whole)
-    if facts.weights not in ("", model.weights.fingerprint) and not any_weights:
+    if facts.weights not in ("", model.weights.fingerprint):
         raise UsageError(f"was cut from other weights than {whole} has", where=slice,
                          remedy=ANOTHER)  # fmt: skip
     axes = model.axes(model.layout)

@@ -33,7 +33,7 @@ from modtok_cli.text.languages import canonical
 NAME = "modtok.json"
 WEIGHTS = "model.safetensors"
 TOKENIZER_OUT = "tokenizer_out.json"
-FORMAT = 3
+FORMAT = 4
 _REMEDY = "slice the run again"
 
 
@@ -47,7 +47,7 @@ class SliceFacts:
         end_of_text: id of the token between documents.
         tokenizer: signature of the modular tokenizer; `signature` is that of the slice's own.
         run: name of the run; weights: fingerprint of its checkpoint.
-        bos, license, base_model: see `write.Labels`.
+        bos: see `write.Labels`.
         ids: (n,) id in T of each row.
         row_of_in, row_of_out: the id map if the sides differ, else None.
     """
@@ -66,8 +66,6 @@ class SliceFacts:
     step: int
     weights: str
     bos: bool
-    license: str
-    base_model: str
     ids: Int64Array
     row_of_in: Int64Array | None = None
     row_of_out: Int64Array | None = None

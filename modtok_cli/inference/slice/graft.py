@@ -46,9 +46,6 @@ def graft(
     convert: Annotated[
         bool, Option("Hugging Face model: convert weights of SLICE to the dtype of the model.")
     ] = False,
-    any_weights: Annotated[
-        bool, Option("Also graft onto other weights than the slice was cut from.")
-    ] = False,
     tokenizer: RunTokenizer = None,
     force: Force = False,
     progress: Progress = SILENT,
@@ -100,12 +97,10 @@ def graft(
         if convert:
             raise UsageError("--convert is for Hugging Face models", where=home)
         where = optional_path(tokenizer)
-        return _graft_run(part, home, whole, place, where, any_weights, progress)
+        return _graft_run(part, home, whole, place, where, progress)
     if not is_hf_directory(whole):
         raise UsageError(f"is not the Hugging Face model that {home} is a slice of", where=whole)
-    return graft_directory(
-        part, home, whole, place, convert=convert, any_weights=any_weights, progress=progress
-    )
+    return graft_directory(part, home, whole, place, convert=convert, progress=progress)
 
 
 def _not_merged(part: Path) -> UsageError:
@@ -122,7 +117,6 @@ def _graft_run(
     whole: Path,
     output: Path,
     tokenizer: Path | None,
-    any_weights: bool,
     progress: Progress,
 ) -> GraftReport:
     """Write a run with the weights of `part`, a fine-tuned slice, whose origin `home` describes."""
@@ -140,12 +134,12 @@ def _graft_run(
     if facts.row_of_in is not None:
         raise UsageError("reads and writes different languages, which only modtok can train",
                          where=home, remedy="fine-tune a slice of --langs")  # fmt: skip
-    own_step = None if any_weights or run_of(whole) != whole else facts.step
+    own_step = None if run_of(whole) != whole else facts.step
     source = open_run(whole, tokenizer=tokenizer, step=own_step, progress=progress)
     what = ""
     if source.tokenizer.signature != facts.tokenizer:
         what = f"a run with tokenizer {facts.tokenizer}, {whole} has {source.tokenizer.signature}"
-    elif (source.step, source.fingerprint) != (facts.step, facts.weights) and not any_weights:
+    elif (source.step, source.fingerprint) != (facts.step, facts.weights):
         what = f"other weights than {whole} has at step {source.step}"
     if what:
         raise UsageError(f"was cut from {what}", where=home, remedy=ANOTHER)

@@ -108,12 +108,6 @@ def slice(
             flags="--bos/--no-bos",
         ),
     ] = None,
-    license: Annotated[
-        str | None, Option("License in the model card; unknown by default.", metavar="ID")
-    ] = None,
-    base_model: Annotated[
-        str | None, Option("Base model in the model card; the run by default.", metavar="ID")
-    ] = None,
     verify: Annotated[
         bool,
         Option(
@@ -165,7 +159,6 @@ def slice(
             "--from": origin, "--step": step, "--dtype": dtype, "-t": tokenizer,
             "--data": None if data == "data" else data, "--text": texts or None,
             "--token-ids": token_ids, "-k": k, "--coverage": coverage, "--bos": bos,
-            "--license": license, "--base-model": base_model,
             "--field, --lang-field and --errors": None if reading == Reading() else reading,
         }  # fmt: skip
         _refuse(others, path, "slices without --head")
@@ -178,8 +171,7 @@ def slice(
     if is_sliceable(path):
         of_runs = {
             "--append": append, "--from": origin, "--in": inputs, "--out": outputs,
-            "--step": step, "--dtype": dtype, "--bos": bos, "--license": license,
-            "--base-model": base_model,
+            "--step": step, "--dtype": dtype, "--bos": bos,
         }  # fmt: skip
         _refuse(of_runs, path, "runs of modtok pretrain")
         if tokenizer is not None and data != "data":
@@ -218,7 +210,7 @@ def slice(
         raise UsageError("no output directory given", remedy=_AS_IN)
     from modtok_cli.inference.slice.write import Labels, extended, sliced
 
-    labels = Labels(dtype, bos, license, base_model)
+    labels = Labels(dtype, bos)
     where, home, place = optional_path(tokenizer), Path(output or path), optional_path(origin)
     if append is not None:
         added = language_list(append, "--append")

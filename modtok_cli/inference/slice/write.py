@@ -72,14 +72,10 @@ class Labels:
     Attributes:
         dtype: of the weights; that of training, or of the slice that is extended.
         bos: whether its tokenizer puts the end of text before every text, as training does.
-        license: license identifier of the Hugging Face Hub.
-        base_model: model on the Hub that it was extracted from; the run's name by default.
     """
 
     dtype: str | None = None
     bos: bool | None = None
-    license: str | None = None
-    base_model: str | None = None
 
     def or_those_of(self, other: Labels) -> Labels:
         """Those that are not given are the others'."""
@@ -109,7 +105,7 @@ def sliced(
             "--append extends a slice",
         )
     source = open_run(path, tokenizer=tokenizer, step=step, progress=progress)
-    defaults = Labels(str(source.dtype).removeprefix("torch."), True, "unknown", source.name)
+    defaults = Labels(str(source.dtype).removeprefix("torch."), True)
     return _write(source, languages, output, labels.or_those_of(defaults), verify, progress)
 
 
@@ -134,7 +130,7 @@ def extended(
         FULL if full else tuple(dict.fromkeys((*side, *added)))
         for side, full in ((facts.inputs, facts.full_inputs), (facts.outputs, facts.full_outputs))
     )
-    own = Labels(facts.dtype, facts.bos, facts.license, facts.base_model)
+    own = Labels(facts.dtype, facts.bos)
     return _write(source, (reading, writing), output, labels.or_those_of(own), verify, progress)
 
 
@@ -227,8 +223,6 @@ def _facts(source: RunSource, vocabularies: Vocabularies, labels: Labels) -> Sli
         step=source.step,
         weights=source.fingerprint,
         bos=bool(labels.bos),
-        license=str(labels.license),
-        base_model=str(labels.base_model),
         ids=vocabularies.ids,
         row_of_in=None if same else vocabularies.row_of_in,
         row_of_out=None if same else vocabularies.row_of_out,
@@ -328,10 +322,8 @@ _CARD = """\
 ---
 language:
 {names}
-license: {license}
 library_name: {library}
 pipeline_tag: text-generation
-base_model: {base_model}
 tags:
 - modtok
 - modular-tokenizer
@@ -397,9 +389,7 @@ def _model_card(
         usage = _USE_MODTOK
     return _CARD.format(
         names="\n".join(f"- {name}" for name in sorted({*facts.inputs, *facts.outputs})),
-        license=_quoted(facts.license),
         library="transformers" if vocabularies.same else "modtok",
-        base_model=_quoted(facts.base_model),
         languages=languages,
         vocabulary=vocabulary,
         shape=facts.shape,
@@ -409,8 +399,3 @@ def _model_card(
         ),
         usage=usage,
     )
-
-
-def _quoted(text: str) -> str:
-    """A YAML string: JSON strings are YAML, whatever characters they contain."""
-    return orjson.dumps(text).decode()

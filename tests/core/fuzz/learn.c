@@ -169,8 +169,7 @@ static void check_same(const mt_learner_contents *a, const mt_learner_contents *
 
 // Learns a language that has `kept` of T's merges; NULL without memory.
 static mt_learner *learn(const global *t, const text *words, const uint8_t *kept, int64_t budget,
-                         bool whole, int64_t floor, int64_t most, const int32_t *slots,
-                         int64_t slot_count) {
+                         int64_t floor, int64_t most, const int32_t *slots, int64_t slot_count) {
     uint8_t member[MOST] = {0}, merge_member[2 * MOST] = {0};
     int64_t signal[2] = {0, 0};
     memset(member, 1, LETTERS);
@@ -182,7 +181,7 @@ static mt_learner *learn(const global *t, const text *words, const uint8_t *kept
                                    member, merge_member, slots, slot_count);
     if (!l) return NULL;
     int status = mt_learn(l, words->symbols, words->offsets, words->counts, words->words, budget,
-                          whole, floor, most, signal);
+                          floor, most, signal);
     mt_learner_contents c = mt_learner_view(l);
     if (status != MT_OK) {
         mt_learner_free(l);
@@ -215,8 +214,8 @@ int fuzz_learn(const uint8_t *data, size_t length) {
     in.data += in.size / 3, in.size -= in.size / 3;
     take_text(two, &in);
 
-    first = learn(t, one, NULL, budget, form & 1, 1, most, NULL, 0);
-    again = learn(t, one, NULL, budget, form & 1, floor, most, NULL, 0);
+    first = learn(t, one, NULL, budget, 1, most, NULL, 0);
+    again = learn(t, one, NULL, budget, floor, most, NULL, 0);
     TRY(first && again);
     mt_learner_contents c = mt_learner_view(first), d = mt_learner_view(again);
     check_contents(&c, budget, LETTERS);
@@ -235,8 +234,8 @@ int fuzz_learn(const uint8_t *data, size_t length) {
     memcpy(t->merges, c.merges, (size_t)c.merge_total * 3 * sizeof(int32_t));
     *copy = *two;
     segment(copy, t->merges[0], NULL, t->merge_total);
-    second = learn(t, copy, NULL, next_budget, form & 2, 1, most, c.slots, c.slot_count);
-    other = learn(t, copy, NULL, next_budget, form & 2, floor, most, NULL, 0);
+    second = learn(t, copy, NULL, next_budget, 1, most, c.slots, c.slot_count);
+    other = learn(t, copy, NULL, next_budget, floor, most, NULL, 0);
     TRY(second && other);
     c = mt_learner_view(second), d = mt_learner_view(other);
     check_contents(&c, next_budget, LETTERS);
@@ -253,8 +252,8 @@ int fuzz_learn(const uint8_t *data, size_t length) {
     segment(two, t->merges[0], kept, t->merge_total);
     mt_learner_free(second);
     mt_learner_free(other);
-    second = learn(t, two, kept, next_budget, form & 2, 1, most, NULL, 0);
-    other = learn(t, two, kept, next_budget, form & 2, floor, most, NULL, 0);
+    second = learn(t, two, kept, next_budget, 1, most, NULL, 0);
+    other = learn(t, two, kept, next_budget, floor, most, NULL, 0);
     TRY(second && other);
     c = mt_learner_view(second), d = mt_learner_view(other);
     check_contents(&c, next_budget, before);
