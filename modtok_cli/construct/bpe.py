@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import orjson
 
 from modtok_cli.base import parameters
-from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import atomic_directory, check_new, is_vacant, refuse_others
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.base.reading import read_file
 from modtok_cli.base.signature import digest
 from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.learner import Learner
-from modtok_cli.construct.outputs import check_absent, check_files
+from modtok_cli.construct.outputs import REPLACE, finished
 from modtok_cli.construct.parameters import (
     Budget,
     DefaultSpecials,
@@ -35,9 +37,9 @@ from modtok_cli.construct.work import Work
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.learn.sequential import learn_plain, of_all
-from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.languages import is_language
 from modtok_cli.text.pretokenizer import PretokenizerName
 from modtok_cli.text.reading import Reading
 
@@ -50,9 +52,30 @@ class Separate(Learner):
 
     suffixes: ClassVar[tuple[str, ...]]
 
-    def check_output(self, request: Request, languages: Sequence[str]) -> None:
-        """Plain files do not record their settings."""
-        check_files(request, self.suffixes)
+    def check_output(self, request: Request, languages: Sequence[str]) -> BuildReport | None:
+        """As of a modular directory: each file has the settings of its learner."""
+        place = request.output
+        refuse_others(place, self._is_ours)
+        if request.force or is_vacant(place):
+            check_new(place, force=request.force)
+            return None
+        files = {path.name: read_file(path) for path in sorted(place.glob("*.json"))}
+        try:
+            models = {Path(name).stem: orjson.loads(files[name])["model"] for name in files}
+            settings = [
+                (each["modtok"]["k"], each["modtok"]["learner"]) for each in models.values()
+            ]
+        except (ValueError, LookupError, TypeError):
+            models, settings = {}, []
+        if sorted(models) != sorted(languages) or any(
+            each != (self.k, self.provenance()) for each in settings
+        ):
+            raise UsageError("exists with other settings", where=place, remedy=REPLACE)
+        made = PlainFiles(files, {name: len(each["vocab"]) for name, each in models.items()})
+        return finished(request, BuildReport(place, made.signature, self.rows(made)))
+
+    def _is_ours(self, name: str) -> bool:
+        return Path(name).suffix in self.suffixes and is_language(Path(name).stem)
 
     def rows(self, output: PlainFiles) -> list[dict[str, Any]]:
         """Number of tokens."""
@@ -63,11 +86,6 @@ class Joint(Learner):
     """One vocabulary over the text of all languages, in which every token is of every language."""
 
     _learned: LearnedMerges | LearnedPieces
-
-    def check_output(self, request: Request, languages: Sequence[str]) -> None:
-        """An existing output is an error, as for separate tokenizers."""
-        check_absent(request)
-        check_place(request.output)
 
     def learn(self, work: Work) -> None:
         """Merge the word counts of all languages, and learn from them."""
@@ -115,7 +133,7 @@ class SeparateBpe(Separate):
                 progress=work.progress,
             )
             work.words.certify(language, grown.merges)
-            return plain_json(language, counts, self.k, grown)
+            return plain_json(language, counts, self.k, grown, self.provenance())
 
     def result(self, work: Work) -> PlainFiles:
         """The files `<lang>.json`."""

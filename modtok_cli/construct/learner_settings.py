@@ -56,6 +56,11 @@ class LearnerSettings:
         absent = {name for name, value in self.optional.items() if settings.get(name) == value}
         return {name: settings[name] for name in settings if name not in _UNRECORDED | absent}
 
+    def provenance(self) -> dict[str, Any]:
+        """What a file of a plain tokenizer says of its learner."""
+        names = {"algorithm": self.algorithm, "pretokenizer": self.pretokenizer.name}
+        return {**names, "specials": list(self.specials), **self.recorded()}
+
     @property
     def most_tokens(self) -> int:
         """Tokens that are learned from the words of a language, with those that are pruned."""

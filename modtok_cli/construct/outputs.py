@@ -8,16 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import atomic_directory, check_new, clear, is_vacant, refuse_others
+from modtok_cli.base.files import atomic_directory, check_new, clear, is_vacant
 from modtok_cli.construct.journal import clear_finished
 from modtok_cli.construct.learner_settings import LearnerSettings
 from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.modular.containment import containment
 from modtok_cli.modular.directory import check_place, is_modular
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.languages import is_language
 
-_REPLACE = "choose another -o, or --force to replace it"
+REPLACE = "choose another -o, or --force to replace it"
 
 
 def check_modular(
@@ -37,7 +36,7 @@ def check_modular(
         check_new(output, force=request.force)
         return None
     if not (output / "manifest.json").is_file():
-        raise UsageError("exists but is not a tokenizer directory", where=output, remedy=_REPLACE)
+        raise UsageError("exists but is not a tokenizer directory", where=output, remedy=REPLACE)
     existing = ModularTokenizer.load(output)
     settings = learner.recorded()
     names = settings.keys() | learner.optional.keys()
@@ -56,42 +55,18 @@ def check_modular(
             f"exists with other settings ({existing.algorithm}; "
             f"{', '.join(existing.languages)}; k = {existing.k})",
             where=output,
-            remedy=_REPLACE,
+            remedy=REPLACE,
         )
-    clear_finished(output)
+    return finished(request, report_of(existing, output))
+
+
+def finished(request: Request, report: BuildReport) -> BuildReport:
+    """The report of an output that exists; says so."""
+    clear_finished(request.output)
     request.progress.warn(
-        f"{output} is already finished with these settings; --force builds it again"
+        f"{request.output} is already finished with these settings; --force builds it again"
     )
-    return report_of(existing, output)
-
-
-def check_files(request: Request, suffixes: Sequence[str]) -> None:
-    """Refuse an existing directory of plain tokenizers, or with `force` one of anything else.
-
-    Raises:
-        UsageError: it exists and `force` was not given, or it holds other files than
-            `<lang>` with one of `suffixes`.
-    """
-    check_absent(request)
-
-    def ours(name: str) -> bool:
-        path = Path(name)
-        return path.suffix in suffixes and is_language(path.stem)
-
-    refuse_others(request.output, ours)
-
-
-def check_absent(request: Request) -> None:
-    """Refuse an output that exists, unless `force` was given.
-
-    Raises:
-        UsageError: it exists.
-    """
-    try:
-        check_new(request.output, force=request.force)
-    except UsageError:
-        clear_finished(request.output)
-        raise
+    return report
 
 
 def report_of(tokenizer: ModularTokenizer, output: Path) -> BuildReport:

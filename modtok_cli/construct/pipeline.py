@@ -74,14 +74,14 @@ def construct(
         return _construct(kind, request, settings)
 
 
-LearnerSettings = Mapping[str, tuple[Option, Any]]
+Declared = Mapping[str, tuple[Option, Any]]
 """Settings of a learner: how they are declared, and the value, None if it was not given."""
 
 
 def _construct(
     kind: type[Learner],
     request: Request,
-    settings: LearnerSettings,
+    settings: Declared,
 ) -> BuildReport:
     base = None
     if request.append or request.remove:
@@ -165,7 +165,7 @@ def _save(
 def _learner(
     kind: type[Learner],
     request: Request,
-    settings: LearnerSettings,
+    settings: Declared,
     base: ModularTokenizer | None,
 ) -> Learner:
     """The learner with its settings: those given, or those of the tokenizer to extend."""

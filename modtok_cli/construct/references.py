@@ -1,6 +1,7 @@
 """Monolingual references: the tokenizers that subtokenizers are measured against."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,9 +40,16 @@ def reference_json(
     return plain_json(language, counts, k, grown)
 
 
-def plain_json(language: str, counts: WordCounts, k: int, grown: Grown) -> bytes:
+def plain_json(
+    language: str,
+    counts: WordCounts,
+    k: int,
+    grown: Grown,
+    learner: Mapping[str, Any] | None = None,
+) -> bytes:
     """The `tokenizer.json` of a plain BPE of the words, as it was learned."""
-    return _reference(language, counts, k, grown.merges, np.asarray(grown.frequency))
+    frequency = np.asarray(grown.frequency)
+    return _reference(language, counts, k, grown.merges, frequency, learner)
 
 
 def reference_of(language: str, counts: WordCounts, k: int, longer: GlobalMerges) -> bytes:
@@ -68,15 +76,23 @@ def _reference(
     k: int,
     merges: GlobalMerges,
     frequency: npt.NDArray[np.int64],
+    learner: Mapping[str, Any] | None = None,
 ) -> bytes:
     vocabulary = Vocabulary(merges.specials, merges.token_data, merges.token_offsets)
     rules = Merges(vocabulary, counts.pretokenizer, merges.merges)
-    return with_counts(Subtokenizer(rules, languages=[language]), counts, k, frequency)
+    return with_counts(Subtokenizer(rules, languages=[language]), counts, k, frequency, learner)
 
 
 def with_counts(
-    tokenizer: Subtokenizer, counts: WordCounts, k: int, frequency: npt.NDArray[np.int64]
+    tokenizer: Subtokenizer,
+    counts: WordCounts,
+    k: int,
+    frequency: npt.NDArray[np.int64],
+    learner: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """The `tokenizer.json` of a language, with how often each token occurs in `counts`, (V,)."""
+    """The `tokenizer.json` of a language, with how often each token occurs in `counts`, (V,).
+
+    `learner`: its settings, in a file that is an output.
+    """
     facts = {"k": k, "corpus": counts.fingerprint(), "counts": frequency.tolist()}
-    return tokenizer.to_json(facts)
+    return tokenizer.to_json(facts if learner is None else {**facts, "learner": learner})

@@ -101,7 +101,9 @@ class SeparateUnigram(Separate, UnigramLearner):
         """The files `<lang>.json` and `<lang>.model`."""
         files: dict[str, bytes] = {}
         for language, model in self._models.items():
-            files[f"{language}.json"] = model_json(language, model, work.words.of(language), self.k)
+            files[f"{language}.json"] = model_json(
+                language, model, work.words.of(language), self.k, self.provenance()
+            )
             files[f"{language}.model"] = tokenizer_of(model, language).to_model()
         return PlainFiles(files, {name: model.size for name, model in self._models.items()})
 

@@ -1,7 +1,8 @@
 """Monolingual Unigram models as files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.membership import Membership
@@ -32,14 +33,20 @@ def tokenizer_of(model: LearnedPieces, name: str) -> Subtokenizer:
     return Subtokenizer(segmenter, languages=model.languages, name=name)
 
 
-def model_json(language: str, model: LearnedPieces, counts: WordCounts, k: int) -> bytes:
+def model_json(
+    language: str,
+    model: LearnedPieces,
+    counts: WordCounts,
+    k: int,
+    learner: Mapping[str, Any] | None = None,
+) -> bytes:
     """The `tokenizer.json` of a monolingual model, which also serves as reference.
 
     Its provenance contains `counts`, how often each token occurs in the training text, from
     which `measure.references` identifies the language of a line.
     """
     tokenizer = tokenizer_of(model, language)
-    return with_counts(tokenizer, counts, k, tokenizer.token_occurrences(counts))
+    return with_counts(tokenizer, counts, k, tokenizer.token_occurrences(counts), learner)
 
 
 def find_model(directory: Path, language: str) -> Path | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-import orjson
 import pytest
 
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.learn.sequential import learn_bpe
 from modtok_cli.modular.open import open_tokenizer
@@ -38,14 +39,28 @@ def test_joint_learns_from_all_text_together(tmp_path: Path) -> None:
     assert tokenizer.settings == {"joint": True}
 
 
-def test_existing_output_is_kept(tmp_path: Path) -> None:
-    bpe(["sw"], data=DATA, output=tmp_path / "mono", k=300)
-    before = (tmp_path / "mono" / "sw.json").read_bytes()
-    with pytest.raises(UsageError, match="force"):
-        bpe(["sw"], data=DATA, output=tmp_path / "mono", k=400)
-    assert (tmp_path / "mono" / "sw.json").read_bytes() == before
-    bpe(["sw"], data=DATA, output=tmp_path / "mono", k=400, force=True)
-    assert len(orjson.loads((tmp_path / "mono" / "sw.json").read_bytes())["model"]["vocab"]) == 400
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("learn", [bpe, unigram])
+def test_a_finished_command_says_so_and_other_settings_are_refused(
+    learn: Any, joint: bool, tmp_path: Path
+) -> None:
+    same = {"data": DATA, "output": tmp_path / "made", "joint": joint}
+    first = learn(["sw", "fi"], **same, k=500)
+    before = {path: path.read_bytes() for path in (tmp_path / "made").rglob("*.json")}
+    said = Silent()
+    again = learn(["sw", "fi"], **same, k=500, progress=said)
+    assert "is already finished with these settings" in said.warnings[0]
+    assert again.signature == first.signature
+    if not joint:
+        assert sorted(again.rows(), key=str) == sorted(first.rows(), key=str)
+    for languages, k, others in (
+        (["sw", "fi"], 400, {}), (["sw"], 500, {}), (["sw", "fi"], 500, {"specials": ["<s>"]}),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=r"exists with other settings.*force"):
+            learn(languages, **same, k=k, **others)
+    assert {path: path.read_bytes() for path in (tmp_path / "made").rglob("*.json")} == before
+    learn(["sw", "fi"], **same, k=400, force=True)
+    assert {path: path.read_bytes() for path in (tmp_path / "made").rglob("*.json")} != before
 
 
 def test_force_refuses_a_file_before_learning(tmp_path: Path) -> None:

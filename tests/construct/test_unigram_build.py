@@ -85,7 +85,9 @@ def test_references_are_the_monolingual_models(models: Path, merged: Path) -> No
     references = read_references(merged)
     assert sorted(references) == LANGUAGES
     for language, data in references.items():
-        assert data == (models / f"{language}.json").read_bytes()
+        model = orjson.loads((models / f"{language}.json").read_bytes())
+        del model["model"]["modtok"]["learner"]  # a reference is no output of a command
+        assert orjson.loads(data) == model
 
 
 def test_fitting_models_are_used_and_others_learned(
