@@ -32,7 +32,7 @@ class _AsText:
 
 def _take_text(params: Iterable[Any]) -> None:
     for param in params:
-        param._runtime_param = _AsText()
+        param.get_runtime_param = _AsText
 
 
 class _WithHelp:
