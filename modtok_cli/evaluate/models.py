@@ -16,7 +16,7 @@ The names follow the paper's section "Evaluation" and its tables on mixed contex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -37,9 +37,17 @@ from modtok_cli.measure.references import Reference, identify
 from modtok_cli.modular.encoding.encoder import utf8
 
 FULL = "full"
-FULL_LANG = "full-lang"
-CROSSED = "src|tgt"
-_OF_A_PAIR = ("src", "tgt", "src+tgt", CROSSED)
+MODES: dict[str, Callable[[Sequence[str]], tuple[Sequence[str] | str, Sequence[str]]]] = {
+    LANG: lambda own: (own, ()),
+    FULL: lambda own: (FULL, ()),
+    "full-lang": lambda own: (FULL, own[-1:]),
+    "src": lambda own: (own[:1], ()),
+    "tgt": lambda own: (own[1:], ()),
+    "src+tgt": lambda own: (own, ()),
+    "src|tgt": lambda own: (own[:1], own[1:]),
+}
+"""Inputs and outputs, () if they are the same, of a task in the languages `own`, by mode."""
+_OF_A_PAIR = ("src", "tgt", "src+tgt", "src|tgt")
 _REMEDY = "use lang, full, full-lang, or languages such as en,fr"
 
 
@@ -80,23 +88,18 @@ def infer_vocabularies(mode: str, languages: Sequence[str], own: Sequence[str]) 
     >>> str(infer_vocabularies("src|tgt", ["en", "fr"], ["fr", "en"]))
     'fr|en'
     """
-    if mode == FULL:
-        return Infer(FULL)
-    if mode == LANG:
-        return Infer(_subset(own, languages, mode))
-    if mode == FULL_LANG:
-        return Infer(FULL, _subset(own[-1:], languages, mode))
-    if mode in _OF_A_PAIR:
-        if len(own) < 2:
-            raise UsageError(
-                f"{mode!r} needs a source and a target language", where="--infer", remedy=_REMEDY
-            )
-        if mode == CROSSED:
-            source, target = (_subset((name,), languages, mode) for name in own)
-            return Infer(source) if source == target else Infer(source, target, True)
-        sides = {"src": own[:1], "tgt": own[1:], "src+tgt": own}
-        return Infer(_subset(sides[mode], languages, mode))
-    return Infer(_subset([part.strip() for part in mode.split(",")], languages, mode))
+    if mode not in MODES:
+        return Infer(_subset([part.strip() for part in mode.split(",")], languages, mode))
+    if mode in _OF_A_PAIR and len(own) < 2:
+        raise UsageError(
+            f"{mode!r} needs a source and a target language", where="--infer", remedy=_REMEDY
+        )
+    inputs, outputs = MODES[mode](own)
+    reading = inputs if isinstance(inputs, str) else _subset(inputs, languages, mode)
+    writing = _subset(outputs, languages, mode) if outputs else ()
+    if not writing or writing == reading:
+        return Infer(reading)
+    return Infer(reading, writing, crossed=reading != FULL)
 
 
 def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[str, ...]:
@@ -129,7 +132,8 @@ def vocabulary_of(source: Source, mode: str | None, own: Sequence[str]) -> Infer
 
 def needs_language(source: Source, mode: str | None) -> bool:
     """Whether the vocabularies of a mode depend on the language of a text."""
-    return (mode or source.mode) in (LANG, FULL_LANG)
+    sides = MODES.get(mode or source.mode)
+    return sides is not None and sides(("",)) != sides(())
 
 
 def mode_name(source: Source, mode: str | None) -> str:

@@ -85,8 +85,7 @@ def _whole(stores: Mapping[str, TextStore]) -> Texts:
 
 def _subtokenizer(run: Run, language: str) -> Subtokenizer:
     """What splits text of a language: its own subtokenizer, T for joint."""
-    joint = run.config.regime.kind == "joint"
-    return run.texts.subtokenizers.of(None if joint else (language,))
+    return run.texts.subtokenizers.of(run.config.regime.own(language))
 
 
 def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:

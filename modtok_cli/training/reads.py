@@ -132,8 +132,7 @@ def _reads(
     """Tokens of a run by the mixture, in bytes of `texts`, over the bytes of all training text."""
     found = {}
     for language, weight in mixture.as_dict().items():
-        joint = config.regime.kind == "joint"
-        subset = subtokenizers.of(None if joint else (language,))
+        subset = subtokenizers.of(config.regime.own(language))
         parts = [part for text in texts[language] for part in subtokenizers.pieces_of(text)]
         tokens = len(texts[language]) + sum(map(len, subtokenizers.encode(subset, parts)))
         read = config.steps * config.step_tokens * weight

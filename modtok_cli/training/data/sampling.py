@@ -60,6 +60,10 @@ class Regime:
     def __str__(self) -> str:
         return f"{self.kind}:{self.extra}" if self.extra else self.kind
 
+    def own(self, language: str) -> tuple[str, ...] | None:
+        """Languages whose subtokenizer splits evaluated text of a language; None is T."""
+        return None if self.kind == "joint" else (language,)
+
     def check(self, languages: Sequence[str], where: str = "--sampling") -> None:
         """Check that there are enough languages; `where` is the option that an error names."""
         if self.extra >= len(languages):
