@@ -27,7 +27,7 @@ import orjson
 
 from benchmarks.common import LANGUAGES, emit, texts
 from modtok_cli.inference.draft.ranking import Ranking
-from modtok_cli.inference.draft.vocabulary import Counts, Vocabulary
+from modtok_cli.inference.draft.vocabulary import Counts, DraftVocabulary
 
 Order = npt.NDArray[np.int64]
 Shares = npt.NDArray[np.float64]  # (languages, V), of the text of each
@@ -97,11 +97,11 @@ def main() -> None:
         (scratch / f"{language}.jsonl").write_bytes(b"".join(lines))
     for path in args.tokenizers:
         file = path / "tokenizer.json" if path.is_dir() else path
-        vocabulary = Vocabulary.open(str(file))
+        vocabulary = DraftVocabulary.open(str(file))
         used = vocabulary.count(scratch, LANGUAGES, hold_out=True)
         kept = {name: counts for name, (counts, _) in used.items()}
 
-        def ranked(counts: Counts, vocabulary: Vocabulary = vocabulary) -> Ranking:
+        def ranked(counts: Counts, vocabulary: DraftVocabulary = vocabulary) -> Ranking:
             return Ranking.of(vocabulary, counts)
 
         pooled = ranked({"all": np.sum([*kept.values()], axis=0)})

@@ -26,7 +26,7 @@ import torch
 from safetensors.torch import load_file
 
 from benchmarks.common import emit, peak_of_self
-from modtok_cli.inference.hf.slice import Selection, slice_directory
+from modtok_cli.inference.hf.slice import TokenSelection, slice_directory
 from modtok_cli.inference.slice.graft import graft
 
 
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    model, selection = options.model, Selection(texts=(options.text,))
+    model, selection = options.model, TokenSelection(texts=(options.text,))
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         ids = slice_directory(model, selection, place / "part", verify=False).ids

@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.common import LANGUAGES, describe, emit
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
-from modtok_cli.core.segment import Pairs, Segmenter, Symbols
+from modtok_cli.core.segment import Pairs, SegmenterHandle, Symbols
 from modtok_cli.learn.merges import GlobalMerges, empty_merges, grow
 from modtok_cli.learn.sequential import learn_plain, segment
 from modtok_cli.measure.morphology import Morphemes, align
@@ -87,7 +87,7 @@ class Learned:
 
 def size(merges: Int32Array, byte_ids: Int32Array, counts: WordCounts) -> int:
     """Tokens of a text."""
-    segmenter = Segmenter.by_merges(Pairs(merges), Symbols(byte_ids))
+    segmenter = SegmenterHandle.by_merges(Pairs(merges), Symbols(byte_ids))
     _, offsets = segmenter.segment(counts.data, counts.offsets[:-1], counts.offsets[1:])
     return int((np.diff(offsets) * counts.counts).sum())
 

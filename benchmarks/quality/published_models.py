@@ -35,7 +35,7 @@ from benchmarks.common import emit
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.export.export import export
 from modtok_cli.inference.hf.directory import ModelDirectory
-from modtok_cli.inference.hf.slice import Selection, slice_directory
+from modtok_cli.inference.hf.slice import TokenSelection, slice_directory
 from modtok_cli.modular.adopted.segmenter import Library
 
 Ids = npt.NDArray[np.int32]
@@ -210,7 +210,7 @@ def main() -> int:
                 (halves / f"{language}.txt").write_text(half, "utf-8")
                 lines += found
             part = args.directory / f"{name}-{langs.replace(',', '-')}"
-            selection = Selection(languages=tuple(langs.split(",")), data=halves)
+            selection = TokenSelection(languages=tuple(langs.split(",")), data=halves)
             made = slice_directory(whole, selection, part, force=True)
             row = compare(name, whole, part, lines, made.ids)
             row |= {"languages": langs, "llama_cpp": in_llama_cpp(part, lines)}

@@ -24,7 +24,7 @@ def results_of(futures: Mapping[str, Future[Result]]) -> dict[str, Result]:
     return {name: future.result() for name, future in futures.items()}
 
 
-class Stopped(Exception):
+class Cancelled(Exception):
     """The work was cancelled."""
 
 
@@ -35,7 +35,7 @@ class _CancellableTask:
 
     def advance(self, amount: float = 1) -> None:
         if self._stop.is_set():
-            raise Stopped
+            raise Cancelled
         self._task.advance(amount)
 
     def describe(self, text: str) -> None:
@@ -43,7 +43,7 @@ class _CancellableTask:
 
 
 class CancellableProgress:
-    """A `Progress` that forwards everything until `stop`, and then raises `Stopped`."""
+    """A `Progress` that forwards everything until `stop`, and then raises `Cancelled`."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

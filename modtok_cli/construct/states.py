@@ -15,7 +15,7 @@ from modtok_cli.base.membership import Membership
 from modtok_cli.base.records import from_json
 from modtok_cli.base.signature import digest
 from modtok_cli.construct.journal import Arrays, JournalState
-from modtok_cli.learn.em import Estimate, Step
+from modtok_cli.learn.em import EmStep, Estimate
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.text.counts import WordCounts
@@ -144,7 +144,7 @@ def _em_of(saved: JournalState) -> tuple[str, Estimate] | None:
     expected = saved.arrays["em"].copy()
     if expected.dtype != np.float64 or expected.ndim != 1 or not expected.sum() > 0:
         raise ValueError("not expected counts")
-    steps: Sequence[Step] = [from_json(Step, step, "journal") for step in notes["steps"]]
+    steps: Sequence[EmStep] = [from_json(EmStep, step, "journal") for step in notes["steps"]]
     if not steps:
         raise ValueError("no step")
     return str(notes["mark"]), Estimate(expected, tuple(steps))

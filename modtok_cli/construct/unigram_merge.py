@@ -35,9 +35,9 @@ from modtok_cli.learn.em import (
     FLOOR_COUNT,
     ITERATIONS,
     TOLERANCE,
+    EmStep,
     Estimate,
     Expectation,
-    Step,
     Way,
     maximize,
     rescored,
@@ -135,7 +135,7 @@ class UnitedUnigram(UnigramLearner):
         with progress.task("EM", total=100, unit="%") as task:
             way = Way(TOLERANCE, settings.iterations)
 
-            def report(step: Step) -> None:
+            def report(step: EmStep) -> None:
                 progress.note(step.line())
                 task.describe(f"EM, iteration {step.iteration}")
                 task.advance(way.percent(step))

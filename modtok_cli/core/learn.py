@@ -34,7 +34,7 @@ class Learned:
     work: tuple[int, ...]
 
 
-class Learner(Handle):
+class LearnerHandle(Handle):
     """T's tokens and merges, and what a language has of them; arguments as in `Learned`.
 
     The first `specials` tokens are never the result of a merge.

@@ -148,7 +148,7 @@ class _Fields(ctypes.Structure):
     )  # fmt: skip
 
 
-class Segmenter:
+class SegmenterHandle:
     """How words are split into tokens; `segment` gives their ids.
 
     Made by `by_merges` or `by_search`.
@@ -159,7 +159,7 @@ class Segmenter:
         self._keep = keep  # what the addresses belong to
 
     @classmethod
-    def by_merges(cls, pairs: Pairs, symbols: Symbols) -> Segmenter:
+    def by_merges(cls, pairs: Pairs, symbols: Symbols) -> SegmenterHandle:
         """Of all adjacent pairs that a merge joins, the one of lowest rank first."""
         fields = {
             "pairs": pairs.place,
@@ -182,7 +182,7 @@ class Segmenter:
         unknown: float = 0.0,
         fallback: bool = False,
         local: Int32Array | None = None,
-    ) -> Segmenter:
+    ) -> SegmenterHandle:
         """Fewest `each` × tokens, then the greatest sum of scores.
 
         Shapes: units `build_trie` of all pieces under their ids; scores (V,) float64; active (V,)
@@ -234,7 +234,7 @@ class Segmenter:
 class NativeEncoder(Handle):
     """A splitter and a segmenter with a cache of words, for any number of threads."""
 
-    def __init__(self, splitter: Splitter, segmenter: Segmenter) -> None:
+    def __init__(self, splitter: Splitter, segmenter: SegmenterHandle) -> None:
         # The encoder refers to all of them.
         self._splitter, self._segmenters = splitter, [segmenter]
         super().__init__(
@@ -242,7 +242,7 @@ class NativeEncoder(Handle):
             native.mt_encoder_free,
         )
 
-    def change(self, segmenter: Segmenter) -> None:
+    def change(self, segmenter: SegmenterHandle) -> None:
         """Go on with another segmenter that gives the same ids."""
         self._segmenters.append(segmenter)
         native.mt_encoder_change(self.place, ctypes.byref(segmenter.fields))

@@ -22,7 +22,7 @@ from modtok_cli.base.remote import is_remote, path_of
 from modtok_cli.corpus.heuristics import MAX_LOST, faults
 from modtok_cli.corpus.language import LanguageModel
 from modtok_cli.corpus.parts import PartWriters
-from modtok_cli.corpus.plan import FINEWEB, PLAN, Job, Plan, load_plan, read_json
+from modtok_cli.corpus.plan import FINEWEB, PLAN, BuildPlan, Job, load_plan, read_json
 from modtok_cli.corpus.quality import QualityModel
 from modtok_cli.corpus.report import label
 from modtok_cli.corpus.sandbox import Failed, Sandbox
@@ -31,7 +31,7 @@ from modtok_cli.corpus.warc import Bad, Page
 from modtok_cli.text.corpus import count_into
 from modtok_cli.text.counts import WordCounter
 from modtok_cli.text.reading import Reading
-from modtok_cli.text.table_files import Source, merge_files, read_header, save_counts
+from modtok_cli.text.table_files import TableSource, merge_files, read_header, save_counts
 
 BAD_KEPT = 200
 """Maximum number of bad records of a shard that are listed. All of them are counted."""
@@ -40,7 +40,7 @@ _BEAT_SECONDS = 1.0
 Documents = Iterator[Document]
 
 
-class Step(PipelineStep):
+class CorpusStep(PipelineStep):
     """A block that counts what it keeps and drops."""
 
     type = "modtok"
@@ -51,7 +51,7 @@ class Step(PipelineStep):
         self.work = str(work)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> BuildPlan:
         """The plan of the build."""
         return load_plan(self.work)
 
@@ -86,7 +86,7 @@ class Step(PipelineStep):
                 self.stat_update(label(kind, reason, language, unit), value=amount, unit="task")
 
 
-class FileStep(Step):
+class FileStep(CorpusStep):
     """A block that is a pipeline by itself: it reads and writes files, and yields no documents."""
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
@@ -99,7 +99,7 @@ class FileStep(Step):
         raise NotImplementedError
 
 
-class Filter(Step):
+class Filter(CorpusStep):
     """A block that changes documents, and keeps or drops each of them."""
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
@@ -119,7 +119,7 @@ class Filter(Step):
 class BadRecords:
     """The first bad records of a task, saved as `bad/<step>-<rank>.json`."""
 
-    def __init__(self, plan: Plan, step: str, rank: int) -> None:
+    def __init__(self, plan: BuildPlan, step: str, rank: int) -> None:
         self._path = plan.work / "bad" / f"{rank:05d}-{step}.json"
         self._rows: list[dict[str, object]] = []
 
@@ -133,7 +133,7 @@ class BadRecords:
         write_bytes(self._path, orjson.dumps(self._rows))
 
 
-class ReadPages(Step):
+class ReadPages(CorpusStep):
     """Read the records of a shard's files."""
 
     name = "read"
@@ -162,7 +162,7 @@ class ReadPages(Step):
         bad.save()
 
 
-class ExtractText(Step):
+class ExtractText(CorpusStep):
     """Extract the text of each page in a sandboxed process."""
 
     name = "extract"
@@ -278,7 +278,7 @@ class ScoreQuality(Filter):
         return False
 
 
-class WriteParts(Step):
+class WriteParts(CorpusStep):
     """Write the pages of a shard, one file per language, and the histogram of their scores."""
 
     name = "write"
@@ -325,7 +325,7 @@ class CountOrMerge(FileStep):
 
     def _write(self, job: Job, plan: Any) -> None:
         # State at the start: a file that changes meanwhile will be counted again.
-        sources = [Source(**source) for source in plan["stamps"][job.language] if job.last]
+        sources = [TableSource(**source) for source in plan["stamps"][job.language] if job.last]
         reading = Reading(**plan["reading"])
         inputs, output = [path_of(path) for path in job.inputs], Path(job.output)
         if self.stage:
@@ -356,7 +356,7 @@ class CountOrMerge(FileStep):
 class _Heartbeat:
     """Write how many bytes of a shard are read to a file, for the progress bar."""
 
-    def __init__(self, plan: Plan, rank: int) -> None:
+    def __init__(self, plan: BuildPlan, rank: int) -> None:
         self._path = plan.work / "progress" / f"{rank:05d}"
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._before = 0

@@ -33,9 +33,9 @@ from modtok_cli.corpus.plan import (
     RANGES,
     SHARD_BYTES,
     STAGES,
+    BuildPlan,
     BuildSettings,
     Near,
-    Plan,
     Stage,
     begin,
     is_unfinished,
@@ -188,7 +188,9 @@ def corpus_build(
     return _checked(until_done(advance, wait, progress), settings, progress)
 
 
-def _begun(plan: Plan, executor: str, progress: Progress) -> tuple[Plan, CorpusReport | None]:
+def _begun(
+    plan: BuildPlan, executor: str, progress: Progress
+) -> tuple[BuildPlan, CorpusReport | None]:
     """The plan, saved; or the report of a finished build."""
     output, settings = Path(plan.output), plan.settings
     if is_unfinished(plan):
@@ -225,7 +227,7 @@ def _checked(report: CorpusReport, settings: BuildSettings, progress: Progress) 
     return report
 
 
-def stages_of(plan: Plan) -> list[Stage]:
+def stages_of(plan: BuildPlan) -> list[Stage]:
     """Pipelines of a build, in order."""
     from modtok_cli.corpus import blocks, dedup_blocks
     from modtok_cli.corpus import near as near_blocks
@@ -299,7 +301,7 @@ def _check_models(settings: BuildSettings) -> None:
         QualityModel(Path(settings.quality_model))
 
 
-def _existing_report(plan: Plan, progress: Progress) -> CorpusReport | None:
+def _existing_report(plan: BuildPlan, progress: Progress) -> CorpusReport | None:
     """Report of a finished build with the same plan; None if there is work to do."""
     output = Path(plan.output)
     if plan.force or not (output / REPORT).is_file():
@@ -332,7 +334,7 @@ def bytes_read(work: Path, sizes: Sequence[int]) -> int:
 
 
 @contextmanager
-def _progress(plan: Plan, progress: Progress) -> Iterator[None]:
+def _progress(plan: BuildPlan, progress: Progress) -> Iterator[None]:
     stop = threading.Event()
     sizes = plan.sizes()
 

@@ -33,7 +33,7 @@ from modtok_cli.corpus.parts import (
     part_path,
     read_part,
 )
-from modtok_cli.corpus.plan import FINEWEB, Plan
+from modtok_cli.corpus.plan import FINEWEB, BuildPlan
 from modtok_cli.corpus.quality import quality_cuts
 
 
@@ -131,19 +131,19 @@ class WriteCorpus(FileStep):
                 self.keep(language, len(left), len(text))
 
 
-def _writers(plan: Plan, rank: int) -> Writers:
+def _writers(plan: BuildPlan, rank: int) -> Writers:
     place = plan.work / "out"
     if plan.settings.layout == FINEWEB:
         return FineWebWriters(place, rank, plan.settings)
     return PartWriters(place, rank)
 
 
-def _hash_path(plan: Plan, language: str, rank: int, run: int) -> Path:
+def _hash_path(plan: BuildPlan, language: str, rank: int, run: int) -> Path:
     """Path of a run's hashes; paths sort in the order of the runs."""
     return plan.work / "hashes" / language / f"{rank:05d}-{run:04d}.u64"
 
 
-def _repeated_of(plan: Plan, language: str, rank: int, run: int) -> UInt64Array:
+def _repeated_of(plan: BuildPlan, language: str, rank: int, run: int) -> UInt64Array:
     """All hashes of a run that an earlier run has, ascending."""
     files = sorted((plan.work / "repeated" / language).glob("*.u64"))
     pieces = [load_piece(path, f"{rank:05d}-{run:04d}") for path in files]

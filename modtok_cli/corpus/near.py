@@ -42,7 +42,7 @@ from xxhash import xxh64_intdigest
 
 from modtok_cli.corpus.blocks import FileStep
 from modtok_cli.corpus.parts import SIZE, languages_in, part_path, read_part
-from modtok_cli.corpus.plan import Near, Plan
+from modtok_cli.corpus.plan import BuildPlan, Near
 from modtok_cli.corpus.quality import quality_cuts
 
 Record = dict[str, Any]
@@ -187,7 +187,7 @@ def raise_open_files() -> None:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _directories(plan: Plan) -> list[Path]:
+def _directories(plan: BuildPlan) -> list[Path]:
     """Directories of the groups of pages that are compared with each other."""
     place = plan.work / "near"
     return sorted(place.iterdir()) if place.is_dir() else []
@@ -235,7 +235,7 @@ class ClusterPages(FileStep):
 
 
 def remaining(
-    plan: Plan, rank: int, drop: Callable[[Record], None] = lambda record: None
+    plan: BuildPlan, rank: int, drop: Callable[[Record], None] = lambda record: None
 ) -> Iterator[tuple[str, Iterator[Record]]]:
     """Languages of a shard and their records, above the quality cut and without near-duplicates.
 
@@ -256,12 +256,12 @@ def remaining(
         yield from groupby(left, key=itemgetter("lang"))
 
 
-def _near_of(plan: Plan) -> Near:
+def _near_of(plan: BuildPlan) -> Near:
     assert plan.settings.near is not None  # the stages of these steps are only there with it
     return plan.settings.near
 
 
-def _above(plan: Plan, rank: int) -> Iterator[tuple[str, Iterator[Record]]]:
+def _above(plan: BuildPlan, rank: int) -> Iterator[tuple[str, Iterator[Record]]]:
     """Languages of a shard and their records above the quality cut."""
     cuts = quality_cuts(plan)
     for language in languages_in(plan.work / "parts"):
@@ -276,7 +276,7 @@ def _cut(path: Path, cuts: Mapping[str, float], language: str) -> Iterator[Recor
 
 
 def _groups(
-    plan: Plan, near: Near, above: Iterable[tuple[str, Iterator[Record]]]
+    plan: BuildPlan, near: Near, above: Iterable[tuple[str, Iterator[Record]]]
 ) -> Iterator[tuple[str, Iterator[Record]]]:
     """Records of a shard by group."""
     if near.scope == "language":

@@ -89,7 +89,7 @@ class BuildSettings:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BuildPlan:
     """A build. `shards` are lists of files; the index of a shard is the rank of its task.
 
     Files are named as the user named them, relative to `directory`; `output` is absolute. `stamps`
@@ -146,7 +146,7 @@ def make_plan(
     output: Path,
     force: bool = False,
     shard_bytes: int = SHARD_BYTES,
-) -> Plan:
+) -> BuildPlan:
     """Group sorted files into shards and record the stamps of files and models.
 
     Raises:
@@ -168,7 +168,9 @@ def make_plan(
     stamps |= {str(model): _stamp(model) for model in models if model.is_file()}
     # Tasks may run in another directory or on another node: paths are absolute, file names are not.
     here = Path.cwd()
-    return Plan(settings, tuple(map(tuple, shards)), stamps, str(here / output), str(here), force)
+    return BuildPlan(
+        settings, tuple(map(tuple, shards)), stamps, str(here / output), str(here), force
+    )
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -188,7 +190,7 @@ def check_name(path: Path) -> None:
         ) from error
 
 
-def is_unfinished(plan: Plan) -> bool:
+def is_unfinished(plan: BuildPlan) -> bool:
     """Whether the same build was started and not finished, or jobs on Slurm finished it unseen.
 
     Raises:
@@ -222,7 +224,7 @@ def is_done(work: Path) -> bool:
     return (work / "logs" / STAGES[-1] / "completions" / "00000").exists()
 
 
-def begin(plan: Plan) -> None:
+def begin(plan: BuildPlan) -> None:
     """Create the work directory of `plan`, replacing any other."""
     discard(plan.work)
     plan.work.mkdir(parents=True)
@@ -239,7 +241,7 @@ def discard(work: Path, *, ignore_errors: bool = False) -> None:
         shutil.rmtree(work, ignore_errors=ignore_errors)
 
 
-def resume(plan: Plan) -> Plan:
+def resume(plan: BuildPlan) -> BuildPlan:
     """Saved plan of the same build; updated if `force` is new."""
     saved = load_plan(str(plan.work))
     if plan.force and not saved.force:
@@ -248,13 +250,13 @@ def resume(plan: Plan) -> Plan:
     return saved
 
 
-def _save(plan: Plan) -> None:
+def _save(plan: BuildPlan) -> None:
     write_bytes(plan.work / PLAN, orjson.dumps({"version": VERSION} | asdict(plan)))
     load_plan.cache_clear()
 
 
 @cache
-def load_plan(work: str) -> Plan:
+def load_plan(work: str) -> BuildPlan:
     """Load the plan of a work directory.
 
     Raises:
@@ -266,7 +268,7 @@ def load_plan(work: str) -> Plan:
         raise ModtokError(
             "created by another version of modtok", where=work, remedy="build with --force"
         )
-    return from_json(Plan, content, str(path))
+    return from_json(BuildPlan, content, str(path))
 
 
 def read_json(path: Path) -> Any:

@@ -15,7 +15,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import fsync_directory, write_bytes
 from modtok_cli.corpus.blocks import FileStep
 from modtok_cli.corpus.parts import NAME, is_folder, is_part, is_table, read_part
-from modtok_cli.corpus.plan import FINEWEB, Plan, read_json
+from modtok_cli.corpus.plan import FINEWEB, BuildPlan, read_json
 from modtok_cli.corpus.report import REPORT, SECONDS, collect, load_report
 from modtok_cli.text.streams import Broken
 
@@ -34,7 +34,7 @@ class Publish(FileStep):
         publish(self.plan)
 
 
-def publish(plan: Plan) -> None:
+def publish(plan: BuildPlan) -> None:
     """Move the languages to the output directory, then write the report.
 
     Raises:

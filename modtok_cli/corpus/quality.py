@@ -23,7 +23,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.corpus.dedup import paragraph_hash
 from modtok_cli.corpus.language import as_fasttext, load_fasttext
-from modtok_cli.corpus.plan import Plan, read_json
+from modtok_cli.corpus.plan import BuildPlan, read_json
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
 
@@ -267,7 +267,7 @@ def cut_of(scores: dict[float, int], top: float) -> float:
     return cut
 
 
-def quality_cuts(plan: Plan) -> dict[str, float]:
+def quality_cuts(plan: BuildPlan) -> dict[str, float]:
     """Minimum score to keep by language, from the histograms of all shards; {} without `top`."""
     if plan.settings.quality_top is None:
         return {}

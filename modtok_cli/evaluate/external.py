@@ -88,7 +88,7 @@ def _example(task: str, language: str, row: Mapping[str, Any]) -> dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class HarnessOutcome:
     """Results of lm-eval.
 
     Attributes:
@@ -133,7 +133,7 @@ def _sandboxed(templates: Any) -> Any:
     return sandbox
 
 
-def run_tasks(lm: Any, tasks: Mapping[str, Any], *, limit: int | None = None) -> Outcome:
+def run_tasks(lm: Any, tasks: Mapping[str, Any], *, limit: int | None = None) -> HarnessOutcome:
     """Run task objects on a model with lm-eval's evaluator."""
     from lm_eval.evaluator import evaluate
 
@@ -157,7 +157,7 @@ def run_tasks(lm: Any, tasks: Mapping[str, Any], *, limit: int | None = None) ->
         }
         for name, metrics in answer["results"].items()
     }
-    return Outcome(scores, answer["samples"], answer["n-shot"])
+    return HarnessOutcome(scores, answer["samples"], answer["n-shot"])
 
 
 def find_tasks(

@@ -27,7 +27,7 @@ from modtok_cli.evaluate.results import (
     example,
 )
 from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite, suites
-from modtok_cli.inference.source import Source
+from modtok_cli.inference.source import ModelSource
 
 if TYPE_CHECKING:
     import torch
@@ -271,7 +271,7 @@ def _lacks_examples(job: _Job, settings: McqSettings) -> str | None:
     return None
 
 
-def _require_choices_fit(source: Source, infer: Infer, jobs: Sequence[_Job]) -> None:
+def _require_choices_fit(source: ModelSource, infer: Infer, jobs: Sequence[_Job]) -> None:
     """Check that every choice fits the context, before hours of other tasks."""
     encode = source.vocabularies(infer.inputs, infer.outputs).encode_out
     for job in jobs:

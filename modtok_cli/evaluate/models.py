@@ -32,7 +32,7 @@ from modtok_cli.inference.load import model_of, open_source
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.run.processes import ALONE, Processes
 from modtok_cli.inference.run.route import routing_references
-from modtok_cli.inference.source import LANG, Source
+from modtok_cli.inference.source import LANG, ModelSource
 from modtok_cli.measure.references import Reference, identify
 from modtok_cli.modular.encoding.encoder import utf8
 
@@ -117,7 +117,7 @@ def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[
     return tuple(name for name in languages if name in names)
 
 
-def vocabulary_of(source: Source, mode: str | None, own: Sequence[str]) -> Infer:
+def vocabulary_of(source: ModelSource, mode: str | None, own: Sequence[str]) -> Infer:
     """`infer_vocabularies`; `mode` None is that of the source."""
     if source.whole and mode not in (None, FULL):
         raise UsageError(
@@ -130,19 +130,19 @@ def vocabulary_of(source: Source, mode: str | None, own: Sequence[str]) -> Infer
     return infer_vocabularies(mode or source.mode, source.all_languages, own)
 
 
-def needs_language(source: Source, mode: str | None) -> bool:
+def needs_language(source: ModelSource, mode: str | None) -> bool:
     """Whether the vocabularies of a mode depend on the language of a text."""
     sides = MODES.get(mode or source.mode)
     return sides is not None and sides(("",)) != sides(())
 
 
-def mode_name(source: Source, mode: str | None) -> str:
+def mode_name(source: ModelSource, mode: str | None) -> str:
     """Name of the mode in result rows."""
     return source.mode if source.whole else mode or source.mode
 
 
 def vocabularies_of(
-    source: Source, mode: str | None, langs: Sequence[str] | None
+    source: ModelSource, mode: str | None, langs: Sequence[str] | None
 ) -> dict[str, Infer]:
     """Vocabularies by language, of those that the user names, else of those of the source."""
     languages = list(langs or source.all_languages)
@@ -167,7 +167,7 @@ class Models:
 
     def __init__(
         self,
-        source: Source,
+        source: ModelSource,
         *,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,

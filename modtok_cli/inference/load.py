@@ -15,7 +15,7 @@ from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.slice.directory import NAME, SliceSource
 from modtok_cli.inference.slice.run import open_run
-from modtok_cli.inference.source import Source
+from modtok_cli.inference.source import ModelSource
 from modtok_cli.inference.vocabularies import Side, Vocabularies
 from modtok_cli.training.rundir import is_run
 
@@ -26,7 +26,7 @@ def open_source(
     tokenizer: Path | None = None,
     step: int | None = None,
     progress: Progress = SILENT,
-) -> Source:
+) -> ModelSource:
     """Open a run, a checkpoint of one, a slice, or a directory of a model of transformers.
 
     Raises:
@@ -56,7 +56,7 @@ def open_source(
 
 
 def model_of(
-    source: Source, vocabularies: Vocabularies, dtype: torch.dtype, device: torch.device
+    source: ModelSource, vocabularies: Vocabularies, dtype: torch.dtype, device: torch.device
 ) -> SlicedModel:
     """The model of an open source, with these vocabularies."""
     if isinstance(source, HfSource):

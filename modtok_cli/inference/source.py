@@ -25,7 +25,7 @@ Spoken = tuple[Subtokenizer, Ends, Mapping[str, str]]
 """What an export says of text: tokenizer, the tokens that end it, chat templates by name."""
 
 
-class Source(Protocol):
+class ModelSource(Protocol):
     """A model on disk; rows and backbone are read as they are needed."""
 
     @property

@@ -32,7 +32,7 @@ ITERATIONS = 100
 
 
 @dataclass(frozen=True)
-class Step:
+class EmStep:
     """One iteration: likelihood (nats) of the probabilities before it, and its result.
 
     `change`: relative change of the likelihood, None for the first; `floor`: number of
@@ -66,7 +66,7 @@ class Way:
         self._first: float | None = None
         self._done = 0.0
 
-    def percent(self, step: Step) -> float:
+    def percent(self, step: EmStep) -> float:
         """What the step adds, in percent."""
         done = step.iteration / self._iterations
         change = step.change
@@ -87,7 +87,7 @@ class Estimate:
     """
 
     expected: Float64Array
-    steps: tuple[Step, ...]
+    steps: tuple[EmStep, ...]
     converged: bool = False
 
     @property
@@ -197,7 +197,7 @@ def maximize(
     first: int,
     tolerance: float = TOLERANCE,
     iterations: int = ITERATIONS,
-    report: Callable[[Step], None] = lambda step: None,
+    report: Callable[[EmStep], None] = lambda step: None,
     resume: Estimate | None = None,
     keep: Callable[[Estimate], None] = lambda state: None,
 ) -> Estimate:
@@ -218,7 +218,7 @@ def maximize(
         ValueError: the text has no words.
     """
     probabilities = start
-    steps: list[Step] = []
+    steps: list[EmStep] = []
     expected = np.zeros_like(start)
     if resume is not None:
         expected, steps = resume.expected, list(resume.steps)
@@ -237,13 +237,13 @@ def maximize(
             change = (likelihood - before) / abs(before) if before else 0.0
         floor = int((expected[first:] < FLOOR_COUNT).sum())
         seconds = time.perf_counter() - start_time
-        steps.append(Step(len(steps) + 1, likelihood, change, floor, seconds))
+        steps.append(EmStep(len(steps) + 1, likelihood, change, floor, seconds))
         report(steps[-1])
         keep(Estimate(expected, tuple(steps)))
     return Estimate(expected, tuple(steps), _converged(steps, tolerance))
 
 
-def _converged(steps: Sequence[Step], tolerance: float) -> bool:
+def _converged(steps: Sequence[EmStep], tolerance: float) -> bool:
     change = steps[-1].change if steps else None
     return change is not None and abs(change) < tolerance
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.arrays import Float64Array, Int32Array, Int64Array, UInt64Array
-from modtok_cli.core.segment import Segmenter, likelihood_steps
+from modtok_cli.core.segment import SegmenterHandle, likelihood_steps
 
 if TYPE_CHECKING:
     from modtok_cli.text.counts import WordCounts
@@ -58,10 +58,10 @@ def likelihoods(token_counts: Int64Array) -> Int32Array:
     return likelihood_steps(np.ascontiguousarray(token_counts, dtype=np.int64))
 
 
-def fewest_tokens(units: UInt64Array, likelihood: npt.NDArray[np.integer]) -> Segmenter:
+def fewest_tokens(units: UInt64Array, likelihood: npt.NDArray[np.integer]) -> SegmenterHandle:
     """Segments into the fewest tokens of a trie, (U,) uint64, of those the likeliest; (V,) int."""
     scores = likelihood.astype(np.float64)
-    return Segmenter.by_search(units, scores, np.ones(len(scores), dtype=np.uint8), each=1)
+    return SegmenterHandle.by_search(units, scores, np.ones(len(scores), dtype=np.uint8), each=1)
 
 
 def estimate_token_counts(

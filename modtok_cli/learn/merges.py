@@ -16,7 +16,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress, Task
-from modtok_cli.core.learn import Learner
+from modtok_cli.core.learn import LearnerHandle
 from modtok_cli.text.counts import WordCounts
 
 
@@ -275,7 +275,7 @@ def grow(
         member[: merges.base] = True
     if merge_member is None:
         merge_member = np.zeros(len(merges.merges), dtype=np.bool_)
-    learner = Learner(
+    learner = LearnerHandle(
         merges.token_data,
         merges.token_offsets,
         len(merges.specials),

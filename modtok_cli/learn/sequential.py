@@ -14,7 +14,7 @@ from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.core.segment import Pairs, Segmenter, Symbols
+from modtok_cli.core.segment import Pairs, SegmenterHandle, Symbols
 from modtok_cli.learn.merges import (
     MAX_UNSPACED,
     GlobalMerges,
@@ -155,7 +155,7 @@ def segment(
     """
     if not len(merges.merges):
         return merges.byte_ids()[counts.data], counts.offsets
-    segmenter = Segmenter.by_merges(pairs or Pairs(merges.merges), Symbols(merges.byte_ids()))
+    segmenter = SegmenterHandle.by_merges(pairs or Pairs(merges.merges), Symbols(merges.byte_ids()))
     return segmenter.segment(counts.data, counts.offsets[:-1], counts.offsets[1:])
 
 

@@ -21,7 +21,7 @@ FOLDERS = ("", "results")
 
 
 @dataclass(frozen=True)
-class Result:
+class ResultFile:
     """Saved rows of one kind (a key of `kinds()`), their files, and the commands behind them."""
 
     kind: str
@@ -36,7 +36,7 @@ class Contents:
 
     tokenizers: Mapping[str, ModularTokenizer]
     runs: Sequence[TrainingRun]
-    results: Sequence[Result]
+    results: Sequence[ResultFile]
 
 
 def collect(workspace: Path, progress: Progress) -> Contents:
@@ -70,12 +70,12 @@ def collect(workspace: Path, progress: Progress) -> Contents:
     return Contents(tokenizers, runs, results)
 
 
-def together(results: Sequence[Result]) -> list[Result]:
+def together(results: Sequence[ResultFile]) -> list[ResultFile]:
     """Results in the order of the report; where a kind has a key, files that compare are one.
 
     Of rows about the same, those of the newest file count.
     """
-    found: list[Result] = []
+    found: list[ResultFile] = []
     for name, kind in kinds().items():
         those = [result for result in results if result.kind == name]
         if not kind.key or len(those) < 2:
@@ -87,12 +87,12 @@ def together(results: Sequence[Result]) -> list[Result]:
     return found
 
 
-def _comparable(results: Sequence[Result]) -> list[list[Result]]:
+def _comparable(results: Sequence[ResultFile]) -> list[list[ResultFile]]:
     """Groups of results that measure a language and text on the same content, by one reference.
 
     NSL by another reference is another measure: it neither replaces nor ranks the first.
     """
-    groups: list[tuple[dict[tuple[str, str], frozenset[str]], list[Result]]] = []
+    groups: list[tuple[dict[tuple[str, str], frozenset[str]], list[ResultFile]]] = []
     for result in results:
         by: dict[tuple[str, str], frozenset[str]] = {}
         for row in result.rows:
@@ -110,17 +110,17 @@ def _comparable(results: Sequence[Result]) -> list[list[Result]]:
     return [group for _, group in groups]
 
 
-def _merged(results: Sequence[Result], key: Sequence[str]) -> Result:
+def _merged(results: Sequence[ResultFile], key: Sequence[str]) -> ResultFile:
     """One result of several, the newest last."""
     rows: dict[tuple[str, ...], Row] = {}
     for result in results:
         rows |= {tuple(str(row.get(name)) for name in key): row for row in result.rows}
     paths = sorted(path for result in results for path in result.paths)
     commands = dict.fromkeys(result.command for result in results)
-    return Result(results[0].kind, paths, list(rows.values()), "\n".join(commands))
+    return ResultFile(results[0].kind, paths, list(rows.values()), "\n".join(commands))
 
 
-def read_result(path: Path, progress: Progress) -> Result | None:
+def read_result(path: Path, progress: Progress) -> ResultFile | None:
     """Read saved rows; None, with a warning unless they are objects of another kind."""
     try:
         lines = read_bounded(path).splitlines()
@@ -155,4 +155,4 @@ def read_result(path: Path, progress: Progress) -> Result | None:
             f"{path}: not in the format that modtok writes ({error}); the file is skipped"
         )
         return None
-    return Result(kind, [path], rows, command)
+    return ResultFile(kind, [path], rows, command)

@@ -16,7 +16,7 @@ from modtok_cli.base.public import public
 from modtok_cli.modular.manifest import NAME as MANIFEST
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.charts import Heat, is_empty
-from modtok_cli.reports.collect import Contents, Result, collect, together
+from modtok_cli.reports.collect import Contents, ResultFile, collect, together
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.page import Section, page
 from modtok_cli.reports.present import named, presented
@@ -123,7 +123,7 @@ def _contents(contents: Contents, workspace: Path) -> str:
     return f"{listed}; the newest is of {newest.day} {newest:%B %Y}."
 
 
-def _styles(results: Sequence[Result]) -> dict[str, int]:
+def _styles(results: Sequence[ResultFile]) -> dict[str, int]:
     names: dict[str, int] = {}
     for result in results:
         listed = [str(row["tokenizer"]) for row in result.rows if "tokenizer" in row]
@@ -132,7 +132,7 @@ def _styles(results: Sequence[Result]) -> dict[str, int]:
     return names
 
 
-def _finding(result: Result) -> str | None:
+def _finding(result: ResultFile) -> str | None:
     """The sentence of a result for the summary; None if its rows are invalid."""
     try:
         return kinds()[result.kind].finding(result.rows)
@@ -172,7 +172,7 @@ def runs_section(runs: Sequence[TrainingRun]) -> Section:
 
 def result_section(
     index: int,
-    result: Result,
+    result: ResultFile,
     workspace: Path,
     styles: Mapping[str, int],
     several: bool = False,

@@ -18,9 +18,9 @@ from modtok_cli.text.streams import SUFFIXES, Advance, display, is_pipe, read_ch
 from modtok_cli.text.table_files import is_table
 from modtok_cli.text.text_format import (
     Document,
-    Source,
     Spans,
     TextReader,
+    TextSource,
     format_of_content,
     format_of_name,
     text_formats,
@@ -122,7 +122,7 @@ def read_line_batches(
     advance: Advance | None = None,
 ) -> Iterator[list[Document]]:
     """The lines of one file of any name, in lists of about half a megabyte."""
-    reader = TextLines(Source(path, advance), reading)
+    reader = TextLines(TextSource(path, advance), reading)
     for block in reader.blocks():
         yield reader.documents(block)
     reader.report(progress)
@@ -153,7 +153,7 @@ def _blocks(
     """Reader and block, for every block of every file of `path`."""
     empty = not may_be_empty
     for file in text_files(path):
-        reader = _open(Source(file, advance), reading)
+        reader = _open(TextSource(file, advance), reading)
         for block in reader.blocks():
             empty = False
             yield reader, block
@@ -166,12 +166,12 @@ def _blocks(
         )
 
 
-def _open(source: Source, reading: Reading) -> TextReader:
+def _open(source: TextSource, reading: Reading) -> TextReader:
     """The reader of a file: by its name, or by its first bytes."""
     format = None if is_pipe(source.path) else format_of_name(Path(source.path))
     if format is None:
         chunks = source.chunks()
         first = next(chunks, b"")
-        source = Source(source.path, source.advance, chain([first] if first else [], chunks))
+        source = TextSource(source.path, source.advance, chain([first] if first else [], chunks))
         format = format_of_content(first)
     return format.reader(source, reading)

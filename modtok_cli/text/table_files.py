@@ -41,7 +41,7 @@ _REMEDY = "count the text again with `modtok corpus count --force`"
 
 
 @dataclass(frozen=True)
-class Source:
+class TableSource:
     """A counted file: its name, size in bytes and time of change (ns)."""
 
     name: str
@@ -49,12 +49,12 @@ class Source:
     modified: int
 
 
-def sources_of(paths: Sequence[Path]) -> tuple[Source, ...]:
+def sources_of(paths: Sequence[Path]) -> tuple[TableSource, ...]:
     """The files in their current state, by name."""
     sources = []
     for path in sorted(paths):
         status = path.stat()
-        sources.append(Source(path.name, status.st_size, status.st_mtime_ns))
+        sources.append(TableSource(path.name, status.st_size, status.st_mtime_ns))
     return tuple(sources)
 
 
@@ -69,7 +69,7 @@ class Header:
     words: int
     unique: int
     fingerprint: str
-    sources: tuple[Source, ...] = ()
+    sources: tuple[TableSource, ...] = ()
     reading: Reading = Reading()
 
 
@@ -98,7 +98,7 @@ def save_counts(
     table: WordCounts,
     path: Path,
     language: str,
-    sources: Sequence[Source] = (),
+    sources: Sequence[TableSource] = (),
     reading: Reading = Reading(),
 ) -> None:
     """Write a table atomically; equal tables give equal files.
@@ -359,7 +359,7 @@ def merge_files(
     output: Path,
     language: str,
     scratch: Path,
-    sources: Sequence[Source] = (),
+    sources: Sequence[TableSource] = (),
     reading: Reading = Reading(),
     memory: int = MEMORY,
 ) -> Header:

@@ -69,7 +69,7 @@ def join(texts: list[bytes]) -> Spans:
 
 
 @dataclass(frozen=True)
-class Source:
+class TextSource:
     """A file, pipe or "-". `begun`: its content, if reading has begun."""
 
     path: str | Path
@@ -92,7 +92,7 @@ class TextReader(ABC):
     A format implements `blocks` (half a megabyte each, of any type) and `documents` of a block.
     """
 
-    def __init__(self, source: Source, reading: Reading) -> None:
+    def __init__(self, source: TextSource, reading: Reading) -> None:
         self.source = source
         self.name = source.name
         self.reading = reading
@@ -282,7 +282,7 @@ class Lines:
     first: int
 
 
-def whole_lines(source: Source) -> Iterator[Lines]:
+def whole_lines(source: TextSource) -> Iterator[Lines]:
     """Chunks that end at line ends; a line longer than a chunk is joined.
 
     A byte order mark before the first line is no text.

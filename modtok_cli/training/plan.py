@@ -44,7 +44,7 @@ _MORE_LANGUAGES = (100, 250)
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """Planned parameters, memory and time of a run; bytes are per device.
 
     Attributes:
@@ -130,7 +130,7 @@ def plan(
     resume: bool = False,
     ranks: int | None = None,
     device: str | None = None,
-) -> Plan:
+) -> RunPlan:
     """Parameters, memory and time of a new or resumed run on `ranks` devices.
 
     `ranks` is by default the number that the settings or the stored run have.
@@ -177,7 +177,7 @@ def plan(
     name, peak = device or "H100", config.device_flops or _H100
     if not gpu:
         name, peak = "CPU", config.device_flops or measured_flops(getattr(torch, config.dtype))
-    return Plan(
+    return RunPlan(
         config,
         ranks,
         subtokenizers.size,

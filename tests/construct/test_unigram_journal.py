@@ -21,7 +21,7 @@ from modtok_cli.construct.journal import JournalDir
 from modtok_cli.construct.states import UnigramState, em_mark
 from modtok_cli.construct.unigram import unigram
 from modtok_cli.construct.unigram_merge import unigram_merge
-from modtok_cli.learn.em import Estimate, Step
+from modtok_cli.learn.em import EmStep, Estimate
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM
@@ -160,7 +160,7 @@ def test_failed_builds_resume_and_force_starts_over(
 
 COUNTS = WordCounts.from_pairs([(b"a", 3), (b" fi", 2)], UNIGRAM)
 OTHER = WordCounts.from_pairs([(b"a", 3), (b" fi", 1)], UNIGRAM)
-STATE = Estimate(np.linspace(0.1, 3, 260), (Step(1, -10.5, None, 0, 0.25),))
+STATE = Estimate(np.linspace(0.1, 3, 260), (EmStep(1, -10.5, None, 0, 0.25),))
 
 
 def toy_state() -> UnigramState:
@@ -221,7 +221,7 @@ def test_arrays_of_other_shapes_are_refused() -> None:
         (np.ones((2, 2)), STATE.steps),
         (np.ones(260, np.float32), STATE.steps),
         (np.ones(260), ()),
-        (np.ones(260), (Step("1", -10.5, None, 0, 0.25),)),  # type: ignore[arg-type]
+        (np.ones(260), (EmStep("1", -10.5, None, 0, 0.25),)),  # type: ignore[arg-type]
     ):
         state = toy_state()
         state.set_em("mark", Estimate(expected, steps))

@@ -20,7 +20,7 @@ from modtok_cli.corpus.near import (
     remaining,
 )
 from modtok_cli.corpus.parts import PartWriters
-from modtok_cli.corpus.plan import BuildSettings, Near, Plan, begin, make_plan
+from modtok_cli.corpus.plan import BuildPlan, BuildSettings, Near, begin, make_plan
 
 PRIME = (1 << 61) - 1
 Page = tuple[str, int, str]
@@ -61,7 +61,7 @@ def clusters_of(pages: list[Page], chosen: Near) -> list[set[int]]:
     return clusters
 
 
-def begun(place: Path, pages: list[Page], chosen: Near, shards: int) -> Plan:
+def begun(place: Path, pages: list[Page], chosen: Near, shards: int) -> BuildPlan:
     """A build whose first stage has written these pages."""
     files = [place / f"{n}.txt" for n in range(shards)]
     for file in files:
@@ -78,7 +78,7 @@ def begun(place: Path, pages: list[Page], chosen: Near, shards: int) -> Plan:
     return plan
 
 
-def left(plan: Plan) -> Iterator[tuple[int, int]]:
+def left(plan: BuildPlan) -> Iterator[tuple[int, int]]:
     """Index and size of cluster of the pages left, after the stages before."""
     shards = len(plan.shards)
     chosen = plan.settings.near

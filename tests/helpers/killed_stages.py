@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from modtok_cli.corpus.executors import Stage
-from modtok_cli.corpus.plan import Plan
+from modtok_cli.corpus.plan import BuildPlan
 
 
 class Deadly:
@@ -32,11 +32,14 @@ class Deadly:
 
 
 def deadly(
-    real: Callable[[Plan], list[Stage]], stage: str, victim: int = 0, sign: int = signal.SIGKILL
-) -> Callable[[Plan], list[Stage]]:
+    real: Callable[[BuildPlan], list[Stage]],
+    stage: str,
+    victim: int = 0,
+    sign: int = signal.SIGKILL,
+) -> Callable[[BuildPlan], list[Stage]]:
     """`stages_of`, with a kill at the end of the first task of `stage`."""
 
-    def stages_of(plan: Plan) -> list[Stage]:
+    def stages_of(plan: BuildPlan) -> list[Stage]:
         return [
             replace(each, blocks=[*each.blocks, Deadly(victim, sign)])
             if each.name == stage

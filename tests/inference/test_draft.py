@@ -20,7 +20,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.draft.formats import FORMATS, draft_map
 from modtok_cli.inference.draft.head import cut_head
 from modtok_cli.inference.draft.ranking import Ranking
-from modtok_cli.inference.draft.vocabulary import Vocabulary
+from modtok_cli.inference.draft.vocabulary import DraftVocabulary
 
 pytest.importorskip("transformers")
 LANGUAGES = ["en", "fi", "fr"]
@@ -47,7 +47,7 @@ def texts(place: Path, language: str) -> list[str]:
 
 @pytest.mark.parametrize("source", ["model", "model/tokenizer.json", "adopted", "learned"])
 def test_lists_are_ranked_by_the_mean_share_and_nested(place: Path, source: str) -> None:
-    vocabulary = Vocabulary.open(str(place / source))
+    vocabulary = DraftVocabulary.open(str(place / source))
     ids = modtok.tokens(place / source, "fi,en", data=place / "data", size=460)
     assert isinstance(ids, list)
     assert modtok.tokens(place / source, "en,fi", data=place / "data", size=400) == ids[:400]
@@ -83,7 +83,7 @@ def test_tokens_that_the_text_lacks_follow_and_weights_count(place: Path) -> Non
     model, data = place / "model", place / "data"
     said = Said()
     ids = modtok.tokens(model, "fi", data=data, size=600, progress=said)
-    used = Ranking.of(Vocabulary.open(str(model)), {"fi": _counts(model, data)["fi"]}).used
+    used = Ranking.of(DraftVocabulary.open(str(model)), {"fi": _counts(model, data)["fi"]}).used
     assert ids[used:] == sorted(ids[used:])
     assert f"the text uses {used} tokens; the other {600 - used} of the list" in said.notes[0]
     each = modtok.tokens(model, data=data, size=300, each=True)
@@ -96,12 +96,12 @@ def test_tokens_that_the_text_lacks_follow_and_weights_count(place: Path) -> Non
 
 def _counts(model: Path, data: Path) -> dict[str, Any]:
     return {name: kept for name, (kept, _) in
-            Vocabulary.open(str(model)).count(data, None).items()}  # fmt: skip
+            DraftVocabulary.open(str(model)).count(data, None).items()}  # fmt: skip
 
 
 def test_held_out_text_is_never_ranked(place: Path) -> None:
     model, data = place / "model", place / "data"
-    vocabulary = Vocabulary.open(str(model))
+    vocabulary = DraftVocabulary.open(str(model))
     whole = vocabulary.count(data, ["fi"])["fi"][0]
     kept, held = vocabulary.count(data, ["fi"], hold_out=True)["fi"]
     assert (kept + held == whole).all()

@@ -20,7 +20,7 @@ from modtok_cli.base import plugins
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.inference.export.export import export
-from modtok_cli.inference.hf.slice import Selection, slice_directory
+from modtok_cli.inference.hf.slice import TokenSelection, slice_directory
 
 from .test_sliced_families import build
 
@@ -97,7 +97,7 @@ def test_a_family_with_norms_in_other_places(
 
 def test_a_slice(tmp_path: Path) -> None:
     state = save(tmp_path / "m", "llama")
-    selection = Selection(languages=("fr",), data=SAMPLE / "parallel", k=500)
+    selection = TokenSelection(languages=("fr",), data=SAMPLE / "parallel", k=500)
     made = slice_directory(tmp_path / "m", selection, tmp_path / "fr")
     export(tmp_path / "fr", tmp_path / "fr.gguf", dtype="float32")
     fields, tensors = read(tmp_path / "fr.gguf")

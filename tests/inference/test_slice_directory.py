@@ -13,7 +13,7 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.hf.directory import NAME, ModelDirectory
 from modtok_cli.inference.hf.slice import (
-    Selection,
+    TokenSelection,
     is_model_directory,
     read_ids,
     slice_directory,
@@ -32,7 +32,7 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_text_of_the_languages_has_the_same_ids_and_logits(whole: Path, tmp_path: Path) -> None:
-    made = slice_directory(whole, Selection(("fr", "en"), data=DATA), tmp_path / "part")
+    made = slice_directory(whole, TokenSelection(("fr", "en"), data=DATA), tmp_path / "part")
     assert is_model_directory(made.output)
     tokenizer = transformers.AutoTokenizer.from_pretrained(whole)
     part = transformers.AutoTokenizer.from_pretrained(made.output)
@@ -54,10 +54,12 @@ def test_text_of_the_languages_has_the_same_ids_and_logits(whole: Path, tmp_path
 def test_an_adopted_tokenizer_gives_the_same_slice(whole: Path, tmp_path: Path) -> None:
     adopted = tmp_path / "adopted"
     adopt(whole, ["en", "fi", "fr"], data=DATA).save(adopted)
-    selected = Selection(("fr",), tokenizer=adopted).ids(ModelDirectory(whole))
-    assert selected.tolist() == Selection(("fr",), data=DATA).ids(ModelDirectory(whole)).tolist()
+    selected = TokenSelection(("fr",), tokenizer=adopted).ids(ModelDirectory(whole))
+    assert (
+        selected.tolist() == TokenSelection(("fr",), data=DATA).ids(ModelDirectory(whole)).tolist()
+    )
     with pytest.raises(UsageError, match="-k and --coverage do not apply to an adopted"):
-        Selection(("fr",), tokenizer=adopted, k=300).ids(ModelDirectory(whole))
+        TokenSelection(("fr",), tokenizer=adopted, k=300).ids(ModelDirectory(whole))
     document = orjson.loads((whole / "tokenizer.json").read_bytes())
     other = tmp_path / "other"
     other.mkdir()
@@ -65,24 +67,24 @@ def test_an_adopted_tokenizer_gives_the_same_slice(whole: Path, tmp_path: Path) 
     (other / "tokenizer.json").write_bytes(orjson.dumps(document))
     adopt(other, ["fr"], data=DATA).save(tmp_path / "wrong")
     with pytest.raises(UsageError, match="is not the tokenizer of"):
-        Selection(("fr",), tokenizer=tmp_path / "wrong").ids(ModelDirectory(whole))
+        TokenSelection(("fr",), tokenizer=tmp_path / "wrong").ids(ModelDirectory(whole))
     with pytest.raises(UsageError, match="is not a modular directory"):
-        Selection(("fr",), tokenizer=other).ids(ModelDirectory(whole))
+        TokenSelection(("fr",), tokenizer=other).ids(ModelDirectory(whole))
 
 
 def test_texts_and_keep_lists_add_up(whole: Path, tmp_path: Path) -> None:
     model = ModelDirectory(whole)
-    by_text = Selection(texts=(DATA / "fr.txt",)).ids(model)
-    assert by_text.tolist() == Selection(("fr",), data=DATA).ids(model).tolist()
+    by_text = TokenSelection(texts=(DATA / "fr.txt",)).ids(model)
+    assert by_text.tolist() == TokenSelection(("fr",), data=DATA).ids(model).tolist()
     keep = tmp_path / "keep"
     last = max(index for name, index in model.file.ids.items() if len(name) > 3 and index < 590)
     keep.write_text(f"{last}\n\n{last}")
-    by_list = Selection(keep=keep).ids(model)
+    by_list = TokenSelection(keep=keep).ids(model)
     assert last in by_list
     mask = np.zeros(model.file.size, dtype=np.bool_)
     mask[by_list] = True
     assert np.array_equal(model.file.closed(mask), mask)
-    both = Selection(texts=(DATA / "fr.txt",), keep=keep).ids(model)
+    both = TokenSelection(texts=(DATA / "fr.txt",), keep=keep).ids(model)
     assert both.tolist() == np.union1d(by_text, by_list).tolist()
     keep.write_text(f"[{last}, 3]")
     assert read_ids(keep).tolist() == [last, 3]
@@ -92,13 +94,13 @@ def test_texts_and_keep_lists_add_up(whole: Path, tmp_path: Path) -> None:
             read_ids(keep)
     keep.write_text("5000")
     with pytest.raises(UsageError, match="the model has no token with id 5000"):
-        Selection(keep=keep).ids(model)
+        TokenSelection(keep=keep).ids(model)
     with pytest.raises(UsageError, match="no tokens selected"):
-        Selection().ids(model)
+        TokenSelection().ids(model)
 
 
 def test_outputs_are_not_overwritten(whole: Path, tmp_path: Path) -> None:
-    selection = Selection(texts=(DATA / "fr.txt",))
+    selection = TokenSelection(texts=(DATA / "fr.txt",))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").touch()
     with pytest.raises(UsageError, match="exists but is not a slice"):

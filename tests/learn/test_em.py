@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from helpers.examples import examples
 from modtok_cli.base.membership import Membership
 from modtok_cli.learn.em import (
+    EmStep,
     Estimate,
     Expectation,
-    Step,
     Way,
     maximize,
     rescored,
@@ -232,7 +232,7 @@ def test_no_words() -> None:
 def test_the_way_to_convergence_is_measured_in_factors() -> None:
     changes = [None, 1e-1, 1e-2, 2e-2, 1e-4, 1e-7]
     way = Way(tolerance=1e-5, iterations=100)
-    steps = [Step(number, -1.0, change, 0, 0.0) for number, change in enumerate(changes, 1)]
+    steps = [EmStep(number, -1.0, change, 0, 0.0) for number, change in enumerate(changes, 1)]
     moves = [way.percent(step) for step in steps]
     assert moves == pytest.approx([1, 1, 23, 0, 50, 25])
     way = Way(tolerance=0.0, iterations=4)

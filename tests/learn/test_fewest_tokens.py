@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.core.learn import removal_losses
-from modtok_cli.core.segment import Segmenter, trie_of
+from modtok_cli.core.segment import SegmenterHandle, trie_of
 from modtok_cli.learn.fewest_tokens import (
     EACH,
     LEVELS,
@@ -37,7 +37,9 @@ def search(words: list[bytes], tokens: list[bytes], scores: np.ndarray, each: in
     counts = WordCounts.from_pairs([(word, 1) for word in words])
     active = np.ones(len(tokens), dtype=np.uint8)
     places = counts.offsets[:-1], counts.offsets[1:]
-    segmenter = Segmenter.by_search(trie_of(tokens), scores.astype(np.float64), active, each=each)
+    segmenter = SegmenterHandle.by_search(
+        trie_of(tokens), scores.astype(np.float64), active, each=each
+    )
     ids, ends = segmenter.segment(counts.data, *places)
     cut = [ids[a:b].tolist() for a, b in pairwise(ends.tolist())]
     by_word = dict(zip(counts.words(), cut, strict=True))

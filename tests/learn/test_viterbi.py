@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modtok_cli.core.segment import Segmenter, trie_of
+from modtok_cli.core.segment import SegmenterHandle, trie_of
 from modtok_cli.reference.encoding import search
 from modtok_cli.reference.unigram import best
 
@@ -13,7 +13,7 @@ BYTE_IDS = np.arange(1000, 1256, dtype=np.int32)
 
 
 def viterbi_words(data, starts, stops, units, scores, active, byte_ids, unknown, each, fallback):
-    segmenter = Segmenter.by_search(
+    segmenter = SegmenterHandle.by_search(
         units, scores, active, each=each, byte_ids=byte_ids, unknown=unknown, fallback=fallback
     )
     return segmenter.segment(data, starts, stops)

@@ -153,8 +153,8 @@ def test_a_build_counts_segments_and_learns_each_language_once(
     monkeypatch.setattr(words_to_learn.Words, "take", take)
     for module, name in (
         (words_to_learn, "count_language"),
-        (learn.Learner, "learn"),
-        (segment_core.Segmenter, "segment"),
+        (learn.LearnerHandle, "learn"),
+        (segment_core.SegmenterHandle, "segment"),
     ):
         monkeypatch.setattr(module, name, counting(calls, name, getattr(module, name)))
     sequential.bpe_seq(data=SAMPLE / "data", output=tmp_path / "out", k=400, threads=1)

@@ -20,7 +20,7 @@ from helpers.toy_tokenizers import (
     toy,
 )
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.core.segment import Pairs, Segmenter, Symbols
+from modtok_cli.core.segment import Pairs, SegmenterHandle, Symbols
 from modtok_cli.modular.encoding import encoder as encoder_module
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM
@@ -83,7 +83,7 @@ def test_tables_of_merges_grow_and_fill() -> None:
         asked = np.concatenate([pairs, pairs[:, ::-1]])
         expected = [known.get(tuple(pair), pair) for pair in asked.tolist()]
         assert pairs_to_ids(asked, table) == expected
-    ids, _ = Segmenter.by_merges(table, Symbols(np.arange(256, dtype=np.int32))).segment(
+    ids, _ = SegmenterHandle.by_merges(table, Symbols(np.arange(256, dtype=np.int32))).segment(
         np.array([1, 2], dtype=np.uint8), np.array([0]), np.array([2])
     )
     assert ids.tolist() == known.get((1, 2), [1, 2])

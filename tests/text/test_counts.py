@@ -23,7 +23,7 @@ from modtok_cli.text.counts import CorpusSize, WordCounts, count_documents, merg
 from modtok_cli.text.pretokenizer import BPE, UNIGRAM
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import (
-    Source,
+    TableSource,
     check_counts,
     is_table,
     load_counts,
@@ -88,7 +88,7 @@ def test_fingerprint_depends_on_words_counts_and_pretokenizer():
 
 
 TABLE = count_documents([["naïve words, naïve words\n".encode(), b"a\0b"]])
-SOURCES = (Source("fr.txt", 5, 7),)
+SOURCES = (TableSource("fr.txt", 5, 7),)
 
 
 def test_save_and_load(tmp_path):

@@ -14,7 +14,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.core.text import is_utf8, read_json_lines
 from modtok_cli.text.formats.json_lines import JsonLines
 from modtok_cli.text.reading import Reading
-from modtok_cli.text.text_format import Lines, Source
+from modtok_cli.text.text_format import Lines, TextSource
 
 
 def fast(block: bytes) -> tuple[list[bytes | None], list[bytes]]:
@@ -33,7 +33,7 @@ def fast(block: bytes) -> tuple[list[bytes | None], list[bytes]]:
 
 def outcome(errors: str, read: str, block: bytes, fields: Sequence[str]) -> object:
     """Texts and what was repaired, or the error: `read` is "documents" or "spans"."""
-    reader = JsonLines(Source("a.jsonl"), Reading(errors, *fields))
+    reader = JsonLines(TextSource("a.jsonl"), Reading(errors, *fields))
     lines = Lines(block, 7)
     try:
         if read == "documents":

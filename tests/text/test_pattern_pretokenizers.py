@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from modtok_cli.base import plugins
 from modtok_cli.base.errors import UsageError
 from modtok_cli.core.binding import BLOCK
-from modtok_cli.core.segment import Pairs, Segmenter, Symbols
+from modtok_cli.core.segment import Pairs, SegmenterHandle, Symbols
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.modular.encoding.encoder import Encoder
 from modtok_cli.text import pretokenizer as module
@@ -29,7 +29,7 @@ def test_words_counts_and_ids_are_those_of_c(texts: list[str]) -> None:
     counts, expected = (count_documents([documents], each) for each in (PATTERN, BPE))
     assert list(counts.pairs()) == list(expected.pairs())
     merges = learn_plain(expected, 270).merges
-    segmenter = Segmenter.by_merges(Pairs(merges.merges), Symbols(merges.byte_ids()))
+    segmenter = SegmenterHandle.by_merges(Pairs(merges.merges), Symbols(merges.byte_ids()))
     ids, wanted = (Encoder(each, segmenter).texts(documents, 2) for each in (PATTERN, BPE))
     assert [one.tolist() for one in ids] == [one.tolist() for one in wanted]
 

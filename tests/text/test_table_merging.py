@@ -12,7 +12,7 @@ from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
 from modtok_cli.text.pretokenizer import NONE
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import (
-    Source,
+    TableSource,
     load_counts,
     merge_files,
     merge_tables,
@@ -42,7 +42,7 @@ def test_merged_file_is_that_of_memory(
 ) -> None:
     place = tmp_path_factory.mktemp("tables")
     paths = save_all(place, tables)
-    reading, sources = Reading("skip", "a.b"), [Source("ä.txt", 3, 4)]
+    reading, sources = Reading("skip", "a.b"), [TableSource("ä.txt", 3, 4)]
     header = merge_files(
         paths, place / "merged.counts", "fi", place / "scratch", sources, reading, memory
     )

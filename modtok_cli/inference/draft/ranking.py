@@ -11,7 +11,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
-from modtok_cli.inference.draft.vocabulary import Counts, Vocabulary
+from modtok_cli.inference.draft.vocabulary import Counts, DraftVocabulary
 from modtok_cli.training.data.sampling import Mixture
 
 SMALLEST = 4096
@@ -39,7 +39,7 @@ class Ranking:
 
     @staticmethod
     def of(
-        vocabulary: Vocabulary, counts: Counts, mix: Mapping[str, float] | None = None
+        vocabulary: DraftVocabulary, counts: Counts, mix: Mapping[str, float] | None = None
     ) -> Ranking:
         """By the share of each token in the text of each language.
 
@@ -91,7 +91,9 @@ class Ranking:
         return [*(size for size in powers if least <= size < total), total]
 
 
-def coverage_rows(vocabulary: Vocabulary, ranking: Ranking, held: Counts) -> list[dict[str, Any]]:
+def coverage_rows(
+    vocabulary: DraftVocabulary, ranking: Ranking, held: Counts
+) -> list[dict[str, Any]]:
     """A row for each language and size: the share of held-out tokens that the list has.
 
     With a model's directory also `bytes`, of a head of these rows in 16 bits, and `milliseconds`,

@@ -12,9 +12,9 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.remote import path_of
 from modtok_cli.inference.draft.ranking import Ranking, coverage_rows
-from modtok_cli.inference.draft.vocabulary import Counts, Vocabulary
+from modtok_cli.inference.draft.vocabulary import Counts, DraftVocabulary
 from modtok_cli.inference.hf.directory import ModelDirectory
-from modtok_cli.inference.hf.slice import Selection, is_model_directory
+from modtok_cli.inference.hf.slice import TokenSelection, is_model_directory
 from modtok_cli.inference.parameters import Coverage, TokensPerLanguage
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -105,7 +105,7 @@ def tokens(
         return _of_languages(Path(model), names, data, k, coverage, reading, progress)
     if k is not None or coverage is not None:
         raise UsageError("--size is the number of all tokens", remedy="omit -k and --coverage")
-    vocabulary = Vocabulary.open(str(model), progress)
+    vocabulary = DraftVocabulary.open(str(model), progress)
     used = vocabulary.count(path_of(data or DATA), names, reading=reading, progress=progress)
     counts = {name: kept for name, (kept, _) in used.items()}
     wanted = {name: ({name: counts[name]}, None) for name in counts} if each else {}
@@ -150,7 +150,7 @@ def _of_languages(
             remedy="expected the output of modtok adopt, or config.json and tokenizer.json; "
             "of other tokenizers, list the most used tokens with --size N",
         )
-    selection = Selection(tuple(names), data=path_of(data or DATA), k=k, coverage=coverage)
+    selection = TokenSelection(tuple(names), data=path_of(data or DATA), k=k, coverage=coverage)
     return [*map(int, selection.ids(ModelDirectory(path), reading=reading, progress=progress))]
 
 
@@ -188,7 +188,7 @@ def draft_coverage(
         UsageError, ModtokError: as of `tokens`, or the text cannot be divided.
     """
     names, place = optional_languages(languages), optional_path(test)
-    vocabulary = Vocabulary.open(str(model), progress)
+    vocabulary = DraftVocabulary.open(str(model), progress)
     used = vocabulary.count(
         path_of(data or DATA), names, reading=reading, hold_out=place is None, progress=progress
     )
@@ -206,7 +206,7 @@ def model_rows(model: str) -> int:
     Raises:
         UsageError: a tokenizer does not tell.
     """
-    rows = Vocabulary.open(model).rows
+    rows = DraftVocabulary.open(model).rows
     if rows is None:
         raise UsageError(
             "the number of rows of its model is not known",

@@ -39,7 +39,7 @@ HELD_OUT = 10  # a document in so many is held out
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class DraftVocabulary:
     """The tokens that a model writes.
 
     Attributes:
@@ -61,7 +61,7 @@ class Vocabulary:
     languages: tuple[str, ...] = ()
 
     @staticmethod
-    def open(model: str, progress: Progress = SILENT) -> Vocabulary:
+    def open(model: str, progress: Progress = SILENT) -> DraftVocabulary:
         """That of a model's directory, or of anything that `open_tokenizer` takes.
 
         Raises:
@@ -73,12 +73,12 @@ class Vocabulary:
             return _of_model(path)
         tokenizer = as_library(open_tokenizer(model, progress=progress))
         if not isinstance(tokenizer, Subtokenizer):
-            return Vocabulary(model, tokenizer, *_external(tokenizer))  # type: ignore[arg-type]
+            return DraftVocabulary(model, tokenizer, *_external(tokenizer))  # type: ignore[arg-type]
         segmenter, rows = tokenizer.segmenter, None
         if is_modular(path):
             adopted = isinstance(segmenter, Library)
             rows = read_manifest(path).settings.get(ADOPTED_ROWS) if adopted else tokenizer.size
-        return Vocabulary(
+        return DraftVocabulary(
             model,
             tokenizer,
             tokens=np.array([*map(bool, segmenter.names)]),
@@ -191,7 +191,7 @@ def as_library(tokenizer: Tokenizer) -> Tokenizer:
     return Subtokenizer(Library(file), name=tokenizer.name)
 
 
-def _of_model(path: Path) -> Vocabulary:
+def _of_model(path: Path) -> DraftVocabulary:
     directory = ModelDirectory(path)
     where = str(path / "tokenizer.json")
     tokenizer = as_library(open_bytes(directory.tokenizer_json, str(path), where))
@@ -200,7 +200,7 @@ def _of_model(path: Path) -> Vocabulary:
     tokens[[*directory.file.ids.values()]] = True
     needed[directory.indispensable()] = True
     width = directory.text_config.get("hidden_size")
-    return Vocabulary(
+    return DraftVocabulary(
         str(path), tokenizer, tokens, needed & tokens, rows=rows,
         width=width if type(width) is int else None,
     )  # fmt: skip

@@ -42,7 +42,7 @@ from modtok_cli.text.workspace import files_in
 if TYPE_CHECKING:
     import torch
 
-    from modtok_cli.inference.source import Source
+    from modtok_cli.inference.source import ModelSource
     from modtok_cli.inference.vocabularies import Vocabularies
 
 _FORMATS = "modtok_cli.inference.export.formats"
@@ -229,7 +229,7 @@ def export(
 class _Export:
     """What the files of a model share; the backbone is read once."""
 
-    source: Source
+    source: ModelSource
     kind: ExportFormat
     probe: list[str] | None
     inexact: bool

@@ -33,7 +33,7 @@ def is_model_directory(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Selection:
+class TokenSelection:
     """Which tokens a slice keeps: the union of what each field selects.
 
     Attributes:
@@ -152,7 +152,7 @@ def read_ids(path: Path) -> Int32Array:
 
 def slice_directory(
     path: Path,
-    selection: Selection,
+    selection: TokenSelection,
     output: Path,
     *,
     reading: Reading = Reading(),

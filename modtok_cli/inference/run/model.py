@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import check_memory
 from modtok_cli.inference.run.backbone import cache_name
-from modtok_cli.inference.source import Source
+from modtok_cli.inference.source import ModelSource
 from modtok_cli.inference.vocabularies import Side, Vocabularies
 from modtok_cli.modular.segmenters.chunks import may_span_words
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -55,7 +55,7 @@ class SlicedModel:
     """
 
     def __init__(
-        self, source: Source, vocabularies: Vocabularies, backbone: Any, dtype: torch.dtype
+        self, source: ModelSource, vocabularies: Vocabularies, backbone: Any, dtype: torch.dtype
     ) -> None:
         self.source, self.vocabularies, self.backbone = source, vocabularies, backbone
         self.dtype = dtype

@@ -19,7 +19,7 @@ from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_object
 from modtok_cli.inference.hf.files import check_output, write_object
-from modtok_cli.inference.hf.slice import Selection
+from modtok_cli.inference.hf.slice import TokenSelection
 from modtok_cli.inference.serve.languages import TOKENIZER
 from modtok_cli.inference.serve.plugin import PREFIX
 from modtok_cli.inference.vocabularies import FULL
@@ -110,7 +110,7 @@ def served_model(
     check_output(output, _MARK, force=force, kind="served directory")
     _architecture(model)
     directory = ModelDirectory(model)
-    if Selection.adopted(tokenizer, directory).size > directory.vocab_size:
+    if TokenSelection.adopted(tokenizer, directory).size > directory.vocab_size:
         raise UsageError(
             f"has tokens without a row: the model has {directory.vocab_size:,}",
             where=tokenizer,

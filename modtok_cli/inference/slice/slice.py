@@ -25,7 +25,7 @@ from modtok_cli.base.parameters import (
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.remote import path_of
-from modtok_cli.inference.hf.slice import Selection, is_model_directory, slice_directory
+from modtok_cli.inference.hf.slice import TokenSelection, is_model_directory, slice_directory
 from modtok_cli.inference.parameters import (
     LATEST,
     Coverage,
@@ -179,7 +179,7 @@ def slice(
         if output is None:
             as_in = f"as in: modtok slice {path} --langs fr,en -o fr-en"
             raise UsageError("no output directory given", remedy=as_in)
-        selection = Selection(
+        selection = TokenSelection(
             languages=tuple(optional_languages(languages) or ()),
             tokenizer=optional_path(tokenizer),
             data=path_of(data),

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, token_ids
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.tensors import Array
-from modtok_cli.core.segment import Pairs
-from modtok_cli.core.segment import Segmenter as Segmentation
+from modtok_cli.core.segment import Pairs, SegmenterHandle
 from modtok_cli.modular.adopted.restrict import writes_all_text
 from modtok_cli.modular.adopted.tokenizer_file import (
     UNREACHED,
@@ -112,10 +111,10 @@ class Library(Segmenter):
         native = Encoder(self.pretokenizer, self.by_merges())
         return native if is_whole is None else DividedEncoder(native, library, is_whole)
 
-    def by_merges(self) -> Segmentation:
+    def by_merges(self) -> SegmenterHandle:
         """The core's segmenter of words by the merges."""
         symbols = self.file.symbols(self.selection.local_of_global)
-        return Segmentation.by_merges(Pairs(self.merges), symbols)
+        return SegmenterHandle.by_merges(Pairs(self.merges), symbols)
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         joined = super().decode_bytes(ids)  # checks the ids

@@ -16,7 +16,7 @@ import numpy as np
 from modtok_cli.base.arrays import Int32Array, Int64Array, UInt8Array, offsets_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.core.binding import PADDING, EncoderWork, Splitter
-from modtok_cli.core.segment import OVER, NativeEncoder, Segmenter
+from modtok_cli.core.segment import OVER, NativeEncoder, SegmenterHandle
 from modtok_cli.core.text import packed
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import PreTokenizer
@@ -53,10 +53,10 @@ class Encoder:
     def __init__(
         self,
         pretokenizer: PreTokenizer,
-        segmenter: Segmenter,
+        segmenter: SegmenterHandle,
         *,
         splitter: Splitter | None = None,
-        alone: Callable[[], Segmenter] | None = None,
+        alone: Callable[[], SegmenterHandle] | None = None,
     ) -> None:
         self._rewrite = pretokenizer.rewrite
         self._segmenter = segmenter

@@ -14,8 +14,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.memory import no_collection
 from modtok_cli.base.tensors import Array
-from modtok_cli.core.segment import Pairs, Symbols
-from modtok_cli.core.segment import Segmenter as Segmentation
+from modtok_cli.core.segment import Pairs, SegmenterHandle, Symbols
 from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter
 from modtok_cli.modular.segmenters.json_frame import (
     BYTE_LEVEL,
@@ -77,7 +76,7 @@ class Merges(Segmenter):
     def _encoder(self) -> Encoder:
         from modtok_cli.modular.encoding.encoder import Encoder
 
-        segmenter = Segmentation.by_merges(Pairs(self.merges), Symbols(self.vocabulary.byte_ids))
+        segmenter = SegmenterHandle.by_merges(Pairs(self.merges), Symbols(self.vocabulary.byte_ids))
         return Encoder(self.pretokenizer, segmenter)
 
     def restricted(self, mask: BoolArray) -> Merges:

@@ -10,7 +10,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Float64Array
 from modtok_cli.base.memory import no_collection
-from modtok_cli.core.segment import Segmenter as Segmentation
+from modtok_cli.core.segment import SegmenterHandle
 from modtok_cli.modular.segmenters.interface import Segmenter
 from modtok_cli.modular.segmenters.json_frame import PROVENANCE, in_parts, library_json
 from modtok_cli.modular.vocabulary import Vocabulary
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Search(NamedTuple):
-    """What `core.segment.Segmenter.by_search` needs beside the trie; scores (V,) float64."""
+    """What `core.segment.SegmenterHandle.by_search` needs beside the trie; scores (V,) float64."""
 
     scores: Float64Array
     each: int
@@ -56,7 +56,7 @@ class Scored(Segmenter):
         selection = self.selection
         whole, mask = selection.whole, selection.mask
         active = np.ones(len(whole), dtype=np.uint8) if mask is None else mask.astype(np.uint8)
-        segmenter = Segmentation.by_search(
+        segmenter = SegmenterHandle.by_search(
             whole.trie,
             active=active,
             byte_ids=whole.byte_ids,
@@ -70,10 +70,10 @@ class Scored(Segmenter):
             alone=None if mask is None else self._alone,
         )
 
-    def _alone(self) -> Segmentation:
+    def _alone(self) -> SegmenterHandle:
         """The same with a trie of the tokens of the selection only, under their local ids."""
         vocabulary, search = self.vocabulary, self._search()
-        return Segmentation.by_search(
+        return SegmenterHandle.by_search(
             vocabulary.trie,
             active=np.ones(len(vocabulary), dtype=np.uint8),
             byte_ids=vocabulary.byte_ids,
