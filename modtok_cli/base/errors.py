@@ -95,3 +95,8 @@ class UsageError(ModtokError):
     """The command line is wrong (exit 2): an unknown language, an option out of range."""
 
     exit_code = Exit.USAGE
+
+
+def missing(where: Place, remedy: str = "check the name") -> UsageError:
+    """The error for a file or a directory that is named and is not there."""
+    return UsageError("does not exist", where=where, remedy=remedy)

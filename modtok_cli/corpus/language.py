@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.corpus.parts import NAME
 from modtok_cli.text.languages import normalize
 
@@ -214,7 +214,7 @@ def check_model(path: Path) -> None:
         ModtokError: the file does not exist, is not a fastText model, or is truncated.
     """
     if not path.is_file():
-        raise ModtokError("model does not exist", where=path)
+        raise missing(path)
     if path.stat().st_size < _HEADER + 28:
         raise ModtokError("not a fastText model (too short)", where=path)
     with open(path, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:

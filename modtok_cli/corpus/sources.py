@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.remote import path_of
 from modtok_cli.corpus.members import Advance
 from modtok_cli.corpus.parts import is_part
@@ -83,7 +83,7 @@ def find_files(inputs: Sequence[str | Path], output: Path | None = None) -> list
                 )
             files.update(below)
         elif not path.exists():
-            raise ModtokError("file or directory does not exist", where=path)
+            raise missing(path)
         elif format_of(path) is None:
             raise UsageError("unknown file format", where=path, remedy=f"expected {_KNOWN}")
         else:

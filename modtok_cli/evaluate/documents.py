@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, missing
 from modtok_cli.evaluate.task_files import Example, SplitFiles, json_lines, own_name, with_shots
 
 LAYOUT = (
@@ -37,8 +37,9 @@ class Documents(SplitFiles):
         self.path = inside if inside.is_dir() else data
         super().__init__(self.path)
         if not self.languages:
-            what = "no documents" if self.path.is_dir() else "directory does not exist"
-            raise ModtokError(what, where=self.path, remedy=LAYOUT)
+            if not self.path.is_dir():
+                raise missing(self.path, LAYOUT)
+            raise ModtokError("no documents", where=self.path, remedy=LAYOUT)
 
     def of(self, language: str, shots: int) -> tuple[Sequence[Example], Sequence[Example]]:
         """(few-shot examples, documents to score) of a language."""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, missing
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.task_files import Example, json_lines, with_shots
 from modtok_cli.measure.aligned import parting
@@ -151,8 +151,9 @@ def find_parallel(data: Path, progress: Progress = SILENT) -> Parallel:
         parallel = _open(place, progress)
         if parallel is not None:
             return parallel
-    what = "no parallel text" if start.exists() else "file or directory does not exist"
-    raise ModtokError(what, where=start, remedy=LAYOUTS)
+    if not start.exists():
+        raise missing(start, LAYOUTS)
+    raise ModtokError("no parallel text", where=start, remedy=LAYOUTS)
 
 
 def _children(path: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.reading import read_file
 from modtok_cli.base.records import from_json
 from modtok_cli.base.signature import digest
@@ -127,9 +127,7 @@ def read_manifest(directory: Path) -> Manifest:
     if not directory.exists():
         raise UsageError(MISSING.format(directory))
     if not path.exists():
-        raise ModtokError(
-            "no such file", where=where, remedy="expected a directory that modtok wrote"
-        )
+        raise missing(where, "expected a directory that modtok wrote")
     try:
         content = orjson.loads(read_file(path, largest=LARGEST))
     except orjson.JSONDecodeError as error:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.files import standard_input
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import FilePath, Languages, is_path
@@ -158,15 +158,14 @@ def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
         return _open_file(Path(file), spec, progress, pattern)
     owner, _, rest = spec.partition("/")
     if rest and "/" not in rest and not Path(rest).suffix == ".json" and not Path(owner).exists():
-        raise UsageError(
-            "tokenizer does not exist",
-            where=spec,
-            remedy="if it is on the Hugging Face hub, download it first: "
+        raise missing(
+            spec,
+            "if it is on the Hugging Face hub, download it first: "
             f"hf download {spec} tokenizer.json --local-dir DIR",
         )
     if spec == "tokenizer":  # of the workspace
         raise UsageError(MISSING.format(spec))
-    raise UsageError("tokenizer does not exist", where=spec, remedy=KINDS)
+    raise missing(spec, KINDS)
 
 
 def open_bytes(

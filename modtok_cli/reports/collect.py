@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, missing
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.modular.directory import is_modular
@@ -46,7 +46,7 @@ def collect(workspace: Path, progress: Progress) -> Contents:
         ModtokError: the directory does not exist or holds nothing to report.
     """
     if not workspace.is_dir():
-        raise ModtokError("directory does not exist", where=workspace)
+        raise missing(workspace)
     tokenizers = {
         path.name: ModularTokenizer.load(path)
         for path in sorted(workspace.iterdir())

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, missing
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.remote import path_of
 from modtok_cli.text.formats.text_lines import TextLines
@@ -68,11 +68,7 @@ def text_files(path: str | Path) -> list[str | Path]:
             )
         return list(files)
     if not path.exists():
-        raise ModtokError(
-            "no such file or directory",
-            where=path,
-            remedy="check the name, or give - to read standard input",
-        )
+        raise missing(path, "check the name, or give - to read standard input")
     if not is_text(path):
         raise ModtokError(
             "unknown text format", where=path, remedy=f"name it {names}, or pipe it in and give -"

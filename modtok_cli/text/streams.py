@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import zstandard
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, missing
 from modtok_cli.base.files import standard_input
 from modtok_cli.base.remote import is_remote, path_of
 
@@ -29,10 +29,6 @@ _ZSTD_SLICE = 1 << 11
 _ZSTD_WINDOW = 1 << 31  # `zstd --long=31` files open too
 _XZ_MEMORY = 1 << 28  # `xz -9` needs 64 MiB
 
-_REASONS: dict[type[OSError], tuple[str, str]] = {
-    FileNotFoundError: ("no such file", "check the name, or give - to read a pipe"),
-    IsADirectoryError: ("a directory, not a file", "name a file in it"),
-}
 Advance = Callable[[float], None]
 
 
@@ -78,9 +74,11 @@ def _raw(path: str | Path, advance: Advance | None) -> Iterator[bytes]:
         with path_of(path).open("rb", buffering=0) as handle:
             yield from _pieces(handle, advance)
     except OSError as error:
-        what, remedy = _REASONS.get(
-            type(error), (f"cannot read: {error.strerror or error}", "check its permissions")
-        )
+        if isinstance(error, FileNotFoundError):
+            raise missing(path, "check the name, or give - to read a pipe") from error
+        what, remedy = f"cannot read: {error.strerror or error}", "check its permissions"
+        if isinstance(error, IsADirectoryError):
+            what, remedy = "a directory, not a file", "name a file in it"
         raise ModtokError(what, where=path, remedy=remedy) from error
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.files import atomic_file, write_bytes
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.records import from_json
@@ -175,7 +175,7 @@ def damaged(path: Path | str, what: str) -> ModtokError:
 def open_counts(path: Path) -> tuple[Header, dict[str, Place]]:
     """The header of a table, and the places of its arrays."""
     if not path.exists():
-        raise ModtokError("no such file", where=path, remedy="check the name")
+        raise missing(path)
     try:
         with path.open("rb") as file:
             size = path.stat().st_size

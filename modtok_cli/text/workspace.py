@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.remote import path_of
 from modtok_cli.text.languages import (
@@ -51,7 +51,7 @@ def language_files(
     if single:
         files_in(data)  # an error for another format
     elif not data.is_dir():
-        raise ModtokError("no such directory", where=data, remedy=_LAYOUT)
+        raise missing(data, _LAYOUT)
     wanted = None if languages is None else [_checked(name) for name in languages]
     if wanted and known:  # zh of this tokenizer are its zh-Hans and zh-Hant
         wanted = [label for name in wanted for label in matching(name, known) or [name]]

@@ -58,7 +58,7 @@ def test_wrong_usage(few_steps: Path, capsys: pytest.CaptureFixture[str]) -> Non
     text = str(SAMPLE / "parallel" / "fr.txt")
     assert modtok(["eval", "bpb", *model]) == 2
     assert "no text given; as in: modtok eval bpb MODEL fr.txt" in capsys.readouterr().err
-    assert modtok(["eval", "bpb", "nowhere.txt", *model]) == 1
+    assert modtok(["eval", "bpb", "nowhere.txt", *model]) == 2
     assert modtok(["eval", "bpb", text, *model, "--infer", "src"]) == 2
     assert modtok(["eval", "bpb", str(SAMPLE / "parallel" / "sw.txt"), *model]) == 1
     said = capsys.readouterr().err.splitlines()

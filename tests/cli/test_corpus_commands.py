@@ -90,13 +90,13 @@ def test_wrong_usage_in_one_line(here) -> None:
     Path("a.jsonl").write_text('{"text": "x"}\n')
     for line, says in [
         ("a.png", "a.png: unknown file format"),
-        ("missing.warc", "missing.warc: file or directory does not exist"),
+        ("missing.warc", "missing.warc: does not exist"),
         ("-", "a pipe cannot be read again"),
         ("a.jsonl --langs tlh", "the language model does not know tlh"),
         ("a.jsonl --langs x9", "'x9' is not a language code"),
         ("a.jsonl --lang-threshold 1.5", "--lang-threshold: expected a number of at least 0"),
         ("a.jsonl --quality-top 0.5", "no quality model"),
-        ("a.jsonl --lang-model no.bin", "no.bin: model does not exist"),
+        ("a.jsonl --lang-model no.bin", "no.bin: does not exist"),
         ("a.jsonl --lang-model a.jsonl", "a.jsonl: not a fastText model"),
         ("a.jsonl --executor slurm", "Slurm needs partition and time"),
         ("a.jsonl --executor-option a=b", "--executor-option requires slurm or ray"),

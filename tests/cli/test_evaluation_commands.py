@@ -110,8 +110,8 @@ def test_compare(here: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (row["metric"], row["n"], round(row["difference"], 1)) == ("acc", 3, 66.7)
     assert row["signature"].startswith("compare|task:arc|lang:en|metric:acc|")
     status, _, err = here("eval", "compare", "a.jsonl", "c.jsonl")
-    said = "c.jsonl: no such file; check the name, or give - to read a pipe\n"
-    assert (status, err) == (1, f"modtok: error: {said}")
+    said = "c.jsonl: does not exist; check the name, or give - to read a pipe\n"
+    assert (status, err) == (2, f"modtok: error: {said}")
     write_lines(workspace / "c.jsonl", rows[:2])
     status, _, err = here("eval", "compare", "a.jsonl", "c.jsonl")
     assert status == 1

@@ -90,7 +90,7 @@ def test_the_report_compares_both_models(model: Path, here: Any) -> None:
     assert "bits/byte before" in out
     assert "unknown" in out
     status, _, err = here(*line.replace("some.txt", "nowhere").split(), "--force")
-    assert status == 1
+    assert status == 2
     assert "nowhere" in err
     line = "transplant model -t tokenizer@fr -o fitted --untie"
     status, _, err = here(*line.split())

@@ -36,7 +36,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> None:
         ("generate --gpus 2 hello", "--gpus: one prompt is not shared; leave it out"),
         ("generate --in fr, hello", "--in 'fr,' has an empty entry"),
         ("cost --model 3b", "model size '3b' does not exist"),
-        ("cost nowhere", "nowhere: tokenizer does not exist"),
+        ("cost nowhere", "nowhere: does not exist"),
         ("generate nowhere/ hello", "nowhere: does not exist"),
         ("generate nowhere/", "no prompt given"),
         ("cost --time tokenizer", "--time needs a text"),

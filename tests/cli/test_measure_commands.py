@@ -68,7 +68,7 @@ def test_check_takes_tokenizers_and_texts_in_any_order(at, learned: Path) -> Non
     assert "no text among the arguments: tokenizer" in err
     status, out, err = at("check", "nowhere.json")
     assert (status, out) == (2, "")
-    assert "nowhere.json: no such file or directory" in err
+    assert "nowhere.json: does not exist" in err
 
 
 def test_explore_takes_tokenizers_as_arguments_and_options(at, learned: Path) -> None:

@@ -109,7 +109,7 @@ def test_names_that_are_not_utf8(here, workspace: Path, stand_in) -> None:
     status, out, err = here("bpe", "-k", "300", "-o", "other")
     assert (status, out) == (1, "")
     assert err == "modtok: error: a file name or an argument is not valid UTF-8; rename the file\n"
-    assert here("nsl", f"{name}.txt")[2].startswith(r"modtok: error: b\xff.txt: no such file")
+    assert here("nsl", f"{name}.txt")[2].startswith(r"modtok: error: b\xff.txt: does not exist")
 
 
 def test_closed_standard_input_is_one_line(here, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,7 +191,7 @@ def test_variables_do_not_set_options(here, monkeypatch: pytest.MonkeyPatch) -> 
         "modtok: warning: MODTOK_BPE_K, MODTOK_CORPUS_COUNT_X: variables do not set options; "
         "use modtok.toml or flags"
     )
-    assert error.startswith("modtok: error: data: no such directory")
+    assert error.startswith("modtok: error: data: does not exist")
     monkeypatch.setenv("RANK", "1")  # the first rank says it
     assert here("bpe")[2].count("\n") == 1
 

@@ -11,6 +11,7 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe import bpe
+from modtok_cli.construct.unigram import unigram
 from modtok_cli.learn.sequential import learn_bpe
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer

@@ -245,5 +245,5 @@ def test_texts_that_contain_labels(tmp_path: Path) -> None:
         lines = (f"{words} " + " ".join(f"{name}{n + m}" for m in range(12)) for n in range(40))
         (tmp_path / f"{name}.txt").write_text("\n".join(lines))
     out = tmp_path / "q.bin"
-    corpus_train_quality([tmp_path / "good.txt"], [tmp_path / "bad.txt"], output=out, epochs=1)
+    corpus_train_quality([tmp_path / "good.txt"], [tmp_path / "bad.txt"], output=out)
     assert 0 <= QualityModel(out).score("about __label__spam") <= 1

@@ -217,9 +217,9 @@ def test_missing_text_is_reported_first(
 ) -> None:
     """Neither the references nor the tokenizer, of which there is none either."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ModtokError, match=r"fr\.txt: no such file"):
+    with pytest.raises(ModtokError, match=r"fr\.txt: does not exist"):
         measure(["tokenizer"], ["fr.txt"])
-    with pytest.raises(ModtokError, match=r"fr\.txt: no such file"):
+    with pytest.raises(ModtokError, match=r"fr\.txt: does not exist"):
         origin("tokenizer", ["fr.txt"])
 
 

@@ -294,7 +294,7 @@ def test_every_edit_of_the_membership_is_found(directory: Path) -> None:
 
 
 def test_other_directories_are_refused(tmp_path: Path) -> None:
-    assert "manifest.json: no such file" in failure(tmp_path)
+    assert "manifest.json: does not exist" in failure(tmp_path)
     (tmp_path / "manifest.json").write_text("[]")
     assert "not a JSON object" in failure(tmp_path)
 

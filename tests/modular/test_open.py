@@ -311,7 +311,7 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes, message: str) -
 def test_missing_files_and_languages(tmp_path: Path, directory: Path) -> None:
     for spec, message in [
         ("tokenizer", "no tokenizer in tokenizer/: learn one with modtok bpe-seq, or pass -t"),
-        ("nowhere", "nowhere: tokenizer does not exist"),
+        ("nowhere", "nowhere: does not exist"),
         ("owner/model", "hf download owner/model tokenizer.json"),
         (f"{tmp_path}@fr", "the directory is not a modular tokenizer"),
         (str(tmp_path), "the directory contains no tokenizer"),

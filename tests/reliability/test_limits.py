@@ -106,7 +106,7 @@ def test_model_truncated_by_full_disk_is_not_written(
         (tmp_path / f"{name}.txt").write_text("".join(lines))
     with pytest.raises(ModtokError, match="the trained model is incomplete"):
         quality.corpus_train_quality(
-            [tmp_path / "good.txt"], [tmp_path / "bad.txt"], output=tmp_path / "q.bin", epochs=1
+            [tmp_path / "good.txt"], [tmp_path / "bad.txt"], output=tmp_path / "q.bin"
         )
     assert not (tmp_path / "q.bin").exists()
 

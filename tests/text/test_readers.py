@@ -170,7 +170,7 @@ def test_progress_counts_compressed_bytes(tmp_path):
 
 
 def test_no_such_file(tmp_path):
-    assert "no such file" in failure(tmp_path / "no.txt")
+    assert "does not exist" in failure(tmp_path / "no.txt")
     with pytest.raises(ModtokError, match="a directory, not a file"):
         list(streams.read_chunks(tmp_path))
 

@@ -105,7 +105,7 @@ def test_unknown_language_lists_languages(data):
 
 
 def test_no_directory_and_an_empty_one(tmp_path):
-    with pytest.raises(ModtokError, match="data: no such directory; put"):
+    with pytest.raises(ModtokError, match="data: does not exist; put"):
         language_files(tmp_path / "data")
     with pytest.raises(ModtokError, match="no language in this directory"):
         language_files(tmp_path)
@@ -160,7 +160,7 @@ def test_files_in(data):
     assert files_in("-") == ["-"]
     assert files_in(data / "fr.tsv") == [data / "fr.tsv"]
     assert files_in(data / "sv") == [data / "sv/part-0.txt", data / "sv/part-1.jsonl"]
-    with pytest.raises(ModtokError, match="no such file"):
+    with pytest.raises(ModtokError, match="does not exist"):
         files_in(data / "no.counts")
     with pytest.raises(ModtokError, match="unknown text format"):
         files_in(data / "README.md")
@@ -172,7 +172,7 @@ def test_a_directory_among_files(data):
     found = by_language([data])
     assert {name: len(files) for name, files in found.items()} == {"fi": 1, "fr": 3, "sv": 2}
     assert by_language([data / "sv"]) == {"sv": found["sv"]}
-    with pytest.raises(ModtokError, match="no such file"):
+    with pytest.raises(ModtokError, match="does not exist"):
         by_language([data / "en.txt"])
 
 

@@ -74,7 +74,7 @@ def test_wrong_directories(news: RunSettings, tmp_path: Path) -> None:
     for valid, message in (
         (news.data, "is the text of the run"),
         (tmp_path / "other", "no language of the tokenizer, but sw"),
-        (tmp_path / "nowhere", "no such directory"),
+        (tmp_path / "nowhere", "does not exist"),
         (f"a={tmp_path},a={tmp_path}", "two directories have the name 'a'"),
         ("a b=x", "expected directories such as news=DIR"),
     ):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import UsageError, missing
 from modtok_cli.base.option import Option
 from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.commands.nsl import WORKSPACE_TOKENIZER, tokenizers_or_default
@@ -50,7 +50,7 @@ def show(call: Call, arguments: Arguments, plot: Plot = None, json: Json = False
     if not texts:
         for name in tokenizers:
             if "@" not in name and not Path(name).exists():
-                raise UsageError("no such file or directory", where=name)
+                raise missing(name)
         raise UsageError(
             f"no text among the arguments: {', '.join(arguments)}",
             remedy="as in: modtok check tokenizer.json fi.txt",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import missing
 from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.evaluation_output import Examples, emit_evaluation, evaluated
 from modtok_cli.cli.inference_options import require_models
@@ -53,7 +53,7 @@ def show(
     """
     folder = call.values.get("data")
     if folder is not None and not folder.is_dir():
-        raise UsageError("directory does not exist", where=folder, remedy="see docs/evaluation.md")
+        raise missing(folder, "see docs/evaluation.md")
     if folder is None and (WORKSPACE_TASKS / "mcq").is_dir():
         folder = WORKSPACE_TASKS
     require_models("lm_eval")

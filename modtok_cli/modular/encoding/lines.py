@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import orjson
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.files import standard_input
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Force, Langs, Output, Threads, text_paths
@@ -227,11 +227,7 @@ def decode(
 def _decoded(tokenizer: Tokenizer, files: Sequence[str], global_ids: bool) -> Iterator[bytes]:
     for file in files:
         if file != "-" and not Path(file).exists():
-            raise ModtokError(
-                "file does not exist",
-                where=file,
-                remedy="check the path, or use - for standard input",
-            )
+            raise missing(file, "check the name, or use - for standard input")
         with nullcontext(standard_input()) if file == "-" else open(file, "rb") as lines:
             for number, line in enumerate(lines, 1):
                 try:

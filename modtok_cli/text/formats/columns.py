@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from modtok_cli.base.arrays import Int64Array, UInt8Array
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.remote import is_remote, path_of
 from modtok_cli.core.text import is_utf8
 from modtok_cli.text.streams import CHUNK, is_pipe
@@ -337,7 +337,7 @@ def _one_line_errors(kind: str, where: Callable[[], str]) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, struct.error, ValueError) as error:
         if isinstance(error, FileNotFoundError):
-            raise ModtokError("no such file", where=where().rpartition(":")[0]) from error
+            raise missing(where().rpartition(":")[0]) from error
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModtokError(
             f"damaged {kind} file ({first[:200]})",

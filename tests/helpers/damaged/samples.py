@@ -69,9 +69,7 @@ def corpus_samples(root: Path) -> None:
     for name, words in (("good", " ".join(body).split()), ("bad", [f"x{i}" for i in range(300)])):
         lines = (" ".join(rng.choices(words, k=20)) for _ in range(60))
         (root / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    corpus_train_quality(
-        [root / "good.txt"], [root / "bad.txt"], output=root / "quality.bin", epochs=1
-    )
+    corpus_train_quality([root / "good.txt"], [root / "bad.txt"], output=root / "quality.bin")
 
     _plan(root)
 
