@@ -3,11 +3,13 @@
 Ids and merges of the file stay as they are. Words of a new language are segmented by the file,
 the most frequent pairs are merged, and the new merges follow those of the file: they have a
 lower rank than all of it. A new merge never makes an old token, so that the tokens of each
-earlier language have the merges that they had, and its text the same ids.
+earlier language have the merges that they had, and its text the same ids. Digits that the file
+keeps apart stay apart.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -208,6 +210,11 @@ def _learned(
     apart = file.added.copy()  # what no merge joins
     if file.merging_form.of_characters:
         apart |= np.array([name in BYTE_TOKENS for name in file.names])
+    tokens = file.vocabulary.tokens()
+    joined = zip(tokens, file.added.tolist(), strict=True)
+    if not any(re.search(rb"\d\d", token) for token, added in joined if not added):
+        # Every digit is a token, by a pattern or by the text that the file was learned from.
+        apart |= np.array([re.search(rb"\d", token) is not None for token in tokens])
     symbols, ends, words = _without(ids, offsets, apart, counts)
     data, starts = _strings(file, apart)
     names, known = list(file.names), set(file.names)
@@ -233,8 +240,7 @@ def _learned(
                 continue  # the file has it, though it does not reach it here; it stays as it is
             made[result] = parts[0] + parts[1]
             new.append((parts[0], parts[1]))
-        tokens = learned.tokens - file.size
-        if len(new) >= request.k or tokens < request.k + margin:
+        if len(new) >= request.k or learned.tokens - file.size < request.k + margin:
             return new[: request.k]
         margin *= 4
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,23 @@ def test_a_published_tokenizer_grows(kind: str, tmp_path: Path) -> None:
             texts = [line.encode() for line in lines]
             assert [own.decode(ids).encode() for ids in own.encode_batch(lines)] == texts
             assert not len(own.segmenter.unreachable_tokens())
+
+
+def test_digits_stay_apart_where_the_file_keeps_them_apart(tmp_path: Path) -> None:
+    document = published("gpt2")
+    model = document["model"]
+    model["vocab"] = {n: i for n, i in model["vocab"].items() if not re.search(r"\d.|.\d", n)}
+    model["merges"] = [each for each in model["merges"] if "".join(each) in model["vocab"]]
+    (tmp_path / "apart.json").write_bytes(orjson.dumps(document))
+    vocab, merges = {**model["vocab"], "12": 900}, [*model["merges"], ["1", "2"]]
+    joined = {**model, "vocab": vocab, "merges": merges}
+    (tmp_path / "joined.json").write_bytes(orjson.dumps({**document, "model": joined}))
+    (tmp_path / "fi.txt").write_text("vuonna 7654 zzz " * 99 + "\n")
+    for name in ("apart", "joined"):
+        place, file = tmp_path / name, tmp_path / f"{name}.json"
+        bpe_seq(append="fi", tokenizer=file, output=place, k=3, data=tmp_path / "fi.txt")
+        names = load(place).get_vocab().keys() - load(place).subset("base").get_vocab().keys()
+        assert any(re.search(r"\d\d", each) for each in names) == (name == "joined")
 
 
 def test_what_cannot_grow(tmp_path: Path) -> None:
