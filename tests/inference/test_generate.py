@@ -1,13 +1,16 @@
 """A slice writes what the whole model writes with the other tokens masked; and the rest."""
 
+import inspect
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import modtok_cli as modtok
 from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.load import load
@@ -212,3 +215,10 @@ def test_threads_generate_at_first_use(french_english: Path) -> None:
         [sys.executable, "-c", program, str(french_english)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_options_have_the_defaults_of_the_command() -> None:
+    given = inspect.signature(modtok.generate).parameters
+    own = {each.name: each.default for each in fields(SamplingOptions) if each.name in given}
+    assert own == {name: given[name].default for name in own}
+    assert len(own) > 4

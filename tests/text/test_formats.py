@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import orjson
@@ -25,7 +26,9 @@ from modtok_cli.text.formats import columns as columns_module
 from modtok_cli.text.formats import separated
 from modtok_cli.text.readers import is_text, read_batches, read_documents, read_spans
 from modtok_cli.text.reading import Reading
+from modtok_cli.text.streams import SUFFIXES
 from modtok_cli.text.table_files import is_table
+from modtok_cli.text.text_format import format_of_name
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -347,6 +350,8 @@ def test_compressed_arrow_and_pipes_are_refused(tmp_path):
     with pa.ipc.new_file(path, table.schema, options=options) as writer:
         writer.write_table(table)
     assert "compressed Arrow files are not read" in failure(path)
+    names = [f"a{suffix}{packed}" for suffix in (".arrow", ".parquet") for packed in SUFFIXES]
+    assert not any(format_of_name(Path(name)) for name in names)
 
 
 def test_text_named_a_million_times_is_held_once(tmp_path):
