@@ -76,7 +76,6 @@ def test_lists_and_tables_stand_for_what_an_option_takes_in_one_word(tmp_path: P
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[corpus]\n[bpe_seq]\nk = 1", "unknown table 'bpe_seq'; write 'bpe-seq'"),
         ("[bpe_seq]\nk = 1", "modtok.toml: unknown table 'bpe_seq'; write 'bpe-seq'"),
         ("[corpus.cuont]\n", "modtok.toml: unknown table 'corpus.cuont'; did you mean 'corpus.co"),
         ("[bpe-seq]\nbuget = 1", "[bpe-seq]: unknown key 'buget'; did you mean 'k'?"),

@@ -115,6 +115,19 @@ def test_a_rank_that_ends_with_an_error_ends_the_others(three: Any) -> None:
     assert found.ended[2] == []
 
 
+def test_ranks_hear_of_each_other_and_a_silent_one_is_named(
+    three: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "_SILENT_SECONDS", 1.0)
+    found, held = three(), Event()
+    time.sleep(1.4)
+    assert found.ended == [[], [], []]
+    found.dogs[2].entered = lambda: int(held.wait(10))  # its thread does not go on
+    assert found.ended[0].event.wait(10)
+    held.set()
+    assert found.ended[0] == [("rank 2 has not answered for 1 s", True)]
+
+
 def test_the_end_of_rank_0_is_reported_by_rank_1(three: Any) -> None:
     found = three()
     found.dogs[0].__exit__(ValueError)
