@@ -155,6 +155,13 @@ def _defaults(
     result: dict[str, Any] = {}
     for key, value in values.items():
         if key not in keys:
+            if table == "pretrain" and (section := _section_of(key)):
+                raise UsageError(
+                    f"[{table}] {key}: is a key of recipes",
+                    where=FILE,
+                    remedy=f"write it under [{section}] of a file that 'config' names, or pass "
+                    f"--set {section}.{key}=VALUE",
+                )
             raise _unknown(f"[{table}]", "key", key, _spellings(keys))
         param = keys[key]
         if param.name in COMMAND_LINE_ONLY:
@@ -214,6 +221,13 @@ def _checked(where: str, option: Option, value: Any) -> Any:
 def _wrong(where: str, expected: str, value: Any) -> UsageError:
     words = _NAMES.get(type(value), f"{value}")
     return UsageError(f"{where}: expected {expected}, got {words}", where=FILE)
+
+
+def _section_of(key: str) -> str:
+    """The section of a recipe that has a key; "" if none has."""
+    from modtok_cli.training.settings import OPTIONS
+
+    return OPTIONS[key].section if key in OPTIONS else ""
 
 
 def _unknown(where: str | None, what: str, name: str, known: Mapping[str, str]) -> UsageError:

@@ -95,6 +95,7 @@ def test_lists_and_tables_stand_for_what_an_option_takes_in_one_word(tmp_path: P
         ("[pretrain]\nlangs = {en = 1}", "langs: expected text, got a table"),
         ("[bpe]\nspecial = 'x'", "modtok.toml: [bpe] special: expected a list, got a string"),
         ("[bpe]\nerrors = 'no'", "[bpe] errors: expected strict, replace or skip, got 'no'"),
+        ("[pretrain]\nkeep = 3", "[pretrain] keep: is a key of recipes; write it under ["),
         ("[bpe]\nbudget = 300", "modtok.toml: [bpe]: unknown key 'budget'; write 'k'"),
         ("[bpe]\nlang-field = 'x'", "[bpe]: unknown key 'lang-field'; write 'lang_field'"),
         ("[default]\nlang-field = 'x'", "[default]: unknown key 'lang-field'; write 'lang_field'"),
