@@ -11,7 +11,7 @@ import pytest
 from helpers.reports import ROWS, shown
 from modtok_cli.base.errors import UsageError
 from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Mark, Panels, is_empty
-from modtok_cli.reports.collect import Result, _merged
+from modtok_cli.reports.collect import ResultFile, _merged
 from modtok_cli.reports.kinds import kind_of, kinds
 from modtok_cli.reports.kinds.tokenizers import nsl_charts
 from modtok_cli.reports.plot.heat import cell_text
@@ -122,8 +122,8 @@ def test_rows_of_a_kind_have_all_of_its_fields(name: str) -> None:
         assert (kind_of(less) == name) is not kind.by_fields
     # Of rows of several files about the same, one counts; rows that differ in the key are others.
     fields = KEYS.get(name, "").split()
-    own = Result(name, [Path("a")], [row], "")
-    others = [Result(name, [Path(key)], [{**row, key: "x"}], "") for key in fields]
+    own = ResultFile(name, [Path("a")], [row], "")
+    others = [ResultFile(name, [Path(key)], [{**row, key: "x"}], "") for key in fields]
     assert len(_merged([own, own], kind.key).rows) == 1
     assert len(_merged([own, *others], kind.key).rows) == 1 + len(fields)
     assert len(kind.key) == len(fields)
