@@ -37,7 +37,7 @@ def keys_of_the_page() -> str:
 
 def test_the_page_lists_the_keys() -> None:
     assert keys_of_the_page() in PAGE.read_text("utf-8")
-    assert sum(option.recipe_only for option in OPTIONS.values()) == 41
+    assert sum(option.recipe_only for option in OPTIONS.values()) == 44
 
 
 def test_a_resolved_configuration_is_a_recipe(tmp_path: Path) -> None:

@@ -76,11 +76,13 @@ def _rows_not_waited_for() -> None:
 
 def _gradients_not_waited_for() -> None:
     """The host reads gradients before they have arrived in its memory."""
+    import torch
+
     from modtok_cli.training.rows.copies import Download
 
-    right = Download.wait
+    # The flag comes last on the same stream: waiting for it would be waiting for the gradients.
     Download.wait = lambda download: (  # type: ignore[method-assign]
-        download.tensor if download.tensor.dim() == 2 else right(download)
+        torch.ones_like(download.tensor) if download.tensor.dtype == torch.bool else download.tensor
     )
 
 
