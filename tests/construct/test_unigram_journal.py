@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -249,5 +250,9 @@ def test_em_mark_depends_on_all_inputs() -> None:
         return em_mark(pieces or toy("fi"), {"fi": counts}, {"fi": factor}, {"init": init})
 
     marks = [mark(), mark(toy("sw")), mark(counts=OTHER), mark(factor=2.0), mark(init="uniform")]
+    fi = toy("fi")
+    for name in ("token_data", "token_offsets", "scores"):
+        marks.append(mark(replace(fi, **{name: getattr(fi, name) + 1})))
+    marks.append(mark(replace(fi, token_membership=Membership.everywhere(fi.size, 2))))
     assert mark() == mark()
-    assert len(set(marks)) == 5
+    assert len(set(marks)) == 9
