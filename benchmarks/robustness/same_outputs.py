@@ -100,7 +100,7 @@ CALLS = (
     Call("corpus stats --json"),
     Call("corpus stats --json parallel/en.txt parallel/fi.txt"),
     Call("bpe --langs en,fr -k 900 -o alone --json"),
-    Call("bpe --langs en,fr,ne --joint -k 1500 -o joint.json --json"),
+    Call("bpe --langs en,fr,ne --joint -k 1500 -o joint --json"),
     Call("bpe-seq -k 900 -o tokenizer --json"),
     Call("bpe-seq --data counts -k 900 --passes 2 -o two --json"),
     Call("bpe-seq --langs el,en -k 700 --special <|user|> -o grown --json",
@@ -115,14 +115,14 @@ CALLS = (
          "bpe-merge -t whole --append sw -o whole-2 --json", "-t", moved=("whole-2/", "whole/")),
     Call("bpe-concat alone/fr.json alone/en.json -o concatenated.json"),
     Call("unigram --langs el,fi -k 600 -o pieces-alone --json"),
-    Call("unigram --langs el,fi --joint -k 900 -o pieces-joint.json --json"),
+    Call("unigram --langs el,fi --joint -k 900 -o pieces-joint --json"),
     Call("unigram-merge -k 600 -o pieces --json"),
     Call("unigram-merge -k 600 --langs en,fr --iterations 3 -o pieces-few --json"),
     Call("extract --langs fr,en -o fr-en.json"),
     Call("extract -t merged --langs fi -o fi-merged.json"),
     Call("extract -t pieces --langs fi,sw -o fi-sw-pieces.json"),
     Call("extract -t few --langs el,ne"),
-    Call("extract pieces-joint.json -k 500 --text parallel/fi.txt -o top.json"),
+    Call("extract pieces-joint/tokenizer.json -k 500 --text parallel/fi.txt -o top.json"),
     Call("encode --langs fr,en parallel/fr.txt parallel/en.txt"),
     Call("encode --tokens parallel/ne.txt"),
     Call("encode --langs fi --global-ids --specials parallel/fi.txt"),
@@ -133,12 +133,13 @@ CALLS = (
     Call("inspect -t pieces --json"),
     Call("inspect -t few --check --json"),
     Call("inspect --find the --json"),
-    Call("nsl -t tokenizer -t tokenizer@each -t two@each -t merged@each -t few@each -t joint.json "
-         "--references tokenizer/references parallel --json --plot nsl.svg"),
+    Call("nsl -t tokenizer -t tokenizer@each -t two@each -t merged@each -t few@each "
+         "-t joint/tokenizer.json --references tokenizer/references parallel --json "
+         "--plot nsl.svg"),
     Call("nsl -t pieces@each parallel --json"),
-    Call("fairness -t tokenizer -t joint.json parallel --json --plot fairness.svg"),
+    Call("fairness -t tokenizer -t joint/tokenizer.json parallel --json --plot fairness.svg"),
     Call("origin parallel --json --plot origin.svg"),
-    Call("cost -t tokenizer -t joint.json parallel --json"),
+    Call("cost -t tokenizer -t joint/tokenizer.json parallel --json"),
     Call(f"pretrain --sampling sub:1 --steps 30 {SMALL} --save-every 15 --name first --json"),
     Call(f"pretrain --sampling none -t pieces --steps 6 {SMALL} --name pieces --json"),
     Call(f"pretrain --sampling full -t few --set architecture.tied=true "
@@ -160,7 +161,6 @@ CALLS = (
     Call("eval mcq --run runs/first --langs en --tasks facts --infer full --limit 8 --json"),
     Call("eval mt --run runs/first --pairs en-fr --limit 4 --max-tokens 8 --json"),
     Call("eval sum --run runs/first --langs fr --limit 4 --max-tokens 8 --json"),
-    Call("memory -t tokenizer parallel --json"),
 )  # fmt: skip
 
 # Imported once; every call is a fork of this process.
