@@ -124,6 +124,17 @@ def test_csv_and_tsv(tmp_path_factory, rows, suffix, language, small):
     assert found == expected(filled, language)
 
 
+def test_rows_in_a_quote_of_tsv_are_told(tmp_path):
+    path = tmp_path / "fi.tsv"
+    path.write_text('id\ttext\n0\t"a\nb"\n1\t"Hello, she said.\n2\tBye, he said"\n3\tc\n')
+    found, warnings = read(path)
+    assert [text for text, _ in found] == ["a\nb", "Hello, she said.\n2\tBye, he said", "c"]
+    (warning,) = warnings
+    assert warning.startswith(f"{path}:4: a quoted cell holds tabs and line ends; ")
+    path.with_suffix(".csv").write_text('id,text\n1,"a\tb\nc"\n')
+    assert read(path.with_suffix(".csv"))[1] == []
+
+
 KINDS = [pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int16(), pa.string())]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Progress
 from modtok_cli.text.streams import CHUNK
 from modtok_cli.text.text_format import Document, TextFormat, TextReader, whole_lines
 
@@ -30,6 +31,21 @@ class Commas(TextReader):
     """Cells separated by commas."""
 
     delimiter = ","
+    _swallowed: int | None = None
+
+    def swallows(self, cell: str) -> bool:
+        """Whether a cell probably holds the next rows, since its quote was none."""
+        return False
+
+    def report(self, progress: Progress) -> None:
+        """As of any text; and where quotes may be text."""
+        super().report(progress)
+        if self._swallowed is not None:
+            progress.warn(
+                f"{self.name}:{self._swallowed}: a quoted cell holds tabs and line ends; if "
+                "cells of this file are not quoted, rows were read as one: write cells with "
+                'quotes as "a ""b"" c"'
+            )
 
     def blocks(self) -> Iterator[list[_Row]]:
         csv.field_size_limit(LONGEST_CELL)  # of the process; other readers keep no limit of theirs
@@ -52,6 +68,8 @@ class Commas(TextReader):
                         where=f"{self.name}:{first}",
                         remedy="quote cells that hold separators or line ends",
                     )
+                if line - first > 1 and self._swallowed is None and any(map(self.swallows, row)):
+                    self._swallowed = first
                 text = row[places[0]]
                 language = None if places[1] is None else row[places[1]] or None
                 block.append(_Row(first, text, language))
@@ -112,6 +130,10 @@ class Tabs(Commas):
     """Cells separated by tabs."""
 
     delimiter = "\t"
+
+    def swallows(self, cell: str) -> bool:
+        """A cell with tabs and line ends: many programs write TSV without quoting."""
+        return "\t" in cell and "\n" in cell
 
 
 def _with_ends(data: bytes) -> Iterator[bytes]:
