@@ -1,5 +1,6 @@
 """Which files of a workspace hold which language: `data/<lang>*` by their names."""
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,7 @@ from modtok_cli.text.streams import is_pipe
 from modtok_cli.text.table_files import SUFFIX, is_table, read_header
 
 _MOST_NAMES = 10
+_REGION = re.compile(r"[a-z]{2,3}-([a-z]{2})(?![a-zA-Z])")  # as in zh-cn.txt
 _LAYOUT = "put each language there as <lang>.txt, <lang>.jsonl.zst, <lang>.counts or <lang>/"
 
 
@@ -98,6 +100,13 @@ def language_files(
             of[names[label]] += entries[label]
     for name, those_entries in of.items():
         _check_spelling(name, those_entries)
+        regions = {match[1]: one for one in those_entries if (match := _REGION.match(one.name))}
+        if len(regions) > 1:
+            first, second, *_ = regions.values()
+            progress.warn(
+                f"{first.name} and {second.name} are read as one language '{name}'; a region in "
+                "capitals (zh-CN) keeps them apart"
+            )
     return {name: _files_of(name, those_entries) for name, those_entries in of.items()}
 
 

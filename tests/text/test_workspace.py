@@ -82,6 +82,15 @@ def test_two_spellings_of_one_language_are_an_error(tmp_path, names, language):
     assert list(language_files(tmp_path, ["fi"])) == ["fi"]
 
 
+def test_regions_in_small_letters_are_told(tmp_path):
+    for name in ("zh-cn", "zh-tw", "fr-1", "fr-2", "en-us"):
+        (tmp_path / f"{name}.txt").write_text("a\n")
+    progress = Silent()
+    assert [*language_files(tmp_path, progress=progress)] == ["en", "fr", "zh"]
+    (warning,) = progress.warnings
+    assert warning.startswith("zh-cn.txt and zh-tw.txt are read as one language 'zh'; ")
+
+
 def test_several_files_with_one_spelling_belong_together(tmp_path):
     for name in ("en.txt", "en_test.txt", "en-000.jsonl", "EN.more.txt"):
         (tmp_path / name).write_text("{}\n")
