@@ -13,7 +13,7 @@ from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.parameters import AnyTokenizers
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.languages import the_one
+from modtok_cli.text.languages import matching, the_one
 from modtok_cli.text.pretokenizer import PreTokenizer, restore_pretokenizer
 from modtok_cli.text.table_files import is_table
 from modtok_cli.text.workspace import files_in
@@ -90,6 +90,8 @@ def open_each(
         for language in languages:
             if own := the_one(language, modular.languages):
                 candidates.append(Candidate(modular.subset([own]), spec, language))
+            elif several := matching(language, modular.languages):
+                missing.append(f"{language} (name one with --lang: {' or '.join(several)})")
             else:
                 missing.append(language)
         if missing:

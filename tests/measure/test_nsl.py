@@ -165,6 +165,18 @@ def test_language_without_reference(place: Path, tmp_path: Path) -> None:
     assert list(chart.rows) == ["fr"]
 
 
+def test_a_language_of_two_scripts_is_named(tmp_path: Path) -> None:
+    for script, text in (("Hans", "汉语"), ("Hant", "漢語")):
+        (tmp_path / f"zho_{script}.txt").write_text(text)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "cmn_Hani.txt").write_text("漢語")
+    bpe_seq(data=tmp_path, output=tmp_path / "t", k=258)
+    progress = Silent()
+    with pytest.raises(ModtokError, match="no tokenizer has zh"):
+        nsl([f"{tmp_path / 't'}@each"], [tmp_path / "more"], progress=progress)
+    assert progress.warnings[-1].endswith("for zh (name one with --lang: zh-Hans or zh-Hant)")
+
+
 def test_no_references_at_all(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModtokError, match="modtok bpe-seq"):
