@@ -32,7 +32,7 @@ Memory = Annotated[
     str | int | None,
     Option(
         "Memory limit of counting and learning, such as 8GB; at least 500MB. Words are counted on "
-        "disk; where not all fit, a sample of the rarest is learned from.",
+        "disk; if they do not fit, a sample of the rare ones is used.",
         kind=str,
         metavar="SIZE",
         accepts=(lambda value: isinstance(value, str | int), "a size such as 8GB"),

@@ -14,13 +14,12 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Langs, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.modular.adopted.adopt import Coverage
 from modtok_cli.modular.adopted.restrict import restrict
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import GIVEN, derivation, smallest
 from modtok_cli.modular.encoding.external import External
 from modtok_cli.modular.open import open_bytes, open_subset, open_tokenizer, subset_spec
-from modtok_cli.modular.parameters import ModularSource
+from modtok_cli.modular.parameters import Coverage, ModularSource
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.segmenters.sentencepiece_file import (
     NORMAL,

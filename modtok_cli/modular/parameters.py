@@ -78,3 +78,19 @@ ModularSource = Annotated[
         ),
     ),
 ]
+TokensPerLanguage = Annotated[
+    int | None,
+    Option(
+        "Keep the N most used tokens of each language; all used tokens by default.",
+        flags="-k --budget",
+        key="k",
+        metavar="N",
+        low=257,
+    ),
+]
+Coverage = Annotated[
+    float | None,
+    Option(
+        "Drop rare tokens while texts grow by at most 1 − SHARE.", metavar="SHARE", low=0, high=1
+    ),
+]

@@ -15,8 +15,8 @@ from modtok_cli.inference.draft.ranking import Ranking, coverage_rows
 from modtok_cli.inference.draft.vocabulary import Counts, DraftVocabulary
 from modtok_cli.inference.hf.directory import ModelDirectory
 from modtok_cli.inference.hf.slice import TokenSelection, is_model_directory
-from modtok_cli.inference.parameters import Coverage, TokensPerLanguage
 from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.parameters import Coverage, TokensPerLanguage
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading

@@ -28,16 +28,15 @@ from modtok_cli.base.remote import path_of
 from modtok_cli.inference.hf.slice import TokenSelection, is_model_directory, slice_directory
 from modtok_cli.inference.parameters import (
     LATEST,
-    Coverage,
     Dtype,
     Inputs,
     Model,
     Outputs,
     RunTokenizer,
     Step,
-    TokensPerLanguage,
 )
 from modtok_cli.inference.vocabularies import sides
+from modtok_cli.modular.parameters import Coverage, TokensPerLanguage
 from modtok_cli.text.languages import language_list, optional_languages
 from modtok_cli.text.reading import Reading
 

@@ -21,7 +21,7 @@ from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.manifest import Corpus
-from modtok_cli.modular.parameters import ModularOutput
+from modtok_cli.modular.parameters import Coverage, ModularOutput, TokensPerLanguage
 from modtok_cli.modular.segmenters.json_frame import parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -117,14 +117,6 @@ def members(
     return smallest(mask, counts, file.derivation, file.merges, file.pieces, k, coverage)
 
 
-Coverage = Annotated[
-    float | None,
-    Option(
-        "Drop rare tokens while texts grow by at most 1 − SHARE.", metavar="SHARE", low=0, high=1
-    ),
-]
-
-
 @public
 def adopt(
     tokenizer: Annotated[
@@ -138,16 +130,7 @@ def adopt(
     languages: Langs = None,
     *,
     data: Data = Path("data"),
-    k: Annotated[
-        int | None,
-        Option(
-            "Keep the N most used tokens of each language; all used tokens by default.",
-            flags="-k --budget",
-            key="k",
-            metavar="N",
-            low=257,
-        ),
-    ] = None,
+    k: TokensPerLanguage = None,
     coverage: Coverage = None,
     end_of_text: Annotated[
         str | None,
