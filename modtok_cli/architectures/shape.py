@@ -117,6 +117,11 @@ class Shape:
             return None
         return self.rope_scaling.divisors(rope_frequencies(self.head_width, self.rope_theta))
 
+    @property
+    def logit_cap(self) -> float | None:
+        """c of a family whose logits are c · tanh(l / c); None: logits as they are."""
+        return None
+
     # --- arithmetic ---
 
     @property

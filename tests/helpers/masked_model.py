@@ -57,7 +57,10 @@ class MaskedModel:
         hidden = self.backbone(x).transpose(0, 1).reshape(-1, self.shape.hidden_size)
         mask = torch.full((self.size,), -torch.inf, device=hidden.device)
         mask[microbatch.vocabulary] = 0
-        logits = (hidden @ self.output.to(self.dtype).t()).float() + mask
+        logits = (hidden @ self.output.to(self.dtype).t()).float()
+        if (cap := self.shape.logit_cap) is not None:
+            logits = cap * torch.tanh(logits / cap)
+        logits = logits + mask
         nll = F.cross_entropy(logits, microbatch.targets, reduction="none")
         return (nll * microbatch.weights).sum()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.export.export import (
     ExportReport,
     disagreements,
@@ -60,6 +60,20 @@ def test_other_ids_are_refused(french_english: Path, tmp_path: Path) -> None:
     tokenizer = load(french_english).tokenizer_in
     gpt2 = MergesTokenizer(tokenizer, "gpt-2")
     assert disagreements(tokenizer, gpt2, ["l'homme, it's 12 ans.", "« non »"]) == 0
+
+
+def test_bounded_logits_are_read_back(
+    french_english: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file's key bounds them; the comparison finds that transformers' Llama does not."""
+    model = load(french_english)
+    ids = torch.tensor([[model.end_of_text, *model.encode_in("Bonjour")]])
+    plain = model.logits(ids)
+    monkeypatch.setattr(type(model.source.shape), "logit_cap", 0.25)
+    assert torch.allclose(model.logits(ids), 0.25 * torch.tanh(plain / 0.25))
+    assert not torch.allclose(model.logits(ids), plain, atol=1e-3)
+    with pytest.raises(ModtokError, match="logits of its tensors differ"):
+        export(french_english, tmp_path / "m.gguf", dtype="float32", inexact=True)
 
 
 def test_default_dtype_is_float16(french_english: Path, tmp_path: Path) -> None:

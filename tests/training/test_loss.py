@@ -57,11 +57,19 @@ class Widths(TorchDispatchMode):
     st.sampled_from([0.0, 1e-4, 0.3]),
     st.booleans(),
     st.sampled_from([(1, 0), (8, 0), (1, 3), (8, 3)]),
+    st.sampled_from([None, 2.0]),
 )
 def test_equals_torch(
-    tokens: int, rows: int, chunk: int, seed: int, z: float, fused: bool, of: tuple[int, int]
+    tokens: int,
+    rows: int,
+    chunk: int,
+    seed: int,
+    z: float,
+    fused: bool,
+    of: tuple[int, int],
+    cap: float | None,
 ) -> None:
-    """Also with padded rows, and with rows that are not in V_S."""
+    """Also with padded rows, with rows that are not in V_S, and with bounded logits."""
     (multiple, others), generator = of, torch.Generator().manual_seed(seed)
     hidden = torch.randn(tokens, 6, generator=generator, requires_grad=True)
     table = torch.randn(rows + others, 6, generator=generator, requires_grad=True)
@@ -71,6 +79,7 @@ def test_equals_torch(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loss_module, "compiled", lambda: PLAIN)
         options: Any = {"chunk": chunk, "z_loss": z, "fused": fused, "multiple": multiple}
+        options["cap"] = cap
         with Widths() as widths:
             loss, nll = sliced_cross_entropy(
                 hidden, table, targets, weights, places=places, **options
@@ -81,6 +90,7 @@ def test_equals_torch(
     found = hidden.grad, table.grad
     hidden.grad = table.grad = None
     logits = hidden @ (table if places is None else table[places]).t()
+    logits = logits if cap is None else cap * torch.tanh(logits / cap)
     expected = F.cross_entropy(logits, targets, reduction="none")
     whole = ((expected + z * torch.logsumexp(logits, dim=1).square()) * weights).sum()
     (3 * whole).backward()

@@ -1,13 +1,13 @@
 """Sliced training against the masked full softmax, on Megatron's blocks."""
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 
 import pytest
 import torch
 
 from helpers.masked_model import MaskedModel
 from helpers.microbatches import microbatch
-from modtok_cli.architectures.families.llama import llama
+from modtok_cli.architectures.families.llama import Llama, llama
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks
@@ -18,6 +18,13 @@ from .test_loss import Largest
 from .test_text import packer
 
 SHAPE = llama(2, 32, 8, 88)
+
+
+@dataclass(frozen=True)
+class Capped(Llama):
+    """A family that bounds its logits."""
+
+    logit_cap: float | None = 0.5
 
 
 def micro_of(batch: Batch, subtokenizers: SubtokenizerCache, of: int = 1) -> MicroBatch:
@@ -33,13 +40,13 @@ def microbatches(subtokenizers: SubtokenizerCache, stores, steps: int, slots: in
     ]
 
 
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize(("tied", "kind"), [(False, Llama), (True, Capped)])
 def test_sliced_with_dense_updates_is_the_masked_softmax(
-    subtokenizers: SubtokenizerCache, stores, tied: bool
+    subtokenizers: SubtokenizerCache, stores, tied: bool, kind: type[Llama]
 ) -> None:
-    ranks = start_ranks()
-    sliced = Model(replace(SHAPE, tied=tied), subtokenizers.size, ranks, chunk=16)
-    masked = MaskedModel(SHAPE, subtokenizers.size, tied=tied, device=ranks.device)
+    ranks, shape = start_ranks(), kind(**asdict(SHAPE))
+    sliced = Model(replace(shape, tied=tied), subtokenizers.size, ranks, chunk=16)
+    masked = MaskedModel(shape, subtokenizers.size, tied=tied, device=ranks.device)
     for step, batch in enumerate(microbatches(subtokenizers, stores, 30), 1):
         rate = 1e-3 * min(1, step / 10)
         losses, _ = optimizer_step(sliced, batch, rate, dense=True)

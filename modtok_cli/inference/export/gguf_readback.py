@@ -138,7 +138,9 @@ def logits(file: GgufFile, ids: torch.Tensor) -> torch.Tensor:
         fed = file.linear(gate * file.linear(inputs, f"{block}ffn_up"), f"{block}ffn_down")
         x = x + (norm(fed, f"{block}post_ffw_norm") if after else fed)
     head = file.tensor("output.weight") if "output.weight" in file.tensors else table
-    return norm(x, "output_norm") @ head.T
+    whole = norm(x, "output_norm") @ head.T
+    cap = file.key("final_logit_softcapping", 0.0)
+    return (whole / cap).tanh() * cap if cap else whole
 
 
 def _turns(file: GgufFile, length: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -168,7 +168,8 @@ class SlicedModel:
     @torch.inference_mode()
     def head_logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """(…, d) to float32 logits over V_out, (…, |V_out|)."""
-        return F.linear(hidden, self.head).float()
+        logits, cap = F.linear(hidden, self.head).float(), self.source.shape.logit_cap
+        return logits if cap is None else (logits / cap).tanh() * cap
 
     def logits(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None

@@ -40,6 +40,7 @@ def sliced_cross_entropy(
     z_loss: float = 0.0,
     fused: bool = False,
     multiple: int | None = None,
+    cap: float | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Weighted sum of the negative log-likelihoods, and each of them.
 
@@ -54,6 +55,7 @@ def sliced_cross_entropy(
         chunk: number of tokens computed at a time.
         fused: compile what is between the two matrix products of a chunk.
         multiple: what the rows of a matrix product are padded to; None: by `row_multiple`.
+        cap: c of logits c · tanh(l / c); None: logits as they are.
 
     Returns:
         The loss, a scalar with gradients for `hidden` and `rows`; and nll (N,) float32 in
@@ -63,7 +65,7 @@ def sliced_cross_entropy(
     Example: d = 1, hidden [[1]], rows [[0], [0]], columns [0], weights [1] gives ln 2.
     """
     apply: Any = _CrossEntropy.apply
-    how = chunk, z_loss, fused, multiple or row_multiple(hidden.device)
+    how = chunk, z_loss, fused, multiple or row_multiple(hidden.device), cap
     loss, nll = apply(hidden, rows, columns, weights, places, group, how)
     return loss, nll
 
@@ -85,9 +87,9 @@ class _CrossEntropy(torch.autograd.Function):
         weights: torch.Tensor,
         places: torch.Tensor | None,
         group: dist.ProcessGroup | None,
-        how: tuple[int, float, bool, int],
+        how: tuple[int, float, bool, int, float | None],
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        chunk, z_loss, fused, multiple = how
+        chunk, z_loss, fused, multiple, cap = how
         count = len(rows if places is None else places)
         head = _head(rows, places, -count % multiple)
         # Forward runs without autograd; this tells whether the caller needs gradients.
@@ -101,6 +103,10 @@ class _CrossEntropy(torch.autograd.Function):
         for start in range(0, len(hidden), chunk):
             part = slice(start, start + chunk)
             logits = hidden[part] @ head.t()
+            if cap is not None:
+                logits = (logits / cap).tanh_()
+                slope = 1 - logits.square()
+                logits *= cap
             logits[:, count:] = -torch.inf
             if fused and d_rows is not None and count:
                 sums, gradient = compiled()
@@ -118,6 +124,8 @@ class _CrossEntropy(torch.autograd.Function):
                     p = p.to(hidden.dtype)
             del logits
             if d_hidden is not None and d_rows is not None:
+                if cap is not None:
+                    p *= slope
                 d_hidden[part] = p @ head
                 if hidden.dtype == torch.float32:
                     d_rows.addmm_(p.t(), hidden[part])

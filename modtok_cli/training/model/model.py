@@ -245,6 +245,7 @@ class Model:
             chunk=self._chunk,
             z_loss=self._z_loss,
             fused=self._fused,
+            cap=self.shape.logit_cap,
         )
 
     def loss(

@@ -109,6 +109,8 @@ def _add_shape(gguf: Any, writer: Any, shape: Shape, where: str) -> None:
     writer.add_rope_dimension_count(shape.head_width)
     writer.add_rope_freq_base(float(shape.rope_theta))
     writer.add_layer_norm_rms_eps(shape.norm_epsilon)
+    if shape.logit_cap is not None:
+        writer.add_final_logit_softcapping(shape.logit_cap)
 
 
 def _add_ends(writer: Any, ends: Ends) -> None:
