@@ -166,6 +166,12 @@ class Declaration:
                     if not option.recipe_only:
                         yield inner, name, option
 
+    def keys(self) -> Iterator[Option]:
+        """Keys of a recipe that have no flag."""
+        for each in self.declared.values():
+            if not isinstance(each, Option):
+                yield from (option for option in options_of(each).values() if option.recipe_only)
+
     def call(self, ctx: typer.Context, session: Session) -> tuple[Call, dict[str, Any]]:
         """The call that the command line says, and the arguments of `show` besides."""
         groups: dict[str, dict[str, Any]] = {
@@ -324,6 +330,7 @@ def declare(
     declared = list(declaration.parameters())
     run.__doc__ = declaration.help
     run.options = {option.parameter: option for option, _ in declared}  # type: ignore[attr-defined]
+    run.keys = tuple(declaration.keys())  # type: ignore[attr-defined]
     with_parameters(run, [parameter for _, parameter in declared])
     return Registered(tuple(words.split()), run, examples, declaration)
 

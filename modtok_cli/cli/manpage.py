@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from modtok_cli import __version__
-from modtok_cli.cli.tree import Line, Node, by_panel, nodes
+from modtok_cli.cli.tree import Line, Node, by_panel, keys_of_command, nodes
 
 _EXIT = (
     ("0", "Success. Also if the reader of standard output closes the pipe early."),
@@ -79,7 +79,7 @@ def _page(node: Node, every: list[Node]) -> str:
     if not node.path:
         rows = ((f"{bold(page_name(each.path))}(1)", escape(each.summary)) for each in others)
         lines += [".SH COMMANDS", *_terms(rows)]
-    for title, group in by_panel(node.lines).items():
+    for title, group in by_panel([*node.lines, *keys_of_command(node.command)]).items():
         own = title in ("Arguments", "Options")
         lines.append(f".SH {title.upper()}" if own else f'.SS "{escape(title)}"')
         lines += _terms(map(_option, group))
@@ -147,7 +147,7 @@ def _markdown_page(node: Node) -> str:
     for paragraph in _paragraphs(node):
         lines += [_markdown(paragraph), ""]
     lines += ["```", f"{name} {node.usage}", "```", ""]
-    for title, group in by_panel(node.lines).items():
+    for title, group in by_panel([*node.lines, *keys_of_command(node.command)]).items():
         lines += _table(title, group)
     examples = inspect.cleandoc(node.command.epilog or "")
     if examples:

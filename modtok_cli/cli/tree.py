@@ -63,6 +63,22 @@ def describe(param: Any, ctx: Any) -> Line:
     )
 
 
+def keys_of_command(command: Any) -> list[Line]:
+    """The keys of a recipe that have no flag, as lines of their own panel."""
+    return [
+        Line(
+            name=option.name,
+            is_argument=False,
+            flags=(f"{option.section}.{option.name}",),
+            value="|".join(option.choices) or option.metavar,
+            help=option.help,
+            note="" if callable(option.default) else _note_of_default(option.default),
+            panel="Keys of a recipe (--config, --set)",
+        )
+        for option in getattr(command.callback, "keys", ())
+    ]
+
+
 def by_panel(lines: Iterable[Line]) -> dict[str, list[Line]]:
     """Arguments, options and then groups of options, by title; none is empty."""
     panels: dict[str, list[Line]] = {"Arguments": [], "Options": []}
@@ -70,6 +86,10 @@ def by_panel(lines: Iterable[Line]) -> dict[str, list[Line]]:
         title = "Arguments" if line.is_argument else line.panel or "Options"
         panels.setdefault(title, []).append(line)
     return {title: those for title, those in panels.items() if those}
+
+
+def _note_of_default(value: object) -> str:
+    return "" if value is None or value is False else f"[default: {value}]"
 
 
 def _note(param: Any, ctx: Any, option: Option | None) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.manpage import escape, pages, write_pages
+from modtok_cli.training.settings import OPTIONS
 
 MAN = Path(__file__).parents[2] / "man"
 PAGES = pages(command_tree())
@@ -22,6 +23,13 @@ def test_pages_are_ascii_and_escaped() -> None:
     assert escape(".B 'x\n'y \\ é") == "\\&.B 'x\n\\&'y \\e \\[u00E9]"
     for text in PAGES.values():
         assert text.isascii()
+
+
+def test_keys_of_a_recipe_are_listed_with_their_defaults() -> None:
+    keys = [option for option in OPTIONS.values() if option.recipe_only]
+    for option in keys:
+        assert f"\n\\fB{option.section}.{option.name}\\fR" in PAGES["modtok-pretrain.1"]
+    assert "Epsilon of AdamW.  [default: 1e\\-08]" in PAGES["modtok-pretrain.1"]
 
 
 def test_writing_takes_away_pages_of_commands_that_are_gone(tmp_path: Path) -> None:

@@ -13,31 +13,11 @@ from modtok_cli.training.recipe import (
     as_sections,
     read_assignments,
     read_recipe,
-    sections,
     write_recipe,
 )
 from modtok_cli.training.resolve import resolve
-from modtok_cli.training.settings import OPTIONS, RunSettings
+from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.stored_config import config_as_json
-
-PAGE = Path(__file__).parents[2] / "docs" / "pretraining.md"
-
-
-def keys_of_the_page() -> str:
-    """The keys without flags, as docs/pretraining.md lists them."""
-    lines = ["| section | key | meaning |", "|---|---|---|"]
-    for section, names in sections().items():
-        for name in names:
-            option = OPTIONS[name]
-            if option.recipe_only:
-                values = f" {' or '.join(option.choices)}." if option.choices else ""
-                lines.append(f"| {section} | `{name}` | {option.help}{values} |")
-    return "\n".join(lines) + "\n"
-
-
-def test_the_page_lists_the_keys() -> None:
-    assert keys_of_the_page() in PAGE.read_text("utf-8")
-    assert sum(option.recipe_only for option in OPTIONS.values()) == 44
 
 
 def test_a_resolved_configuration_is_a_recipe(tmp_path: Path) -> None:
