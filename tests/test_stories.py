@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -13,8 +14,14 @@ from modtok_cli.samples import stories
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The names of the module, and the `place` where `modtok sample` has written its files."""
-    return vars(stories) | {"place": modtok.sample(tmp_path_factory.mktemp("of") / "sample")}
+    """The names of the module, and the `place` where `modtok sample .` has written its files."""
+    place = tmp_path_factory.mktemp("of")
+    with contextlib.chdir(place):
+        modtok.sample(".")
+    assert sorted(path.name for path in place.iterdir()) == [
+        "data", "parallel", "stories", "tasks", "unseen",
+    ]  # fmt: skip
+    return vars(stories) | {"place": place}
 
 
 def test_stories_are_complete_and_held_out(program: dict[str, Any]) -> None:

@@ -40,9 +40,15 @@ def sample(
     output = Path(output)
     if not is_vacant(output):
         raise UsageError("already exists", where=output, remedy="name another directory")
-    with atomic_directory(output) as folder, as_file(files(__package__)) as source:
+    # No other directory can take the place of the current one: the parts are moved into it.
+    whole = output / "sample" if output.resolve() == Path.cwd() else output
+    with atomic_directory(whole) as folder, as_file(files(__package__)) as source:
         for part in PARTS:
             shutil.copytree(source / part, folder / part)
         (folder / "tasks" / "mt").symlink_to("../parallel")
         write_stories(folder)
+    if whole != output:
+        for each in sorted(whole.iterdir()):
+            each.rename(output / each.name)
+        whole.rmdir()
     return output
