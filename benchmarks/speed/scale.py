@@ -1,8 +1,8 @@
-"""Tables of docs/scale.md: memory, bytes moved and step time of runs on 8 to 512 GPUs.
+"""The table of docs/scale.md: memory and step time of runs on 8 to 512 GPUs.
 
-    python -m benchmarks scale            # print the tables
-    python -m benchmarks scale --write    # replace them in docs/scale.md
-    python -m benchmarks scale --check    # exit status 1 if the page has others
+    python -m benchmarks scale            # print the table
+    python -m benchmarks scale --write    # replace it in docs/scale.md
+    python -m benchmarks scale --check    # exit status 1 if the page has another
 
 Everything is calculated, by the functions of `modtok pretrain --dry-run` and of the exchange of
 rows. Nothing is measured here.
@@ -24,7 +24,7 @@ from modtok_cli.training.rows.exchange import sent_bytes
 from modtok_cli.training.settings import RunSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
-BEGIN, END = "<!-- tables: python -m benchmarks scale --write -->\n", "<!-- end of tables -->\n"
+BEGIN, END = "<!-- table: python -m benchmarks scale --write -->\n", "<!-- end of table -->\n"
 
 # NVIDIA's data sheet of the H100 SXM: dense bfloat16 FLOP/s; bytes a second in one direction of
 # NVLink and of a 400 Gbit/s network port per GPU; bytes of memory. A node has eight.
@@ -36,7 +36,7 @@ ROWS_PER_LANGUAGE, K, POWER = 340_147 / 21, 24_000, 0.87
 SAMPLED = 8
 MODELS = ("0.5b", "1b", "2.5b", "7b", "12b", "30b")
 GPUS = (8, 64, 512)
-LANGUAGES = (21, 100, 250)
+LANGUAGES = (21, 250)
 GIB = 2**30
 
 
@@ -50,7 +50,6 @@ class Run:
     memory: dict[str, tuple[int, int]]
     rows: int
     backbone: int
-    tensor: int
 
     @property
     def compute(self) -> float:
@@ -69,7 +68,6 @@ class Run:
             "compute": self.compute,
             "rows": self.rows / link,
             "gradients": self.backbone / link,
-            "tensor parallel": self.tensor / NVLINK,
         }
 
 
@@ -91,13 +89,13 @@ def step_rows(config: Config, languages: int, replicas: int) -> StepRows:
     return StepRows(*map(mean, zip(*found, strict=True)))
 
 
-def run_of(model: str, gpus: int, languages: int, draw: str = "micro") -> Run | None:
+def run_of(model: str, gpus: int, languages: int) -> Run | None:
     """The run with the smallest tensor-parallel size that fits a GPU; None if none fits."""
     size = int(languages * ROWS_PER_LANGUAGE)
     for tp in (1, 2, 4, 8):
         replicas = gpus // tp
         settings = RunSettings(
-            model=model, gpus=gpus, tp=tp, draw=draw, batch_size=max(64, replicas), micro_batch=1,
+            model=model, gpus=gpus, tp=tp, batch_size=max(64, replicas), micro_batch=1,
             distributed_optimizer=replicas > 1, sampling="sub:2",
         )  # fmt: skip
         config = resolve(settings, gpu=True)
@@ -115,18 +113,7 @@ def run_of(model: str, gpus: int, languages: int, draw: str = "micro") -> Run | 
         sent = int(sent_bytes(needed, needed, tables, shape.hidden_size, 2, replicas))
         # Reduce-scatter of float32 gradients, all-gather of bfloat16 weights.
         backbone = 6 * (shape.parameters // tp) * (replicas - 1) // replicas
-        # Two all-reduces per layer and pass, or as many bytes in two pairs of all-gather and
-        # reduce-scatter; layers that are recomputed have a third pass. One for the embeddings.
-        # With sequence parallelism the backward pass gathers two inputs of a layer again, and the
-        # result is gathered. The loss: the gradient of the hidden states in float32, three numbers
-        # a token.
-        parallel = config.switches(replicas).sequence_parallel
-        passes = 2 + (config.recompute or 0) / shape.layers + parallel / 2
-        reduced = 2 * passes * shape.layers + 1 + parallel / 2
-        tokens = config.step_tokens // replicas
-        numbers = shape.hidden_size * (2 * reduced + 4) + 12
-        tensor = int(2 * (tp - 1) * tokens * numbers / tp)
-        return Run(config, gpus, rows, memory, sent, backbone, tensor)
+        return Run(config, gpus, rows, memory, sent, backbone)
     return None
 
 
@@ -139,87 +126,32 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
     return _row(head) + line + "".join(map(_row, rows))
 
 
-def memory_table() -> str:
-    """GiB per GPU by part, for 21 and 250 languages."""
-    head = [
-        "model",
-        "GPUs",
-        "--tp",
-        "recomputed layers",
-        "backbone",
-        "tables of 21",
-        "100",
-        "250 languages",
-    ]
-    head += ["active rows", "activations, working", "all, 21 languages", "host per node, 250"]
-    rows = []
-    for model in MODELS:
-        for gpus in GPUS:
-            run = run_of(model, gpus, LANGUAGES[0])
-            if run is None:
-                rows.append([model, str(gpus), "does not fit", *[""] * (len(head) - 3)])
-                continue
-            part = {name: size / GIB for name, (_, size) in run.memory.items()}
-            shape = run.config.shape
-            tables = [
-                12 * shape.table_parameters(-(-int(n * ROWS_PER_LANGUAGE) // gpus)) / GIB
-                for n in LANGUAGES
-            ]
-            rest = part["activations"] + part["working memory"]
-            figures = [part["backbone"], *tables, part["active rows"], rest]
-            figures += [total(run.memory) / GIB, tables[-1] * NODE]
-            layers = f"{run.config.recompute} of {shape.layers}"
-            rows.append(
-                [model, str(gpus), str(run.config.tp), layers, *[f"{x:.1f}" for x in figures]]
-            )
-    return _table(head, rows)
-
-
-def time_table() -> str:
-    """Bytes that a GPU sends in a step, and seconds."""
-    head = ["model", "GPUs", "sequences", "rows, MB", "gradients, MB", "tensor parallel, MB"]
-    head += ["compute, s", "rows, s", "gradients, s", "tensor parallel, s", "limit"]
-    rows = []
-    for model in MODELS:
-        for gpus in GPUS:
-            run = run_of(model, gpus, LANGUAGES[0])
-            if run is None:
-                continue
-            seconds = run.seconds
-            sent = [f"{size / 1e6:,.0f}" for size in (run.rows, run.backbone, run.tensor)]
-            parts = [f"{one:.3f}" for one in seconds.values()]
-            limit = max(seconds, key=lambda name: seconds[name])
-            rows.append([model, str(gpus), str(run.config.batch_size), *sent, *parts, limit])
-    return _table(head, rows)
-
-
-def draw_table() -> str:
-    """Rows of a step, by draw and number of languages."""
-    head = ["model", "GPUs", "languages", "draw", "rows of V_S", "of a replica", "of a step"]
-    head += ["active rows, GiB", "sent, MB", "sent, s"]
-    rows = []
-    for model, gpus, count, draw in product(("2.5b", "30b"), (8, 64), (21, 250), ("step", "micro")):
-        run = run_of(model, gpus, count, draw)
-        if run is None:
-            continue
-        step, memory = run.step, run.memory["active rows"][1] / GIB
-        figures = [f"{x:,.0f}" for x in (step.active, step.gathered, step.union)]
-        figures += [f"{memory:.1f}", f"{run.rows / 1e6:,.0f}", f"{run.seconds['rows']:.3f}"]
-        rows.append([model, str(gpus), str(count), draw, *figures])
-    return _table(head, rows)
-
-
 def tables() -> str:
-    """The tables as they are in the page."""
-    return (
-        f"### Memory, GiB per GPU\n\n{memory_table()}\n"
-        f"### Bytes sent by a GPU in a step, and seconds without overlap\n\n{time_table()}\n"
-        f"### Rows of a step by draw\n\n{draw_table()}"
-    )
+    """The table as it is in the page."""
+    head = ["model", "GPUs", "--tp", "recomputed", "backbone", "tables, 21", "tables, 250", "rows"]
+    head += ["activations", "all, 21", "compute, s", "rows, s", "gradients, s"]
+    rows = []
+    for model, gpus in product(MODELS, GPUS):
+        run = run_of(model, gpus, LANGUAGES[0])
+        if run is None:
+            rows.append([model, str(gpus), "does not fit", *[""] * (len(head) - 3)])
+            continue
+        part = {name: size / GIB for name, (_, size) in run.memory.items()}
+        shape, seconds = run.config.shape, run.seconds
+        owned = (
+            12 * shape.table_parameters(-(-int(n * ROWS_PER_LANGUAGE) // gpus)) / GIB
+            for n in LANGUAGES
+        )
+        rest = part["activations"] + part["working memory"]
+        memory = [part["backbone"], *owned, part["active rows"], rest, total(run.memory) / GIB]
+        times = [seconds["compute"], seconds["rows"], seconds["gradients"]]
+        figures = [*(f"{x:.1f}" for x in memory), *(f"{x:.2f}" for x in times)]
+        rows.append([model, str(gpus), str(run.config.tp), str(run.config.recompute), *figures])
+    return _table(head, rows)
 
 
 def updated(page: str) -> str:
-    """The page with the tables of today."""
+    """The page with the table of today."""
     before, _, rest = page.partition(BEGIN)
     after = rest.partition(END)[2]
     return f"{before}{BEGIN}\n{tables()}\n{END}{after}"
