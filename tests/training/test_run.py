@@ -119,7 +119,7 @@ def test_resume_needs_no_settings_and_refuses_others(settings: RunSettings) -> N
     with pytest.raises(UsageError, match="other settings: --p, --seed"):
         pretrain(replace(plain, p=0.9, seed=3), resume=True)
     pretrain(plain, resume=True)
-    assert torch.get_num_threads() == 2
+    assert torch.get_num_threads() == (1 if "MODTOK_GPU_CHECK" in os.environ else 2)
     torch.set_num_threads(1)
     assert numbers(settings.runs / "it") == expected
     again = Silent()
@@ -290,8 +290,7 @@ loop.pretrain(settings)
 """
 
 
-# Where an exception ends a run on a GPU, offloaded rows drop copies that may still run.
-@pytest.mark.parametrize("offload", [False, pytest.param(True, marks=ON_CPU)])
+@pytest.mark.parametrize("offload", [False, True])
 def test_killed_at_any_step_and_resumed(
     settings: RunSettings, tmp_path: Path, offload: bool
 ) -> None:

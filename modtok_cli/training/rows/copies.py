@@ -34,17 +34,15 @@ class Upload:
 
 @dataclass
 class Download:
-    """A tensor being copied to the host; keeps the source alive until it has arrived."""
+    """A tensor being copied to the host."""
 
     tensor: torch.Tensor
-    source: torch.Tensor | None = None
     done: Any = None
 
     def wait(self) -> torch.Tensor:
         """Wait for the tensor in host memory."""
         if self.done is not None:
             self.done.synchronize()
-            self.source = None
         return self.tensor
 
 
@@ -125,7 +123,9 @@ class CudaCopies(Copies):
         self._down.wait_event(torch.cuda.current_stream(self._device).record_event())
         with torch.cuda.stream(self._down):
             staged.copy_(source, non_blocking=True)
-            return Download(staged, source, self._down.record_event())
+            # A step that fails drops a download: compute has its memory after the stream down.
+            source.record_stream(self._down)
+            return Download(staged, self._down.record_event())
 
 
 def copies_for(device: torch.device, warn: Warn) -> Copies:
