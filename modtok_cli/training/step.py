@@ -128,7 +128,8 @@ class Gradients:
         losses: nll of each microbatch's tokens, in nats.
         backbone: gradients by parameter, of what this rank updates.
         rows: ids and gradients by table, of the rows that this rank owns.
-        norm: of all gradients of the model together, a scalar on the device.
+        norm: of all gradients of the model together, a scalar on the device; not finite if a loss
+            is not.
     """
 
     losses: list[torch.Tensor]
@@ -152,13 +153,14 @@ def mean_gradients(
     backbone.clear_gradients()
     plan = model.plan(microbatches)
     active = model.gather(plan, upcoming=upcoming)
-    losses = []
+    losses, totals = [], []
     for index, microbatch in enumerate(microbatches):
         with backbone.accumulating(more=index + 1 < len(microbatches)):
             # Forward, loss over V_S, backward.
             loss, nll = model.loss(microbatch, active)
             loss.backward()  # type: ignore[no-untyped-call]
         losses.append(nll)
+        totals.append(loss.detach())
         for rows in active:
             rows.add_gradient()
     # Exchange: sums of gradients over replicas, those of rows on the ranks that own them.
@@ -168,7 +170,7 @@ def mean_gradients(
     row_gradients = model.reduce(plan, active)
     of_rows = [gradient for _, gradient in row_gradients.values()]
     norm = gradient_norm(
-        gradients, backbone.parameters, of_rows, model.ranks, sharded=optimizer.distributed
+        gradients, backbone.parameters, of_rows, totals, model.ranks, sharded=optimizer.distributed
     )
     return Gradients(losses, gradients, row_gradients, norm)
 
@@ -200,7 +202,7 @@ def optimizer_step(
 
     Returns:
         nll of each microbatch's tokens, and the gradient norm of the whole model before
-        clipping. If the norm is not finite, nothing is updated.
+        clipping. If the norm is not finite, as with an infinite loss, nothing is updated.
     """
     gradients = mean_gradients(model, microbatches, upcoming)
     apply(model, gradients, lr, dense=dense)

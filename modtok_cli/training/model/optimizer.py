@@ -252,11 +252,15 @@ def gradient_norm(
     backbone: Mapping[str, torch.Tensor],
     parameters: Mapping[str, torch.nn.Parameter],
     tables: Iterable[torch.Tensor],
+    losses: list[torch.Tensor],
     ranks: Ranks,
     *,
     sharded: bool = False,
 ) -> torch.Tensor:
     """Euclidean norm over backbone and table rows together, of all ranks; on the device.
+
+    NaN if one of the `losses`, scalars of this rank's microbatches, is not finite on any rank: its
+    gradient may be finite nevertheless.
 
     Squares of shards are summed over them, those of replicated weights count once. Every rank has
     the gradients of its own table rows; with `sharded`, also parts of the backbone's.
@@ -265,7 +269,7 @@ def gradient_norm(
     for name, gradient in backbone.items():
         sharing[megatron.partition(parameters[name]) is None].append(gradient)
     whole, own = _square(sharing[True], ranks), _square(sharing[False], ranks)
-    rows = _square(list(tables), ranks)
+    rows = _square(list(tables), ranks) + 0 * torch.stack(losses).sum()
     if sharded:
         own, whole, rows = summed(torch.stack([own, whole, rows]), ranks.replica_group)
     else:
