@@ -33,8 +33,8 @@ def test_scales_are_named_by_the_parameters_beside_the_tables() -> None:
 
 def test_a_text_fills_cache_and_takes_operations_by_its_tokens() -> None:
     """The paper: 0.314 tokens a character against 0.242, a 23% cut."""
-    first = Entry("gemma", 262_144, 1000, np.zeros(314, np.int64))
-    own = Entry("own", 24_000, 1000, np.zeros(242, np.int64))
+    first = Entry("gemma", 262_144, "a", "t", 1000, np.zeros(314, np.int64))
+    own = Entry("own", 24_000, "b", "t", 1000, np.zeros(242, np.int64))
     shape = sizes(["0.5b"])["0.5b"]
     row = _row("0.5b", shape, "hr", own, first)
     assert round(100 * row["kv_saved"]) == 23

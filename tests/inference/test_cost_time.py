@@ -80,6 +80,16 @@ def test_every_tokenizer_reads_the_same_text(workspace: Path) -> None:
     assert rows[1]["vocabulary"] == 600 < rows[2]["vocabulary"]
     assert all(row["forward_seconds"] > 0 and row["token_seconds"] > 0 for row in rows)
     assert rows[2]["tokens"] < rows[1]["tokens"] * 1.1
+    # What a number depends on: tokenizer, reference, text and shape.
+    others = [
+        cost([each, SAMPLE / "fr.jsonl"], models=MODELS, limit=1),
+        cost([each, SAMPLE / "fr.jsonl"], models=MODELS, limit=2, tied=True),
+        cost([each, SAMPLE / "en.jsonl"], models=MODELS, limit=2),
+    ]
+    again = cost([each, SAMPLE / "fr.jsonl"], models=MODELS, limit=2)
+    assert [row["signature"] for row in again] == [row["signature"] for row in rows[:2]]
+    every = [row["signature"] for found in (rows, *others) for row in found]
+    assert len(set(every)) == len(every) == 9
 
 
 def test_models_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

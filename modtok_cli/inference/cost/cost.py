@@ -23,6 +23,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Lang, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.base.signature import digest, signature
 from modtok_cli.inference.cost.subject import settings_of_run, split_sources
 from modtok_cli.measure.candidates import (
     Candidate,
@@ -47,10 +48,12 @@ _TEXTS = "texts (.txt, .jsonl, .parquet, .csv, .arrow, directory, or - for stdin
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A tokenizer, and a text in it: characters, and ids (T,)."""
+    """A tokenizer, and a text in it: digest, characters, and ids (T,)."""
 
     label: str
     size: int
+    signature: str
+    text: str = ""
     characters: int = 0
     ids: Int64Array | None = None
 
@@ -113,12 +116,12 @@ def cost(
     Returns:
         A row for each size and tokenizer: parameters, those of the vocabulary and their share;
         bytes (bfloat16), kv_bytes_per_token; saved, the share of all parameters that the first
-        tokenizer has more; token_flops, multiplications of a token relative to it. With a text, for
-        each language: tokens, tokens_per_character, kv_bytes_per_character; kv_saved, and flops,
-        the multiplications of the text relative to the reference. With `time`: contexts, the
-        number of passes; context_seconds, their mean; forward_seconds, of the whole text;
-        token_seconds, of a decoded token; forward_ratio and decode_ratio, of the text relative to
-        the reference.
+        tokenizer has more; token_flops, multiplications of a token relative to it; signature.
+        With a text, for each language: tokens, tokens_per_character, kv_bytes_per_character;
+        kv_saved, and flops, the multiplications of the text relative to the reference. With
+        `time`: contexts, the number of passes; context_seconds, their mean; forward_seconds, of
+        the whole text; token_seconds, of a decoded token; forward_ratio and decode_ratio, of the
+        text relative to the reference.
 
     Examples:
         >>> rows = modtok.cost(["tokenizer", "parallel/fr.txt"], model=["1b"])
@@ -180,6 +183,9 @@ def _row(model: str, shape: Shape, language: str, entry: Entry, first: Entry) ->
     step = products + shape.hidden_size * entry.size
     step_ratio = step / (products + shape.hidden_size * first.size)
     cache = shape.kv_bytes_per_token(NUMBER)
+    sized = digest(repr(sorted(shape.as_json().items())).encode())
+    of_text = {"lang": language, "text": entry.text} if entry.text else {}
+    tokenizers = {"tok": entry.signature, "ref": first.signature}
     row = {
         "model": model,
         "width": shape.hidden_size,
@@ -194,6 +200,7 @@ def _row(model: str, shape: Shape, language: str, entry: Entry, first: Entry) ->
         "bytes": (shape.parameters + own) * NUMBER,
         "kv_bytes_per_token": cache,
         "token_flops": step_ratio,
+        "signature": signature("cost", shape=sized, **tokenizers, **of_text),
     }
     if entry.ids is None or first.ids is None:
         return row
@@ -215,13 +222,15 @@ def _sizes(specs: Sequence[Spec]) -> list[Entry]:
     for spec in specs:
         if is_each(spec):
             raise UsageError(f"{spec} depends on the text", remedy="give a text, or languages")
+    if not specs:
+        return [Entry(name, size, str(size)) for name, size in PAPER_VOCABULARIES.items()]
     opened = {
         spec if isinstance(spec, str) else spec.name: (
             open_tokenizer(spec) if isinstance(spec, str) else spec
-        ).size
+        )
         for spec in specs
     }
-    return [Entry(name, size) for name, size in (opened or PAPER_VOCABULARIES).items()]
+    return [Entry(name, each.size, each.signature) for name, each in opened.items()]
 
 
 def _encoded(
@@ -262,11 +271,14 @@ def _encoded(
                 remedy="give a text in this language",
             )
         reference = Candidate(known[spoken].tokenizer, "reference")
+        text = digest(*(document.encode() for document in documents))
         characters = sum(map(len, documents))
         entries[spoken] = [
             Entry(
                 each.label,
                 each.tokenizer.size,
+                each.tokenizer.signature,
+                text,
                 characters,
                 np.concatenate(each.tokenizer.encode_batch(documents)).astype(np.int64),
             )
