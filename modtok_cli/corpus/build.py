@@ -169,7 +169,7 @@ def corpus_build(
         layout,
     )
     check_directory(output)
-    plan = make_plan(find_files(inputs, output), settings, output, force, shard_bytes)
+    plan = make_plan(find_files(inputs, output, progress), settings, output, force, shard_bytes)
 
     how = (executor, workers, options)
 

@@ -8,10 +8,12 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError, missing
+from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.remote import path_of
 from modtok_cli.corpus.members import Advance
 from modtok_cli.corpus.parts import is_part
 from modtok_cli.corpus.warc import MAX_BYTES, Bad, Page, Record, read_warc
+from modtok_cli.text.directory import Directory
 from modtok_cli.text.streams import Broken, is_pipe, read_chunks
 from modtok_cli.text.text_format import BOM
 
@@ -44,7 +46,9 @@ def format_of(path: Path) -> str | None:
     return kind
 
 
-def find_files(inputs: Sequence[str | Path], output: Path | None = None) -> list[Path]:
+def find_files(
+    inputs: Sequence[str | Path], output: Path | None = None, progress: Progress = SILENT
+) -> list[Path]:
     """Files of `inputs`, with directories searched recursively; sorted, without duplicates.
 
     The corpus itself is skipped if `output` lies in a searched directory, so that the same call
@@ -69,14 +73,11 @@ def find_files(inputs: Sequence[str | Path], output: Path | None = None) -> list
                 remedy="save it to a file",
             )
         if path.is_dir():
+            directory = Directory(path, lambda file: format_of(file) is not None, _KNOWN)
             below = [
-                file
-                for file in path.rglob("*")
-                if format_of(file)
-                and file.is_file()
-                and not any(part.startswith(".") for part in file.relative_to(path).parts)
-                and not (output and is_part(file, output))
+                file for file in directory.below(path) if not (output and is_part(file, output))
             ]
+            directory.tell(progress)
             if not below:
                 raise ModtokError(
                     "directory contains no pages", where=path, remedy=f"expected {_KNOWN}"

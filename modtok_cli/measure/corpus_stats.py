@@ -84,7 +84,7 @@ def corpus_stats(
     if language is not None and texts is None:
         raise UsageError("--lang is the language of TEXT", remedy="give a TEXT, or use --langs")
     files = (
-        by_language([str(path) for path in parameters.text_paths(texts)], language, reading)
+        by_language(list(map(str, parameters.text_paths(texts))), language, reading, progress)
         if texts is not None
         else language_files(path_of(data), names, reading, progress=progress)
     )

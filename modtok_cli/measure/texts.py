@@ -99,7 +99,7 @@ def load_texts(
         reader = _Reader(
             wanted, language, references, keep_documents, reading, progress, label, unknown
         )
-        files = files_in(source)
+        files = files_in(source, progress)
         for path in files:
             reader.read(path, may_be_empty=len(files) > 1)
         parts = [

@@ -49,7 +49,7 @@ def count_corpus(
     `reading` is that of `readers.read_documents`; progress is in bytes of the files.
     """
     sources = list(paths)
-    files = [file for path in sources for file in files_in(path)]
+    files = [file for path in sources for file in files_in(path, progress)]
     name = Path(sources[0]).name if len(sources) == 1 else f"{len(sources)} files"
     # One thread takes all files into one table; more take a file each and merge.
     shares = [[file] for file in files] if threads > 1 else [files]

@@ -242,10 +242,11 @@ def label_of_path(path: str | Path) -> str | None:
     if label:
         return canonical(label)
     for directory in reversed(parts[:-1]):
-        # A directory counts only if all of its name is a code of a language: "data" and "tmp"
-        # are not one, and a directory "code" may hold anything.
-        if _known(directory):
-            return canonical(directory)
+        # A directory counts only if all of its name is a code of a language, maybe after a date
+        # (20231101.fr): "data" and "tmp" are not one, and a directory "code" may hold anything.
+        code = re.sub(r"^[0-9]{8}\.", "", directory)
+        if _known(code):
+            return canonical(code)
     return None
 
 

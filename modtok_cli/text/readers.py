@@ -4,7 +4,7 @@ The formats are in `text/formats`. Text has one document per line; lines end at 
 otherwise kept byte for byte. Other formats have documents with fields: `Reading` says which.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from modtok_cli.base.errors import ModtokError, missing
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.remote import path_of
+from modtok_cli.text.directory import Directory, names_of_text
 from modtok_cli.text.formats.text_lines import TextLines
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import SUFFIXES, Advance, display, is_pipe, read_chunks
@@ -23,7 +24,6 @@ from modtok_cli.text.text_format import (
     TextSource,
     format_of_content,
     format_of_name,
-    text_formats,
 )
 
 
@@ -45,33 +45,36 @@ def has_fields(path: Path) -> bool:
     return format.fields
 
 
-def text_files(path: str | Path) -> list[str | Path]:
+def text_files(
+    path: str | Path,
+    progress: Progress = SILENT,
+    accepts: Callable[[Path], bool] = is_text,
+) -> list[str | Path]:
     """The files to read for `path`: itself, or for a directory those below it, sorted.
 
-    Hidden files and other formats in a directory are skipped.
+    `progress` is warned of what a directory has besides (`text.directory`).
     """
     if is_pipe(path):
         return [path]
     path = path_of(path)
-    names = f"{', '.join(text_formats())} (text also {', '.join(SUFFIXES)})"
     if path.is_dir():
-        files = sorted(
-            file
-            for file in path.rglob("*")
-            if is_text(file)
-            and file.is_file()
-            and not any(part.startswith(".") for part in file.relative_to(path).parts)
-        )
+        directory = Directory(path, accepts)
+        files = directory.chosen()
         if not files:
             raise ModtokError(
-                "no text in this directory", where=path, remedy=f"put files there named {names}"
+                "no text in this directory",
+                where=path,
+                remedy=f"put files there named {names_of_text()}",
             )
+        directory.tell(progress)
         return list(files)
     if not path.exists():
         raise missing(path, "check the name, or give - to read standard input")
-    if not is_text(path):
+    if not accepts(path):
         raise ModtokError(
-            "unknown text format", where=path, remedy=f"name it {names}, or pipe it in and give -"
+            "unknown text format",
+            where=path,
+            remedy=f"name it {names_of_text()}, or pipe it in and give -",
         )
     return [path]
 
@@ -148,7 +151,7 @@ def _blocks(
 ) -> Iterator[tuple[TextReader, Any]]:
     """Reader and block, for every block of every file of `path`."""
     empty = not may_be_empty
-    for file in text_files(path):
+    for file in text_files(path, progress):
         reader = _open(TextSource(file, advance), reading)
         for block in reader.blocks():
             empty = False

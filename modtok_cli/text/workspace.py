@@ -8,6 +8,7 @@ from pathlib import Path
 from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.remote import path_of
+from modtok_cli.text.directory import Directory
 from modtok_cli.text.languages import (
     canonical,
     code_of_name,
@@ -26,7 +27,10 @@ from modtok_cli.text.streams import is_pipe
 from modtok_cli.text.table_files import SUFFIX, is_table, read_header
 
 _MOST_NAMES = 10
-_REGION = re.compile(r"[a-z]{2,3}-([a-z]{2})(?![a-zA-Z])")  # as in zh-cn.txt
+# Regions and scripts in small letters, as in zh-cn.txt: not part of the label, but maybe meant.
+_SMALL = re.compile(
+    r"[a-z]{2,3}[_-]([a-z]{2}|latn|cyrl|arab|deva|hans|hant|hani|hebr|mong|tfng)(?![a-z])", re.I
+)
 _LAYOUT = "put each language there as <lang>.txt, <lang>.jsonl.zst, <lang>.counts or <lang>/"
 
 
@@ -46,7 +50,10 @@ def language_files(
 
     With `reading.lang_field`, files with fields that are not named after a language belong to
     every language; `reading.of(language)` reads its documents. Without `languages`, these files
-    are read for the languages that they hold. `progress` is warned of text that is then left out.
+    are read for the languages that they hold.
+
+    The languages of a download of the hub may be in its `data/` or its one snapshot. `progress`
+    is warned of what is left out (`text.directory`).
     """
     data = path_of(data)
     single = data.is_file()
@@ -57,7 +64,11 @@ def language_files(
     wanted = None if languages is None else [_checked(name) for name in languages]
     if wanted and known:  # zh of this tokenizer are its zh-Hans and zh-Hant
         wanted = [label for name in wanted for label in matching(name, known) or [name]]
-    entries, mixed, nameless = _entries(data, wanted, reading)
+    directory = Directory(data, _is_read)
+    entries, mixed, nameless = _entries(directory, wanted, reading)
+    if not entries and not mixed and (inner := _inner(data)):
+        progress.note(f"{data}: languages are looked for in {inner.relative_to(data)}")
+        return language_files(inner, languages, reading, known, progress)
     if mixed:
         for label in wanted or _languages_in(mixed, reading):
             entries.setdefault(label, []).extend(mixed)
@@ -98,43 +109,51 @@ def language_files(
     for label in sorted(entries):
         if names[label] in of:
             of[names[label]] += entries[label]
-    for name, those_entries in of.items():
-        _check_spelling(name, those_entries)
-        regions = {match[1]: one for one in those_entries if (match := _REGION.match(one.name))}
-        if len(regions) > 1:
-            first, second, *_ = regions.values()
-            progress.warn(
-                f"{first.name} and {second.name} are read as one language '{name}'; a region in "
-                "capitals (zh-CN) keeps them apart"
-            )
-    return {name: _files_of(name, those_entries) for name, those_entries in of.items()}
+    found = {}
+    for name, own in of.items():
+        _check_spelling(name, own)
+        found[name] = _files_of(name, own, directory)
+    directory.tell(progress)
+    return found
+
+
+def _inner(data: Path) -> Path | None:
+    """The only directory that has the languages of a download of the hub; None for others."""
+    inner = [data / "data"] if data.is_dir() and (data / "data").is_dir() else []
+    if not inner and (data / "snapshots").is_dir():
+        inner = list((data / "snapshots").iterdir())
+    return inner[0] if len(inner) == 1 else None
 
 
 def _entries(
-    data: Path, wanted: Sequence[str] | None, reading: Reading
+    directory: Directory, wanted: Sequence[str] | None, reading: Reading
 ) -> tuple[dict[str, list[Path]], list[Path], list[Path]]:
-    """What is in `data`: entries by label, files of several languages, entries without label."""
+    """What is in it: entries by label, files of several languages, entries without label."""
     entries: dict[str, list[Path]] = {}
     mixed: list[Path] = []
     nameless: list[Path] = []
+    data = directory.root
     single = data.is_file()
-    for entry in [data] if single else sorted(data.iterdir()):
-        if entry.name.startswith(".") or not (entry.is_dir() or is_text(entry) or is_table(entry)):
-            continue
+    for entry in [data] if single else directory.entries(data):
         label = label_of_path(entry if single else entry.name)
+        if label is None and entry.is_dir():  # as 20231101.fr
+            label = label_of_path(f"{entry.name}/_")
         if label is None and single and reading.lang_field is None and wanted and not wanted[1:]:
             label = wanted[0]
         elif label is None and wanted:
             # A rare code counts only on request: "abc.txt" may be anything.
             first = canonical(entry.name.split(".")[0])
             label = first if any(fits(first, name) for name in wanted) else None
-        if label is not None:
+        if not entry.is_dir() and not _is_read(entry):
+            if not wanted or any(label and fits(label, name) for name in wanted):
+                directory.below(entry)  # which notes that it is not read
+        elif label is not None:
             entries.setdefault(label, []).append(entry)
-        elif reading.lang_field is not None and (with_fields := _mixed(entry)):
+        elif reading.lang_field is not None and (with_fields := _mixed(directory.below(entry))):
             mixed += with_fields
-        elif entry.is_file() or _files_below(entry):
+        elif Directory(entry, _is_read).below(entry):
             nameless.append(entry)
-    return entries, mixed, nameless
+    return entries, directory.of_train(mixed), nameless
 
 
 def _shown(entries: Sequence[Path]) -> str:
@@ -147,13 +166,16 @@ def _shown(entries: Sequence[Path]) -> str:
 
 def _remedy_of(nameless: Sequence[Path]) -> str:
     remedy = "rename them to <lang>.txt, or list what you want with --langs"
-    if any(_mixed(entry) for entry in nameless):
+    if any(_mixed(Directory(entry, _is_read).below(entry)) for entry in nameless):
         remedy += "; if they have a field or column of the language, name it with --lang-field"
     return remedy
 
 
-def _mixed(entry: Path) -> list[Path]:
-    files = _files_below(entry) if entry.is_dir() else [entry]
+def _is_read(path: Path) -> bool:
+    return is_text(path) or is_table(path)
+
+
+def _mixed(files: Iterable[Path]) -> list[Path]:
     return [file for file in files if is_text(file) and has_fields(file)]
 
 
@@ -173,11 +195,12 @@ def _languages_of(file: Path, size: int, time: int, reading: Reading) -> frozens
 
 
 def _check_spelling(language: str, entries: Sequence[Path]) -> None:
-    """Refuse `en.txt` beside `eng.txt`, or `pt.txt` beside `pt-BR.txt`."""
+    """Refuse `en.txt` beside `eng.txt`, `pt-BR.txt` or `pt-br.txt`: names of one label."""
     seen: dict[str, Path] = {}
     for entry in sorted(entries):
         if code := code_of_name(entry.name):  # else its directory names the language
-            seen.setdefault(code, entry)
+            small = _SMALL.match(entry.name)
+            seen.setdefault(small[0].lower() if small else code.lower(), entry)
     if len(seen) > 1:
         raise same_language(language, *list(seen.values())[:2])
 
@@ -187,8 +210,8 @@ def same_language(language: str, first: Path, second: Path) -> UsageError:
     return UsageError(
         f"{first.name} and {second.name} are both language '{language}'",
         where=second.parent,
-        remedy="remove or rename one; names with script or region (sr-Cyrl, pt-BR) on all are "
-        "kept apart",
+        remedy="remove or rename one, or put both into a directory; names with script or region "
+        "(sr-Cyrl, pt-BR) on all are kept apart",
     )
 
 
@@ -201,10 +224,8 @@ def _checked(name: str) -> str:
     return canonical(name)
 
 
-def _files_of(language: str, entries: list[Path]) -> list[Path]:
-    files: list[Path] = []
-    for entry in entries:
-        files += _files_below(entry) if entry.is_dir() else [entry]
+def _files_of(language: str, entries: list[Path], directory: Directory) -> list[Path]:
+    files = directory.of_train(file for entry in entries for file in directory.below(entry))
     if not any(file.stat().st_size for file in files):
         raise ModtokError(
             f"language '{language}' has no text",
@@ -214,28 +235,10 @@ def _files_of(language: str, entries: list[Path]) -> list[Path]:
     return without_covered_tables(files)
 
 
-def _files_below(directory: Path) -> list[Path]:
-    return sorted(
-        file
-        for file in directory.rglob("*")
-        if (is_text(file) or is_table(file))
-        and file.is_file()
-        and not any(part.startswith(".") for part in file.relative_to(directory).parts)
-    )
-
-
-def files_in(source: Path | str) -> list[Path | str]:
+def files_in(source: Path | str, progress: Progress = SILENT) -> list[Path | str]:
     """The texts and count tables of one argument: a file, all in a directory, or "-"."""
-    if is_pipe(source):
-        return [source]
-    path = path_of(source)
-    if path.is_dir():
-        files = _files_below(path)
-        if files:
-            return list(without_covered_tables(files))
-    elif is_table(path) and path.exists():
-        return [path]
-    return text_files(path)
+    files = text_files(source, progress, _is_read)
+    return files if is_pipe(source) else list(without_covered_tables(list(map(path_of, files))))
 
 
 def without_covered_tables(files: Sequence[Path]) -> list[Path]:
@@ -253,18 +256,21 @@ def _source_names(table: Path) -> set[str]:
 
 
 def by_language(
-    paths: Iterable[Path | str], language: str | None = None, reading: Reading = Reading()
+    paths: Iterable[Path | str],
+    language: str | None = None,
+    reading: Reading = Reading(),
+    progress: Progress = SILENT,
 ) -> dict[str, list[Path]]:
     """Files and those in directories, by the language each is named after, or as `language`.
 
     With a field of languages, a file that is named after none has those of its documents.
     """
     labels: dict[str, list[Path]] = {}
-    for path in (file for source in paths for file in files_in(source)):
+    for path in (file for source in paths for file in files_in(source, progress)):
         name = canonical(language) if language else label_of_path(path)
         names = [name] if name else []
         if not names and reading.lang_field and not is_pipe(path):
-            names = _languages_in(_mixed(path_of(path)), reading)
+            names = _languages_in(_mixed([path_of(path)]), reading)
         if not names:
             raise UsageError(
                 "the file name contains no language",

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import Progress
 from modtok_cli.measure.lost import Lost, lost_of, unmeasured
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.workspace import language_files
@@ -30,13 +31,12 @@ Texts = Mapping[str, tuple[TextStore, Sequence[int]]]
 
 
 def check_validation(
-    config: Config, languages: Sequence[str]
-) -> tuple[dict[str, dict[str, list[Path]]], list[str]]:
-    """Files of --valid by name and language, and notes on languages that the tokenizer lacks."""
+    config: Config, languages: Sequence[str], progress: Progress
+) -> dict[str, dict[str, list[Path]]]:
+    """Files of --valid by name and language; notes languages that the tokenizer lacks."""
     texts: dict[str, dict[str, list[Path]]] = {}
-    notes = []
     for name, path in (config.valid or {}).items():
-        files = language_files(path, reading=config.reading, known=languages)
+        files = language_files(path, None, config.reading, languages, progress)
         if path.samefile(config.data):
             raise UsageError(
                 f"{path} is the text of the run", where=_FLAG, remedy="use other text, or leave out"
@@ -48,11 +48,11 @@ def check_validation(
             )
         unknown = sorted(set(files) - set(known))
         if unknown:
-            notes.append(
+            progress.note(
                 f"{_FLAG} {name}: the tokenizer has no {', '.join(unknown)}; not evaluated"
             )
         texts[name] = known
-    return texts, notes
+    return texts
 
 
 def lost_texts(run: Run) -> dict[str, dict[str, Lost]]:

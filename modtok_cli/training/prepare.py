@@ -158,9 +158,7 @@ def _open_texts(
     """The stores of the training text, and those of --valid by name."""
     files = text_files(config, progress)
     languages = subtokenizers.tokenizer.languages
-    valid_files, notes = check_validation(config, languages)
-    for note in notes:
-        progress.note(note)
+    valid_files = check_validation(config, languages, progress)
     cache, reading = config.runs / TEXTS, reading_of(config, chat)
     error: ModtokError | None = None
     stores: dict[str, TextStore] = {}

@@ -68,6 +68,10 @@ def test_names_that_are_no_language_are_named(tmp_path):
         (["en.txt", "eng.txt"], "en"),
         (["pt.txt", "por_BR.txt"], "pt"),
         (["pt.txt", "por/part.txt"], "pt"),
+        (["he.txt", "iw.txt"], "he"),
+        (["zh-cn.txt", "zh-tw.txt"], "zh"),
+        (["sr_cyrl.txt", "sr_latn.txt"], "sr"),
+        (["en-us.txt", "en.txt"], "en"),
     ],
 )
 def test_two_spellings_of_one_language_are_an_error(tmp_path, names, language):
@@ -82,19 +86,60 @@ def test_two_spellings_of_one_language_are_an_error(tmp_path, names, language):
     assert list(language_files(tmp_path, ["fi"])) == ["fi"]
 
 
-def test_regions_in_small_letters_are_told(tmp_path):
-    for name in ("zh-cn", "zh-tw", "fr-1", "fr-2", "en-us"):
-        (tmp_path / f"{name}.txt").write_text("a\n")
-    progress = Silent()
-    assert [*language_files(tmp_path, progress=progress)] == ["en", "fr", "zh"]
-    (warning,) = progress.warnings
-    assert warning.startswith("zh-cn.txt and zh-tw.txt are read as one language 'zh'; ")
-
-
 def test_several_files_with_one_spelling_belong_together(tmp_path):
-    for name in ("en.txt", "en_test.txt", "en-000.jsonl", "EN.more.txt"):
+    for name in ("en.txt", "en_b.txt", "en-000.jsonl", "EN.more.txt", "zh-cn.txt", "zh-cn_b.txt"):
         (tmp_path / name).write_text("{}\n")
-    assert len(language_files(tmp_path)["en"]) == 4
+    heard = Silent()
+    found = language_files(tmp_path, progress=heard)
+    assert ([len(files) for files in found.values()], heard.warnings) == ([4, 2], [])
+
+
+def test_only_the_split_train_of_published_data_is_read(tmp_path):
+    hub = tmp_path / "snapshot"
+    names = [
+        "README.md", "data/fin_Latn/train/000.txt", "data/fin_Latn/test/000.txt",
+        "data/fin_Latn_removed/train/000.txt", "data/20231101.fr/train-0-of-1.txt",
+        "data/20231101.fr/validation-0-of-1.txt", "data/sv/test/0.txt", "data/de/dataset_dict.json",
+        "data/de/train/0.txt", "data/de/small/0.txt", "data/mt/mt_clean_0.txt",
+        "data/mt/mt_noisy_0.txt", "data/mt/a.html", "data/el/.cache/a.md", "data/el/a.dev",
+        "data/el/a.devtest", "data/fi.md",
+    ]  # fmt: skip
+    for name in names:
+        (hub / name).parent.mkdir(parents=True, exist_ok=True)
+        (hub / name).write_text("a\n")
+    more = tmp_path / "more"
+    more.mkdir()
+    (more / "b.txt").write_text("b\n")
+    (hub / "data/sv/link").symlink_to(more)
+    (more / "again").symlink_to(hub / "data/sv")
+    (hub / "data/sv/gone.txt").symlink_to("nothing")
+    read = {
+        "de": ["de/train/0.txt"],
+        "el": ["el/a.dev", "el/a.devtest"],
+        "fi": ["fin_Latn/train/000.txt"],
+        "fr": ["20231101.fr/train-0-of-1.txt"],
+        "mt": ["mt/mt_clean_0.txt"],
+        "sv": ["sv/link/b.txt", "sv/test/0.txt"],
+    }
+    told = [
+        "the split train is read; left out: noisy, small, test, validation "
+        "(20231101.fr/validation-0-of-1.txt, de/small/0.txt, fin_Latn/test/000.txt and 1 more)",
+        "files of several splits are read as one text: others, test, validation",
+        "left out, since a filter removed this text: fin_Latn_removed",
+        "left out, since these are no files with names of text formats: "
+        "fi.md, mt/a.html, sv/gone.txt; expected .",
+    ]
+    for find in (
+        lambda told: language_files(hub, progress=told),
+        lambda told: by_language([hub / "data"], progress=told),
+    ):
+        heard = Silent()
+        assert _names(hub / "data", find(heard)) == read
+        assert len(heard.warnings) == 4
+        for warning, start in zip(heard.warnings, told, strict=True):
+            assert warning.startswith(f"{hub / 'data'}: {start}")
+    # One that is named is read.
+    assert files_in(hub / "data/fin_Latn/test") == [hub / "data/fin_Latn/test/000.txt"]
 
 
 def test_some_languages_by_any_code(data):

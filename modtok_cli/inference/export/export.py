@@ -207,7 +207,7 @@ def export(
 
     where = optional_path(tokenizer)
     source = open_source(path, tokenizer=where, step=step, progress=progress)
-    probed = None if probe is None else _documents(text_paths(probe), reading)
+    probed = None if probe is None else _documents(text_paths(probe), reading, progress)
     export = _Export(source, kind, probed, inexact, dtype, progress)
     names = optional_languages(languages)
     if not each:
@@ -331,7 +331,7 @@ def _format(name: str) -> ExportFormat:
     return formats[name]
 
 
-def _documents(probe: Sequence[Path | str], reading: Reading) -> list[str]:
+def _documents(probe: Sequence[Path | str], reading: Reading, progress: Progress) -> list[str]:
     """Texts of the documents of a probe.
 
     Raises:
@@ -340,8 +340,8 @@ def _documents(probe: Sequence[Path | str], reading: Reading) -> list[str]:
     texts = [
         document.text.decode()
         for text in probe
-        for path in files_in(Path(text))
-        for document in read_documents(path, reading)
+        for path in files_in(Path(text), progress)
+        for document in read_documents(path, reading, progress=progress)
     ]
     if not texts:
         raise UsageError("contains no text", where=", ".join(map(str, probe)))

@@ -257,7 +257,7 @@ def count_tokens(
     progress: Progress = SILENT,
 ) -> Iterator[dict[str, Any]]:
     """Documents, tokens and bytes of each file of `texts`, as rows."""
-    for file in (file for text in texts for file in text_files(text)):
+    for file in (file for text in texts for file in text_files(text, progress)):
         row: dict[str, Any] = {"text": str(file), "documents": 0, "tokens": 0, "bytes": 0}
         for spans in read_spans(file, reading, progress=progress, may_be_empty=True):
             row["documents"] += len(spans.starts)

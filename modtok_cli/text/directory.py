@@ -1,0 +1,144 @@
+"""Which files of a directory are read: published data sets have splits and rejected text too."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from modtok_cli.base.progress import Progress
+from modtok_cli.base.remote import is_remote
+from modtok_cli.text.languages import label_of_path
+from modtok_cli.text.streams import SUFFIXES
+from modtok_cli.text.text_format import text_formats
+
+TRAIN = "train"
+_NAMES = {
+    TRAIN: "training clean",
+    "validation": "valid val dev",
+    "test": "testing eval evaluation devtest",
+    "noisy": "",
+}
+_SPLITS = {word: split for split, words in _NAMES.items() for word in (split, *words.split())}
+"""Words of names of files and directories: those that `datasets` knows, and MADLAD-400's."""
+_REMOVED = re.compile(r"[^.]*_removed(\..*)?")
+"""As fin_Latn_removed of FineWeb-2: what a filter took out of fin_Latn."""
+_SAVED = "dataset_dict.json"
+"""`save_to_disk` of `datasets` writes it beside the directories of splits."""
+_DESCRIBING = (_SAVED, "dataset_info.json", "state.json", "corpus.json")
+"""Files in which programs describe the text beside them."""
+_MOST_NAMES = 3
+
+
+class Directory:
+    """Files of text below `root`, and what is left out of them, which `tell` says.
+
+    `is_text` tells by a name whether a file is read, `formats` names those files. Hidden files
+    are left out silently.
+    """
+
+    def __init__(self, root: Path, is_text: Callable[[Path], bool], formats: str = "") -> None:
+        self.root = root
+        self._is_text = is_text
+        self._formats = formats or names_of_text()
+        self._splits: dict[Path, str | None] = {}  # of files that are left out
+        self._mixed: set[str | None] = set()  # splits that are read together
+        self._removed: set[str] = set()
+        self._unread: set[Path] = set()
+
+    def entries(self, directory: Path) -> list[Path]:
+        """What is directly in a directory, ascending, without what is hidden or removed."""
+        return [each for each in sorted(directory.iterdir()) if self._keeps(each)]
+
+    def below(self, entry: Path) -> list[Path]:
+        """The files to read of an entry, itself or those below it, also behind links."""
+        files = []
+        for file in self._files(entry):
+            if self._is_text(file) and file.is_file():
+                files.append(file)
+            elif file.name not in _DESCRIBING:
+                self._unread.add(file)
+        return sorted(files)
+
+    def chosen(self) -> list[Path]:
+        """The files to read of all languages: `below` the root, and of each `of_train`."""
+        of: dict[str | None, list[Path]] = {}
+        for file in self.below(self.root):
+            of.setdefault(label_of_path(file), []).append(file)
+        return sorted(file for files in of.values() for file in self.of_train(files))
+
+    def of_train(self, files: Iterable[Path]) -> list[Path]:
+        """The files of one language without other splits, if there is a split `train`."""
+        splits = {file: self._split(file) for file in files}
+        found = set(splits.values())
+        if TRAIN not in found:
+            self._mixed |= found if len(found) > 1 else set()
+            return list(splits)
+        self._splits |= {
+            file: split for file, split in splits.items() if split not in (TRAIN, None)
+        }
+        return [file for file in splits if file not in self._splits]
+
+    def tell(self, progress: Progress) -> None:
+        """Warn of what is left out or mixed."""
+        if self._splits:
+            names = ", ".join(sorted(set(map(str, self._splits.values()))))
+            progress.warn(
+                f"{self.root}: the split {TRAIN} is read; left out: {names} "
+                f"({_shown(self._splits, self.root)})"
+            )
+        if self._mixed:
+            names = ", ".join(sorted(name or "others" for name in self._mixed))
+            progress.warn(f"{self.root}: files of several splits are read as one text: {names}")
+        if self._removed:
+            progress.warn(
+                f"{self.root}: left out, since a filter removed this text: "
+                + _listed(sorted(self._removed))
+            )
+        if self._unread:
+            progress.warn(
+                f"{self.root}: left out, since these are no files with names of text formats: "
+                f"{_shown(self._unread, self.root)}; expected {self._formats}"
+            )
+
+    def _keeps(self, path: Path) -> bool:
+        if _REMOVED.fullmatch(path.name):
+            self._removed.add(path.name)
+            return False
+        return not path.name.startswith(".")
+
+    def _files(self, entry: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
+        if is_remote(entry) and entry.is_dir():  # one request for all
+            for file in entry.rglob("*"):
+                parts = file.relative_to(entry).parents
+                if all(self._keeps(entry / part) for part in (*list(parts)[:-1], file)):
+                    yield file
+        elif not entry.is_dir():
+            yield entry
+        elif (place := entry.resolve()) not in above:  # a link may lead back
+            for each in self.entries(entry):
+                yield from self._files(each, (*above, place))
+
+    def _split(self, file: Path) -> str | None:
+        """The split that a file or a directory between it and the root is named after."""
+        for path in (file, *file.parents):
+            if path == self.root:
+                break
+            if path != file and (path.parent / _SAVED).exists():
+                return _SPLITS.get(path.name, path.name)
+            for word in re.findall("[a-z]+", path.name.lower()):
+                if word in _SPLITS:
+                    return _SPLITS[word]
+        return None
+
+
+def names_of_text() -> str:
+    """Suffixes of files with text, for errors."""
+    return f"{', '.join(text_formats())} (text also {', '.join(SUFFIXES)})"
+
+
+def _shown(files: Iterable[Path], root: Path) -> str:
+    return _listed([str(file.relative_to(root)) for file in sorted(files)])
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
