@@ -21,10 +21,10 @@ import torch
 from benchmarks.common import describe, emit
 from benchmarks.gpu.training_step import ROWS, backbone_of, clock, micro_of, utilization
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
-from modtok_cli.training.memory import StepRows, capacity, memory_parts, recomputed, total
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.resolve import resolve
+from modtok_cli.training.run_memory import StepRows, capacity, memory_parts, recomputed, total
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.step import optimizer_step
 

@@ -34,7 +34,7 @@ import torch
 from benchmarks.common import emit
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.export.export import export
-from modtok_cli.inference.hf.directory import ModelDirectory
+from modtok_cli.inference.hf.model_directory import ModelDirectory
 from modtok_cli.inference.hf.slice import TokenSelection, slice_directory
 from modtok_cli.modular.adopted.segmenter import Library
 

@@ -32,7 +32,7 @@ from benchmarks.common import emit
 from modtok_cli.text.languages import is_language, normalize
 
 if TYPE_CHECKING:
-    from modtok_cli.corpus.report import CorpusReport
+    from modtok_cli.corpus.build_report import CorpusReport
 
 
 def language_of(path: str) -> str | None:
@@ -125,8 +125,8 @@ def build(files: list[Path], output: Path) -> CorpusReport:
     from loguru import logger
 
     from modtok_cli.corpus.build import stages_of
+    from modtok_cli.corpus.build_report import load_report
     from modtok_cli.corpus.plan import BuildSettings, begin, make_plan
-    from modtok_cli.corpus.report import load_report
 
     logger.disable("datatrove")
     # Its statistics tell the time of the clock; of the processor is what is asked for here.
@@ -151,7 +151,7 @@ def processor_time() -> float:
 
 
 def run(crawl: Path) -> None:
-    from modtok_cli.corpus.report import summary
+    from modtok_cli.corpus.build_report import summary
 
     files = sorted(crawl.glob("*.warc.gz"))
     stored = sum(file.stat().st_size for file in files)

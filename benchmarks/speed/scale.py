@@ -18,9 +18,9 @@ from statistics import mean
 
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.sampling import Draw, Mixture
-from modtok_cli.training.memory import StepRows, memory_parts, recomputed, total
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.rows.exchange import sent_bytes
+from modtok_cli.training.run_memory import StepRows, memory_parts, recomputed, total
 from modtok_cli.training.settings import RunSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "scale.md"

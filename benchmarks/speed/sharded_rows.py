@@ -164,10 +164,10 @@ def memory() -> dict[str, Any]:
 
     from modtok_cli.architectures.families.llama import llama
     from modtok_cli.training.distributed.ranks import start_ranks
-    from modtok_cli.training.memory import StepRows, memory_parts
     from modtok_cli.training.model.model import Model
     from modtok_cli.training.resolve import resolve
     from modtok_cli.training.rows.microbatch import active_ids
+    from modtok_cli.training.run_memory import StepRows, memory_parts
     from modtok_cli.training.settings import RunSettings
     from modtok_cli.training.step import optimizer_step
 

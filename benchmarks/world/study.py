@@ -113,7 +113,7 @@ def _run(system: System, steps: int, seed: int, place: Path, study: Study) -> mo
 
 def _train(run: modtok.RunSettings, shorter: int | None) -> None:
     """Train or resume a run; a new one begins with the constant steps of the `shorter` one."""
-    from modtok_cli.training.checkpoint.files import step_directory
+    from modtok_cli.training.checkpoint.checkpoint_files import step_directory
     from modtok_cli.training.opening import TOKENIZER
     from modtok_cli.training.resolve import resolve
     from modtok_cli.training.rundir import CHECKPOINTS, METRICS, RunDirectory

@@ -19,12 +19,12 @@ from datatrove.pipeline.base import PipelineStep
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.remote import is_remote, path_of
+from modtok_cli.corpus.build_report import label
 from modtok_cli.corpus.heuristics import MAX_LOST, faults
 from modtok_cli.corpus.language import LanguageModel
 from modtok_cli.corpus.parts import PartWriters
 from modtok_cli.corpus.plan import FINEWEB, PLAN, BuildPlan, Job, load_plan, read_json
 from modtok_cli.corpus.quality import QualityModel
-from modtok_cli.corpus.report import label
 from modtok_cli.corpus.sandbox import Failed, Sandbox
 from modtok_cli.corpus.sources import read_pages
 from modtok_cli.corpus.warc import Bad, Page

@@ -14,6 +14,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Force, Langs, OutputFile, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.corpus.build_report import REPORT, CorpusReport, load_report
 from modtok_cli.corpus.executors import (
     Executor,
     ExecutorOptions,
@@ -43,7 +44,6 @@ from modtok_cli.corpus.plan import (
     read_json,
     resume,
 )
-from modtok_cli.corpus.report import REPORT, CorpusReport, load_report
 from modtok_cli.corpus.sandbox import SECONDS
 from modtok_cli.corpus.slurm import check_no_jobs, until_done
 from modtok_cli.corpus.sources import find_files

@@ -14,9 +14,9 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import fsync_directory, write_bytes
 from modtok_cli.corpus.blocks import FileStep
+from modtok_cli.corpus.build_report import REPORT, SECONDS, collect, load_report
 from modtok_cli.corpus.parts import NAME, is_folder, is_part, is_table, read_part
 from modtok_cli.corpus.plan import FINEWEB, BuildPlan, read_json
-from modtok_cli.corpus.report import REPORT, SECONDS, collect, load_report
 from modtok_cli.text.streams import Broken
 
 _FIELDS = {"text", "lang", "lang_score", "source"}

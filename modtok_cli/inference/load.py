@@ -13,8 +13,8 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.hf.model import HfModel
 from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.slice.directory import NAME, SliceSource
 from modtok_cli.inference.slice.run import open_run
+from modtok_cli.inference.slice.slice_directory import NAME, SliceSource
 from modtok_cli.inference.source import ModelSource
 from modtok_cli.inference.vocabularies import Side, Vocabularies
 from modtok_cli.training.rundir import is_run

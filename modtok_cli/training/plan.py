@@ -11,7 +11,12 @@ from modtok_cli.training.config import Config, check_ranks
 from modtok_cli.training.data.sampling import Draw, Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.evaluations import evaluation_plan
-from modtok_cli.training.memory import (
+from modtok_cli.training.model.loss import CHUNK
+from modtok_cli.training.opening import choose_run, text_files
+from modtok_cli.training.reads import chat_of, reading_of, reads_of_files
+from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.resolve import usual_sources
+from modtok_cli.training.run_memory import (
     DEVICE,
     StepRows,
     capacity,
@@ -24,11 +29,6 @@ from modtok_cli.training.memory import (
     recomputed,
     total,
 )
-from modtok_cli.training.model.loss import CHUNK
-from modtok_cli.training.opening import choose_run, text_files
-from modtok_cli.training.reads import chat_of, reading_of, reads_of_files
-from modtok_cli.training.recipe import PRESETS
-from modtok_cli.training.resolve import usual_sources
 from modtok_cli.training.settings import OPTIONS, RunSettings
 
 # Number of steps from which the mean size of V_S and of a step's union is estimated.

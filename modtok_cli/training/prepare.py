@@ -29,16 +29,6 @@ from modtok_cli.training.distributed.ranks import (
 )
 from modtok_cli.training.heldout import check_validation, lost_texts
 from modtok_cli.training.initial import open_initial, trained_rows
-from modtok_cli.training.memory import (
-    capacity,
-    check_disk,
-    check_fits,
-    check_host,
-    check_step_memory,
-    host_need,
-    loss_chunk,
-    recomputed,
-)
 from modtok_cli.training.model.loss import CHUNK
 from modtok_cli.training.opening import (
     TOKENIZER,
@@ -54,6 +44,16 @@ from modtok_cli.training.plan import row_counts
 from modtok_cli.training.reads import chat_of, check_answers, reading_of
 from modtok_cli.training.reporting import require_loggers
 from modtok_cli.training.run import Run, RunPlace, RunTexts
+from modtok_cli.training.run_memory import (
+    capacity,
+    check_disk,
+    check_fits,
+    check_host,
+    check_step_memory,
+    host_need,
+    loss_chunk,
+    recomputed,
+)
 from modtok_cli.training.rundir import RunDirectory, point_latest
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.stored_config import config_as_json

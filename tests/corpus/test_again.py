@@ -14,11 +14,11 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.corpus import count, executors, publish
 from modtok_cli.corpus.build import corpus_build
+from modtok_cli.corpus.build_report import CorpusReport, load_report
 from modtok_cli.corpus.count import count_shards
 from modtok_cli.corpus.executors import Stage
 from modtok_cli.corpus.plan import BuildSettings, begin, is_unfinished, make_plan, work_of
 from modtok_cli.corpus.quality import QualityModel, corpus_train_quality
-from modtok_cli.corpus.report import CorpusReport, load_report
 from modtok_cli.corpus.sources import find_files, read_pages
 from modtok_cli.text.corpus import write_counts
 from modtok_cli.text.reading import Reading

@@ -28,8 +28,8 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.corpus import build, publish
 from modtok_cli.corpus.build import bytes_read, corpus_build
+from modtok_cli.corpus.build_report import load_report
 from modtok_cli.corpus.plan import STAGES, load_plan, work_of
-from modtok_cli.corpus.report import load_report
 
 BLOB = "".join(random.Random(1).choices("abcdefABCDEF0123456789", k=300))
 TABLE = "| 12.30 | 45.10 | ---- | 7/8/2026 | *** | 99 % |"

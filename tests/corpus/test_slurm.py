@@ -20,9 +20,9 @@ from helpers.split_text import split_text
 from modtok_cli.base.errors import ModtokError, Unfinished, UsageError
 from modtok_cli.corpus import executors, slurm
 from modtok_cli.corpus.build import corpus_build
+from modtok_cli.corpus.build_report import load_report
 from modtok_cli.corpus.count import corpus_count
 from modtok_cli.corpus.executors import Stage, check_executor, run_stages
-from modtok_cli.corpus.report import load_report
 from modtok_cli.text.corpus import write_counts
 
 OPTIONS = {"partition": "cpu", "time": "1:00:00", "cpus_per_task": "2"}

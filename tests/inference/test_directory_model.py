@@ -13,8 +13,8 @@ from helpers.external_models import END, build
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.evaluate.models import Infer, Models
-from modtok_cli.inference.hf.directory import ModelDirectory
 from modtok_cli.inference.hf.model import HfModel
+from modtok_cli.inference.hf.model_directory import ModelDirectory
 from modtok_cli.inference.load import load, open_source
 from modtok_cli.inference.run.decode import generate
 from modtok_cli.inference.run.generate import Generator, Prompt

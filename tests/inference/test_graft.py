@@ -18,7 +18,7 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run as run_words
-from modtok_cli.inference.hf.directory import NAME
+from modtok_cli.inference.hf.model_directory import NAME
 from modtok_cli.inference.load import load
 from modtok_cli.inference.slice.graft import graft
 from modtok_cli.inference.slice.slice import slice as slice_model

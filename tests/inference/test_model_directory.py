@@ -13,8 +13,8 @@ import torch
 from helpers.external_models import FAMILIES, PADDED, build
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.inference.hf.directory import ModelDirectory
-from modtok_cli.inference.hf.files import with_ids
+from modtok_cli.inference.hf.model_directory import ModelDirectory
+from modtok_cli.inference.hf.model_files import with_ids
 
 transformers = pytest.importorskip("transformers")
 

@@ -19,11 +19,11 @@ from modtok_cli.architectures.hf_directory import HfDirectory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.inference.export.export import export
-from modtok_cli.inference.hf.directory import ModelDirectory
+from modtok_cli.inference.hf.model_directory import ModelDirectory
 from modtok_cli.inference.hf.transplant import transplant
 from modtok_cli.inference.load import load, open_source
-from modtok_cli.inference.serve.directory import served_model
 from modtok_cli.inference.serve.languages import ServedLanguages
+from modtok_cli.inference.serve.served_directory import served_model
 from modtok_cli.inference.slice.graft import graft
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.adopted.adopt import adopt

@@ -23,11 +23,16 @@ from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run as run_command
 from modtok_cli.inference.load import load
 from modtok_cli.inference.serve import serve as serving
-from modtok_cli.inference.serve.directory import dtype_of, is_served, served_model, served_run
 from modtok_cli.inference.serve.languages import CURRENT, OF_REQUEST, ServedLanguages, texts_of
 from modtok_cli.inference.serve.middleware import LanguagesOfRequests
 from modtok_cli.inference.serve.rows import ActiveRows, move_to_host
 from modtok_cli.inference.serve.serve import serve
+from modtok_cli.inference.serve.served_directory import (
+    dtype_of,
+    is_served,
+    served_model,
+    served_run,
+)
 from modtok_cli.modular.adopted.adopt import adopt
 
 transformers = pytest.importorskip("transformers")

@@ -11,7 +11,7 @@ import pytest
 from helpers.external_models import build
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.inference.hf.directory import NAME, ModelDirectory
+from modtok_cli.inference.hf.model_directory import NAME, ModelDirectory
 from modtok_cli.inference.hf.slice import (
     TokenSelection,
     is_model_directory,

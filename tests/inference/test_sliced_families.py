@@ -16,10 +16,9 @@ from helpers.external_tokenizers import save_tokenizer
 from modtok_cli.architectures import hf_directory
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
-from modtok_cli.inference.hf import check as slice_check
-from modtok_cli.inference.hf import directory as model_directory
-from modtok_cli.inference.hf import token_tensors
-from modtok_cli.inference.hf.directory import ModelDirectory
+from modtok_cli.inference.hf import model_check as slice_check
+from modtok_cli.inference.hf import model_directory, token_tensors
+from modtok_cli.inference.hf.model_directory import ModelDirectory
 from modtok_cli.inference.hf.token_tensors import TokenTensors
 
 transformers = pytest.importorskip("transformers")

@@ -14,13 +14,13 @@ from safetensors.torch import load_file
 from helpers.external_models import FAMILIES, build
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.inference.hf.files import framed
 from modtok_cli.inference.hf.fit_outputs import (
     FitText,
     constant_direction,
     first_only,
     logit_offsets,
 )
+from modtok_cli.inference.hf.model_files import framed
 from modtok_cli.inference.hf.transplant import transplant
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.spelling import LibraryVocabulary, Spelling

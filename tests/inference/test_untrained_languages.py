@@ -19,10 +19,10 @@ from modtok_cli.evaluate.evaluate import evaluate_bpb, evaluate_mcq
 from modtok_cli.inference.export.export import export
 from modtok_cli.inference.load import load, open_source
 from modtok_cli.inference.run.generate import generate
-from modtok_cli.inference.serve.directory import served_run
 from modtok_cli.inference.serve.languages import ServedLanguages
-from modtok_cli.inference.slice.directory import read_facts
+from modtok_cli.inference.serve.served_directory import served_run
 from modtok_cli.inference.slice.slice import slice as slice_model
+from modtok_cli.inference.slice.slice_directory import read_facts
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training.rundir import trained_languages
 

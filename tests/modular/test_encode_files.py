@@ -16,8 +16,8 @@ from helpers.toy_tokenizers import toy
 from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.core.text import packed
-from modtok_cli.modular.encoding import files as module
-from modtok_cli.modular.encoding.files import FORMS, NpyFiles, encode_files
+from modtok_cli.modular.encoding import flat_files as module
+from modtok_cli.modular.encoding.flat_files import FORMS, NpyFiles, encode_files
 from modtok_cli.modular.encoding.lines import encode
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.open import open_tokenizer
@@ -96,8 +96,8 @@ def test_end_of_text_global_ids_and_four_bytes(
     tokenizer: Subtokenizer, corpus: list[Path], tmp_path: Path, form: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("modtok_cli.modular.encoding.files._SMALL", tokenizer.size)
-    monkeypatch.setattr("modtok_cli.modular.encoding.files._CHUNK", 4)
+    monkeypatch.setattr("modtok_cli.modular.encoding.flat_files._SMALL", tokenizer.size)
+    monkeypatch.setattr("modtok_cli.modular.encoding.flat_files._CHUNK", 4)
     special = tokenizer.vocabulary.specials[0]
     facts = encode_files(
         tokenizer, corpus, tmp_path / "out", form, end_of_text=special, global_ids=True

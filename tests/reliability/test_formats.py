@@ -25,7 +25,7 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.base.records import from_json
 from modtok_cli.construct.journal import JournalDir, JournalState
 from modtok_cli.construct.states import _is_valid, merges_from_arrays, merges_to_arrays
-from modtok_cli.inference.slice.directory import SliceFacts, read_facts
+from modtok_cli.inference.slice.slice_directory import SliceFacts, read_facts
 from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular.encoding.external import LibraryEncoder
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
@@ -35,7 +35,7 @@ from modtok_cli.text.counts import CorpusSize, WordCounts
 from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.table_files import check_counts
 from modtok_cli.training import checkpoint
-from modtok_cli.training.checkpoint import files
+from modtok_cli.training.checkpoint import checkpoint_files as files
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.stored_config import config_as_json, config_from_json

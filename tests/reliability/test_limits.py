@@ -263,9 +263,9 @@ def huge(path: Path) -> Path:
 def test_huge_files_of_runs_slices_and_rows_are_refused(tmp_path: Path) -> None:
     from modtok_cli.base.progress import Silent
     from modtok_cli.base.reading import read_bounded
-    from modtok_cli.inference.slice.directory import read_facts
+    from modtok_cli.inference.slice.slice_directory import read_facts
     from modtok_cli.reports.collect import read_result
-    from modtok_cli.training.checkpoint.files import check
+    from modtok_cli.training.checkpoint.checkpoint_files import check
     from modtok_cli.training.rundir import RunDirectory
 
     huge(tmp_path / "modtok.json")

@@ -18,8 +18,9 @@ from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.training import checkpoint
-from modtok_cli.training.checkpoint import files, saving
-from modtok_cli.training.checkpoint.files import write_safetensors
+from modtok_cli.training.checkpoint import checkpoint_files as files
+from modtok_cli.training.checkpoint import saving
+from modtok_cli.training.checkpoint.checkpoint_files import write_safetensors
 from modtok_cli.training.checkpoint.reading import ShardFile
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
 from modtok_cli.training.model.model import Model

@@ -15,7 +15,7 @@ from helpers.metrics import read_metrics
 from helpers.questions import QUESTIONS, lay_out, own_task
 from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.training import memory
+from modtok_cli.training import run_memory as memory
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.settings import RunSettings
 

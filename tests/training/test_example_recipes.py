@@ -10,9 +10,9 @@ import pytest
 
 from modtok_cli.architectures.sizes import PAPER
 from modtok_cli.training.config import Config, check_ranks
-from modtok_cli.training.memory import StepRows, capacity, check_fits, host_need, recomputed
 from modtok_cli.training.recipe import PRESETS, read_recipe
 from modtok_cli.training.resolve import resolve
+from modtok_cli.training.run_memory import StepRows, capacity, check_fits, host_need, recomputed
 from modtok_cli.training.settings import RunSettings
 
 ROOT = Path(__file__).parents[2]

@@ -11,10 +11,13 @@ from helpers.documented import joined
 from modtok_cli.architectures.families.llama import Llama
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import parse_bytes
-from modtok_cli.training import memory
+from modtok_cli.training import run_memory as memory
 from modtok_cli.training.config import Config
 from modtok_cli.training.distributed.ranks import start_ranks
-from modtok_cli.training.memory import (
+from modtok_cli.training.model.model import MicroBatch, Model
+from modtok_cli.training.recipe import read_assignments
+from modtok_cli.training.resolve import resolve
+from modtok_cli.training.run_memory import (
     StepRows,
     capacity,
     check_disk,
@@ -24,9 +27,6 @@ from modtok_cli.training.memory import (
     recomputed,
     total,
 )  # fmt: skip
-from modtok_cli.training.model.model import MicroBatch, Model
-from modtok_cli.training.recipe import read_assignments
-from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import RunSettings
 
 ROOT = Path(__file__).parents[2]

@@ -1,7 +1,7 @@
 """`modtok bpe-merge`: union of monolingual vocabularies in fewest tokens."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.report import emit_report, learned
+from modtok_cli.cli.learned import emit_report, learned
 from modtok_cli.construct.bpe_merge import bpe_merge
 
 

@@ -1,7 +1,7 @@
 """`modtok bpe-seq`: modular tokenizer by sequential BPE."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.report import emit_report, learned
+from modtok_cli.cli.learned import emit_report, learned
 from modtok_cli.construct.bpe_seq import bpe_seq
 
 

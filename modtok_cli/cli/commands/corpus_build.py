@@ -3,7 +3,7 @@
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import emit_rows, parse_columns, wants_json
 from modtok_cli.corpus.build import corpus_build
-from modtok_cli.corpus.report import summary
+from modtok_cli.corpus.build_report import summary
 
 KEPT = parse_columns(
     "language, pages:int, paragraphs:int, characters:int, characters_before=before dedup:int"

@@ -1,7 +1,7 @@
 """`modtok unigram`: plain Unigram tokenizers, one per language or a joint one."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.report import emit_report, learned
+from modtok_cli.cli.learned import emit_report, learned
 from modtok_cli.construct.unigram import unigram
 
 

@@ -1,7 +1,7 @@
 """`modtok unigram-merge`: modular tokenizer from monolingual Unigram models."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.report import emit_report, learned
+from modtok_cli.cli.learned import emit_report, learned
 from modtok_cli.construct.unigram_merge import unigram_merge
 
 

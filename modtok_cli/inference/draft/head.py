@@ -25,7 +25,7 @@ from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file
 from modtok_cli.inference.draft.formats import draft_map
-from modtok_cli.inference.hf.files import (
+from modtok_cli.inference.hf.model_files import (
     check_output,
     companions,
     copy_files,

@@ -13,7 +13,7 @@ from modtok_cli.base.public import public
 from modtok_cli.base.remote import path_of
 from modtok_cli.inference.draft.ranking import Ranking, coverage_rows
 from modtok_cli.inference.draft.vocabulary import Counts, DraftVocabulary
-from modtok_cli.inference.hf.directory import ModelDirectory
+from modtok_cli.inference.hf.model_directory import ModelDirectory
 from modtok_cli.inference.hf.slice import TokenSelection, is_model_directory
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.parameters import Coverage, TokensPerLanguage

@@ -14,7 +14,7 @@ import orjson
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.hf.directory import ModelDirectory
+from modtok_cli.inference.hf.model_directory import ModelDirectory
 from modtok_cli.inference.hf.slice import is_model_directory
 from modtok_cli.modular.adopted.adopt import ADOPTED_ROWS
 from modtok_cli.modular.adopted.segmenter import Library

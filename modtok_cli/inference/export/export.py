@@ -303,7 +303,7 @@ class _Export:
         """Logits of transformers with weights rounded as in the file; None with a warning."""
         import torch
 
-        from modtok_cli.inference.hf.check import outputs_of, round_matrices
+        from modtok_cli.inference.hf.model_check import outputs_of, round_matrices
         from modtok_cli.inference.run.model import SlicedModel
 
         source = self.source

@@ -17,8 +17,8 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_file, read_object
-from modtok_cli.inference.hf.directory import NAME, ModelDirectory
-from modtok_cli.inference.hf.files import companions, copy_files, left_out, size_rows
+from modtok_cli.inference.hf.model_directory import NAME, ModelDirectory
+from modtok_cli.inference.hf.model_files import companions, copy_files, left_out, size_rows
 from modtok_cli.inference.hf.token_tensors import TokenAxis
 from modtok_cli.inference.hf.weight_files import FLOATS, Cut, WeightFiles
 from modtok_cli.modular.adopted.restrict import vocabulary_of

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.architectures.hf_directory import HfDirectory, open_config
-from modtok_cli.inference.hf.files import write_object
+from modtok_cli.inference.hf.model_files import write_object
 from modtok_cli.inference.hf.token_tensors import model_class
 
 PEFT = "modtok-peft.json"

@@ -11,8 +11,8 @@ from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file
-from modtok_cli.inference.hf.directory import NAME, ModelDirectory, VocabularySlice
-from modtok_cli.inference.hf.files import check_output
+from modtok_cli.inference.hf.model_directory import NAME, ModelDirectory, VocabularySlice
+from modtok_cli.inference.hf.model_files import check_output
 from modtok_cli.modular.adopted.adopt import adopt_counts, used_tokens
 from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.directory import is_modular

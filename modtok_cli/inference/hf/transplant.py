@@ -31,9 +31,9 @@ from modtok_cli.base.parameters import PATHS, FilePath, Force, Output, is_path, 
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_object
-from modtok_cli.inference.hf.check import warn_of_other_ids
-from modtok_cli.inference.hf.directory import ModelDirectory
-from modtok_cli.inference.hf.files import (
+from modtok_cli.inference.hf.model_check import warn_of_other_ids
+from modtok_cli.inference.hf.model_directory import ModelDirectory
+from modtok_cli.inference.hf.model_files import (
     check_output,
     companions,
     copy_files,

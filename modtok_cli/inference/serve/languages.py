@@ -12,7 +12,7 @@ from typing import Any
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.run.route import route, routing_references
-from modtok_cli.inference.slice.directory import NAME, read_facts
+from modtok_cli.inference.slice.slice_directory import NAME, read_facts
 from modtok_cli.inference.vocabularies import FULL
 from modtok_cli.measure.references import Reference
 from modtok_cli.modular.subtokenizer import Subtokenizer

@@ -17,9 +17,14 @@ from modtok_cli.base.parameters import Force, Langs, Output, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.inference.parameters import LATEST, Dtype, Model, RunTokenizer, Step
-from modtok_cli.inference.serve.directory import dtype_of, is_served, served_model, served_run
 from modtok_cli.inference.serve.languages import AUTO, KEY, ServedLanguages
 from modtok_cli.inference.serve.plugin import MODE, OFFLOAD
+from modtok_cli.inference.serve.served_directory import (
+    dtype_of,
+    is_served,
+    served_model,
+    served_run,
+)
 from modtok_cli.inference.slice.slice import is_sliceable
 from modtok_cli.text.languages import optional_languages
 

@@ -14,9 +14,9 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import FilePath, Force, Output, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.inference.hf.directory import NAME as IDS
-from modtok_cli.inference.hf.files import check_output
 from modtok_cli.inference.hf.graft import ANOTHER, GraftReport, check_vocabulary, graft_directory
+from modtok_cli.inference.hf.model_directory import NAME as IDS
+from modtok_cli.inference.hf.model_files import check_output
 from modtok_cli.inference.parameters import RunTokenizer
 
 NAME = "modtok.json"
@@ -122,8 +122,8 @@ def _graft_run(
     """Write a run with the weights of `part`, a fine-tuned slice, whose origin `home` describes."""
     import torch
 
-    from modtok_cli.inference.slice.directory import read_facts
     from modtok_cli.inference.slice.run import open_run
+    from modtok_cli.inference.slice.slice_directory import read_facts
     from modtok_cli.modular.adopted.restrict import vocabulary_of
     from modtok_cli.modular.segmenters.json_frame import parse_document
     from modtok_cli.training.checkpoint import save_weights

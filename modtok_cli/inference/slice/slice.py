@@ -42,7 +42,7 @@ from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
     from modtok_cli.inference.draft.head import HeadCut
-    from modtok_cli.inference.hf.directory import VocabularySlice
+    from modtok_cli.inference.hf.model_directory import VocabularySlice
     from modtok_cli.inference.slice.write import SliceReport
 
 _AS_IN = "as in: modtok slice --langs fr,en -o fr-en/"

@@ -25,18 +25,18 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.hf.check import warn_of_other_ids
-from modtok_cli.inference.hf.files import check_output, framed, size_rows
+from modtok_cli.inference.hf.model_check import warn_of_other_ids
+from modtok_cli.inference.hf.model_files import check_output, framed, size_rows
 from modtok_cli.inference.run.backbone import backbone_config, check_range
-from modtok_cli.inference.slice.check import check_run_slice
-from modtok_cli.inference.slice.directory import (
+from modtok_cli.inference.slice.run import RunSource, find_run, open_run, steps_of
+from modtok_cli.inference.slice.slice_check import check_run_slice
+from modtok_cli.inference.slice.slice_directory import (
     NAME,
     TOKENIZER_OUT,
     WEIGHTS,
     SliceFacts,
     read_facts,
 )
-from modtok_cli.inference.slice.run import RunSource, find_run, open_run, steps_of
 from modtok_cli.inference.vocabularies import FULL, Side, Vocabularies
 from modtok_cli.training.rundir import is_run
 

@@ -13,7 +13,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Force, Langs, Output, Threads, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.modular.encoding.files import FORMS, GlobalIds, count_tokens, encode_files
+from modtok_cli.modular.encoding.flat_files import FORMS, GlobalIds, count_tokens, encode_files
 from modtok_cli.modular.open import opened
 from modtok_cli.modular.parameters import AnyTokenizer
 from modtok_cli.modular.protocol import Tokenizer

@@ -38,7 +38,7 @@ from modtok_cli.modular.segmenters.unigram import Unigram
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
-from modtok_cli.reports.explore.files import (
+from modtok_cli.reports.explore.published import (
     Packed,
     byte_planes,
     file_tables,

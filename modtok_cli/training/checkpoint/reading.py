@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.training.checkpoint.files import WEIGHTS_ONLY, shard_name
+from modtok_cli.training.checkpoint.checkpoint_files import WEIGHTS_ONLY, shard_name
 from modtok_cli.training.distributed.ranks import Ranks
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.model import Model

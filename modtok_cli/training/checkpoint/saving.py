@@ -20,7 +20,7 @@ import torch
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.memory import available
-from modtok_cli.training.checkpoint.files import (
+from modtok_cli.training.checkpoint.checkpoint_files import (
     KEEP,
     STATE,
     WEIGHTS_ONLY,

@@ -208,7 +208,7 @@ def _compared(path: Path) -> None:
 
 
 def _corpus_report(path: Path) -> None:
-    from modtok_cli.corpus.report import load_report
+    from modtok_cli.corpus.build_report import load_report
 
     load_report(path.parent)
 

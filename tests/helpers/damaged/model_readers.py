@@ -39,7 +39,7 @@ def sliced(path: Path) -> None:
     """A published model whose vocabulary is sliced to two tokens and those it needs."""
     import numpy as np
 
-    from modtok_cli.inference.hf.directory import ModelDirectory
+    from modtok_cli.inference.hf.model_directory import ModelDirectory
 
     model = ModelDirectory(path.parent)
     with tempfile.TemporaryDirectory() as scratch:

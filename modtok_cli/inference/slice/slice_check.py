@@ -13,7 +13,7 @@ from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import available
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.hf.check import outputs_of
+from modtok_cli.inference.hf.model_check import outputs_of
 from modtok_cli.inference.slice.run import RunSource
 from modtok_cli.inference.vocabularies import Vocabularies
 

@@ -28,8 +28,8 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file, read_object
-from modtok_cli.inference.hf.check import check_slice
-from modtok_cli.inference.hf.files import (
+from modtok_cli.inference.hf.model_check import check_slice
+from modtok_cli.inference.hf.model_files import (
     ADDED_TOKENS,
     companions,
     copy_files,

@@ -18,7 +18,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_object
-from modtok_cli.inference.hf.files import check_output, write_object
+from modtok_cli.inference.hf.model_files import check_output, write_object
 from modtok_cli.inference.hf.slice import TokenSelection
 from modtok_cli.inference.serve.languages import TOKENIZER
 from modtok_cli.inference.serve.plugin import PREFIX
@@ -84,7 +84,7 @@ def served_run(
 
 def _has(output: Path, source: RunSource, dtype: str) -> bool:
     """Whether `output` has these weights."""
-    from modtok_cli.inference.slice.directory import read_facts
+    from modtok_cli.inference.slice.slice_directory import read_facts
 
     try:
         facts = read_facts(output)
@@ -105,7 +105,7 @@ def served_model(
     Raises:
         UsageError: the tokenizer is not the model's, or the output exists.
     """
-    from modtok_cli.inference.hf.directory import ModelDirectory
+    from modtok_cli.inference.hf.model_directory import ModelDirectory
 
     check_output(output, _MARK, force=force, kind="served directory")
     _architecture(model)
