@@ -98,6 +98,16 @@ def one_call() -> Iterator[None]:
         _NEW.reset(token)
 
 
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Whether a path exists; what is too long for a name does not."""
+    try:
+        return Path(path).exists()
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return False
+
+
 def is_vacant(path: Path) -> bool:
     """Whether nothing is there, or an empty directory."""
     return not path.exists() or (path.is_dir() and not any(path.iterdir()))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError
-from modtok_cli.base.files import one_call
+from modtok_cli.base.files import is_there, one_call
 from modtok_cli.base.option import Declared, Option, options_of, parameters_of
 from modtok_cli.base.progress import Silent
 
@@ -151,7 +151,7 @@ def _places(option: Option, value: Any) -> list[Path]:
     values = value if isinstance(value, list | tuple) else [value]
     texts = [os.fspath(each) for each in values if isinstance(each, str | os.PathLike)]
     paths = [Path(text) for text in texts if text != "-"]
-    return [path for path in paths if option.writes or path.exists()]
+    return [path for path in paths if option.writes or is_there(path)]
 
 
 def description_of(function: Callable[..., Any]) -> str:

@@ -38,6 +38,7 @@ from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import RoundTrip, fitting, ratio, round_trip, unknown_tokens, usage
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import languages_of
+from modtok_cli.modular.open import split_pattern, tokenizers_in
 from modtok_cli.modular.parameters import AnyTokenizers
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.languages import UNKNOWN, language_name
@@ -82,9 +83,9 @@ def split_arguments(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def _is_text(argument: str) -> bool:
-    path = path_of(argument)
+    path = path_of(split_pattern(argument)[0])
     if path.is_dir():
-        return not is_modular(path) and not (path / "tokenizer.json").is_file()
+        return not is_modular(path) and not tokenizers_in(path)
     return argument == "-" or is_text(path) or is_table(path)
 
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import atomic_directory, refuse_others
+from modtok_cli.base.files import atomic_directory, is_there, refuse_others
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.tensors import Array, ArraysFile
 from modtok_cli.modular import manifest as manifests
@@ -45,7 +45,8 @@ class Parts(NamedTuple):
 
 def is_modular(path: Path) -> bool:
     """Whether `path` is a directory with a manifest."""
-    return (path / manifests.NAME).is_file()
+    file = path / manifests.NAME
+    return is_there(file) and file.is_file()
 
 
 def save(directory: Path, parts: Parts, manifest: Manifest, references: References) -> None:

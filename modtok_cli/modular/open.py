@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 from modtok_cli.base.errors import ModtokError, UsageError, missing
-from modtok_cli.base.files import standard_input
+from modtok_cli.base.files import is_there, standard_input
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import FilePath, Languages, is_path
 from modtok_cli.base.progress import SILENT, Progress
@@ -26,6 +26,11 @@ KINDS = (
     "expected a modular directory, DIR@fr,en, a tokenizer.json, a SentencePiece .model, "
     "a tiktoken rank file or -"
 )
+FILES = (
+    "tokenizer.json", "tokenizer.model", "tekken.json", "tiktoken.model", "spiece.model",
+    "sentencepiece.bpe.model",
+)  # fmt: skip
+"""Names of the tokenizer in directories of other programs, the first that is there."""
 
 
 @public
@@ -40,7 +45,10 @@ def load(
     - `DIR@fr,en`: the subset of these languages, as a `Subtokenizer`;
     - a `tokenizer.json`: by modtok's encoder if the ids are the same, else by the library;
     - a SentencePiece `.model`, Mistral's tekken JSON;
-    - a tiktoken rank file; `FILE#o200k` names its pre-tokenizer (cl100k, o200k, r50k);
+    - a tiktoken rank file, which does not contain its pattern: the one is taken that splits the
+      fewest of its tokens; `FILE#NAME` names another (cl100k, llama3, o200k, r50k, qwen2, tekken,
+      kimi), `FILE#REGEX` gives one;
+    - a directory with one of these files;
     - `-`: any of these files on standard input.
 
     The content decides the format, not the name. All encode and decode (`Tokenizer`); a special
@@ -78,22 +86,40 @@ def open_tokenizer(
                 remedy="pipe a tokenizer, or name one with -t",
             )
         return open_bytes(data, "-", "stdin", progress=progress)
-    path = Path(spec)
-    if not path.exists():
+    if is_modular(Path(spec)):
+        return open_subset(Path(spec), None, name=spec)
+    head, pattern = split_pattern(spec)
+    if not is_there(head):
         return _open_qualified(spec, progress)
-    if path.is_dir():
-        if is_modular(path):
-            return open_subset(path, None, name=spec)
-        inner = path / "tokenizer.json"
-        if inner.is_file():
-            return _open_file(inner, spec, progress)
-        raise UsageError("the directory contains no tokenizer", where=spec, remedy=KINDS)
-    return _open_file(path, spec, progress)
-
-
-def _open_file(path: Path, spec: str, progress: Progress, variant: str | None = None) -> Tokenizer:
+    path = file_of(Path(head))
     data = read_file(path, factor=16)  # a JSON object of many short strings
-    return open_bytes(data, spec, str(path), variant=variant, progress=progress)
+    return open_bytes(data, spec, str(path), variant=pattern, progress=progress)
+
+
+def file_of(path: Path) -> Path:
+    """The tokenizer of a directory of other programs; a file is one itself."""
+    if not path.is_dir():
+        return path
+    if not (there := tokenizers_in(path)):
+        raise UsageError("the directory contains no tokenizer", where=path, remedy=KINDS)
+    return there[0]
+
+
+def tokenizers_in(directory: Path) -> list[Path]:
+    """The files of a directory of another program that hold its tokenizer, the best first."""
+    there = [directory / name for name in FILES if (directory / name).is_file()]
+    return [*there, *sorted(directory.glob("*.tiktoken"))]
+
+
+def split_pattern(spec: str) -> tuple[str, str | None]:
+    """File and pattern of `FILE#pattern`; None where none is given.
+
+    An existing path is never split.
+    """
+    for at in (i for i, letter in enumerate(spec) if letter == "#" and not is_there(spec)):
+        if is_there(spec[:at]):
+            return spec[:at], spec[at + 1 :]
+    return spec, None
 
 
 def split_spec(spec: str) -> tuple[str, str | None]:
@@ -102,7 +128,7 @@ def split_spec(spec: str) -> tuple[str, str | None]:
     An existing path is never split.
     """
     head, at, tail = spec.rpartition("@")
-    return (head, tail) if at and not Path(spec).exists() else (spec, None)
+    return (head, tail) if at and not is_there(spec) else (spec, None)
 
 
 def home_of(tokenizer: Tokenizer) -> Path | None:
@@ -139,7 +165,7 @@ def subset_spec(tokenizer: FilePath, langs: Languages | None) -> str:
     languages = optional_languages(langs)
     if languages is None:
         return str(tokenizer)
-    if "@" in str(tokenizer) and not Path(tokenizer).exists():
+    if "@" in str(tokenizer) and not is_there(tokenizer):
         raise UsageError(
             f"-t {tokenizer} already selects languages", remedy="omit --langs or the @ suffix"
         )
@@ -147,15 +173,12 @@ def subset_spec(tokenizer: FilePath, langs: Languages | None) -> str:
 
 
 def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
-    """`DIR@fr,en` and `FILE#pattern`."""
+    """`DIR@fr,en`."""
     head, tail = split_spec(spec)
     if tail is not None and is_modular(Path(head)):
         return open_subset(Path(head), tail.replace(",", " ").split(), name=spec)
     if tail is not None and Path(head).is_dir():
         raise UsageError("the directory is not a modular tokenizer", where=head, remedy=KINDS)
-    file, hash_mark, pattern = spec.rpartition("#")
-    if hash_mark and Path(file).is_file():
-        return _open_file(Path(file), spec, progress, pattern)
     owner, _, rest = spec.partition("/")
     if rest and "/" not in rest and not Path(rest).suffix == ".json" and not Path(owner).exists():
         raise missing(
@@ -186,6 +209,8 @@ def open_bytes(
     tokenizer = format.read(data, name, where, variant)
     if ignored := getattr(tokenizer, "ignored", ()):
         progress.warn(f"{where}: not applied: {', '.join(ignored)}")
+    if line := getattr(tokenizer, "line", ""):
+        progress.warn(f"{where}: {line}")
     return tokenizer
 
 

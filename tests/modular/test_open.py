@@ -13,15 +13,17 @@ import sentencepiece
 import tiktoken
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from helpers.handmade_tokenizers import write_ranks
 from helpers.toy_tokenizers import NASTY, slow_words, toy
 from modtok_cli.base import extras
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
 from modtok_cli.learn.merges import byte_order
-from modtok_cli.measure.check import check
+from modtok_cli.measure.check import check, split_arguments
 from modtok_cli.modular.adopted.adopt import read_tokenizer_file
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
-from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS
+from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS, RankTokenizer
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.segmenters import SEGMENTATIONS
 from modtok_cli.modular.segmenters.interface import segmentation
@@ -203,9 +205,9 @@ def test_external_tokenizers_refuse_word_counts(tmp_path: Path) -> None:
 
 
 def test_sentencepiece(tmp_path: Path) -> None:
-    path = tmp_path / "m.model"
+    path = tmp_path / "tokenizer.model"
     path.write_bytes(sentencepiece_model())
-    tokenizer = open_tokenizer(str(path))
+    tokenizer = open_tokenizer(str(tmp_path))  # the only file of a directory
     inner = sentencepiece.SentencePieceProcessor(model_file=str(path))
     assert tokenizer.size == inner.get_piece_size()
     texts = ["le chat dort", "kissa 中", ""]
@@ -240,6 +242,34 @@ def test_rank_files(tmp_path: Path, pattern: str | None) -> None:
     assert tokenizer.decode(ids) == text
     with pytest.raises(ModtokError, match="outside the vocabulary"):
         tokenizer.decode_bytes([5000])
+
+
+def test_the_tokens_of_a_rank_file_tell_its_pattern(tmp_path: Path) -> None:
+    """A wrong pattern splits tokens, which no text then gives; what is guessed is said."""
+    marked, digits = "\u0924\u0c46", "12"  # cl100k splits before the mark
+    for name, tokens, expected, said in [
+        ("a", [marked, "HelloWorld"], "cl100k", "1 of 2 tokens are split, as by llama3, o200k"),
+        ("a", [marked, " World's"], "o200k", "o200k was taken, by which 0 of 2 tokens"),
+        ("o200k_base", [marked], "o200k", None),
+        ("qwen", ["HelloWorld"], "qwen2", None),  # which has no digits to tell it from cl100k
+        ("qwen", ["HelloWorld", digits], "cl100k", "0 of 2 tokens are split, as by llama3"),
+        ("kimi", ["\u4e2d\u4e2d"], "kimi", None),
+    ]:
+        path = write_ranks(tmp_path / f"{name}.tiktoken", [token.encode() for token in tokens])
+        progress = Silent()
+        found = open_tokenizer(str(path), progress=progress)
+        assert isinstance(found, RankTokenizer)
+        assert found.pattern == RANK_PATTERNS[expected]
+        assert len(progress.warnings) == (said is not None)
+        assert (said or "") in "".join(progress.warnings)
+    regex = "[^@/#]|." + "|." * 200  # longer than names of files
+    assert split_arguments([f"{path}#{regex}"]) == ([f"{path}#{regex}"], [])
+    free = open_tokenizer(f"{path}#{regex}", progress=progress)  # and no other line
+    assert len(free.encode("\u4e2d\u4e2d@")) == 3 + 3 + 1
+    assert len(open_tokenizer(str(path)).encode("\u4e2d\u4e2d@")) == 2
+    for odd, message in (("gpt5", "unknown pattern 'gpt5'; choose from: cl100k"), ("(", "refuses")):
+        with pytest.raises(ModtokError, match=message):
+            open_tokenizer(f"{path}#{odd}")
 
 
 def test_tekken(tmp_path: Path) -> None:
@@ -321,12 +351,6 @@ def test_missing_files_and_languages(tmp_path: Path, directory: Path) -> None:
             open_tokenizer(spec)
     with pytest.raises(ModtokError, match="stdin: standard input is empty"):
         open_tokenizer("-", stdin=io.BytesIO(b""))
-    rank_file = tmp_path / "x.tiktoken"
-    rank_file.write_bytes(RANK_FILE)
-    with pytest.raises(
-        UsageError, match="unknown pattern 'gpt5'; choose from: cl100k, o200k, r50k"
-    ):
-        open_tokenizer(f"{rank_file}#gpt5")
 
 
 def test_damaged_tokenizer_json_names_the_field(directory: Path) -> None:

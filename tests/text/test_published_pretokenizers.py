@@ -15,7 +15,7 @@ from modtok_cli.reference import splitting
 from modtok_cli.text.counts import split_words
 from modtok_cli.text.pretokenizer import pretokenizer_of_json, pretokenizers
 
-NAMES = ("gpt2", "smollm", "llama3", "qwen2", "o200k", "tekken", "gemma", "none")
+NAMES = ("gpt2", "smollm", "cl100k", "llama3", "qwen2", "o200k", "tekken", "gemma", "none")
 CONTRACTIONS = ["'s", "'S", "'ll", "'LL", "'rE", "'ve", "'Ve", "'m", "'D", "'t", "'ſ", "'r", "'l"]
 LINES = ["\n", "\r\n", " \n", "\n ", "\t\n\t", "  ", "/", "//\n", "\u3000", "\x85"]
 NASTY = [

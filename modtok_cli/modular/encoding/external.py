@@ -41,11 +41,13 @@ class External(ABC):
 
     Attributes:
         ignored: settings of the file that are not applied.
+        line: what was guessed about the file; "" for nothing.
         content: the file.
     """
 
     pretokenizer: PreTokenizer | None = None
     size: int
+    line = ""
 
     def __init__(self, name: str, data: bytes, *settings: str) -> None:
         self.name, self.content = name, data

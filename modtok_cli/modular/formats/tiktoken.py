@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -15,25 +18,87 @@ from modtok_cli.base.extras import require
 from modtok_cli.modular.encoding.encoder import strings
 from modtok_cli.modular.encoding.external import External, as_ids, as_list, in_library
 from modtok_cli.modular.formats import Format
+from modtok_cli.text.pretokenizer import find_pretokenizer
 
-# Patterns of the published vocabularies; a rank file does not contain its pattern.
-_CL100K = (
-    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
-    r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+_UPPER, _LOWER = (
+    rf"[{kinds}\p{{Lm}}\p{{Lo}}\p{{M}}&&[^\p{{Han}}]]" for kinds in (r"\p{Lu}\p{Lt}", r"\p{Ll}")
 )
-_R50K = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
-_UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
-_O200K = (
-    rf"[^\r\n\p{{L}}\p{{N}}]?[{_UPPER}]*[{_LOWER}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-    rf"|[^\r\n\p{{L}}\p{{N}}]?[{_UPPER}]+[{_LOWER}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_BEFORE, _CONTRACTION = r"[^\r\n\p{L}\p{N}]?", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_KIMI = (
+    rf"[\p{{Han}}]+|{_BEFORE}{_UPPER}*{_LOWER}+{_CONTRACTION}"
+    rf"|{_BEFORE}{_UPPER}+{_LOWER}*{_CONTRACTION}"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-RANK_PATTERNS = {"cl100k": _CL100K, "o200k": _O200K, "r50k": _R50K}
-"""Pre-tokenizers of rank files by name: cl100k (nearly Llama 3's), o200k, r50k."""
+RANK_PATTERNS = {
+    name: find_pretokenizer(ours).pattern
+    for name, ours in {
+        "cl100k": "cl100k", "llama3": "llama3", "o200k": "o200k", "r50k": "gpt2",
+        "qwen2": "qwen2", "tekken": "tekken",
+    }.items()
+} | {"kimi": _KIMI}  # fmt: skip
+"""Patterns of published rank files, which do not contain them, by name; those before others are
+chosen where a small vocabulary does not tell. Llama 4 has that of o200k."""
+_OF_FILES = (
+    ("cl100k", "cl100k"), ("o200k", "o200k"), ("r50k", "r50k"), ("p50k", "r50k"), ("gpt2", "r50k"),
+    ("kimi", "kimi"), ("qwen", "qwen2"), ("tekken", "tekken"), ("llama", "llama3"),
+)  # fmt: skip
+"""Names of files and their directories; only a pattern that splits no more than others counts."""
+_NARROW = ("kimi", "tekken", "qwen2")
+"""Patterns that split all that another one splits, and more: where a large vocabulary has nothing
+that they split, it was learned with them."""
+_SAMPLE = 8000
+_PLAIN = re.compile(rb" ?[a-z]+")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The pattern of a rank file, and why: `line` is "" where the tokens or the name tell."""
+
+    name: str
+    pattern: str
+    line: str = ""
+
+
+def choose_pattern(ranks: Mapping[bytes, int], where: str) -> Choice:
+    """The pattern that splits the fewest tokens of a rank file: the right one splits none.
+
+    At most `_SAMPLE` tokens are looked at, evenly spaced, without words of small ASCII letters.
+    """
+    import tiktoken
+
+    telling = [each for each in ranks if len(each) > 1 and not _PLAIN.fullmatch(each)]
+    chosen = telling[:: -(-len(telling) // _SAMPLE) or 1]
+    texts = {
+        each: text for each in chosen if (text := each.decode(errors="ignore")).encode() == each
+    }
+    known = {bytes([byte]): byte for byte in range(256)}
+    known |= {each: rank for rank, each in enumerate(texts, 256)}
+    split = {}
+    for name, pattern in RANK_PATTERNS.items():
+        inner = tiktoken.Encoding(
+            name="modtok", pat_str=pattern, mergeable_ranks=known, special_tokens={}
+        )  # of which a whole word that is a token is that token
+        split[name] = sum(len(inner.encode_ordinary(text)) > 1 for text in texts.values())
+    least = min(split.values())
+    best = [name for name, count in split.items() if count == least]
+    place = "/".join(Path(where).absolute().parts[-2:]).lower()
+    named = [pattern for part, pattern in _OF_FILES if part in place and pattern in best]
+    is_large = len(telling) > _SAMPLE
+    narrow = [name for name in _NARROW if is_large and name in best]
+    name = [*named, *narrow, *best][0]
+    line = ""
+    if not named and (least or len(best) > 1):
+        others = ", ".join(each for each in best if each != name)
+        by = f", as by {others}" if others else ""
+        line = (
+            f"its pattern is not known: {name} was taken, by which {least:,} of {len(texts):,} "
+            f"tokens are split{by}; FILE#NAME names another"
+        )
+    return Choice(name, RANK_PATTERNS[name], line)
 
 
 class Tiktoken(Format):
-    """A rank file; `FILE#o200k` names its pre-tokenizer, by default cl100k."""
+    """A rank file; `FILE#o200k` names its pattern, or gives one; by default its tokens tell."""
 
     has_variants = True
 
@@ -50,16 +115,23 @@ class Tiktoken(Format):
 
     def read(self, data: bytes, name: str, where: str, variant: str | None) -> RankTokenizer:
         """By the tiktoken package."""
-        variant = variant or "cl100k"
-        if variant not in RANK_PATTERNS:
+        require(f"{where}: a rank file", published=["tiktoken"])
+        ranks = parse_ranks(data, where)
+        if variant is None:
+            choice = choose_pattern(ranks, where)
+        elif variant in RANK_PATTERNS:
+            choice = Choice(variant, RANK_PATTERNS[variant])
+        elif re.fullmatch(r"[\w.-]*", variant):
             raise UsageError(
                 f"unknown pattern '{variant}'",
                 where=where,
-                remedy=f"choose from: {', '.join(RANK_PATTERNS)}",
+                remedy=f"choose from: {', '.join(RANK_PATTERNS)}, or give a regular expression",
             )
-        return RankTokenizer(
-            name, data, where, ranks=parse_ranks(data, where), pattern=RANK_PATTERNS[variant]
-        )
+        else:
+            choice = Choice("", variant)
+        tokenizer = RankTokenizer(name, data, where, ranks=ranks, pattern=choice.pattern)
+        tokenizer.line = choice.line
+        return tokenizer
 
 
 FORMAT = Tiktoken()

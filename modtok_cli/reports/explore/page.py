@@ -28,7 +28,7 @@ from modtok_cli.core.text import native_pretokenizers
 from modtok_cli.learn.fewest_tokens import EACH
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS, RankTokenizer
+from modtok_cli.modular.formats.tiktoken import RankTokenizer
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.parameters import AnyTokenizers
 from modtok_cli.modular.protocol import Tokenizer
@@ -181,13 +181,6 @@ def samples() -> dict[str, str]:
     return {code: sentence for code, _, sentence in rows}
 
 
-_CL100K = RANK_PATTERNS["cl100k"]
-_RANK_SPLITTERS = {
-    _CL100K: "llama3",  # but for white space at the end of a text
-    RANK_PATTERNS["r50k"]: "gpt2",
-}
-
-
 def packed_tokenizer(tokenizer: Tokenizer | ModularTokenizer, name: str) -> dict[str, Any]:
     """`meta` and `data` (base64 of deflated planes) of a tokenizer.
 
@@ -213,7 +206,7 @@ def _packed(tokenizer: Tokenizer | ModularTokenizer) -> Packed | None:
     """None where the core does not give its ids."""
     if isinstance(tokenizer, RankTokenizer):
         known = {each.pattern: each.name for each in pretokenizers().values()}
-        splitter = (known | _RANK_SPLITTERS).get(tokenizer.pattern)
+        splitter = known.get(tokenizer.pattern)
         meta, planes = _ranks(tokenizer)
     elif isinstance(tokenizer, ModularTokenizer | Subtokenizer):
         segmenter = tokenizer.segmenter
@@ -272,7 +265,6 @@ def _ranks(tokenizer: RankTokenizer) -> Packed:
         "kind": "ranks",
         "tokens": len(tokens),
         "first": tokenizer.first,
-        "tail": tokenizer.pattern == _CL100K,
     }
     return meta, [*byte_planes(lengths, 2), *byte_planes(ids, 3), b"".join(tokens)]
 

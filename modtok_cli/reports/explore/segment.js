@@ -220,7 +220,7 @@ class Selection {
     if (meta.rewrite) text = REWRITES[meta.rewrite](text);
     const bytes = encoder.encode(text);
     const place = put(bytes);
-    const ends = this.tokenizer.ends(text, bytes, place);
+    const ends = this.tokenizer.ends(bytes, place);
     const cuts = put(BigInt64Array.from([0, ...ends], BigInt)); // a word ends where the next begins
     const [ids, offsets] = [room(4 * bytes.length), room(8 * (ends.length + 1))];
     const status = core.mt_segment(this.place, place, BigInt(ends.length), cuts, cuts + 8, ids, offsets);
@@ -283,8 +283,8 @@ class Tokenizer {
     return found;
   }
   // Ends of the words of a text; without a splitter, each space begins one.
-  ends(text, bytes, place) {
-    const { splitter, tail } = this.meta;
+  ends(bytes, place) {
+    const { splitter } = this.meta;
     const size = bytes.length;
     if (splitter === null) {
       return [...bytes.keys(), size].filter((i) => i && (i === size || bytes[i] === 0x20));
@@ -294,10 +294,7 @@ class Tokenizer {
     const words = Number(core.mt_split(pretokenizer + 24, place, BigInt(size), ends));
     const found = Array.from(items(BigInt64Array, ends, words), Number);
     core.free(ends);
-    if (!tail) return found;
-    // All white space at the end is one word, but for what belongs to the word before it.
-    const last = size - encoder.encode(text.match(/\p{White_Space}*$/u)[0]).length;
-    return found.filter((end, i) => end === size || (found[i - 1] ?? 0) < last);
+    return found;
   }
   encode(text, columns) {
     return this.select(columns).segment(text).map(([id]) => id);
