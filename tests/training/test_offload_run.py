@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.training import memory as planned
+from modtok_cli.training import run_memory as planned
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.plan import plan
