@@ -29,6 +29,7 @@ from benchmarks.gpu.training_step import ROWS, backbone_of, consecutive, micro_o
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.model.loss import sliced_cross_entropy
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.model.products import add_product
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import RunSettings
 
@@ -74,10 +75,7 @@ def gemm(tiny: bool) -> None:
                 "d_rows": lambda p=p, hidden=hidden: p.t() @ hidden,
                 "d_rows +=": added,
             }
-            if GPU and not tiny:  # no other device has it
-                work["d_rows, float32"] = lambda p=p, total=total, hidden=hidden: torch.addmm(
-                    total, p.t(), hidden, out_dtype=torch.float32
-                )
+            work["d_rows, in float32"] = partial(add_product, total, p.t(), hidden)
             flops = 2 * chunk * width * count
             rates = {name: round(flops / seconds(one) / 1e12, 3) for name, one in work.items()}
             emit({"what": "gemm", "width": width, "rows": count, "teraflops": rates})

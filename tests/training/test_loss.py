@@ -9,11 +9,16 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from modtok_cli.architectures.families.llama import llama
+from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model import loss as loss_module
+from modtok_cli.training.model import megatron, products
 from modtok_cli.training.model.loss import sliced_cross_entropy
+from modtok_cli.training.model.products import add_product
 
 PLAIN = (loss_module.logit_sums, loss_module.logit_gradient)
 
@@ -168,6 +173,52 @@ def test_bfloat16_accumulates_in_full_precision() -> None:
     assert loss.item() == pytest.approx(exact.item(), rel=2e-3)
     error = (table.grad.float() - exact_t.grad).norm() / exact_t.grad.norm()
     assert error < 0.02
+
+
+class Product(TorchDispatchMode):
+    """Answers for the operation that only a GPU has."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.found = func, args[0], kwargs
+        return args[0]
+
+
+def test_a_gpu_adds_products_to_sums_in_one_operation() -> None:
+    with FakeTensorMode():
+        sums = torch.empty(4, 3, device="cuda")
+        left, right = (
+            torch.empty(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((4, 5), (5, 3))
+        )
+        with Product() as product:
+            add_product(sums, left, right)
+    operation, to, options = product.found
+    assert operation is torch.ops.aten.addmm.dtype_out
+    assert to is sums is options["out"]
+
+
+def test_weight_gradients_are_added_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all matrices of a layer, to what is there; a second pass over the sums is not needed."""
+    shape, ranks = llama(2, 32, 8, 88), start_ranks()
+    backbone = megatron.build_backbone(
+        shape, shards=1, device=ranks.device, dtype=torch.float32, seed=0
+    )
+    added: list[torch.Size] = []
+
+    def add(sums: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+        added.append(sums.shape)
+        add_product(sums, left, right)
+
+    monkeypatch.setattr(products, "add_product", add)
+    x_SBd = torch.randn(8, 2, 32, device=ranks.device)
+    found = []
+    for _ in range(2):
+        with backbone.accumulating(more=True):
+            backbone(x_SBd).square().sum().backward()
+        found.append({name: p.main_grad.clone() for name, p in backbone.parameters.items()})
+    matrices = [p.shape for p in backbone.parameters.values() if p.dim() > 1]
+    assert sorted(added) == sorted(2 * matrices)
+    for name, gradient in found[0].items():
+        torch.testing.assert_close(found[1][name], 2 * gradient)
 
 
 def test_logits_exist_a_chunk_at_a_time() -> None:

@@ -133,7 +133,8 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if on_gpu and name in _SYNCHRONIZING:
         _count("synchronizations", name)
         ORDER.wait_for_current()
-    emulated = _EMULATED.get(name.removesuffix("_backward")) if on_gpu else None
+    known = [name.removesuffix("_backward"), *filter(None, [func._schema.overload_name])]
+    emulated = _EMULATED.get(".".join(known)) if on_gpu else None
     if emulated is not None:
         return emulated(func, args, kwargs, backward=name.endswith("_backward"))
     copies = name in ("copy_", "_to_copy")
@@ -373,7 +374,15 @@ def _rms_norm(func: Any, args: Any, kwargs: Any, *, backward: bool) -> Any:
     return _wrapped((of_x.to(x.dtype), of_weight), ())
 
 
+def _product(func: Any, args: Any, kwargs: Any, *, backward: bool) -> Any:
+    """A product that is added to sums in float32."""
+    sums, left, right = _mapped(_host, args[:3])
+    sums.addmm_(left.float(), right.float())
+    return kwargs["out"]
+
+
 _EMULATED = {
+    "addmm.dtype_out": _product,
     "_scaled_dot_product_flash_attention": _attention,
     "_scaled_dot_product_efficient_attention": _attention,
     "_scaled_dot_product_cudnn_attention": _attention,

@@ -20,6 +20,8 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
+from modtok_cli.training.model.products import add_product
+
 CHUNK = 2048
 
 
@@ -127,10 +129,7 @@ class _CrossEntropy(torch.autograd.Function):
                 if cap is not None:
                     p *= slope
                 d_hidden[part] = p @ head
-                if hidden.dtype == torch.float32:
-                    d_rows.addmm_(p.t(), hidden[part])
-                else:  # summed over chunks in full precision, see Megatron-LM #2206
-                    d_rows += p.t() @ hidden[part]
+                add_product(d_rows, p.t(), hidden[part])
             del p  # before the next chunk's logits are computed
         if d_hidden is not None and group is not None:
             dist.all_reduce(d_hidden, group=group)

@@ -36,6 +36,7 @@ from modtok_cli.base.extras import require
 from modtok_cli.training.distributed.megatron_core import core, cpu_as_current_device
 from modtok_cli.training.distributed.ranks import summed
 from modtok_cli.training.model.execution import Execution, InitStd
+from modtok_cli.training.model.products import fuse_weight_gradients
 
 # Names under Transformer Engine → names without it.
 _FUSED_NORMS = {
@@ -260,7 +261,7 @@ def _config(
         bf16=dtype == torch.bfloat16,
         pipeline_dtype=dtype,
         sequence_parallel=execution.sequence_parallel,
-        gradient_accumulation_fusion=False,
+        gradient_accumulation_fusion=not execution.transformer_engine,
         calculate_per_token_loss=True,  # gradients of replicas are summed
         bias_activation_fusion=execution.fused,
         bias_dropout_fusion=False,  # no bias, no dropout
@@ -299,6 +300,7 @@ def build_backbone(
         change=shape.megatron_layer if shape.own_layer else None,
     )
     ddp = parts.distributed
+    fuse_weight_gradients()
     with cpu_as_current_device(device):
         torch.manual_seed(seed)
         kernel = attention_kernel(execution.attention, shape.head_width, dtype, masked=masked)

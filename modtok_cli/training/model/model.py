@@ -18,6 +18,7 @@ from modtok_cli.training.model import megatron
 from modtok_cli.training.model.execution import Execution, InitStd, compile_failure
 from modtok_cli.training.model.loss import CHUNK, sliced_cross_entropy
 from modtok_cli.training.model.optimizer import backbone_optimizer
+from modtok_cli.training.model.products import IN_FLOAT32
 from modtok_cli.training.rows.copies import Warn, copies_for
 from modtok_cli.training.rows.exchange import PlacedPlan, RowExchange
 from modtok_cli.training.rows.host_tables import Offload, TableMaker
@@ -284,6 +285,7 @@ class Model:
         return {
             "attention": attention if self.end_of_text is None else documents,
             "compiled": self._fused,
+            "float32_products": IN_FLOAT32,
             "loss_chunk": self._chunk,
             "recompute": self._recompute,
         }
