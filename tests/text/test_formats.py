@@ -435,12 +435,15 @@ def test_settings_of_reading():
     assert Reading().of("fr").language is None
 
 
-@pytest.mark.parametrize("name", ["text", "lang"])
+@pytest.mark.parametrize("name", ["text", "lang", "url", "b"])
 def test_two_columns_of_one_name_are_refused(tmp_path, name):
-    table = pa.table([pa.array(["a"])] * 3, names=["text", "lang", name])
+    text = pa.array(["a"])
+    nested = pa.StructArray.from_arrays([text, text], names=["b", name])
+    table = pa.table([text, text, text, nested, text], names=["text", "lang", "url", "a", name])
+    reading = Reading(field="a.b" if name == "b" else "text", sources=True)
     pq.write_table(table, tmp_path / "a.parquet")
     with pa.ipc.new_file(tmp_path / "a.arrow", table.schema) as writer:
         writer.write_table(table)
     for suffix in ("parquet", "arrow"):
         with pytest.raises(ModtokError, match=f"a.{suffix}:1: two columns '{name}'"):
-            list(read_documents(tmp_path / f"a.{suffix}"))
+            list(read_documents(tmp_path / f"a.{suffix}", reading))

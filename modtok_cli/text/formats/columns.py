@@ -80,13 +80,7 @@ class Columns(TextReader):
 
     def columns_in(self, schema: Any) -> list[str]:
         """Names of the columns in use that `schema` has, that of the text first."""
-        for name in filter(None, (self.reading.field, self.reading.language_field)):
-            column = name if name in schema.names else name.split(".")[0]
-            if schema.names.count(column) > 1:
-                raise ModtokError(
-                    f"two columns '{column}'", where=f"{self.name}:1", remedy="rename one of them"
-                )
-        kind = find_type(schema, self.reading.field)
+        kind = self._type(schema, self.reading.field)
         if kind is None:
             raise self.no_field(schema.names, 1)
         if not _is_text(kind):
@@ -94,8 +88,23 @@ class Columns(TextReader):
                 f"field '{self.reading.field}' is {kind}, not a string", where=f"{self.name}:1"
             )
         others = [self.reading.language_field, *(SOURCES if self.reading.sources else ())]
-        there = [name for name in others if name is not None and find_type(schema, name)]
+        there = [name for name in others if name is not None and self._type(schema, name)]
         return list(dict.fromkeys([self.reading.field, *there]))
+
+    def _type(self, schema: Any, name: str) -> Any:
+        """Type of a column, of the whole name or nested by dots; None if there is none."""
+        fields, kind = list(schema), None
+        for part in [name] if name in schema.names else name.split("."):
+            own = [field.type for field in fields if field.name == part]
+            if len(own) > 1:
+                raise ModtokError(
+                    f"two columns '{part}'", where=f"{self.name}:1", remedy="rename one of them"
+                )
+            if not own:
+                return None
+            kind = own[0]
+            fields = [kind.field(i) for i in range(kind.num_fields)] if _is_struct(kind) else []
+        return kind
 
     def _batch(self, batch: Any, row: int) -> _Batch:
         import pyarrow as pa
@@ -245,24 +254,6 @@ class Arrow(Columns):
 
 def _top(schema: Any, name: str) -> str:
     return name if name in schema.names else name.split(".")[0]
-
-
-def find_type(schema: Any, name: str) -> Any:
-    """Type of a column, of the whole name or nested by dots; None if there is none."""
-    if name in schema.names:
-        return schema.field(name).type
-    kind: Any = None
-    for depth, part in enumerate(name.split(".")):
-        if depth == 0:
-            if part not in schema.names:
-                return None
-            kind = schema.field(part).type
-        else:
-            fields = [kind.field(i) for i in range(kind.num_fields)] if _is_struct(kind) else []
-            kind = next((field.type for field in fields if field.name == part), None)
-            if kind is None:
-                return None
-    return kind
 
 
 def _is_text(kind: Any) -> bool:
