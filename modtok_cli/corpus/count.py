@@ -35,7 +35,14 @@ from modtok_cli.corpus.executors import (
 )
 from modtok_cli.corpus.plan import JOBS, PLAN, Job, Stage, check_name, discard, read_json
 from modtok_cli.corpus.slurm import check_no_jobs, until_done
-from modtok_cli.text.corpus import checked_memory, finished, row_of, tables_of, write_counts
+from modtok_cli.text.corpus import (
+    checked_memory,
+    finished,
+    recorded_reading,
+    row_of,
+    tables_of,
+    write_counts,
+)
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import SUFFIX, read_header, sources_of
@@ -220,6 +227,7 @@ def count_shards(
     from modtok_cli.corpus.blocks import CountOrMerge
 
     options = check_executor(executor, executor_options or {})
+    reading = recorded_reading(reading, memory)
     files = {
         language: [path.absolute() for path in paths]
         for language, paths in language_files(data, languages, reading, progress=progress).items()

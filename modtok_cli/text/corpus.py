@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -122,15 +123,20 @@ def write_counts(
     """
     files = language_files(data, languages, reading, progress=progress)
     places = tables_of(files, output, data)
+    workers = min(threads or os.cpu_count() or 1, len(files))
+    share = None
+    if memory is not None:
+        workers = max(1, min(workers, memory // LEAST_MEMORY))
+        share = memory // workers
+    said = recorded_reading(reading, share)
     headers = {}
     if not force:
-        headers = {name: finished(places[name], paths, reading) for name, paths in files.items()}
+        headers = {name: finished(places[name], paths, said) for name, paths in files.items()}
     rows = {name: row_of(each, places[name], True) for name, each in headers.items() if each}
     if rows:
         done = ", ".join(sorted(rows))
         progress.note(f"{output}: counted already and unchanged: {done} (--force counts again)")
     waiting = [language for language in files if language not in rows]
-    workers = min(threads or os.cpu_count() or 1, len(waiting)) or 1
 
     def count(language: str, advance: Advance) -> None:
         paths, place = files[language], places[language]
@@ -142,7 +148,7 @@ def write_counts(
             sources_of(paths),  # before reading: a file that changes meanwhile is counted again
             progress=progress,
             advance=advance,
-            memory=memory and memory // workers,
+            memory=share,
             recorded=reading,
         )
         if header is None:
@@ -158,7 +164,7 @@ def write_counts(
         waiting,
         files=[file for language in waiting for file in files[language]],
         label="counting words",
-        threads=threads,
+        threads=workers,
         progress=progress,
     )
     return [rows[language] for language in sorted(rows)]
@@ -260,6 +266,18 @@ LEAST_MEMORY = 100_000_000
 """Bytes below which tables are too small to be worth their files."""
 _COPIES = 4
 """Times its own size that a table takes at most while it is sorted and written."""
+_LONGEST = 12
+"""Part of the memory that a document may have; of three copies, the tables leave a quarter."""
+
+
+def _within(reading: Reading, memory: int | None) -> Reading:
+    longest = reading.longest if memory is None else min(reading.longest, memory // _LONGEST)
+    return replace(reading, longest=longest)
+
+
+def recorded_reading(reading: Reading, memory: int | None) -> Reading:
+    """The reading of a table in its header: with the longest document where longer ones miss."""
+    return _within(reading, memory) if reading.errors == "skip" else reading
 
 
 def checked_memory(value: str | int | None, least: int = LEAST_MEMORY) -> int | None:
@@ -291,11 +309,13 @@ def count_into(
 ) -> Header | None:
     """Write the table of texts and tables at `output`; None, and no file, if they have no words.
 
-    The file is the same for any `memory`, the bytes that tables of words may take while counting
-    and merging. It does not bound `.tsv` tables, which are read whole, nor the buffers of readers.
-    `recorded` is the reading in the header, if not `reading`.
+    The file is the same for any `memory`, the bytes that tables of words and long documents may
+    take while counting and merging, unless `reading` skips documents that are too long for it. It
+    does not bound `.tsv` tables, which are read whole, nor the buffers of readers. `recorded` is
+    the reading in the header, if not `reading`.
     """
-    said = recorded or reading
+    said = recorded_reading(recorded or reading, memory)
+    reading = _within(reading, memory)
     if may_be_empty is None:
         may_be_empty = len(files) > 1
     with nullcontext(output) if memory is None else scratch_beside(output) as scratch:
@@ -310,7 +330,7 @@ def count_into(
             parts.append(scratch / f"{len(parts):05d}{SUFFIX}")
             save_counts(table, parts[-1], language)
 
-        most = (memory or 0) // _COPIES
+        most = (memory or 0) * 3 // 4 // _COPIES
         if texts:
             table = count_files(
                 texts,

@@ -9,6 +9,9 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.text.languages import canonical
 
+LONGEST = 1 << 28
+"""Bytes of the longest document that is read: a gigabyte without a line end may be kilobytes of
+compressed file, and would be held in memory several times."""
 PANEL = "Reading text"  # title of these options in help
 
 
@@ -36,6 +39,7 @@ class Reading(Declared):
             workspace are those in file names only.
         language: with `lang_field`, leave out documents of other languages.
         sources: read where documents come from.
+        longest: bytes of the longest document; longer ones are an error, or left out with "skip".
         renderer: makes the text from the value of `field` in JSON lines.
     """
 
@@ -58,6 +62,7 @@ class Reading(Declared):
     )
     language: str | None = None
     sources: bool = False
+    longest: int = LONGEST
     renderer: Renderer | None = None
 
     def __post_init__(self) -> None:
@@ -83,7 +88,9 @@ class Reading(Declared):
         """The same for the text of one language in a workspace."""
         return replace(self, language=canonical(language)) if self.lang_field else self
 
-    def as_json(self) -> dict[str, str | None]:
+    def as_json(self) -> dict[str, str | int | None]:
         """What changes the documents of a file, for keys of stored results."""
         fields = {"errors": self.errors, "field": self.field, "lang_field": self.lang_field}
-        return fields if self.renderer is None else {**fields, "renderer": self.renderer.key}
+        limit = {"longest": self.longest} if self.longest != LONGEST else {}
+        renderer = {"renderer": self.renderer.key} if self.renderer else {}
+        return {**fields, **limit, **renderer}

@@ -15,19 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int64Array, UInt8Array, flatten
+from modtok_cli.base.arrays import BoolArray, Int64Array, UInt8Array, flatten
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.plugins import modules_of
 from modtok_cli.base.progress import Progress
 from modtok_cli.core import binding
 from modtok_cli.text.languages import canonical, fits
-from modtok_cli.text.reading import Reading
-from modtok_cli.text.streams import SUFFIXES, Advance, Broken, display, read_chunks
+from modtok_cli.text.reading import LONGEST, Reading
+from modtok_cli.text.streams import CHUNK, SUFFIXES, Advance, Broken, display, read_chunks
 
 PADDING = bytes(binding.PADDING)
-LONGEST = 1 << 28
-"""Bytes of the longest document that is read: a gigabyte without a line end may be kilobytes of
-compressed file, and would be held in memory several times."""
 
 SOURCES = ("source", "url")
 """Fields with the source of a document; the first is used."""
@@ -100,6 +97,7 @@ class TextReader(ABC):
         self.repaired: list[int] = [0, 0]  # how many, and the line of the first
         self.empty: list[int] = [0, 0]
         self.unlabelled: list[int] = [0, 0]
+        self._long: list[int] = [0, 0]
         self._damage: list[ModtokError] = []  # the first
         self._damaged = 0
         self._absent = 0
@@ -130,6 +128,7 @@ class TextReader(ABC):
         done = "skipped" if reading.errors == "skip" else "read with U+FFFD for invalid bytes"
         for (number, first), what, how in (
             (self.repaired, "not UTF-8", done),
+            (self._long, f"more than {reading.longest:,} bytes", "skipped"),
             (self.empty, f"no text in field '{reading.field}'", "skipped"),
             (self.unlabelled, f"no language in field '{reading.language_field}'", "skipped"),
         ):
@@ -200,6 +199,51 @@ class TextReader(ABC):
         self._damaged += 1
         if not self._damage:
             self._damage = [ModtokError(what, where=where, remedy=remedy)]
+
+    def too_long(self, line: int) -> None:
+        """By `errors`: fail, or leave out a document that is longer than `Reading.longest`."""
+        if self.reading.errors != "skip":
+            memory = "raise --memory, " if self.reading.longest < LONGEST else ""
+            raise ModtokError(
+                f"more than {self.reading.longest:,} bytes in one document",
+                where=f"{self.name}:{line}",
+                remedy=f"{memory}break it into several, or pass --errors skip",
+            )
+        _count(self._long, line)
+
+    def lines(self) -> Iterator[Lines]:
+        """Chunks that end at line ends, without lines that are `too_long`.
+
+        A byte order mark before the first line is no text.
+        """
+        line = 1
+        held: list[bytes] = []
+        size, left_out = 0, False
+        try:
+            for number, read in enumerate(self.source.chunks()):
+                chunk = read if number else read.removeprefix(BOM)
+                start, cut = 0, chunk.rfind(b"\n") + 1
+                if cut and left_out:
+                    start, line, left_out = chunk.find(b"\n") + 1, line + 1, False
+                if cut > start:
+                    block = b"".join([*held, memoryview(chunk)[start:cut]])
+                    held, size = [], 0
+                    yield Lines(block, line)
+                    line += line_ends(block)
+                if cut < len(chunk) and not left_out:
+                    held.append(chunk[cut:])
+                    size += len(held[-1])
+                    if size > self.reading.longest:
+                        self.too_long(line)
+                        held, size, left_out = [], 0, True
+        except Broken as error:
+            raise ModtokError(
+                f"{error}",
+                where=f"{self.name}:{line}",
+                remedy="the lines before this one are complete; download or create the file again",
+            ) from error
+        if held:
+            yield Lines(b"".join(held), line)
 
     def checked(self, text: bytes, line: int) -> bytes | None:
         """A text as UTF-8, by `errors`."""
@@ -282,42 +326,19 @@ class Lines:
     first: int
 
 
-def whole_lines(source: TextSource) -> Iterator[Lines]:
-    """Chunks that end at line ends; a line longer than a chunk is joined.
-
-    A byte order mark before the first line is no text.
-    """
-    line = 1
-    held: list[bytes] = []
-    size = 0
-    try:
-        for number, read in enumerate(source.chunks()):
-            chunk = read if number else read.removeprefix(BOM)
-            cut = chunk.rfind(b"\n") + 1
-            if cut:
-                block = b"".join([*held, memoryview(chunk)[:cut]])
-                yield Lines(block, line)
-                line += line_ends(block)
-                held, size = [], 0
-            if cut < len(chunk):
-                held.append(chunk[cut:])
-                size += len(held[-1])
-                if size > LONGEST:
-                    raise ModtokError(
-                        f"a line of more than {LONGEST:,} bytes",
-                        where=f"{source.name}:{line}",
-                        remedy="a line is a document; break the text into lines",
-                    )
-    except Broken as error:
-        raise ModtokError(
-            f"{error}",
-            where=f"{source.name}:{line}",
-            remedy="the lines before this one are complete; download or create the file again",
-        ) from error
-    if held:
-        yield Lines(b"".join(held), line)
-
-
 def line_ends(block: bytes) -> int:
     """As `block.count(b"\\n")`, which takes ten times as long."""
-    return int(np.count_nonzero(np.frombuffer(block, dtype=np.uint8) == 10))
+    return sum(int(np.count_nonzero(is_end)) for is_end in _ends(block))
+
+
+def line_end_places(block: bytes | UInt8Array) -> Int64Array:
+    """Where the bytes "\\n" are."""
+    return np.concatenate(
+        [np.flatnonzero(is_end) + at * CHUNK for at, is_end in enumerate(_ends(block))]
+    )
+
+
+def _ends(block: bytes | UInt8Array) -> Iterator[BoolArray]:
+    """Whether each byte ends a line, a chunk at a time: a long line is not held once more."""
+    data = np.frombuffer(block, dtype=np.uint8)
+    return (data[at : at + CHUNK] == 10 for at in range(0, max(len(data), 1), CHUNK))

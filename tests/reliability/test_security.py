@@ -245,10 +245,10 @@ def test_endless_line_is_refused_before_memory_is_used(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from modtok_cli.base.errors import ModtokError\n"
-        "from modtok_cli.text import readers, text_format as lines\n"
-        "lines.LONGEST = 64 << 20\n"
+        "from modtok_cli.text import reading, readers\n"
+        "short = reading.Reading(longest=64 << 20)\n"
         "try:\n"
-        "    for document in readers.read_documents(sys.argv[1]): pass\n"
+        "    for document in readers.read_documents(sys.argv[1], short): pass\n"
         "except ModtokError as error:\n"
         "    print(error)\n"
         # Not ru_maxrss: a process begins with what its parent had.
@@ -260,7 +260,7 @@ def test_endless_line_is_refused_before_memory_is_used(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True, cwd=ROOT,
     )  # fmt: skip
     said, megabytes = done.stdout.splitlines()
-    assert "a line of more than 67,108,864 bytes" in said
+    assert "more than 67,108,864 bytes in one document" in said
     assert said.startswith(f"{bomb}:1:")
     assert int(megabytes) < 600
 

@@ -1,11 +1,13 @@
 """Counting in bounded memory gives the same file, by tables that are no larger than allowed."""
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.text import corpus as bounded_count
-from modtok_cli.text.corpus import count_into, write_counts
+from modtok_cli.text.corpus import LEAST_MEMORY, count_into, write_counts
 from modtok_cli.text.counts import WordCounter, WordCounts, merge_counts
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import sources_of
@@ -106,5 +108,24 @@ def test_threads_share_the_memory(
     few.mkdir()
     for language in ("en", "fr", "sv"):
         (few / f"{language}.txt").write_text("a b\n")
-    write_counts(data=few, output=tmp_path / "counts", threads=2, memory=8 << 20)
-    assert given == [1 << 20] * 3
+    write_counts(data=few, output=tmp_path / "counts", threads=8, memory=2 * LEAST_MEMORY)
+    assert given == [LEAST_MEMORY * 3 // 16] * 3
+
+
+def test_what_memory_leaves_out_is_counted_again_with_more(tmp_path: Path) -> None:
+    (tmp_path / "fi.txt").write_text("a b\n" + "word " * 2_000_000 + "\nc\n")
+    out = tmp_path / "counts"
+
+    def row(errors: Literal["strict", "skip"], memory: int | None) -> tuple[object, object]:
+        (row,) = write_counts(
+            data=tmp_path / "fi.txt", output=out, reading=Reading(errors), memory=memory
+        )
+        return row["documents"], row["unchanged"]
+
+    with pytest.raises(ModtokError, match=r"fi.txt:2: more than .*; raise --memory, break"):
+        row("strict", LEAST_MEMORY)
+    assert row("skip", LEAST_MEMORY) == (2, False)
+    assert row("skip", LEAST_MEMORY) == (2, True)
+    assert row("skip", 3 * LEAST_MEMORY) == (3, False)
+    assert row("strict", 3 * LEAST_MEMORY) == (3, False)
+    assert row("strict", None) == (3, True)

@@ -379,17 +379,34 @@ def test_text_named_a_million_times_is_held_once(tmp_path):
     assert len({id(one.text) for one in documents}) == 1
 
 
-def test_bombs_stay_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(separated, "LONGEST_CELL", 1 << 16)
+def test_bombs_stay_bounded(tmp_path):
     path = tmp_path / "a.csv.bz2"
     path.write_bytes(bz2.compress(b'text\n"' + b"a\n" * (1 << 20)))
     tracemalloc.start()
-    assert "field larger than field limit" in failure(path)
+    assert "field larger than field limit" in failure(path, longest=1 << 18)
     assert tracemalloc.get_traced_memory()[1] < 20_000_000
     tracemalloc.stop()
-    monkeypatch.setattr(columns_module, "LONGEST", 1 << 16)
-    pq.write_table(pa.table({"text": ["a" * (1 << 20)]}), tmp_path / "a.parquet")
-    assert failure(tmp_path / "a.parquet").startswith(":1: a text of more than 65,536 bytes")
+
+
+@pytest.mark.parametrize("suffix", ["txt", "jsonl", "parquet", "csv"])
+def test_too_long_documents_are_skipped_and_counted(tmp_path, suffix):
+    path = tmp_path / f"a.{suffix}"
+    texts = ["a", "x" * (1 << 21), "y" * (1 << 20), "b", "x" * (1 << 21)]
+    if suffix == "parquet":
+        pq.write_table(pa.table({"text": texts}), path)
+    else:
+        form = '{"text": "%s"}' if suffix == "jsonl" else "%s"
+        header = ["text"] * (suffix == "csv")
+        path.write_text("\n".join([*header, *(form % text for text in texts)]))
+    assert failure(path, longest=1 << 19).startswith(f":{3 if suffix == 'csv' else 2}: ")
+    told = Silent()
+    reading = Reading("skip", longest=1 << 19)
+    if suffix == "csv":  # a line may be part of a row
+        assert "JSON lines" in failure(path, errors="skip", longest=1 << 19)
+        return
+    found = read_documents(path, reading, progress=told)
+    assert [(each.text, each.line) for each in found] == [(b"a", 1), (b"b", 4)]
+    assert told.warnings == [f"{path}:2: more than 524,288 bytes; 3 documents skipped"]
 
 
 def test_files_without_a_format_in_the_name(tmp_path):

@@ -21,7 +21,6 @@ from modtok_cli.base.remote import is_remote, path_of
 from modtok_cli.core.text import is_utf8
 from modtok_cli.text.streams import CHUNK, is_pipe
 from modtok_cli.text.text_format import (
-    LONGEST,
     PADDING,
     SOURCES,
     Document,
@@ -122,6 +121,10 @@ class Columns(TextReader):
         texts.validate(full=True)  # offsets of a damaged file may point anywhere
         if len(indices) and not -1 <= indices.min() <= indices.max() < len(texts):
             raise ModtokError(f"damaged {self.kind} file", where=f"{self.name}:{row}")
+        used = np.unique(indices[indices >= 0])
+        if len(used) < len(texts):  # a dictionary of many batches is not copied for each
+            texts = texts.take(pa.array(used))
+            indices = np.where(indices < 0, -1, np.searchsorted(used, indices))
         _, offsets, content = texts.buffers()
         places = np.frombuffer(offsets, np.int64, len(texts) + 1, 8 * texts.offset)
         begin, end = int(places[0]), int(places[-1])
@@ -129,13 +132,6 @@ class Columns(TextReader):
         if content is not None:
             data[: -len(PADDING)] = np.frombuffer(content, np.uint8)[begin:end]
         places = places - begin
-        lengths = np.diff(places)
-        if len(lengths) and int(lengths.max()) > LONGEST:
-            raise ModtokError(
-                f"a text of more than {LONGEST:,} bytes",
-                where=f"{self.name}:{row}",
-                remedy="break it into several",
-            )
         values = {}
         for other in self.columns_in(batch.schema)[1:]:
             column = _column(batch, other)
@@ -166,6 +162,9 @@ class Columns(TextReader):
             line = block.first + row
             if place < 0:
                 self.lacks_text(line)
+                continue
+            if block.stops[place] - block.starts[place] > self.reading.longest:
+                self.too_long(line)
                 continue
             language = self.language(stated or None, line)
             if self.is_wanted(language, line):

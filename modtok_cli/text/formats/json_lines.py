@@ -17,7 +17,6 @@ from modtok_cli.text.text_format import (
     Spans,
     TextFormat,
     TextReader,
-    whole_lines,
 )
 
 _EXAMPLE = 'a line is an object such as {"text": "..."}'
@@ -27,7 +26,7 @@ class JsonLines(TextReader):
     """Blank lines are passed over."""
 
     def blocks(self) -> Iterator[Lines]:
-        return whole_lines(self.source)
+        return self.lines()
 
     def documents(self, block: Lines) -> list[Document]:
         documents = []

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
 from modtok_cli.text.streams import CHUNK
-from modtok_cli.text.text_format import Document, TextFormat, TextReader, whole_lines
+from modtok_cli.text.text_format import Document, TextFormat, TextReader
 
 _MARKS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
-LONGEST_CELL = 1 << 26
-"""Characters of the longest cell. An open quote takes in all that follows, at 4 bytes each."""
+_WIDTH = 4
+"""Bytes of a character while a cell is read. An open quote takes in all that follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,14 @@ class Commas(TextReader):
         """Whether a cell probably holds the next rows, since its quote was none."""
         return False
 
+    def too_long(self, line: int) -> None:
+        """Fail: a line that is left out may be part of a row."""
+        raise ModtokError(
+            f"a line of more than {self.reading.longest:,} bytes",
+            where=f"{self.name}:{line}",
+            remedy="break it into several, or write JSON lines, of which --errors skip skips one",
+        )
+
     def report(self, progress: Progress) -> None:
         """As of any text; and where quotes may be text."""
         super().report(progress)
@@ -48,7 +56,8 @@ class Commas(TextReader):
             )
 
     def blocks(self) -> Iterator[list[_Row]]:
-        csv.field_size_limit(LONGEST_CELL)  # of the process; other readers keep no limit of theirs
+        # A limit of the process; other readers keep none of theirs.
+        csv.field_size_limit(self.reading.longest // _WIDTH)
         rows = csv.reader(self._lines(), delimiter=self.delimiter, strict=True)
         block: list[_Row] = []
         size, line = 0, 1
@@ -87,7 +96,7 @@ class Commas(TextReader):
             yield block
 
     def _lines(self) -> Iterator[str]:
-        for block in whole_lines(self.source):
+        for block in self.lines():
             # Invalid bytes are kept, and reported with the row.
             for line in _with_ends(block.data):
                 yield line.decode("utf-8", "surrogateescape")

@@ -13,7 +13,7 @@ from modtok_cli.text.text_format import (
     TextFormat,
     TextReader,
     join,
-    whole_lines,
+    line_end_places,
 )
 
 
@@ -21,7 +21,7 @@ class TextLines(TextReader):
     """Lines end at "\\n" only and are otherwise kept byte for byte."""
 
     def blocks(self) -> Iterator[Lines]:
-        return whole_lines(self.source)
+        return self.lines()
 
     def documents(self, block: Lines) -> list[Document]:
         lines = block.data.split(b"\n")
@@ -39,7 +39,7 @@ class TextLines(TextReader):
         end = len(block.data)
         if not is_utf8(block.data):
             return join([document.text for document in self.documents(block)])
-        stops = np.flatnonzero(data[:end] == 10)
+        stops = line_end_places(data[:end])
         if not block.data.endswith(b"\n"):
             stops = np.append(stops, end)
         starts = np.zeros(len(stops), dtype=np.int64)
