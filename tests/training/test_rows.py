@@ -5,13 +5,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modtok_cli.training.rows.table import AdamW, RowTable
+from modtok_cli.training.rows import table as table_module
+from modtok_cli.training.rows.table import AdamW, RowTable, update_in_place
 
 ADAMW = AdamW()
 
 
-def table(size: int = 23, width: int = 4, **place: int) -> RowTable:
-    made = RowTable(size, width, **place)
+def table(size: int = 23, width: int = 4, **options: int) -> RowTable:
+    made = RowTable(size, width, **options)
     made.initialize(7)
     return made
 
@@ -81,10 +82,20 @@ def test_sparse_and_dense_differ_only_where_rows_idle() -> None:
 
 
 @pytest.mark.parametrize("update", ["update", "update_dense"])
-def test_the_device_decides_that_nothing_changes(update: str) -> None:
+def test_the_device_decides_that_nothing_changes(
+    update: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As on a GPU, without a look at the gradients: moments and counts stay too."""
-    rows, twin = table(), table()
+    rows, twin = table(fused=True), table()
     rows._arrays = None
+    compiled: list[int] = []
+
+    def step(state, rows, *rest) -> None:
+        compiled.append(len(rows))
+        update_in_place(state, rows, *rest)
+
+    monkeypatch.setattr(table_module, "compiled_step", lambda: step)
+    monkeypatch.setattr(table_module, "_BLOCK", 1)
     ids, bad = torch.tensor([1, 5]), torch.full((2, 4), torch.nan)
     for gradients, finite in ((torch.ones(2, 4), True), (bad, False), (torch.ones(2, 4), True)):
         getattr(rows, update)(ids, gradients, 0.01, ADAMW, torch.tensor(finite))
@@ -92,6 +103,7 @@ def test_the_device_decides_that_nothing_changes(update: str) -> None:
             getattr(twin, update)(ids, gradients, 0.01, ADAMW)
     for part in ("weight", "moment1", "moment2", "steps"):
         torch.testing.assert_close(getattr(rows, part), getattr(twin, part), atol=1e-7, rtol=1e-6)
+    assert compiled == [1] * 6 * (update == "update")
 
 
 @pytest.mark.parametrize("shards", [2, 3, 7])

@@ -135,7 +135,9 @@ class Model:
             table = maker.table(size, width)
         else:
             shard, shards = ranks.row_shard, ranks.row_shards
-            table = RowTable(size, width, shard=shard, shards=shards, device=ranks.device)
+            table = RowTable(
+                size, width, shard=shard, shards=shards, device=ranks.device, fused=self._fused
+            )
         table.initialize(seed, self._init.embeddings)
         return table
 

@@ -13,7 +13,7 @@ both agree bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -84,6 +84,8 @@ class RowTable:
         weight: (n, width) float32, n rows on this shard.
         moment1, moment2: (n, width) float32, or bfloat16 in host memory.
         steps: (n,) int32, number of updates of each row.
+
+    `fused` compiles an update on a GPU.
     """
 
     def __init__(
@@ -97,7 +99,9 @@ class RowTable:
         moments: torch.dtype = torch.float32,
         zeros: Callable[[tuple[int, ...], torch.dtype], torch.Tensor] | None = None,
         team: ThreadTeam | None = None,
+        fused: bool = False,
     ) -> None:
+        self._fused = fused
         self.size, self.width = size, width
         self.shard, self.shards = shard, shards
         count = (size - shard + shards - 1) // shards
@@ -181,13 +185,16 @@ class RowTable:
                 lambda part, parts: update_rows(w, m, v, counts, places, g, part, parts, *rates)
             )
             return
-        for start in range(0, len(ids), _BLOCK):
-            rows = self.local_rows(ids[start : start + _BLOCK])
-            g = gradients[start : start + _BLOCK].float()
-            self.steps[rows] += 1 if finite is None else finite.int()
-            w, m, v = self.weight[rows], self.moment1[rows], self.moment2[rows]
-            state = _adamw(w, m, v, g, self.steps[rows], finite, lr, adamw)
-            self.weight[rows], self.moment1[rows], self.moment2[rows] = state
+        rows = self.local_rows(ids)
+        self.steps[rows] += 1 if finite is None else finite.int()
+        corrections = _corrections(self.steps[rows], adamw)
+        step = compiled_step() if self._fused else update_in_place
+        # A number of the host would be compiled into the kernels, of each step again.
+        rate = torch.full((), lr, dtype=torch.float64, device=rows.device)
+        state = self.weight, self.moment1, self.moment2
+        for block in (slice(at, at + _BLOCK) for at in range(0, len(ids), _BLOCK)):
+            of_block = [one[block] for one in corrections]
+            step(state, rows[block], gradients[block].float(), of_block, finite, rate, adamw)
 
     @torch.no_grad()
     def update_dense(
@@ -213,7 +220,8 @@ class RowTable:
             g[rows[inside] - start] = gradients[inside].float()
             self.steps[start:stop] += 1 if finite is None else finite.int()
             state = (self.weight[start:stop], self.moment1[start:stop], self.moment2[start:stop])
-            found = _adamw(*state, g, self.steps[start:stop], finite, lr, adamw)
+            corrections = _corrections(self.steps[start:stop], adamw)
+            found = _adamw(*state, g, corrections, finite, lr, adamw)
             for old, new in zip(state, found, strict=True):
                 old.copy_(new)
 
@@ -223,27 +231,52 @@ def _array(tensor: torch.Tensor) -> Any:
     return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
+def update_in_place(
+    state: tuple[torch.Tensor, ...],
+    rows: torch.Tensor,
+    g: torch.Tensor,
+    corrections: Sequence[torch.Tensor],
+    finite: torch.Tensor | None,
+    lr: torch.Tensor,
+    adamw: AdamW,
+) -> None:
+    """AdamW on `rows` (n,) of weight and moments, by their gradients (n, d)."""
+    weight, moment1, moment2 = (part[rows] for part in state)
+    found = _adamw(weight, moment1, moment2, g, corrections, finite, lr, adamw)
+    for part, new in zip(state, found, strict=True):
+        part[rows] = new
+
+
+@cache
+def compiled_step() -> Callable[..., None]:
+    """`update_in_place` in a kernel that reads and writes each number once."""
+    return torch.compile(update_in_place, dynamic=True)
+
+
+def _corrections(steps: torch.Tensor, adamw: AdamW) -> list[torch.Tensor]:
+    """Bias corrections of the moments of rows by their step counts (n,), from 1; (n, 1) each."""
+    count = steps.to(torch.float64).unsqueeze(1)
+    return [(1 - adamw.beta1**count).float(), (1 - adamw.beta2**count).sqrt().float()]
+
+
 def _adamw(
     w: torch.Tensor,
     m: torch.Tensor,
     v: torch.Tensor,
     g: torch.Tensor,
-    steps: torch.Tensor,
+    corrections: Sequence[torch.Tensor],
     finite: torch.Tensor | None,
-    lr: float,
+    lr: torch.Tensor | float,
     adamw: AdamW,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """AdamW on rows (n, d), each with its own step count (n,), from 1: weight and moments.
+    """AdamW on rows (n, d): weight and moments.
 
     What they were if not `finite`. Operations have the order of `torch.optim.AdamW`, to agree with
     it up to rounding.
     """
-    count = steps.to(torch.float64).unsqueeze(1)
-    correction1 = (1 - adamw.beta1**count).to(w.dtype)
-    correction2 = (1 - adamw.beta2**count).sqrt().to(w.dtype)
     new_m = m.lerp(g, 1 - adamw.beta1)
     new_v = (v * adamw.beta2).addcmul_(g, g, value=1 - adamw.beta2)
-    change = lr * new_m / correction1 / (new_v.sqrt() / correction2 + adamw.epsilon)
+    change = lr * new_m / corrections[0] / (new_v.sqrt() / corrections[1] + adamw.epsilon)
     new_w = w * (1 - lr * adamw.decay("embeddings")) - change
     if finite is None:
         return new_w, new_m, new_v
