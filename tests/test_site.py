@@ -81,6 +81,12 @@ def test_pipes_of_code_in_tables_have_no_backslash() -> None:
     )
 
 
+def test_blocks_of_commands_are_fenced_as_shell() -> None:
+    text = "Run\n\n    modtok nsl \\\n      a.txt\n\n    make\n\nor\n\n    language  tokens\n"
+    shown = "Run\n\n```sh\nmodtok nsl \\\n  a.txt\n\nmake\n```\n\nor\n\n    language  tokens\n"
+    assert HOOKS.fenced(text) == shown
+
+
 def test_commands_of_the_tutorial_are_those_of_the_demo() -> None:
     def plain(text: str) -> str:
         return " ".join(text.replace("\\", " ").split())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,10 @@ PAGES = {  # in the repository → on the site
 SOURCES = {site: source for source, site in PAGES.items()}
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 CODE = re.compile(r"`[^`]+`")
+COMMAND_BLOCK = re.compile(
+    r"(?<=\n\n) {4}(?:modtok|pip|make|python|sh|curl|srun|sbatch|torchrun|vllm|aws|cd) .*\n"
+    r"(?: {4}.*\n|\n(?= {4}))*"
+)
 TASKS = {  # page of the Python reference → its title, and the modules with its names
     "corpora": ("Read text, build corpora, count words", "corpus text"),
     "learners": ("Learn tokenizers", "construct learn"),
@@ -102,6 +107,19 @@ def unescape_pipes(text: str) -> str:
     return "\n".join(rows)
 
 
+def fenced(text: str) -> str:
+    r"""Indented blocks of commands as fenced ones, which are shown as shell.
+
+    >>> fenced("Run\n\n    modtok nsl \\\n      a.txt\n\nthen")
+    'Run\n\n```sh\nmodtok nsl \\\n  a.txt\n```\n\nthen'
+    """
+
+    def block(match: re.Match[str]) -> str:
+        return f"```sh\n{textwrap.dedent(match[0]).rstrip()}\n```\n"
+
+    return COMMAND_BLOCK.sub(block, text)
+
+
 def on_config(config: Any) -> Any:
     """Replace the entries of the two references by lists of their pages."""
     folders = {COMMANDS: sorted(command_pages()), API: list(api_pages())}
@@ -131,7 +149,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Rewrite code in tables, and links except on pages made for the site."""
+    """Rewrite code in tables, blocks of commands, and links except on pages made for the site."""
     site = page.file.src_uri
-    text = unescape_pipes(markdown)
+    text = fenced(unescape_pipes(markdown))
     return text if site.startswith("reference/") else relink(text, site)
