@@ -10,8 +10,10 @@ keeps apart stay apart.
 from __future__ import annotations
 
 import re
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -210,12 +212,14 @@ def _learned(
     apart = file.added.copy()  # what no merge joins
     if file.merging_form.of_characters:
         apart |= np.array([name in BYTE_TOKENS for name in file.names])
-    tokens = file.vocabulary.tokens()
+    left_out, begins = apart[ids], np.zeros(len(ids), dtype=np.bool_)
+    tokens, digit = file.vocabulary.tokens(), _digit()
     joined = zip(tokens, file.added.tolist(), strict=True)
-    if not any(re.search(rb"\d\d", token) for token, added in joined if not added):
+    if not any(re.search(digit + digit, token) for token, added in joined if not added):
         # Every digit is a token, by a pattern or by the text that the file was learned from.
-        apart |= np.array([re.search(rb"\d", token) is not None for token in tokens])
-    symbols, ends, words = _without(ids, offsets, apart, counts)
+        split, begins = _digits(digit, ids, tokens, counts)
+        left_out |= split
+    symbols, ends, words = _cut(ids, offsets, left_out, begins, counts)
     data, starts = _strings(file, apart)
     names, known = list(file.names), set(file.names)
     margin = _MARGIN
@@ -245,16 +249,50 @@ def _learned(
         margin *= 4
 
 
-def _without(
-    ids: Int32Array, offsets: Int64Array, apart: BoolArray, counts: WordCounts
+@cache
+def _digit() -> bytes:
+    """A pattern of the bytes of a decimal digit of any script."""
+    lasts: dict[bytes, bytes] = {}
+    for digit in re.findall(r"\d", "".join(map(chr, range(sys.maxunicode)))):
+        *start, last = digit.encode()
+        lasts[bytes(start)] = lasts.get(bytes(start), b"") + re.escape(bytes([last]))
+    parts = (re.escape(start) + b"[" + each + b"]" for start, each in lasts.items())
+    return b"(?:" + b"|".join(parts) + b")"
+
+
+def _digits(
+    digit: bytes, ids: Int32Array, tokens: Sequence[bytes], counts: WordCounts
+) -> tuple[BoolArray, BoolArray]:
+    """Where tokens of words have a digit with other text, and where a word begins if each digit is
+    one; (N,) bool both. Without bytes that are tokens, a digit is in one token.
+    """
+    stops = np.cumsum(np.array([len(token) for token in tokens])[ids])
+    text = counts.data.tobytes()
+    if not len(ids) or stops[-1] != len(text):  # "▁" is longer than the space that it is
+        has_digit = np.array([re.search(digit, token) is not None for token in tokens])
+        return has_digit[ids], np.zeros(len(ids), dtype=np.bool_)
+    spans = np.array([match.span() for match in re.finditer(digit, text)], np.int64).reshape(-1, 2)
+    starts = np.append(0, stops[:-1])
+    first = np.searchsorted(spans[:, 1], starts, side="right")  # the digit that ends after a start
+    spans = np.append(spans, [[len(text) + 1] * 2], axis=0)
+    overlaps = spans[first, 0] < stops
+    inside = (spans[first, 0] <= starts) & (stops <= spans[first, 1])
+    begins = np.isin(starts, spans[:-1])
+    return overlaps & ~inside, begins
+
+
+def _cut(
+    ids: Int32Array, offsets: Int64Array, left_out: BoolArray, begins: BoolArray, counts: WordCounts
 ) -> tuple[Int32Array, Int64Array, WordCounts]:
-    """Words cut at the tokens `apart` (V,) bool, which are left out; with the counts of each."""
-    if not apart[ids].any():
+    """Words without the tokens `left_out`, cut there and where one `begins`, (N,) bool both; with
+    the counts of each part.
+    """
+    if not (left_out.any() or begins.any()):
         return ids, offsets, counts
-    kept = ~apart[ids]
+    kept = ~left_out
     word = np.repeat(np.arange(len(counts)), np.diff(offsets))
-    begins = np.ones(len(ids), dtype=np.bool_)
-    begins[1:] = (word[1:] != word[:-1]) | ~kept[:-1]
+    begins[:1] = True
+    begins[1:] |= (word[1:] != word[:-1]) | ~kept[:-1]
     firsts = np.flatnonzero((begins & kept)[kept])
     ends = np.append(firsts, int(kept.sum())).astype(np.int64)
     each = counts.counts[word[kept][firsts]]

@@ -87,12 +87,16 @@ def test_digits_stay_apart_where_the_file_keeps_them_apart(tmp_path: Path) -> No
     vocab, merges = {**model["vocab"], "12": 900}, [*model["merges"], ["1", "2"]]
     joined = {**model, "vocab": vocab, "merges": merges}
     (tmp_path / "joined.json").write_bytes(orjson.dumps({**document, "model": joined}))
-    (tmp_path / "fi.txt").write_text("vuonna 7654 zzz " * 99 + "\n")
-    for name in ("apart", "joined"):
-        place, file = tmp_path / name, tmp_path / f"{name}.json"
-        bpe_seq(append="fi", tokenizer=file, output=place, k=3, data=tmp_path / "fi.txt")
-        names = load(place).get_vocab().keys() - load(place).subset("base").get_vocab().keys()
-        assert any(re.search(r"\d\d", each) for each in names) == (name == "joined")
+    for name, digits in (("apart", "7654"), ("joined", "7654"), ("apart", "७६५४")):
+        (tmp_path / "fi.txt").write_text(f"vuonna {digits} zzz " * 99 + "\n")
+        place, file = tmp_path / f"{name}-{digits}", tmp_path / f"{name}.json"
+        bpe_seq(append="fi", tokenizer=file, output=place, k=20, data=tmp_path / "fi.txt")
+        grown = load(place).subset("fi")
+        tokens = b"\n".join(grown.vocabulary.tokens()).decode(errors="replace")
+        assert set(digits) <= set(tokens)
+        ids = grown.encode(f" {digits}")
+        assert (re.search(r"\d\d", tokens) is not None) == (name == "joined")
+        assert bytes(grown.decode_bytes(ids)).decode() == f" {digits}"
 
 
 def test_what_cannot_grow(tmp_path: Path) -> None:
