@@ -72,6 +72,7 @@ class Option:
             "--no-text" for a parameter that is True by default.
         key: name in settings files in place of the long flag's.
         argument: positional on the command line.
+        hub: "tokenizer" or "model" if a value may be a name of the hub (`base.hub`).
         complete: name of the function in `cli.completion` that lists values.
         panel: title of the group in help.
         writes: the value is a file or directory that is written.
@@ -96,6 +97,7 @@ class Option:
     flags: str = ""
     key: str = ""
     argument: bool = False
+    hub: Literal["", "tokenizer", "model"] = ""
     complete: str = ""
     panel: str = ""
     writes: bool = False

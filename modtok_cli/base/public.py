@@ -8,14 +8,16 @@ import textwrap
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError
 from modtok_cli.base.files import is_there, one_call
+from modtok_cli.base.hub import local_path
 from modtok_cli.base.option import Declared, Option, options_of, parameters_of
-from modtok_cli.base.progress import Silent
+from modtok_cli.base.progress import SILENT, Progress, Silent
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -108,7 +110,10 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
         )
         if "progress" in signature.parameters and values.arguments.get("progress") is None:
             values.arguments["progress"] = PythonWarnings()
+        progress = values.arguments.get("progress", SILENT)
         try:
+            for name, value in values.arguments.items():
+                values.arguments[name] = located(declared.get(name), value, progress)
             with one_call():
                 return function(*values.args, **values.kwargs)
         except ModtokError as error:
@@ -116,6 +121,27 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
             raise
 
     return call
+
+
+def located(option: object, value: Any, progress: Progress) -> Any:
+    """The value of an option with places for names of the hub (`base.hub.local_path`).
+
+    A dataclass of options has them in its fields.
+    """
+    if isinstance(value, Declared):
+        given, options = value.given(), options_of(type(value))
+        places = {name: located(options[name], each, progress) for name, each in given.items()}
+        return value if places == given else replace(value, **places)
+    if not isinstance(option, Option) or not option.hub:
+        return value
+    if isinstance(value, list | tuple):
+        return [located(option, each, progress) for each in value]
+    if not isinstance(value, str | os.PathLike):
+        return value
+    place = local_path(os.fspath(value), option.hub, progress)
+    if place == os.fspath(value):
+        return value
+    return place if isinstance(value, str) else Path(place)
 
 
 def refuse_inputs(given: Iterable[tuple[Option, Any]]) -> None:

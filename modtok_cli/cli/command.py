@@ -22,7 +22,7 @@ import typer
 from modtok_cli.base.errors import IN_COMMAND, UsageError
 from modtok_cli.base.files import check_new, one_call
 from modtok_cli.base.option import Option, options_of, parameters_of
-from modtok_cli.base.public import description_of, refuse_inputs
+from modtok_cli.base.public import description_of, located, refuse_inputs
 from modtok_cli.cli import completion
 from modtok_cli.cli.framework import Command, source_of
 from modtok_cli.cli.output import KEEP, TABLES
@@ -190,6 +190,8 @@ class Declaration:
             if source in (None, "DEFAULT") or value is None:
                 continue
             place = values if group is None else groups[group] if group else others
+            if not group:  # a run resolves its own, which its recipe may name
+                value = located(option, value, session.progress)
             place[name] = not value if option.is_inverted else value
         return Call(self, session, values, groups, frozenset(explicit)), others
 

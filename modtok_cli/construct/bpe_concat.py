@@ -35,6 +35,7 @@ def bpe_concat(
             argument=True,
             kind=list[str],
             metavar="TOKENIZER",
+            hub="tokenizer",
         ),
     ],
 ) -> Concatenation:

@@ -20,10 +20,11 @@ Budget = Annotated[
 ExtendedTokenizer = Annotated[
     FilePath | None,
     Option(
-        "Directory of the tokenizer to extend; the result goes to -o. By default, the tokenizer "
+        "Tokenizer to extend, or a name of the hub; the result goes to -o. By default, the one "
         "at -o is extended in place, and its old version is kept next to it.",
         flags="-t --tokenizer",
         metavar="TOKENIZER",
+        hub="tokenizer",
         complete="tokenizers",
         extended=True,
     ),

@@ -23,11 +23,13 @@ Infer = Annotated[
 ModelPaths = Annotated[
     parameters.FilePath | Sequence[parameters.FilePath],
     Option(
-        "Runs, checkpoints, slices, or directories of Hugging Face models; runs/latest by default.",
+        "Runs, checkpoints, slices, or Hugging Face models (directories or names on the hub); "
+        "runs/latest by default.",
         key="model",
         argument=True,
         kind=list[str],
         metavar="MODEL",
+        hub="model",
         accepts=parameters.PATHS,
     ),
 ]

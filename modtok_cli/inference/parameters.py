@@ -9,16 +9,20 @@ LATEST = "runs/latest"
 HfModel = Annotated[
     FilePath,
     Option(
-        "Hugging Face directory with safetensors and tokenizer.", argument=True, metavar="MODEL"
+        "Hugging Face model (directory or name on the hub) with safetensors and tokenizer.",
+        argument=True,
+        metavar="MODEL",
+        hub="model",
     ),
 ]
 Model = Annotated[
     FilePath,
     Option(
-        "Run, checkpoint, slice, or directory of a Hugging Face model.",
+        "Run, checkpoint, slice, or Hugging Face model (directory or name on the hub).",
         key="model",
         argument=True,
         metavar="MODEL",
+        hub="model",
     ),
 ]
 Step = Annotated[
@@ -46,6 +50,7 @@ RunTokenizer = Annotated[
         "Modular directory of the run; found by the run's settings by default.",
         flags="-t --tokenizer",
         metavar="TOKENIZER",
+        hub="tokenizer",
         complete="tokenizers",
     ),
 ]

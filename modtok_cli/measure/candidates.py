@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.hub import name_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.modular.manifest import read_manifest
 from modtok_cli.modular.open import open_tokenizer
@@ -89,7 +90,7 @@ def open_each(
         missing = []
         for language in languages:
             if own := the_one(language, modular.languages):
-                candidates.append(Candidate(modular.subset([own]), spec, language))
+                candidates.append(Candidate(modular.subset([own]), name_of(spec), language))
             elif several := matching(language, modular.languages):
                 missing.append(f"{language} (name one with --lang: {' or '.join(several)})")
             else:
@@ -136,4 +137,4 @@ def in_order(candidates: Sequence[Candidate], specs: Sequence[Spec]) -> list[Can
 
 
 def _label(spec: Spec) -> str:
-    return spec if isinstance(spec, str) else spec.name
+    return name_of(spec) if isinstance(spec, str) else spec.name

@@ -49,6 +49,7 @@ def corpus_stats(
             flags="-t --tokenizer",
             kind=str,
             metavar="TOKENIZER",
+            hub="tokenizer",
             accepts=(parameters.is_path, "a path"),
         ),
     ] = None,

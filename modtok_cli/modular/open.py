@@ -7,6 +7,7 @@ from typing import Annotated, Any, BinaryIO
 
 from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.files import is_there, standard_input
+from modtok_cli.base.hub import name_of
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import FilePath, Languages, is_path
 from modtok_cli.base.progress import SILENT, Progress
@@ -36,7 +37,8 @@ FILES = (
 @public
 def load(
     spec: Annotated[
-        FilePath, Option("What to open, as listed above.", accepts=(is_path, "a path"))
+        FilePath,
+        Option("What to open, as listed above.", hub="tokenizer", accepts=(is_path, "a path")),
     ],
 ) -> ModularTokenizer | Any:
     """Load a tokenizer of any kind that modtok reads.
@@ -49,7 +51,9 @@ def load(
       fewest of its tokens; `FILE#NAME` names another (cl100k, llama3, o200k, r50k, qwen2, tekken,
       kimi), `FILE#REGEX` gives one;
     - a directory with one of these files;
-    - `-`: any of these files on standard input.
+    - `-`: any of these files on standard input;
+    - `owner/name`, `owner/name@revision`, `owner/name@revision@fr,en` of the Hugging Face hub, and
+      `gpt-4o` and other names of tiktoken, from the caches of their libraries.
 
     The content decides the format, not the name. All encode and decode (`Tokenizer`); a special
     token that is written in a text is plain text to them: user input must not end a document.
@@ -87,13 +91,13 @@ def open_tokenizer(
             )
         return open_bytes(data, "-", "stdin", progress=progress)
     if is_modular(Path(spec)):
-        return open_subset(Path(spec), None, name=spec)
+        return open_subset(Path(spec), None, name=name_of(spec))
     head, pattern = split_pattern(spec)
     if not is_there(head):
         return _open_qualified(spec, progress)
     path = file_of(Path(head))
     data = read_file(path, factor=16)  # a JSON object of many short strings
-    return open_bytes(data, spec, str(path), variant=pattern, progress=progress)
+    return open_bytes(data, name_of(spec), str(path), variant=pattern, progress=progress)
 
 
 def file_of(path: Path) -> Path:
@@ -176,16 +180,10 @@ def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
     """`DIR@fr,en`."""
     head, tail = split_spec(spec)
     if tail is not None and is_modular(Path(head)):
-        return open_subset(Path(head), tail.replace(",", " ").split(), name=spec)
+        return open_subset(Path(head), tail.replace(",", " ").split(), name=name_of(spec))
     if tail is not None and Path(head).is_dir():
-        raise UsageError("the directory is not a modular tokenizer", where=head, remedy=KINDS)
-    owner, _, rest = spec.partition("/")
-    if rest and "/" not in rest and not Path(rest).suffix == ".json" and not Path(owner).exists():
-        raise missing(
-            spec,
-            "if it is on the Hugging Face hub, download it first: "
-            f"hf download {spec} tokenizer.json --local-dir DIR",
-        )
+        what = "the directory is not a modular tokenizer"
+        raise UsageError(what, where=name_of(spec), remedy=KINDS)
     if spec == "tokenizer":  # of the workspace
         raise UsageError(MISSING.format(spec))
     raise missing(spec, KINDS)

@@ -8,7 +8,10 @@ from modtok_cli.base.parameters import FilePath, is_path
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
-_TOKENIZER = "Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, or - (stdin)."
+_TOKENIZER = (
+    "Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, name of the hub, or - "
+    "(stdin)."
+)
 
 
 def is_tokenizer(value: object) -> bool:
@@ -42,6 +45,7 @@ AnyTokenizer = Annotated[
         flags="-t --tokenizer",
         kind=str,
         metavar="TOKENIZER",
+        hub="tokenizer",
         complete="tokenizers",
         accepts=(is_tokenizer, "a path or a tokenizer"),
     ),
@@ -53,6 +57,7 @@ AnyTokenizers = Annotated[
         flags="-t --tokenizer",
         kind=list[str],
         metavar="TOKENIZER",
+        hub="tokenizer",
         complete="tokenizers",
         accepts=(_are_tokenizers, "a path or a tokenizer or a list of these"),
     ),
@@ -67,10 +72,11 @@ ReferenceDirectory = Annotated[
 ModularSource = Annotated[
     FilePath | ModularTokenizer,
     Option(
-        "Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, or - (stdin).",
+        _TOKENIZER,
         flags="-t --tokenizer",
         kind=str,
         metavar="TOKENIZER",
+        hub="tokenizer",
         complete="tokenizers",
         accepts=(
             lambda value: is_path(value) or hasattr(type(value), "subset"),

@@ -24,6 +24,7 @@ from modtok_cli.architectures.hf_directory import (
     open_hf_directory,
 )
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.hub import model_name
 from modtok_cli.base.progress import Progress
 from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.containment import containment
@@ -226,7 +227,7 @@ class InitialModel:
     @property
     def origin(self) -> Origin:
         """Name and shape of the model."""
-        name = re.sub(r"[^A-Za-z0-9._+-]+", "-", self.directory.path.resolve().name)[:100]
+        name = re.sub(r"[^A-Za-z0-9._+-]+", "-", model_name(self.directory.path))[:100]
         return Origin(name.lstrip("._+-") or "model", self.directory.shape)
 
     @cached_property

@@ -152,9 +152,10 @@ class ModelSettings(Declared):
     )
     seed: int = _init("Random seed.", default=0, metavar="N", low=0, high=values.SEEDS - 1)
     init_from: Path | None = _init(
-        "Run, or Hugging Face directory of a Llama, Mistral, Qwen2 or Qwen3, to take the initial "
-        "weights from; -t may be another tokenizer.",
-        metavar="DIR",
+        "Run, or Llama, Mistral, Qwen2 or Qwen3 of Hugging Face (directory or name on the hub), to "
+        "take the initial weights from; -t may be another tokenizer.",
+        metavar="MODEL",
+        hub="model",
     )
     init_rows: Literal["spelling", "random"] = _init(
         "Initial rows of new tokens: mean of the old tokens that spell them, or random.",
@@ -428,6 +429,7 @@ class RunSettings(ModelSettings):
         "Modular tokenizer directory.",
         default=Path("tokenizer"),
         metavar="TOKENIZER",
+        hub="tokenizer",
         flags="-t --tokenizer",
         complete="tokenizers",
         changeable=True,

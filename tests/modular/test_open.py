@@ -342,7 +342,6 @@ def test_missing_files_and_languages(tmp_path: Path, directory: Path) -> None:
     for spec, message in [
         ("tokenizer", "no tokenizer in tokenizer/: learn one with modtok bpe-seq, or pass -t"),
         ("nowhere", "nowhere: does not exist"),
-        ("owner/model", "hf download owner/model tokenizer.json"),
         (f"{tmp_path}@fr", "the directory is not a modular tokenizer"),
         (str(tmp_path), "the directory contains no tokenizer"),
         (f"{directory}/tokenizer.json#o200k", "'#o200k' is for tiktoken rank files"),

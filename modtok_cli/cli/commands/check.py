@@ -20,6 +20,7 @@ Arguments = Annotated[
         "for stdin), in any order.",
         argument=True,
         metavar="TOKENIZER_OR_TEXT",
+        hub="tokenizer",
         complete="tokenizers",
     ),
 ]

@@ -26,6 +26,7 @@ Arguments = Annotated[
         ".parquet, .csv, .arrow, directory, or - for stdin), in any order.",
         argument=True,
         metavar="MODEL_OR_TEXT",
+        hub="model",
     ),
 ]
 

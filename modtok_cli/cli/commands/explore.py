@@ -10,7 +10,13 @@ from modtok_cli.reports.explore.page import explore
 
 Named = Annotated[
     list[str] | None,
-    Option("Tokenizers, as in -t.", argument=True, metavar="TOKENIZER", complete="tokenizers"),
+    Option(
+        "Tokenizers, as in -t.",
+        argument=True,
+        metavar="TOKENIZER",
+        hub="tokenizer",
+        complete="tokenizers",
+    ),
 ]
 
 

@@ -12,7 +12,10 @@ from modtok_cli.construct.parameters import Specials
 from modtok_cli.modular.extract import content_of, extract
 from modtok_cli.modular.hf_directory import write_hf_directory
 
-Name = Annotated[str | None, Option("Same as -t TOKENIZER.", argument=True, metavar="TOKENIZER")]
+Name = Annotated[
+    str | None,
+    Option("Same as -t TOKENIZER.", argument=True, metavar="TOKENIZER", hub="tokenizer"),
+]
 HfDirectory = Annotated[
     Path | None,
     Option(

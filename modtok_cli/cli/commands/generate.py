@@ -8,6 +8,7 @@ import orjson
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import standard_input
+from modtok_cli.base.hub import is_hub_name, local_path
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import optional_path
 from modtok_cli.cli.command import Call, Json, command
@@ -29,8 +30,8 @@ from modtok_cli.inference.vocabularies import sides
 ModelOrPrompt = Annotated[
     str | None,
     Option(
-        "Run, slice or directory of a Hugging Face model; runs/latest if the only argument is no "
-        "directory: that is the prompt.",
+        "Run, slice or Hugging Face model (directory or name on the hub); runs/latest if the only "
+        "argument is no directory: that is the prompt.",
         argument=True,
         metavar="MODEL",
     ),
@@ -74,8 +75,12 @@ def show(
     """Without PROMPT, reads one JSON object per line from standard input, with "prompt" and
     optionally "languages". Results are JSON lines in the same order.
     """
-    if model is not None and prompt is None and not (model.endswith("/") or Path(model).is_dir()):
-        model, prompt = None, model
+    only = model if prompt is None else None
+    if only and not (
+        only.endswith("/") or Path(only).is_dir() or (is_hub_name(only) and stdin_holds_data())
+    ):
+        model, prompt = None, only
+    model = local_path(model, "model", call.progress) if model else LATEST
     if prompt is None and not stdin_holds_data():
         raise UsageError("no prompt given", remedy='as in: modtok generate --langs fr "Il était"')
     inputs, outputs = sides(*(call.value(name) for name in ("languages", "inputs", "outputs")))
@@ -94,7 +99,7 @@ def show(
         gpus = 1
     with sharing(call, gpus, reads_input=True) as processes:
         generator = Generator(
-            Path(model or LATEST),
+            Path(model),
             inputs,
             outputs,
             tokenizer=optional_path(call.value("tokenizer")),

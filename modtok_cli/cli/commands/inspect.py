@@ -46,6 +46,7 @@ Named = Annotated[
         "Tokenizer as in -t; with a second one, prints how that differs from the first.",
         argument=True,
         metavar="TOKENIZER",
+        hub="tokenizer",
         complete="tokenizers",
     ),
 ]

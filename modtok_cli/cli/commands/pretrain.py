@@ -10,6 +10,7 @@ import typer
 from modtok_cli.base.errors import Stopped, UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.processes import MESSAGES
+from modtok_cli.base.public import located
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import emit_document, emit_rows, parse_columns
 from modtok_cli.training.pretrain import pretrain
@@ -135,7 +136,8 @@ def _settings(
                 remedy="give one of them",
             )
         values[name], sources[name] = value, "--set"
-    return RunSettings(**values), sources  # type: ignore[arg-type]
+    settings = RunSettings(**values)  # type: ignore[arg-type]
+    return located(None, settings, call.progress), sources
 
 
 def require_training() -> None:

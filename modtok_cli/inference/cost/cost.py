@@ -69,6 +69,7 @@ def cost(
             argument=True,
             kind=list[str],
             metavar="MODEL_OR_TEXT",
+            hub="model",
             complete="tokenizers",
             accepts=PATHS,
         ),

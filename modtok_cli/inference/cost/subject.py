@@ -9,6 +9,7 @@ import orjson
 from modtok_cli.architectures.hf_directory import is_hf_directory, open_hf_directory
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.hub import model_name
 from modtok_cli.base.parameters import FilePath
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.measure.check import split_arguments
@@ -41,7 +42,7 @@ def settings_of_run(run: Path, *, named: bool) -> tuple[dict[str, Shape], list[s
     """
     if is_hf_directory(run):
         shape = open_hf_directory(run).shape
-        return {run.resolve().name: shape}, [] if named else [str(run)]
+        return {model_name(run): shape}, [] if named else [str(run)]
     try:
         config = orjson.loads(read_bounded(run / "config.json"))
         name, languages = config["config"]["model"], config["tokenizer"]["languages"]

@@ -26,10 +26,11 @@ DATA = Path("data")
 Source = Annotated[
     FilePath,
     Option(
-        "Modular directory, directory of a Hugging Face model, or any tokenizer.",
+        "Modular directory, Hugging Face model (directory or name on the hub), or any tokenizer.",
         key="source",
         argument=True,
         metavar="MODEL",
+        hub="tokenizer",
     ),
 ]
 GivenData = Annotated[FilePath | None, replace(get_args(Data)[1], default="data")]

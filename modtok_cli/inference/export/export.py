@@ -18,6 +18,7 @@ import numpy.typing as npt
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_directory, atomic_file, check_new, refuse_others
+from modtok_cli.base.hub import model_name
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
     PATHS,
@@ -199,7 +200,7 @@ def export(
         UsageError: a tokenizer that llama.cpp cannot run, differing ids, or an existing output.
     """
     path, kind = Path(model), _format(format)
-    place = Path(output or f"{path.resolve().name}{'' if each else f'.{format}'}")
+    place = Path(output or f"{model_name(path)}{'' if each else f'.{format}'}")
     check_new(place, force=force)
     if each:
         refuse_others(place, lambda name: name.endswith(f".{format}"))

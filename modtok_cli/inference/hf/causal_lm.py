@@ -17,6 +17,7 @@ from modtok_cli.architectures.hf_directory import (
 from modtok_cli.base.arrays import Float64Array, Int32Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.extras import quiet, transformers
+from modtok_cli.base.hub import model_name
 from modtok_cli.base.reading import read_file
 from modtok_cli.base.signature import digest
 from modtok_cli.inference.run.backbone import cache_name
@@ -144,7 +145,7 @@ class CausalLM:
         """Name and digest of configuration, tokenizer and the sizes of the weights."""
         facts = [str(file.stat().st_size) for file in self.directory.files]
         parts = [read_file(self.path / file) for file in ("config.json", TOKENIZER)]
-        return f"{self.path.resolve().name}/{digest(b''.join([*parts, repr(facts).encode()]))}"
+        return f"{model_name(self.path)}/{digest(b''.join([*parts, repr(facts).encode()]))}"
 
     @cached_property
     def model(self) -> Any:

@@ -9,6 +9,7 @@ import torch
 from modtok_cli.architectures.hf_directory import TOKENIZER
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.hub import model_name
 from modtok_cli.base.signature import digest
 from modtok_cli.inference.hf.causal_lm import CausalLM
 from modtok_cli.inference.run.backbone import DTYPES, build_backbone
@@ -39,11 +40,11 @@ class HfSource(CausalLM):
     @cached_property
     def digest(self) -> str:
         """`NAME/DIGEST`."""
-        return f"{self.path.resolve().name}/{directory_digest(self.path)}"
+        return f"{model_name(self.path)}/{directory_digest(self.path)}"
 
     def labels(self) -> dict[str, Any]:
-        """Its own recipe."""
-        return {"recipe": digest(self.digest.encode())}
+        """Its name and its own recipe."""
+        return {"run": model_name(self.path), "recipe": digest(self.digest.encode())}
 
     @cached_property
     def tokenizer(self) -> Subtokenizer:
@@ -56,7 +57,7 @@ class HfSource(CausalLM):
     def own_tokenizer(self) -> Subtokenizer:
         """The tokenizer as its file has it, also if modtok wrote it."""
         file = TokenizerFile(self.directory.tokenizer, str(self.path / TOKENIZER))
-        return Subtokenizer(Library(file), name=self.path.name)
+        return Subtokenizer(Library(file), name=model_name(self.path))
 
     @cached_property
     def begins(self) -> str:

@@ -95,6 +95,8 @@ def transplant(
             flags="-t --tokenizer",
             kind=str,
             metavar="TOKENIZER",
+            hub="tokenizer",
+            accepts=(is_path, "a path"),
         ),
     ] = "tokenizer",
     *,

@@ -12,6 +12,7 @@ import orjson
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import is_installed
+from modtok_cli.base.hub import model_name
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Force, Langs, Output, optional_path
 from modtok_cli.base.progress import SILENT, Progress
@@ -103,20 +104,20 @@ def serve(
     if is_served(path):
         if step is not None or dtype is not None or where is not None or place is not None:
             raise UsageError("-o, -t, --step and --dtype are for runs and models", where=path)
-        name, place = path.resolve().name, path
+        name, place = model_name(path), path
     elif is_sliceable(path):
         if step is not None or dtype is not None:
             raise UsageError("--step and --dtype are for runs", where=path)
         if where is None or place is None:
             as_in = f"as in: modtok serve {path} -t adopted -o served"
             raise UsageError("a model needs -t and -o", where=path, remedy=as_in)
-        name = path.resolve().name
+        name = model_name(path)
         served_model(path, where, place, force=force, progress=progress)
     else:
         place = served_run(
             path, place, tokenizer=where, step=step, dtype=dtype, force=force, progress=progress
         )
-        name = path.resolve().name
+        name = model_name(path)
     chosen = optional_languages(languages)
     served = ServedLanguages.of(place, ",".join(chosen or ()))  # an unknown language is an error
     if chosen is None and served.default != AUTO:

@@ -26,11 +26,17 @@ NAME = "modtok.json"
 def graft(
     model: Annotated[
         FilePath,
-        Option("Fine-tuned slice, or what PEFT merged.", argument=True, metavar="SLICE"),
+        Option(
+            "Fine-tuned slice, or what PEFT merged.", argument=True, metavar="SLICE", hub="model"
+        ),
     ],
     onto: Annotated[
         FilePath | None,
-        Option("Run, checkpoint or Hugging Face model that the slice was cut from.", metavar="DIR"),
+        Option(
+            "Run, checkpoint or Hugging Face model that the slice was cut from.",
+            metavar="DIR",
+            hub="model",
+        ),
     ] = None,
     *,
     output: Output = None,
@@ -41,6 +47,7 @@ def graft(
             "modtok-vocabulary.json of its own.",
             flags="--slice",
             metavar="DIR",
+            hub="model",
         ),
     ] = None,
     convert: Annotated[

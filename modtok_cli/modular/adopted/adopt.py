@@ -122,9 +122,10 @@ def adopt(
     tokenizer: Annotated[
         FilePath,
         Option(
-            "A tokenizer.json, or the directory of a Hugging Face model.",
+            "A tokenizer.json, or a Hugging Face model (directory or name on the hub).",
             argument=True,
             metavar="TOKENIZER",
+            hub="tokenizer",
         ),
     ],
     languages: Langs = None,
