@@ -6,9 +6,12 @@ caller are found. What is done is known by datatrove's completion marks, what li
 accounting (`sacct`), which many clusters lack, is not needed.
 
 A task of an array reads its rank from a list in a file that the next submission overwrites.
-Therefore a stage is submitted again only when no job of it lives.
+Therefore a stage is submitted again only when no job of it lives. It is not if it failed as it did
+the time before, with the same line in a log and no task done in between: the call after that
+error submits it again.
 """
 
+import re
 import shlex
 import subprocess
 import sys
@@ -34,6 +37,13 @@ _POLL_SECONDS = 1.0
 """First pause between looks; later ones are up to 15 times as long."""
 _PATIENCE_SECONDS = 600.0
 """How long `squeue` may fail while jobs are watched, for a restart of the controller."""
+_LARGEST_ARRAY = 1001
+"""Default of datatrove's option `max_array_size`."""
+_MOST_SHOWN = 300
+_LOG_BYTES = 1 << 16
+"""End of a log in which its failure is looked for."""
+_NO_REASON = re.compile(r"srun: (error: .*(Exited with|Terminated|Killed)|Terminating|launch/)")
+"""Lines after that of the failure."""
 
 T = TypeVar("T")
 
@@ -112,7 +122,7 @@ class Jobs:
             self._options["env_command"] = f"export PATH={programs}:$PATH"
         self._total = sum(stage.tasks for stage in stages)
         self._record: dict[str, Any] = {
-            "name": f"modtok-{token_hex(4)}", "ids": {}, "submitting": None
+            "name": f"modtok-{token_hex(4)}", "ids": {}, "submitting": None, "failed": {}
         }  # fmt: skip
         if (logs / JOBS).exists():
             self._record = read_json(logs / JOBS)
@@ -137,7 +147,8 @@ class Jobs:
 
         Raises:
             Unfinished: jobs live.
-            ModtokError: no task was finished since `before` were left, or Slurm failed.
+            ModtokError: no task was finished since `before` were left, a stage fails as it did the
+                time before, or Slurm failed.
         """
         self._settle()
         living, ranks = self._look()
@@ -167,6 +178,7 @@ class Jobs:
             elif after and not new and stage.name in self._record["ids"]:
                 break  # it was cancelled: a task of the array before has failed
             else:
+                self._refuse_repeated(stage.name, ranks[stage.name])
                 after = self._submit(stage, after)
                 new += len(ranks[stage.name])
         raise Submitted(state + (f", {new} submitted" if new else ""), self, left)
@@ -195,8 +207,50 @@ class Jobs:
         if first in self._record["ids"]:
             failed = len(ranks[first]) - self._tasks(living.get(first, Living()))
             if failed > 0:
-                text += f", {failed} failed (see {self._logs / first})"
+                found = self._failure(first, ranks[first])
+                where = ": ".join(map(str, found)) if found else self._logs / first
+                text += f", {failed} failed (see {where})"
         return text
+
+    def _refuse_repeated(self, stage: str, ranks: Sequence[int]) -> None:
+        """Stop at the second of two failures of a stage that are equal but for numbers."""
+        found = self._failure(stage, ranks)
+        if found is None:
+            return
+        log, line = found
+        kind = [len(ranks), re.sub(r"[0-9]+", "0", line)]
+        before = self._record["failed"].get(stage, {})
+        repeated = before.get("kind") == kind
+        told = repeated and not before["told"]
+        self._save(failed={**self._record["failed"], stage: {"kind": kind, "told": told}})
+        if told:
+            raise ModtokError(
+                f"failed twice in the same way: {line}",
+                where=log,
+                remedy="mend the cause, then repeat the call",
+            )
+
+    def _failure(self, stage: str, ranks: Sequence[int]) -> tuple[Path, str] | None:
+        """The log of one of the missing ranks that have run last, and its line of the failure."""
+        ids = self._record["ids"].get(stage)
+        if not ids:
+            return None
+        place = Path(self._options.get("slurm_logs_folder", self._logs / stage / "slurm_logs"))
+        most = int(self._options.get("max_array_size", _LARGEST_ARRAY))
+        each = int(self._options.get("tasks_per_job", 1))
+        run = read_json(self._logs / stage / "ranks_to_run.json")
+        for at in range(0, len(run), each):
+            array, number = divmod(at // each, most) if most > 0 else (0, at // each)
+            log = place / f"{ids[min(array, len(ids) - 1)]}_{number}.out"
+            if set(ranks) & set(run[at : at + each]) and log.exists():
+                with log.open("rb") as file:
+                    file.seek(max(0, log.stat().st_size - _LOG_BYTES))
+                    lines = file.read().decode(errors="replace").splitlines()
+                lines = [re.sub(r"^ *[0-9]+: ", "", line).strip() for line in lines]
+                said = [line for line in lines if line and not _NO_REASON.match(line)]
+                if said:
+                    return log, said[-1][:_MOST_SHOWN]
+        return None
 
     def _submit(self, stage: Stage, after: Sequence[str]) -> list[str]:
         from datatrove.executor.slurm import SlurmPipelineExecutor

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -204,6 +205,27 @@ def test_a_count_is_asked_killed_and_equal(place: Path, tmp_path: Path) -> None:
         assert (tmp_path / "one" / name).read_bytes() == (out / name).read_bytes()
     assert sorted(path.name for path in out.iterdir()) == ["en.counts", "fi.counts"]
     assert names(place) == {"0-count": 2, "1-merge": 2}
+
+
+def test_the_second_of_two_equal_failures_is_an_error(place: Path, tmp_path: Path) -> None:
+    program = place / "bin" / "launch_pickled_pipeline"
+    program.write_text('#!/bin/sh\necho "1: no program $$"; echo srun: Terminating; exit 127\n')
+
+    def said() -> str:
+        """What a call says once no job runs."""
+        until = time.monotonic() + SECONDS
+        while any(set(states(job)) & {"PD", "R"} for job in jobs_of(place)[::2]):
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        with pytest.raises(ModtokError) as caught:
+            run_stages(STAGES, tmp_path / "out" / "work" / "logs", "slurm", options=OPTIONS)
+        return str(caught.value)
+
+    assert "4 tasks done, 4 submitted" in said()
+    assert re.search(r"3 failed \(see .*slurm_logs/1_0.out: no program \d+\), 4 submit", said())
+    for _ in range(2):
+        assert re.search("_0.out: failed twice in the same way: no program [0-9]+; mend", said())
+        assert "4 submitted" in said()
 
 
 def test_waiting_ends_with_the_result_or_a_failure(place: Path, tmp_path: Path) -> None:

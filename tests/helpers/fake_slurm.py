@@ -122,16 +122,19 @@ def run(place: Path, words: list[str]) -> None:
         if "PD" not in states(job):
             return
     running: dict[int, subprocess.Popen[bytes]] = {}
-    number, log = 0, os.open(job / "log", os.O_WRONLY | os.O_CREAT)
+    number, output = 0, re.search(r"--output=(.*)", (job / "script").read_text())
     while number < len(states(job)) or running:
         if number < len(states(job)) and len(running) < 2:
             if states(job)[number] == "PD":
                 env = {**os.environ, "SLURM_ARRAY_TASK_ID": str(number), "SLURM_NODELIST": "here"}
                 wait = 'while [ -e "$0" ]; do sleep 0.02; done; exec bash "$1"'
                 command = ["bash", "-c", wait, str(place / "paused"), str(job / "script")]
-                running[number] = subprocess.Popen(
-                    command, env=env, start_new_session=True, stdout=log, stderr=log
-                )
+                assert output is not None
+                log = Path(output[1].replace("%A", words[0]).replace("%a", str(number)))
+                with log.open("w") as file:
+                    running[number] = subprocess.Popen(
+                        command, env=env, start_new_session=True, stdout=file, stderr=file
+                    )
                 (job / f"pid-{number}").write_text(str(running[number].pid))
                 if states(job)[number] == "PD":
                     _set(job, number, "R")
