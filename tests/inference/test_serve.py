@@ -7,6 +7,7 @@ import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,13 @@ from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run as run_command
 from modtok_cli.inference.load import load
 from modtok_cli.inference.serve import serve as serving
-from modtok_cli.inference.serve.languages import CURRENT, OF_REQUEST, ServedLanguages, texts_of
+from modtok_cli.inference.serve.languages import (
+    CURRENT,
+    OF_REQUEST,
+    ServedLanguages,
+    admit,
+    texts_of,
+)
 from modtok_cli.inference.serve.middleware import LanguagesOfRequests
 from modtok_cli.inference.serve.rows import ActiveRows, move_to_host
 from modtok_cli.inference.serve.serve import serve
@@ -140,12 +147,19 @@ def test_the_command_line(directory: Path, capfd: pytest.CaptureFixture[str]) ->
 
 def test_languages_of_a_request(served: ServedLanguages) -> None:
     greek = lines("el")[0]
-    assert served.chosen(["fr", "en"], []) == served.chosen("fr, en", []) == "en,fr"
-    assert served.chosen("full", []) == ""
-    assert served.chosen(None, [greek]) == served.chosen("auto", [greek]) == "el"
-    assert served.chosen("auto", [greek, lines("fi")[0]]) == "el,fi"
-    assert served.chosen("auto", [" "]) == ""
-    for wrong in (["xx"], [], "", [3], 3, {"fr": 1}, ["auto", "fr"]):
+
+    def chosen(wanted: object, *texts: str) -> str:
+        return str(served.chosen(wanted, texts))
+
+    assert chosen(["fr", "en"]) == chosen("fr, en") == "en,fr"
+    assert chosen("full") == "full"
+    assert chosen(None, greek) == chosen("auto", greek) == "el"
+    assert chosen("auto", greek, lines("fi")[0]) == "el,fi"
+    assert chosen("auto", " ") == "el,en,fi,fr"  # every language, not T
+    assert chosen({"input": ["fr", "en"], "output": "auto"}, greek) == chosen("en,fr|el")
+    assert chosen({"input": ["fr"], "output": ["fr"]}) == "fr"
+    wrong_pairs = ({"input": ["fr"]}, {"input": ["fr"], "output": ["xx"]}, "en|fr|el", "|fr")
+    for wrong in (["xx"], [], "", [3], 3, {"fr": 1}, ["auto", "fr"], *wrong_pairs):
         with pytest.raises(UsageError):
             served.chosen(wrong, [])
 
@@ -183,7 +197,11 @@ def test_two_segmentations_of_a_text_share_ids_only_while_they_are_one(
     assert decode(french[:same]) == decode(greek[:same])
 
 
-def test_texts_of_requests() -> None:
+def test_texts_of_requests(served: ServedLanguages) -> None:
+    ids = served.encode("Il", "fr").tolist()
+    assert served.texts_of({"prompt": [*ids, 10**9, "a"]}) == ["Il"]
+    assert served.texts_of({"prompt": [ids, ids]}) == ["Il", "Il"]
+    assert served.texts_of({"prompt": []}) == []
     assert texts_of({"prompt": ["a", "b"]}) == ["a", "b"]
     assert texts_of({"prompt": [1, 2]}) == texts_of({"messages": 3}) == texts_of({}) == []
     assert texts_of({"messages": [{"content": "a"}, {"content": [{"text": "b"}, 3]}, 4]}) == [
@@ -244,15 +262,19 @@ def test_logits_are_those_of_each_row(
 @pytest.fixture
 def middleware(served: ServedLanguages) -> Iterator[Any]:
     CURRENT.append(served)
-    seen: list[tuple[Any, str, list[tuple[bytes, bytes]]]] = []
+    seen: list[tuple[Any, Any, list[tuple[bytes, bytes]]]] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         message = await receive()
         seen.append((message, OF_REQUEST.get(), scope.get("headers")))
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"{}"})
+        data = orjson.dumps({"data": [{"id": "it"}]})
+        await send({"type": "http.response.body", "body": data[:5], "more_body": True})
+        await send({"type": "http.response.body", "body": data[5:]})
 
-    def request(*parts: bytes, path: str = "/v1/completions", gone: bool = False) -> Any:
+    def request(
+        *parts: bytes, path: str = "/v1/completions", gone: bool = False, method: str = "POST"
+    ) -> Any:
         messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
         messages[-1]["more_body"] = gone
         messages.append({"type": "http.disconnect"})
@@ -266,7 +288,7 @@ def middleware(served: ServedLanguages) -> Iterator[Any]:
 
         scope = {
             "type": "http",
-            "method": "POST",
+            "method": method,
             "path": path,
             "headers": [(b"Content-Length", b"1")],
         }
@@ -281,11 +303,18 @@ def test_a_request_reaches_vllm_with_its_languages(middleware: Any) -> None:
     body = orjson.dumps({"prompt": "Il", "languages": ["fr"], "vllm_xargs": {"a": 1}})
     sent, (message, languages, headers) = middleware(body[:9], body[9:])
     passed = orjson.loads(message["body"])
-    assert passed == {"prompt": "Il", "vllm_xargs": {"a": 1, "languages": "fr"}}
-    assert languages == "fr"
+    assert passed == {"prompt": "Il", "vllm_xargs": {"a": 1}}
+    assert languages == ("fr", "fr")
     assert headers == [(b"content-length", str(len(message["body"])).encode())]
     assert sent[0]["headers"] == [(b"x-modtok-languages", b"fr")]
-    assert OF_REQUEST.get() == ""
+    assert OF_REQUEST.get() is None
+
+
+def test_models_have_their_languages(middleware: Any) -> None:
+    sent, _ = middleware(b"", path="/v1/models", method="GET")
+    (model,) = orjson.loads(sent[1]["body"])["data"]
+    assert model == {"id": "it", "languages": ["el", "en", "fi", "fr"], "default_languages": "auto"}
+    assert sent[0]["headers"] == [(b"content-length", str(len(sent[1]["body"])).encode())]
 
 
 @pytest.mark.parametrize(
@@ -294,17 +323,62 @@ def test_a_request_reaches_vllm_with_its_languages(middleware: Any) -> None:
         ({"messages": [{"role": "user", "content": "{el}"}]}, "el"),
         ({"prompt": "{el}", "vllm_xargs": {"languages": "fi"}}, "fi"),
         ({"prompt": "{el}", "languages": "fr", "vllm_xargs": {"languages": "fi"}}, "fr"),
-        ({"prompt": "{el}", "languages": "full", "vllm_xargs": {"languages": "fi"}}, ""),
-        ({"prompt": [5, 6]}, ""),
+        ({"prompt": "{el}", "languages": "full", "vllm_xargs": {"languages": "fi"}}, "full"),
+        ({"languages": {"input": ["fr"], "output": ["el"]}}, "fr|el"),
+        ({"prompt": [-5, 10**9]}, "el,en,fi,fr"),
         ({"prompt": "a", "languages": ["fr"], "top_p": float("nan")}, "fr"),
     ],
 )
-def test_where_languages_come_from(middleware: Any, body: Any, languages: str) -> None:
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/an/address/of/a/later/vllm"])
+def test_where_languages_come_from(middleware: Any, body: Any, languages: str, path: str) -> None:
     text = json.dumps(body).replace("{el}", lines("el")[0]).encode()
-    _, (message, found, _) = middleware(text, path="/v1/chat/completions")
-    assert found == languages
-    passed = json.loads(message["body"])
-    assert (passed.get("vllm_xargs") or {}).get("languages", "") == languages
+    sent, (message, found, _) = middleware(text, path=path)
+    assert str(found) == languages
+    assert sent[0]["headers"] == [(b"x-modtok-languages", languages.encode())]
+    assert b"languages" not in message["body"]
+
+
+def test_the_engine_admits_what_the_middleware_has_read(served: ServedLanguages) -> None:
+    """Beam search and other addresses make parameters of their own."""
+
+    def admitted(chosen: object, **changes: Any) -> Any:
+        params = SimpleNamespace(
+            extra_args=None, allowed_token_ids=None, bad_words=[], _bad_words_token_ids=None
+        )
+        vars(params).update(changes)
+        token = OF_REQUEST.set(None if chosen is None else served.chosen(chosen, []))
+        try:
+            admit(params)
+        finally:
+            OF_REQUEST.reset(token)
+        return params
+
+    french = served.subset("fr").global_ids.tolist()
+    greek = np.setdiff1d(served.subset("el").global_ids, french).tolist()
+    with pytest.raises(UsageError, match="are not known"):
+        admitted("fr")  # no server in this process
+    CURRENT.append(served)
+    try:
+        assert admitted("el|fr", extra_args={"a": 1}).extra_args == {"a": 1, "languages": "fr"}
+        assert admitted("full").extra_args == {"languages": ""}
+        assert admitted("fr", extra_args={"languages": "fr"}).extra_args == {"languages": "fr"}
+        assert admitted("fr", allowed_token_ids=[*greek, french[9]]).allowed_token_ids
+        params = admitted("fr", bad_words=["bonjour"])
+        assert params.bad_words == []
+        assert [served.tokenizer.decode(ids) for ids in params._bad_words_token_ids] == [
+            "bonjour", " bonjour",
+        ]  # fmt: skip
+        assert {each for ids in params._bad_words_token_ids for each in ids} <= {*french}
+        for wrong, changes in (
+            (None, {}),
+            (None, {"extra_args": {"languages": "fr"}}),
+            ("fr", {"extra_args": {"languages": "el"}}),
+            ("fr", {"allowed_token_ids": greek}),
+        ):
+            with pytest.raises(UsageError):
+                admitted(wrong, **changes)
+    finally:
+        CURRENT.remove(served)
 
 
 @pytest.mark.parametrize("wrong", [["xx"], 3, [], [None], "fr,,en,"])
@@ -326,8 +400,8 @@ def test_what_is_wrong_otherwise_is_left_to_vllm(middleware: Any, body: bytes) -
 
 def test_a_client_that_goes_and_other_paths(middleware: Any) -> None:
     assert middleware(b'{"prompt"', gone=True)[1][0] == {"type": "http.disconnect"}
-    body = b'{"languages": ["xx"]}'
-    assert middleware(body, path="/v1/embeddings")[1][0]["body"] == body
+    _, (message, languages, _) = middleware(b"", path="/health", method="GET")
+    assert (message["body"], languages) == (b"", None)
 
 
 def test_tables_move_to_host_memory_once() -> None:

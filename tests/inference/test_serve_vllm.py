@@ -54,7 +54,7 @@ class Server:
     def start(self) -> None:
         words = ["--port", str(self.port), "-o", str(self._home / "it"), "--offload-rows", "--"]
         words += ["--enforce-eager", "--max-num-seqs", "8", "--block-size", "32"]
-        words += ["--chat-template", str(self._home / "template.jinja")]
+        words += ["--enable-scale-out", "--chat-template", str(self._home / "template.jinja")]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "modtok_cli", "serve", str(self._run), *words],
             env={**os.environ, **SMALL},
@@ -134,6 +134,68 @@ def test_only_tokens_of_the_languages_are_drawn(server: Server, run: Path) -> No
     for choice in answer["choices"]:
         assert len(choice["token_ids"]) == 30
         assert set(choice["token_ids"]) <= own
+
+
+def test_beams_and_other_languages_of_the_answer(server: Server, run: Path) -> None:
+    """Beam search makes parameters of its own, and other addresses read other fields."""
+    own = set(load(run, ["fi"]).vocabularies.ids.tolist())
+    english, same = (
+        load(run, ["en"]),
+        {"max_tokens": 9, "ignore_eos": True, "return_token_ids": True},
+    )
+    prompt = load(run).vocabularies.ids[[english.end_of_text, *english.encode_in("The")]]
+    for languages in (["fi"], {"input": ["en"], "output": ["fi"]}):
+        for more in ({"use_beam_search": True, "n": 4}, {"n": 1}):
+            status, answer = server.complete(prompt="The", languages=languages, **same, **more)
+            assert status == 200, answer
+            for choice in answer["choices"]:
+                assert len(choice["token_ids"]) == 9
+                assert set(choice["token_ids"]) <= own
+    own_ids = english.vocabularies.ids[prompt.tolist() and [*english.encode_in("The")]]
+    assert answer["choices"][0]["prompt_token_ids"][1:] == own_ids.tolist()
+    messages = [{"role": "user", "content": "The"}]
+    for path, body in (
+        ("/invocations", {"prompt": "The"}),
+        ("/v1/chat/completions/batch", {"messages": [messages, messages]}),
+        ("/v1/chat/completions", {"messages": messages}),
+        (
+            "/inference/v1/generate",
+            {"token_ids": prompt.tolist(), "sampling_params": {"max_tokens": 9}},
+        ),
+    ):
+        body = {"model": "served", "languages": ["fi"], "temperature": 2.0, **same, **body}
+        status, answer = post(server.url + path, body)
+        assert status == 200, (path, answer)
+        for choice in answer["choices"]:
+            assert choice["token_ids"], path
+            assert set(choice["token_ids"]) <= own, path
+    with urlopen(f"{server.url}/v1/models", timeout=60) as found:
+        (model,) = orjson.loads(found.read())["data"]
+    assert (model["languages"], model["default_languages"]) == ([*LANGUAGES], "auto")
+
+
+def test_every_address_refuses_an_unknown_language(server: Server) -> None:
+    with urlopen(f"{server.url}/openapi.json", timeout=60) as found:
+        paths = orjson.loads(found.read())["paths"]
+    posts = [path for path, methods in paths.items() if "post" in methods]
+    assert len(posts) > 10
+    body = {"model": "served", "prompt": "Il", "messages": [{"role": "user", "content": "Il"}]}
+    for path in posts:
+        status, answer = post(server.url + path, {**body, "languages": ["xx"]})
+        assert (status, answer["error"]["param"]) == (400, "languages"), path
+
+
+def test_bad_words_and_allowed_tokens_are_of_the_languages(server: Server, run: Path) -> None:
+    body = {"prompt": "Il", "languages": ["fr"], "max_tokens": 12, "ignore_eos": True}
+    text = server.complete(**body)[1]["choices"][0]["text"]
+    word = max(text.split(), key=len)
+    other = server.complete(**body, bad_words=[word])[1]["choices"][0]["text"]
+    assert word in text.split()
+    assert word not in other.split()
+    french = load(run, ["fr"]).vocabularies.ids
+    greek = sorted({*load(run, ["el"]).vocabularies.ids.tolist()} - {*french.tolist()})
+    status, answer = server.complete(**body, allowed_token_ids=greek)
+    assert (status, "none is a token of fr" in answer["error"]["message"]) == (400, True)
 
 
 def test_logprobs_are_of_the_languages(server: Server, run: Path) -> None:

@@ -15,8 +15,9 @@ from vllm.model_executor.models.registry import ModelRegistry
 from vllm.v1.sample.logits_processor import LogitsProcessor
 from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
-from modtok_cli.inference.serve.languages import KEY, TOKENIZER, ServedLanguages, current
-from modtok_cli.inference.serve.plugin import OFFLOAD, PREFIX
+from modtok_cli.base.errors import UsageError
+from modtok_cli.inference.serve.languages import KEY, TOKENIZER, ServedLanguages, admit
+from modtok_cli.inference.serve.plugin import OFFLOAD, PREFIX, PROCESSOR
 from modtok_cli.inference.serve.rows import SHARE, ActiveRows, move_to_host
 from modtok_cli.inference.vocabularies import FULL
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -29,14 +30,15 @@ class RequestLanguages(LogitsProcessor):
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """Refuse languages that the middleware has not read.
+        """`admit` a request.
 
         Raises:
-            ValueError: unknown ones.
+            ValueError: it is refused.
         """
-        wanted, served = _languages(sampling_params), current()
-        if wanted is not None and served is not None:
-            served.chosen(wanted, [])
+        try:
+            admit(sampling_params)
+        except UsageError as error:
+            raise ValueError(str(error)) from error
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         self._of: dict[int, str] = {}
@@ -81,6 +83,10 @@ def _restricted(base: Any) -> Any:
             super().__init__(vllm_config=vllm_config, prefix=prefix)
             if vllm_config.use_v2_model_runner:
                 raise ValueError("modtok needs vLLM's model runner V1: VLLM_USE_V2_MODEL_RUNNER=0")
+            if PROCESSOR not in (vllm_config.model_config.logits_processors or ()):
+                raise ValueError(
+                    f"start it by modtok serve, or with --logits-processors {PROCESSOR}"
+                )
             if vllm_config.speculative_config is not None:
                 raise ValueError("modtok does not serve with speculative decoding yet")
             if (vllm_config.additional_config or {}).get(OFFLOAD):

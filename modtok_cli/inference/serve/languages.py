@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import UsageError
@@ -24,6 +29,23 @@ KEY = "languages"
 """Field of requests, of vLLM's additional configuration, and of its extra arguments."""
 AUTO = "auto"
 _SUBSETS = 64  # that keep their tables
+_SIDES = ("input", "output")
+
+
+class Chosen(NamedTuple):
+    """Languages of a prompt and of its answer, in T's order with commas between; "" is T."""
+
+    input: str
+    output: str
+
+    def __str__(self) -> str:
+        """`en,fr`, `en|fr` if they differ, and `full` for T.
+
+        >>> str(Chosen("en,fr", "en,fr")), str(Chosen("", "fr"))
+        ('en,fr', 'full|fr')
+        """
+        sides = [side or FULL for side in self]
+        return sides[0] if self.input == self.output else "|".join(sides)
 
 
 @dataclass
@@ -44,6 +66,7 @@ class ServedLanguages:
 
     def __post_init__(self) -> None:
         self._subsets: OrderedDict[str, Subtokenizer] = OrderedDict()
+        self._lock = Lock()
         self.languages = self.languages or self.tokenizer.languages
         self.default = self.default or (AUTO if self.references else FULL)
         self.chosen(None, [])  # an unknown language is an error here
@@ -62,19 +85,32 @@ class ServedLanguages:
         has = (home / "references").is_dir()
         return cls(tokenizer, own, routing_references(home, own) if has else {}, default)
 
-    def chosen(self, wanted: object, texts: Sequence[str]) -> str:
-        """The languages of a request, in T's order with commas between; "" is T.
+    def chosen(self, wanted: object, texts: Sequence[str]) -> Chosen:
+        """The languages of a request.
 
         Args:
             wanted: the field of the request: a list of codes, or text with commas between codes;
-                "full" is T, "auto" finds the languages of the texts, None is the default.
-            texts: of the prompts. The languages of several prompts are the union.
+                "full" is T, "auto" finds the languages of the texts, None is the default. An
+                object with "input" and "output", or text with a bar between them, has different
+                ones for prompt and answer.
+            texts: of the prompts. The languages of several prompts are the union; without text,
+                "auto" is all languages.
 
         Raises:
             UsageError: an unknown language, another type, or no references for "auto".
         """
         if wanted is None:
             wanted = self.default
+        if isinstance(wanted, str) and "|" in wanted:
+            wanted = dict(zip(_SIDES, wanted.split("|", 1), strict=True))
+        if not isinstance(wanted, Mapping):
+            one = self._side(wanted, texts)
+            return Chosen(one, one)
+        if wanted.keys() != set(_SIDES):
+            raise UsageError('expected "input" and "output", each with a list of languages')
+        return Chosen(*(self._side(wanted[side], texts) for side in _SIDES))
+
+    def _side(self, wanted: object, texts: Sequence[str]) -> str:
         names = wanted.split(",") if isinstance(wanted, str) else wanted
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise UsageError('expected a list of languages such as ["fr", "en"]')
@@ -87,21 +123,49 @@ class ServedLanguages:
                     remedy="name them",
                 )
             routes = route([text for text in texts if text.strip()], self.references)
-            names = [name for each in routes for name in each.languages] or [FULL]
+            names = [name for each in routes for name in each.languages] or [*self.languages]
         if names == [FULL]:
             return ""
         known = resolve(self.languages, names, MODEL)
         return ",".join(name for name in self.tokenizer.languages if name in known)
 
+    def texts_of(self, body: Mapping[str, Any]) -> list[str]:
+        """`texts_of`, and the text of prompts that are ids in T."""
+        prompt = body.get("prompt")
+        if not isinstance(prompt, list) or not prompt or isinstance(prompt[0], str):
+            return texts_of(body)
+        prompts = [each for each in prompt if isinstance(each, list)] or [prompt]
+        return [
+            self.tokenizer.decode(
+                [each for each in ids if isinstance(each, int) and 0 <= each < self.tokenizer.size]
+            )
+            for ids in prompts
+        ]
+
     def subset(self, languages: str) -> Subtokenizer:
-        """The tokenizer of languages as `chosen` returns them."""
-        tokenizer = self._subsets.pop(languages, None)
-        if tokenizer is None:
-            tokenizer = self.tokenizer.subset(languages) if languages else self.tokenizer.full()
-        self._subsets[languages] = tokenizer
-        if len(self._subsets) > _SUBSETS:
-            self._subsets.popitem(last=False)
-        return tokenizer
+        """The tokenizer of one side of `Chosen`; threads may call it."""
+        with self._lock:
+            tokenizer = self._subsets.pop(languages, None)
+            if tokenizer is None:
+                tokenizer = self.tokenizer.subset(languages) if languages else self.tokenizer.full()
+            self._subsets[languages] = tokenizer
+            if len(self._subsets) > _SUBSETS:
+                self._subsets.popitem(last=False)
+            return tokenizer
+
+    def check_allowed(self, ids: Sequence[int], languages: str) -> None:
+        """Check that a request's `allowed_token_ids` leave it something to answer.
+
+        Raises:
+            UsageError: none of the ids is one of these languages.
+        """
+        if languages and not np.isin(ids, self.subset(languages).global_ids).any():
+            raise UsageError(f"allowed_token_ids: none is a token of {languages}")
+
+    def spellings(self, word: str, languages: str) -> list[list[int]]:
+        """Ids in T that spell a forbidden word in these languages: alone, and after a space."""
+        found = [self.encode(text, languages).tolist() for text in (word, f" {word.lstrip()}")]
+        return [ids for at, ids in enumerate(found) if ids and ids not in found[:at]]
 
     def encode(self, text: str, languages: str) -> Int32Array:
         """Ids in T of a text by the tokenizer of these languages; special tokens in it are such."""
@@ -111,8 +175,47 @@ class ServedLanguages:
 
 CURRENT: list[ServedLanguages] = []
 """The one of this process, where vLLM's renderer has set it up."""
-OF_REQUEST: ContextVar[str] = ContextVar("modtok_languages", default="")
-"""Languages of the request that this task answers."""
+OF_REQUEST: ContextVar[Chosen | None] = ContextVar("modtok_languages", default=None)
+"""Languages of the request that this task answers; None if the middleware has not read it."""
+
+
+def admit(params: Any) -> None:
+    """Give vLLM's parameters of sampling the languages of the request that they belong to.
+
+    Each request passes here, whatever its address, and so do the steps of beam search.
+
+    Raises:
+        UsageError: the request has no languages, or other ones than its parameters say; no allowed
+            token is one of its languages.
+    """
+    served, chosen = current(), OF_REQUEST.get()
+    if served is None or chosen is None:
+        raise UsageError(
+            "the languages of the request are not known at this address",
+            remedy="use /v1/completions or /v1/chat/completions, of modtok serve",
+        )
+    extra = dict(params.extra_args or {})
+    if extra.get(KEY) is not None and served.chosen(extra[KEY], []).output != chosen.output:
+        raise UsageError(f"the request is in {chosen}, its parameters say {extra[KEY]}")
+    if params.allowed_token_ids:
+        served.check_allowed(params.allowed_token_ids, chosen.output)
+    if params.bad_words:  # vLLM would spell them with all of T
+        words = [served.spellings(word, chosen.output) for word in params.bad_words]
+        params._bad_words_token_ids = [ids for each in words for ids in each]
+        params.bad_words = []
+    params.extra_args = {**extra, KEY: chosen.output}
+
+
+_WORKER = ThreadPoolExecutor(1, thread_name_prefix="modtok")
+
+
+async def apart(work: Callable[[], Any]) -> Any:
+    """What `work` returns, in another thread that knows the request.
+
+    One thread: a long prompt delays other prompts, and not the answers that are under way.
+    """
+    context = copy_context()
+    return await asyncio.get_running_loop().run_in_executor(_WORKER, context.run, work)
 
 
 def current() -> ServedLanguages | None:

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.inference.serve.languages import KEY, OF_REQUEST, current, texts_of
+from modtok_cli.inference.serve.languages import KEY, OF_REQUEST, ServedLanguages, apart, current
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-PATHS = ("/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messages", "/tokenize")
+MODELS = "/v1/models"
 _EXTRA = "vllm_xargs"  # what vLLM passes on to the process of the model
 HEADER = b"x-modtok-languages"
 
@@ -27,12 +27,20 @@ class LanguagesOfRequests:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, with its languages where vLLM and the renderer look for them."""
-        served = current()
-        reads = scope["type"] == "http" and scope.get("method") == "POST"
-        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
-        if served is None or not reads or path not in PATHS:
+        served, path = current(), scope.get("path", "").removeprefix(scope.get("root_path", ""))
+        if served is None or scope["type"] != "http":
             await self._app(scope, receive, send)
-            return
+        elif scope["method"] == "GET" and path.rstrip("/") == MODELS:
+            await self._app(scope, receive, _with_languages(send, served))
+        elif scope["method"] == "POST":
+            await self._post(served, scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _post(
+        self, served: ServedLanguages, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Whatever the address: a later version of vLLM may have others that generate."""
         data, ended = await _body(receive)
         body = _object(data)
         if not ended or body is None:  # vLLM says what is wrong
@@ -42,32 +50,58 @@ class LanguagesOfRequests:
         extra = dict(extra) if isinstance(extra, dict) else {}
         wanted = body.pop(KEY, None)
         try:
-            languages = served.chosen(extra.get(KEY) if wanted is None else wanted, texts_of(body))
+            chosen = await apart(
+                lambda: served.chosen(
+                    extra.get(KEY) if wanted is None else wanted, served.texts_of(body)
+                )
+            )
         except ModtokError as error:
             await _refuse(send, str(error))
             return
-        if not isinstance(body.get(_EXTRA), dict | None):
-            pass  # vLLM refuses it
-        elif languages:
-            body[_EXTRA] = {**extra, KEY: languages}
-        elif KEY in extra:
+        if KEY in extra:
             body[_EXTRA] = {name: value for name, value in extra.items() if name != KEY}
         data = json.dumps(body).encode()
         length = (b"content-length", str(len(data)).encode())
         headers = [pair for pair in scope["headers"] if pair[0].lower() != length[0]]
-        said = (HEADER, (languages or "full").encode())
+        said = (HEADER, str(chosen).encode())
 
         async def told(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), said]
             await send(message)
 
-        token = OF_REQUEST.set(languages)
+        token = OF_REQUEST.set(chosen)
         try:
             scope = {**scope, "headers": [*headers, length]}
             await self._app(scope, _again(data, receive, ended), told)
         finally:
             OF_REQUEST.reset(token)
+
+
+def _with_languages(send: Send, served: ServedLanguages) -> Send:
+    """Adds to each model its languages, and those of requests that name none."""
+    parts: list[bytes] = []
+    start: Message = {}
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            start.update(message)
+            return
+        parts.append(message.get("body", b""))
+        if message.get("more_body"):
+            return
+        data = b"".join(parts)
+        body = _object(data)
+        if body is not None and isinstance(body.get("data"), list):
+            own = {KEY: list(served.languages), "default_languages": served.default}
+            body["data"] = [{**each, **own} for each in body["data"]]
+            data = json.dumps(body).encode()
+        length = (b"content-length", str(len(data)).encode())
+        headers = [pair for pair in start.get("headers", ()) if pair[0].lower() != length[0]]
+        await send({**start, "headers": [*headers, length]})
+        await send({"type": "http.response.body", "body": data})
+
+    return sent
 
 
 async def _body(receive: Receive) -> tuple[bytes, bool]:

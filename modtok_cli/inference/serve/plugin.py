@@ -4,6 +4,8 @@ PREFIX = "Modtok"
 """Before the name of an architecture: the same with logits over the languages of each request."""
 OFFLOAD = "offload_rows"
 """Field of vLLM's additional configuration: whether rows of T stay in host memory."""
+PROCESSOR = f"{__name__.rpartition('.')[0]}.engine:RequestLanguages"
+"""Admits requests and follows them in a batch; vLLM's `--logits-processors` takes it."""
 MODE = "modtok"
 """Tokenizer mode of the renderer."""
 

@@ -14,6 +14,7 @@ from modtok_cli.inference.serve.languages import (
     KEY,
     OF_REQUEST,
     ServedLanguages,
+    apart,
 )
 
 
@@ -33,15 +34,18 @@ class LanguageRenderer(HfRenderer):
         return False
 
     def _tokenize_prompt(self, prompt: Any, params: Any) -> Any:
+        chosen = OF_REQUEST.get()
+        if chosen is None:
+            raise VLLMValidationError("the languages of the request are not known", parameter=KEY)
         try:
-            ids = self.served.encode(prompt["prompt"], OF_REQUEST.get()).tolist()
+            ids = self.served.encode(prompt["prompt"], chosen.input).tolist()
         except ModtokError as error:
             raise VLLMValidationError(str(error), parameter="prompt") from error
         before, after = self._around if params.add_special_tokens else ([], [])
         return self._build_tokens_prompt([*before, *ids, *after], prompt)
 
     async def _segment(self, prompt: Any, params: Any) -> Any:
-        return self._tokenize_prompt(prompt, params)
+        return await apart(lambda: self._tokenize_prompt(prompt, params))
 
 
 def _around(tokenizer: Any) -> tuple[list[int], list[int]]:

