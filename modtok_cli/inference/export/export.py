@@ -66,10 +66,12 @@ class ExportedTokenizer(Protocol):
     Attributes:
         name: what the program calls it.
         why: reason for different ids, for messages.
+        remedy: how to have a tokenizer with equal ids; "" if there is no way.
     """
 
     name: str
     why: str
+    remedy: str
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids that the program assigns."""
@@ -269,11 +271,12 @@ class _Export:
         different = min(counts)
         chosen = candidates[counts.index(different)]
         if different and not self.inexact:
+            better = chosen.remedy and f"{chosen.remedy}; "
             raise UsageError(
                 f"{kind.program} assigns other ids to {different:,} of {len(texts):,} probe lines: "
                 f"{chosen.why}",
                 where=path,
-                remedy="--inexact writes the file anyway; transformers reads the slice exactly",
+                remedy=f"{better}--inexact writes the file anyway; transformers reads it exactly",
             )
         embedding, head = source.tables(vocabularies)
         check_range({"input rows": embedding, "output rows": head}, self.dtype)

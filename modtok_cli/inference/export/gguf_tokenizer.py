@@ -31,7 +31,7 @@ from modtok_cli.modular.adopted.text_form import SPACE
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.segmenters.sentencepiece_file import BYTE, NORMAL, UNKNOWN, read_model
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.pretokenizer import PHRASES
+from modtok_cli.text.pretokenizer import BPE, PHRASES, pretokenizers
 
 _CONTROL, _USER_DEFINED, _UNUSED = 3, 4, 5
 _CONVERTER = "use llama.cpp's own converter"
@@ -63,6 +63,12 @@ never outweighs a likelihood.
 """
 
 
+def _exact() -> str:
+    """How to learn a tokenizer of merges that llama.cpp runs exactly."""
+    names = [name for name, each in sorted(pretokenizers().items()) if each.llama_cpp is not None]
+    return f"learn a tokenizer with --pretokenizer {', '.join(names[:-1])} or {names[-1]}"
+
+
 class GgufTokenizer(ABC):
     """A tokenizer as a GGUF file holds it.
 
@@ -70,12 +76,14 @@ class GgufTokenizer(ABC):
         name: what the file calls it.
         twins: for each name that the file needs after our tokens, our token with that meaning.
         why: reason for different ids, for messages.
+        remedy: how to have a tokenizer with equal ids; "" if there is no way.
         adds_space: whether llama.cpp puts a space before every text.
     """
 
     name: str
     twins: Sequence[int] = ()
     why: str
+    remedy: str = ""
     adds_space: bool = False
 
     @abstractmethod
@@ -103,6 +111,7 @@ class MergesTokenizer(GgufTokenizer):
             f"its closest pre-tokenizer, '{pattern}', splits marks, contractions, numbers or "
             "whitespace differently"
         )
+        self.remedy = _exact()
 
     @cached_property
     def _twin(self) -> Any:
@@ -226,7 +235,7 @@ def _adopted(tokenizer: Subtokenizer, file: TokenizerFile, where: str) -> GgufTo
         raise UsageError(
             "llama.cpp has no known pre-tokenizer that splits as this tokenizer does",
             where=where,
-            remedy=_CONVERTER,
+            remedy=_exact() if tokenizer.pretokenizer is BPE else _CONVERTER,
         )
     return MergesTokenizer(tokenizer, pattern, file)
 
