@@ -123,6 +123,9 @@ def test_the_command_of_vllm(run: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert orjson.loads(flags["--additional-config"]) == {"languages": "fr,en"}
     assert (flags["--dtype"], flags["--served-model-name"]) == ("float32", "it")
     assert serve(place, prepare=True)[4] == str(place)
+    (tmp_path / "latest").symlink_to(place)
+    command = serve(tmp_path / "latest", prepare=True)
+    assert command[command.index("--served-model-name") + 1] == "latest"
     command = serve(place, languages="fr", offload_rows=True, prepare=True)
     config = orjson.loads(command[command.index("--additional-config") + 1])
     assert config == {"languages": "fr", "offload_rows": True}

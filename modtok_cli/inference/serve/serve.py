@@ -102,20 +102,20 @@ def serve(
     if is_served(path):
         if step is not None or dtype is not None or where is not None or place is not None:
             raise UsageError("-o, -t, --step and --dtype are for runs and models", where=path)
-        name, place = model_name(path), path
+        place = path
     elif is_sliceable(path):
         if step is not None or dtype is not None:
             raise UsageError("--step and --dtype are for runs", where=path)
         if where is None or place is None:
             as_in = f"as in: modtok serve {path} -t adopted -o served"
             raise UsageError("a model needs -t and -o", where=path, remedy=as_in)
-        name = model_name(path)
         served_model(path, where, place, force=force, progress=progress)
     else:
         place = served_run(
             path, place, tokenizer=where, step=step, dtype=dtype, force=force, progress=progress
         )
-        name = model_name(path)
+    # As it was given, not the target of a link.
+    name = path.name if path.is_symlink() else model_name(path)
     chosen = optional_languages(languages)
     served = ServedLanguages.of(place, ",".join(chosen or ()))  # an unknown language is an error
     if chosen is None and served.default != AUTO:
