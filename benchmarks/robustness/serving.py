@@ -1,14 +1,17 @@
 """Answers of a running `modtok serve`: equal to `modtok generate` on the run, whatever the batch.
 
     python -m benchmarks serving RUN FOLDER [--url http://127.0.0.1:8000] [--requests 200]
-        [--at-once 32] [--rounds 1] [--seed 0] [--process PID]
+        [--at-once 32] [--rounds 1] [--seed 0] [--process PID] [--name MODEL]
 
 FOLDER holds <lang>.txt. Each request is the beginning of a line and one to three languages, mostly
 that of the line too; many share their beginning, so that the prefix cache is used. All are sent
 again in every round, in another order. Prints a JSON object for each answer that differs and one
 for each round: requests, those that are equal, tokens outside the languages, resident MiB of PID
 and its descendants before and after. Memory for the KV cache is touched as it is first used; with
-`-- --num-gpu-blocks-override 400` there is little of it. Exit 1 if any answer differs.
+`-- --num-gpu-blocks-override 400` there is little of it. Between the rounds, other requests of the
+same questions are sent to every address that answers with text (`others`): sampled, by beams,
+streamed, in batches, and ended by the client; tokens outside of the languages are counted. Exit 1
+if any answer differs or any token is outside.
 """
 
 from __future__ import annotations
@@ -17,14 +20,16 @@ import argparse
 import random
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.request import urlopen
+from typing import Any
+from urllib.request import Request, urlopen
 
 import orjson
 
 from benchmarks.common import describe, emit
-from helpers.served import ask, expected, questions
+from helpers.served import Question, ask, expected, post, questions
 from modtok_cli.inference.load import load
 
 
@@ -52,6 +57,44 @@ def resident(pid: int | None) -> float | None:
     return pages * 4096 / 2**20 + rest
 
 
+KINDS = ("sampled", "beams", "stream", "chat", "invocations", "batch", "gone")
+
+
+def other(url: str, name: str, question: Question, kind: str) -> tuple[int, list[int]]:
+    """Status and ids in T of the answers of a request of one of `KINDS`."""
+    body: dict[str, Any] = {
+        "model": name,
+        "languages": list(question.languages),
+        "max_tokens": question.tokens,
+        "return_token_ids": True,
+        "ignore_eos": True,
+        "temperature": 1.5,
+    }
+    path, text = "/v1/completions", {"prompt": question.prompt}
+    messages = [{"role": "user", "content": question.prompt}]
+    if kind == "beams":
+        body |= {"use_beam_search": True, "n": 3, "temperature": 0}
+    elif kind == "chat":
+        path, text = "/v1/chat/completions", {"messages": messages}
+    elif kind == "batch":
+        path, text = "/v1/chat/completions/batch", {"messages": [messages, messages]}
+    elif kind == "invocations":
+        path = "/invocations"
+    if kind not in ("stream", "gone"):
+        status, answer = post(url + path, body | text)
+        return status, [each for one in answer.get("choices", ()) for each in one["token_ids"]]
+    data = orjson.dumps(body | text | {"stream": True})
+    ids: list[int] = []
+    with urlopen(Request(url + path, data, {"Content-Type": "application/json"})) as answer:
+        for line in answer:
+            if line.startswith(b"data: {"):
+                for one in orjson.loads(line[6:])["choices"]:
+                    ids += one.get("token_ids") or []
+                if kind == "gone":
+                    break
+        return answer.status, ids
+
+
 def main(args: list[str] | None = None) -> int:
     """Ask all questions in every round; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks serving")
@@ -63,12 +106,13 @@ def main(args: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--process", type=int)
+    parser.add_argument("--name", help="of the model in requests")
     options = parser.parse_args(args)
     draw = random.Random(options.seed)
     whole = load(options.run)
     asked = questions(whole, options.folder, options.requests, draw)
     right = list(expected(whole, asked))
-    name, wrong = options.run.resolve().name, 0
+    name, wrong = options.name or options.run.resolve().name, 0
 
     def answer_of(at: int) -> list[int]:
         return ask(options.url, name, asked[at])
@@ -105,6 +149,24 @@ def main(args: list[str] | None = None) -> int:
                 "command": "python -m benchmarks serving " + " ".join(args or sys.argv[1:]),
                 "vllm": vllm(options.url),
                 "machine": describe(),
+            }
+        )
+        kinds = [draw.choice(KINDS) for _ in asked]
+        with ThreadPoolExecutor(options.at_once) as pool:
+            rest = [(options.url, name, asked[at], kinds[at]) for at in order]
+            found = list(pool.map(lambda each: other(*each), rest))
+        outside = [
+            sum(token not in right[at][1] for token in ids)
+            for at, (_, ids) in zip(order, found, strict=True)
+        ]
+        failed = sum(status != 200 for status, _ in found)
+        wrong += sum(outside) + failed
+        emit(
+            {
+                "others": dict(Counter(kinds)),
+                "failed": failed,
+                "tokens": sum(len(ids) for _, ids in found),
+                "foreign_tokens": sum(outside),
             }
         )
     return 1 if wrong else 0
