@@ -66,7 +66,9 @@ def serve(
     dtype: Dtype = None,
     offload_rows: Annotated[
         bool,
-        Option("Keep the rows of all languages in host memory; a GPU holds half a table of them."),
+        Option(
+            "Experimental: keep the rows of all languages in host memory; a GPU holds half a table."
+        ),
     ] = False,
     prepare: Annotated[
         bool, Option("Write the directory and print the command of vLLM; do not start it.")
