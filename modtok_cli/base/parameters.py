@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from modtok_cli.base.option import Option
 from modtok_cli.base.remote import path_of
@@ -70,11 +71,12 @@ Data = Annotated[
         metavar="PATH",
     ),
 ]
-Output = Annotated[
-    FilePath | None,
-    Option("Output file or directory.", flags="-o --output", metavar="PATH", writes=True),
-]
-OutputFile = Annotated[FilePath, get_args(Output)[1]]
+_output = partial(Option, flags="-o --output", metavar="PATH", writes=True)
+Output = Annotated[FilePath | None, _output("Output directory.")]
+OutputDirectory = Annotated[FilePath, _output("Output directory.")]
+OutputFile = Annotated[FilePath, _output("Output file.")]
+EncodedOutput = Annotated[FilePath | None, _output("Output directory of --format npy and bin.")]
+ExportedOutput = Annotated[FilePath | None, _output("Output file, with --each a directory.")]
 Texts = Annotated[
     FilePath | Sequence[FilePath],
     Option(

@@ -1,4 +1,4 @@
-"""Learning in bounded memory: words are counted to disk, and as many are learned from as fit."""
+"""Learning in bounded memory: words are counted to disk, and learning takes the words that fit."""
 
 from __future__ import annotations
 
@@ -116,9 +116,9 @@ class BoundedCounts:
 
     @contextmanager
     def words(self, languages: Sequence[str], k: int, min_count: int) -> Iterator[Frequent]:
-        """The words of the languages together that k tokens are learned from, while there is room.
+        """The words of the languages together for learning k tokens, while there is room.
 
-        Those that occur less than `min_count` times are left out.
+        Words with less than `min_count` occurrences are left out.
         """
         path = self._paths[languages[0]]
         if len(languages) > 1:

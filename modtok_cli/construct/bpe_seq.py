@@ -247,9 +247,9 @@ def bpe_seq(
     languages of the data are used. This is Algorithm 2 of the paper.
 
     A published tokenizer (byte-level BPE, or BPE with byte fallback) grows in the same way: with
-    `append`, `tokenizer` is a tokenizer.json, the directory of a model, or what adopt wrote, and
-    `k` the number of new tokens of each appended language. Texts in the earlier languages, as
-    adopt knows them, keep their ids; without adopt, all old tokens are one language, base.
+    `append`, `tokenizer` is a tokenizer.json, the directory of a model, or the output of adopt, and
+    `k` the number of new tokens of each appended language. Texts in the languages of adopt
+    keep their ids; without adopt, all old tokens are one language, base.
 
     Returns:
         A report: `output`, `signature` and a row per language in `lines`: tokens, adopted tokens,

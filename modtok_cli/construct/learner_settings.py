@@ -63,7 +63,7 @@ class LearnerSettings:
 
     @property
     def most_tokens(self) -> int:
-        """Tokens that are learned from the words of a language, with those that are pruned."""
+        """Tokens learned per language, before pruning."""
         return self.k
 
     @property

@@ -11,7 +11,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.extras import require
 from modtok_cli.base.files import check_directory
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import PATHS, FilePath, Force, Langs, OutputFile, text_paths
+from modtok_cli.base.parameters import PATHS, FilePath, Force, Langs, OutputDirectory, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.corpus.build_report import REPORT, CorpusReport, load_report
@@ -74,7 +74,7 @@ def corpus_build(
     ],
     languages: Langs = None,
     *,
-    output: OutputFile = "data",
+    output: OutputDirectory = "data",
     language_model: Annotated[
         FilePath | None,
         Option(

@@ -19,7 +19,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import require
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import Data, Force, Langs, OutputFile, Threads
+from modtok_cli.base.parameters import Data, Force, Langs, OutputDirectory, Threads
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.remote import path_of
@@ -58,7 +58,7 @@ def corpus_count(
     languages: Langs = None,
     *,
     data: Data = "data",
-    output: OutputFile = "counts",
+    output: OutputDirectory = "counts",
     reading: Reading = Reading(),
     threads: Threads = None,
     executor: Annotated[

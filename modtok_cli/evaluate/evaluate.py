@@ -117,16 +117,15 @@ def evaluate_bpb(
 ) -> BitsEvaluation:
     """Measure bits per byte and per character of texts.
 
-    Bits per byte do not depend on the vocabulary, so subtokenizers, inference modes and runs
-    compare on the same text. A line of a text file is a document and is predicted from its
+    Subtokenizers, inference modes and runs compare on the same text, different texts and languages
+    do not. A line of a text file is a document and is predicted from its
     start, as in training; a document longer than the context is predicted in windows.
 
-    Texts in languages that the mode does not support are skipped with a warning, and so are those
-    in other languages than `languages`. A Hugging Face model has no modes: it predicts over its
-    vocabulary, after the token that begins a text, in windows of 2,048 tokens at most.
+    Texts outside of `languages` or of the languages of the mode are skipped with a warning. A
+    Hugging Face model has no modes: it predicts over its vocabulary, after the token that begins a
+    text, in windows of 2,048 tokens at most.
 
-    Where more than 1% of a text are unknown tokens, the row has no bits: text that they stand for
-    would cost next to nothing.
+    If more than 1% of a text are unknown tokens, the row has no bits: unknown tokens hide text.
 
     Returns:
         `rows`, one per text and language: `bits_per_byte` with its 95% interval (`low`, `high`;

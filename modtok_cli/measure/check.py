@@ -108,18 +108,18 @@ def check(
     """Judge how well tokenizers suit a language.
 
     Needs no reference tokenizers. Reports tokens per word (fertility), per character and per
-    byte, the share of tokens that are bytes instead of characters, that of unknown tokens if
+    byte, the share of tokens that are bytes instead of characters, the share of unknown tokens if
     there are any, and a verdict with a reason. "vs own" estimates the tokens relative to a
     tokenizer made for the language, from measured values of 24 languages or their mean, about
-    4 characters per token. Languages with the largest value come first.
+    4 characters per token. The largest values come first.
 
     If English text is among the texts, tokens are compared with it as well: as a premium if
     the lines correspond, else per character. A word contains a letter or digit; scripts
     without spaces between words have no tokens per word.
 
-    The language of a text is that of `language`, of its documents, or of its file name (fi.txt);
-    else the references of the tokenizer identify it, if it is one of theirs. A text of unknown
-    language is compared with the mean.
+    The language of a text comes from `language`, its documents, or its file name (fi.txt); else
+    the references of the tokenizer identify it. A text of unknown language is compared with the
+    mean.
 
     Returns:
         One row per language, text and tokenizer, languages with the largest excess first:

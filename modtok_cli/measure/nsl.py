@@ -47,7 +47,7 @@ def nsl(
 ) -> list[dict[str, Any]]:
     """Measure token counts relative to monolingual tokenizers.
 
-    NSL (normalized sequence length) is the number of tokens divided by that of the
+    NSL (normalized sequence length) is the number of tokens divided by the number under the
     monolingual reference tokenizer of the language: 1.2 means 20% more tokens. Tokens per
     character, byte and word are reported as well. `morphemes` adds MorphScore and the F1 of
     token boundaries against morpheme boundaries. DIR@each uses the subset of the language of

@@ -68,7 +68,7 @@ def origin(
     reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
-    """Show which languages the tokens of a text belong to.
+    """Show the languages of the tokens of a text.
 
     For a text tokenized with the full vocabulary or a union of languages: the share of tokens
     that are not in the subtokenizer of its language, and the languages of these tokens. The

@@ -79,7 +79,7 @@ def extract(
     """Extract a compact tokenizer for a subset of languages.
 
     The result is a standard tokenizer.json with contiguous ids. If `output` is named *.model, it
-    is a SentencePiece model, for Unigram tokenizers and those of bpe-merge --whole-characters.
+    is a SentencePiece model, for Unigram tokenizers and for bpe-merge --whole-characters.
     It depends only on the tokenizer and the set of languages.
 
     With `top_k` or `coverage`, tokens are selected by their use in the texts `on`, instead of or

@@ -31,7 +31,7 @@ def _are_tokenizers(value: object) -> bool:
 ModularOutput = Annotated[
     FilePath | None,
     Option(
-        "Output file or directory.",
+        "Output directory.",
         flags="-o --output",
         metavar="PATH",
         default="tokenizer",

@@ -161,7 +161,7 @@ def runs_finding(runs: Sequence[TrainingRun]) -> str | None:
         return f"Run {best}: mean bits per byte of held-out text from {move} {over}"
     return (
         f"Training runs: {best} has the lowest mean bits per byte of held-out text, "
-        f"{means[best]:.3f} {over} The highest is that of {highest}, {means[highest]:.3f}."
+        f"{means[best]:.3f} {over} {highest} has the highest, {means[highest]:.3f}."
     )
 
 

@@ -25,10 +25,10 @@ _PART = 1 << 16
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What was not learned from: words that occur less than `min_count` times, and some others.
+    """Words that learning left out: with less than `min_count` occurrences, and by sampling.
 
-    Of the words that occur less than `sample_weight` times, a sample is learned from, each as if it
-    occurred so often; 1 for no sample.
+    Words with less than `sample_weight` occurrences are sampled; a sampled word counts so often.
+    1 for no sample.
 
     `words`: number of different ones; `occurrences`: of all of them; `bytes`: of these.
     """
@@ -110,7 +110,7 @@ def _byte_pairs(counts: WordCounts) -> Int64Array:
 
 
 class StoredCounts:
-    """A count table on disk, of which as many words are learned from as fit in memory.
+    """A count table larger than memory; `read` gives the words that fit.
 
     These are the words that occur at least `min_count` times, with the smallest `sample_weight`
     (`frequent_words`) for which `fits(words, bytes)`, given the expected number of words that

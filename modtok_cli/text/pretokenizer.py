@@ -228,7 +228,7 @@ _SPECIAL = frozenset({"gemma", "none", "phrases", "unigram"})
 PretokenizerName = Annotated[
     str | None,
     Option(
-        f"How text is split into words: {', '.join(sorted(_native().keys() - _SPECIAL))}. With "
+        f"Split of text into words: {', '.join(sorted(_native().keys() - _SPECIAL))}. With "
         f"{', '.join(each.name for each in _native().values() if each.llama_cpp)}, llama.cpp runs "
         "the tokenizer exactly.",
         flags="--pretokenizer",

@@ -58,8 +58,8 @@ class ModelSettings(Declared):
         high=1,
     )
     draw: Literal["step", "rank", "micro"] = _data(
-        "Sequences that share a language and a subtokenizer: those of an optimizer step, of a "
-        "rank in a step, or of a microbatch.",
+        "Sequences that share a language and a subtokenizer: of an optimizer step, of a rank in a "
+        "step, or of a microbatch.",
         default="micro",
         recipe_only=True,
     )
@@ -164,7 +164,7 @@ class ModelSettings(Declared):
         recipe_only=True,
     )
     train: Literal["all", "rows"] = _init(
-        "What to train: all, or only rows of tokens that --init-from does not have.",
+        "Train all parameters, or only rows of tokens that --init-from does not have.",
         default=lambda run: "all",
         needs="init_from",
     )
@@ -243,7 +243,7 @@ class ModelSettings(Declared):
     )
     tied: bool = _shape("Tie input and output embeddings.", default=lambda run: False)
     attention: Literal["packed", "document"] = _data(
-        "Attention in packed sequences: all preceding tokens, or those of the same document.",
+        "Attention in packed sequences: all preceding tokens, or tokens of the same document.",
         default="packed",
         recipe_only=True,
     )

@@ -135,7 +135,7 @@ def test_the_best_and_the_worst_are_marked_and_said(terminal: Terminal) -> None:
     said = " ".join(plain(err).split())
     assert said.endswith(
         "a has the lowest mean NSL, 0.950 over 2 languages; its worst is English with 1.000. "
-        "The highest is that of b, 1.150."
+        "b has the highest, 1.150."
     )
     out, err = terminal("ranked", "--json", out=True, err=True)
     assert out.count("\n") == 4

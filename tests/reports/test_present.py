@@ -109,7 +109,7 @@ def test_findings_count_languages_of_every_tokenizer() -> None:
     assert found is not None
     assert found.endswith(
         "a has the lowest mean NSL, 1.050 over 2 languages; its worst is Finnish with 1.100. "
-        "The highest is that of b, 1.300."
+        "b has the highest, 1.300."
     )
 
 

@@ -348,7 +348,7 @@ def test_runs_are_compared_in_one_section(tmp_path: Path, many: int) -> None:
     best, worst = 2 - many / 100, 2 - 1 / 100
     assert (
         f"run{many} has the lowest mean bits per byte of held-out text, {best:.3f} over 1 "
-        f"language; its worst is Finnish with {best:.3f}. The highest is that of run1, "
+        f"language; its worst is Finnish with {best:.3f}. run1 has the highest, "
         f"{worst:.3f}." in text
     )
     assert f'<td class="best" data-of="bits per byte">{best:.3f}</td>' in text

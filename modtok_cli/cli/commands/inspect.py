@@ -43,7 +43,7 @@ RANDOM_SUBSETS = 10  # in addition to T, every single language, and --langs
 Named = Annotated[
     list[str] | None,
     Option(
-        "Tokenizer as in -t; with a second one, prints how that differs from the first.",
+        "Tokenizer as in -t; a second one is compared with the first.",
         argument=True,
         metavar="TOKENIZER",
         hub="tokenizer",

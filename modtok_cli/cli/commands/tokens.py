@@ -20,7 +20,9 @@ from modtok_cli.reports.kinds.drafts import knee, tables
 ListFormatName = Annotated[str, Option(f"List format: {', '.join(FORMATS)}.", metavar="NAME")]
 Sizes = Annotated[
     bool,
-    Option("Instead of a list, measure how much of held-out text lists of several sizes cover."),
+    Option(
+        "Instead of a list, measure the share of held-out text that lists of several sizes cover."
+    ),
 ]
 Test = Annotated[Path | None, options_of(draft_coverage)["test"]]
 

@@ -108,8 +108,8 @@ def cost(
 
     Without a text, tokenizers are compared with the first one; by default the vocabularies of the
     paper, 256,000 and 24,000 tokens. With a text, they are compared with the monolingual
-    reference of its language; by default those of the run, or of tokenizer/, whole and by
-    language. Sizes are those of the paper, or of the run.
+    reference of its language; by default the tokenizers of the run, or of tokenizer/, whole and by
+    language. Sizes come from the paper, or from the run.
 
     With `time`, models are timed on this machine: tiny on a CPU, 0.5b on a GPU. The text is
     packed into contexts of 4,096 tokens, and tokenizers alternate.

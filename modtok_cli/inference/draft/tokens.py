@@ -55,7 +55,7 @@ def tokens(
     size: Annotated[
         int | None,
         Option(
-            "List N tokens, those that the text in --data uses most, in this order.",
+            "List the N tokens that the text in --data uses most, in this order.",
             metavar="N",
             low=1,
             high=MAX_BUDGET,
@@ -73,14 +73,14 @@ def tokens(
     Programs restrict a model's output with them, or the output of its draft in speculative
     decoding. Ids are those of the whole model.
 
-    MODEL is a modular directory (also of modtok adopt), whose languages have tokens, or a Hugging
-    Face model, of which a language has the tokens that its text in data/ uses.
+    MODEL is a modular directory (also of modtok adopt), or a Hugging Face model, where a language
+    has the tokens that its text in data/ uses.
 
     With `size` it is any tokenizer, and the list has that many tokens: bytes, special tokens and
-    those of the chat template, then those of the greatest share in the text of the languages (by
-    default all in data/), as MODEL itself encodes it, then all others in order of ids. So a shorter
-    list is the beginning of a longer one. Text may also be what the model wrote, such as the JSON
-    lines of modtok generate.
+    tokens of the chat template; then tokens in order of their share in the text of the languages
+    (by default all in data/), as MODEL itself encodes it; then all others in order of ids. So a
+    shorter list is the beginning of a longer one. Text may also be output of the model, such as the
+    JSON lines of modtok generate.
 
     Returns:
         A list; with `each`, a list by language, and one of all as "all".

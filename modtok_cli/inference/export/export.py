@@ -22,10 +22,10 @@ from modtok_cli.base.hub import model_name
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
     PATHS,
+    ExportedOutput,
     FilePath,
     Force,
     Langs,
-    Output,
     optional_path,
     text_paths,
 )
@@ -148,7 +148,7 @@ class ExportReport:
 @public
 def export(
     model: Model = LATEST,
-    output: Output = None,
+    output: ExportedOutput = None,
     *,
     format: Annotated[
         str, Option(f"File format: {', '.join(names_of(_FORMATS))}.", metavar="NAME")
@@ -186,8 +186,8 @@ def export(
     A file has one vocabulary. With `each`, a run is exported several times, to files that are
     named after their languages in a new directory.
 
-    The file is read back: its tensors are those that llama.cpp creates for the family, and their
-    logits by its graph are compared with those of transformers.
+    The file is read back: it has the tensors that llama.cpp creates for the family, and logits by
+    llama.cpp's graph are compared with transformers'.
 
     Returns:
         Of each file: `output` (by default the model's name with the format as suffix), `bytes`,

@@ -121,13 +121,13 @@ def transplant(
     """Give a Hugging Face model another vocabulary.
 
     Embedding rows of tokens that the model has too are copied. Any other row is the mean of the
-    rows of the tokens that spell it. With `fit`, the logit of each token is lowered by how much
-    rarer it is in the text than the token of the model that it begins with. Special tokens that
+    rows of the tokens that spell it. With `fit`, output rows are fitted to the counts of tokens in
+    a text. Special tokens that
     the model's files name are kept, with new ids. The result needs some training: see modtok
     pretrain --init-from. `modtok-peft.json` beside it has the arguments of peft.LoraConfig that
     train the new rows and adapters.
 
-    Ids of the result are those of `tokenizer`; the special tokens follow them. If the model's
+    The result has the ids of `tokenizer`; the special tokens follow them. If the model's
     tokenizer begins or ends every text with a token, the new one does too. Files of weights are
     rewritten one at a time.
 

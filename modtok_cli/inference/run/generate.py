@@ -320,7 +320,7 @@ def generate(
 ) -> list[dict[str, Any]]:
     """Continue a text with a trained model.
 
-    Uses the subtokenizer of `languages`, or those of `inputs` and `outputs`.
+    Uses the subtokenizer of `languages`, or the two of `inputs` and `outputs`.
 
     `languages` auto identifies the language of each prompt with the monolingual references of the
     tokenizer; an ambiguous prompt gets the union of the candidates. Without `languages`, the full

@@ -79,12 +79,12 @@ def serve(
     """Serve a run in all of its languages, with the API of OpenAI, by vLLM.
 
     A request names its languages, as in {"model": "it", "prompt": "Il était", "languages": ["fr"]};
-    without, they are those of `languages`, or found by the prompt. Its prompt is segmented by the
+    the default is `languages`, or the language of the prompt. Its prompt is segmented by the
     tokenizer of these languages, and only their tokens can be answered.
 
-    For a run, what vLLM opens is written to serve/ of the run, or to `output`. A Hugging Face model
-    needs its tokenizer of modtok adopt and `output`, which links to the model's files. `model`
-    may also be such a directory.
+    For a run, the files for vLLM are written to serve/ of the run, or to `output`. A Hugging Face
+    model needs its tokenizer of modtok adopt and `output`, which links to the model's files.
+    `model` may also be such a directory.
 
     Returns:
         The command. It replaces this process, unless `prepare` is set.

@@ -27,7 +27,7 @@ def graft(
     model: Annotated[
         FilePath,
         Option(
-            "Fine-tuned slice, or what PEFT merged.", argument=True, metavar="SLICE", hub="model"
+            "Fine-tuned slice, also merged by PEFT.", argument=True, metavar="SLICE", hub="model"
         ),
     ],
     onto: Annotated[
@@ -60,7 +60,7 @@ def graft(
     """Put a fine-tuned slice back into the model that it was cut from.
 
     The result has the backbone of the slice and, in the tables, the rows of its tokens. All
-    other rows are those of `onto`, bit for bit, and so are all other files of a model. A slice of
+    other rows and files of `onto` stay, bit for bit. A slice of
     the result in the same languages has the weights of SLICE, bit for bit.
 
     Rows of other languages are kept while the backbone changes under them: measure such

@@ -122,16 +122,16 @@ def slice(
     The source is a run or any Hugging Face model.
 
     For a run, the output is a standard Hugging Face Llama directory: backbone, embedding rows of
-    these languages, and their tokenizer. Its logits equal those of the full model over this
+    these languages, and their tokenizer. Its logits equal the logits of the full model over this
     vocabulary; `verify` tests this with a few tokens, where Megatron is installed.
 
     With different `inputs` and `outputs`, the output is in a format that only modtok generate and
     modtok eval read.
 
     For a Hugging Face directory with safetensors, the output is the same model with fewer tokens:
-    those that the languages in data/ use (or `texts`, or `token_ids`), and all that these are built
-    from. Special tokens, chat template and configuration stay, with new ids. Its logits equal
-    those of the full model for the kept tokens; `verify` tests this with a few tokens where both
+    the tokens that the languages in data/ use (or `texts`, or `token_ids`), and the parts that
+    build them. Special tokens, chat template and configuration stay, with new ids. For the kept
+    tokens it has the logits of the full model; `verify` tests this with a few tokens where both
     fit in memory. Weights are streamed: a model may be larger than memory.
 
     With `head`, a list of modtok tokens, MODEL is a draft (EAGLE-3, layers for multi-token

@@ -156,7 +156,7 @@ def _origin(
         step = facts.step  # another run that is named has its own last one
     source = open_run(place, tokenizer=tokenizer, step=step)
     if source.step != facts.step:
-        progress.note(f"all rows are those of step {source.step} of {place}")
+        progress.note(f"all rows are from step {source.step} of {place}")
     what = ""
     if source.tokenizer.signature != facts.tokenizer:
         what = f"tokenizer {facts.tokenizer}, {place} has {source.tokenizer.signature}"
@@ -332,8 +332,8 @@ tags:
 # A slice for {languages}
 
 Extracted by modtok from a multilingual model with a modular tokenizer: the whole
-backbone, and the embedding rows of these languages only. Its logits are those of
-the whole model for these tokens. Text in other languages needs more tokens and stays
+backbone, and the embedding rows of these languages only. For these tokens it has the
+logits of the whole model. Text in other languages needs more tokens and stays
 lossless.
 
 | | |

@@ -10,7 +10,15 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.files import standard_input
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import PATHS, FilePath, Force, Langs, Output, Threads, text_paths
+from modtok_cli.base.parameters import (
+    PATHS,
+    EncodedOutput,
+    FilePath,
+    Force,
+    Langs,
+    Threads,
+    text_paths,
+)
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.modular.encoding.flat_files import FORMS, GlobalIds, count_tokens, encode_files
@@ -60,7 +68,7 @@ def encode(
         str | None,
         Option("Token to append to every document, with --format npy or bin.", metavar="TOKEN"),
     ] = None,
-    output: Output = None,
+    output: EncodedOutput = None,
     reading: Reading = Reading(),
     threads: Threads = None,
     force: Force = False,

@@ -103,7 +103,7 @@ class Kind:
         )
         if len(means) > 1:
             highest = max(means, key=means.__getitem__)
-            sentence += f" The highest is that of {names[highest]}, {means[highest]:.3f}."
+            sentence += f" {names[highest]} has the highest, {means[highest]:.3f}."
         return sentence
 
 
