@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, flatten, offsets_of
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, flatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.membership import Membership
 from modtok_cli.construct.corpora import corpus_of, to_learn_from
@@ -38,6 +38,7 @@ from modtok_cli.modular.adopted.restrict import BYTE_TOKENS
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import UNREACHED, TokenizerFile
 from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.open import split_pattern, tokenizers_in
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.counts import WordCounts
@@ -58,7 +59,8 @@ def is_published(path: Path) -> bool:
     """Whether a tokenizer to extend is a file of another program, adopted or not."""
     if is_modular(path):
         return ModularTokenizer.load(path).segmentation == Library.name
-    return path.is_file() or (path / "tokenizer.json").is_file()
+    path = Path(split_pattern(str(path))[0])
+    return path.is_file() or bool(tokenizers_in(path))
 
 
 def grow_published(request: Request, max_unspaced: int) -> BuildReport:
@@ -87,7 +89,7 @@ def grow_published(request: Request, max_unspaced: int) -> BuildReport:
         raise UsageError(f"{source} already has {', '.join(present)}", where="--append")
     counted = count_languages(
         files,
-        pretokenizer=file.merging_form.pretokenizer,
+        pretokenizer=file.form.pretokenizer,
         reading=request.reading,
         progress=request.progress,
         threads=request.threads,
@@ -145,7 +147,7 @@ def _check_kind(file: TokenizerFile) -> None:
     if not file.is_bpe:
         raise UsageError("a Unigram tokenizer has no merges to go on from", where=file.where,
                          remedy=remedy)  # fmt: skip
-    form = file.merging_form
+    form = file.form
     if not form.is_native or form.pretokenizer.name.startswith(NONE.name):
         raise UsageError(
             "how it splits text into words is not known, so it cannot grow",
@@ -157,20 +159,7 @@ def _check_kind(file: TokenizerFile) -> None:
 def segmented(file: TokenizerFile, counts: WordCounts) -> tuple[Int32Array, Int64Array]:
     """The unique words of a text as ids: (N,) int32 and their offsets (W + 1,) int64."""
     segmenter = Library(file).by_merges()
-    ids, offsets = segmenter.segment(counts.data, counts.offsets[:-1], counts.offsets[1:])
-    if file.form is file.merging_form:
-        return ids, offsets
-    # Whole words that are tokens come first; each has one symbol.
-    known = {name: index for index, name in enumerate(file.vocabulary.tokens())
-             if not file.added[index]}  # fmt: skip
-    whole = np.array([known.get(word, -1) for word in counts.words()], dtype=np.int32)
-    lengths = np.where(whole >= 0, 1, np.diff(offsets))
-    ends = offsets_of(lengths)
-    result = np.empty(int(ends[-1]), dtype=np.int32)
-    rest = np.repeat(whole < 0, lengths)
-    result[rest] = ids[np.repeat(whole < 0, np.diff(offsets))]
-    result[~rest] = whole[whole >= 0]
-    return result, ends
+    return segmenter.segment(counts.data, counts.offsets[:-1], counts.offsets[1:])
 
 
 def _grown(
@@ -178,7 +167,7 @@ def _grown(
 ) -> tuple[TokenizerFile, dict[str, Any], BoolArray]:
     """The file with the tokens of a language, a row of figures, and the tokens that it uses."""
     assert request.k is not None
-    is_whole = file.merging_form.pretokenizer.is_whole
+    is_whole = file.form.pretokenizer.is_whole
     if is_whole is not None:  # documents with added tokens, which are not split
         counts = counts.where(np.array([not is_whole(word) for word in counts.words()]))
     merges = _learned(file, language, counts, request, max_unspaced)
@@ -210,7 +199,7 @@ def _learned(
     assert request.k is not None
     ids, offsets = segmented(file, counts)
     apart = file.added.copy()  # what no merge joins
-    if file.merging_form.of_characters:
+    if file.form.of_characters:
         apart |= np.array([name in BYTE_TOKENS for name in file.names])
     left_out, begins = apart[ids], np.zeros(len(ids), dtype=np.bool_)
     tokens, digit = file.vocabulary.tokens(), _digit()
@@ -305,7 +294,7 @@ def _strings(file: TokenizerFile, apart: BoolArray) -> tuple[np.ndarray, Int64Ar
 
     A token that merging does not reach has one that no merge makes, as has one that is `apart`.
     """
-    of_characters = file.merging_form.of_characters
+    of_characters = file.form.of_characters
     tokens = [name.encode() for name in file.names] if of_characters else file.vocabulary.tokens()
     hidden = apart | (file.derivation == UNREACHED)
     strings = [

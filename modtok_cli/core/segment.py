@@ -127,13 +127,15 @@ class Symbols(NamedTuple):
     Shapes: byte_ids (256,) int32, -1 for a byte that is left out; characters (0x110000,) int32, -1
     where bytes spell the character, None if bytes spell all text; added_units (U,) uint64, a trie
     of added tokens, which are found first, at each position the longest; added (A,) int32, their
-    ids by their number in the trie, -1 for those that a text never contains as such.
+    ids by their number in the trie, -1 for those that a text never contains as such; whole (U,)
+    uint64, a trie of words that are tokens before anything is merged, under their ids.
     """
 
     byte_ids: Int32Array
     characters: Int32Array | None = None
     added_units: UInt64Array | None = None
     added: Int32Array | None = None
+    whole: UInt64Array | None = None
 
 
 class _Fields(ctypes.Structure):
@@ -167,6 +169,7 @@ class SegmenterHandle:
             "characters": address(symbols.characters, np.int32, CODE_POINTS),
             "added_units": address(symbols.added_units, np.uint64, 1),
             "added": address(symbols.added, np.int32),
+            "units": address(symbols.whole, np.uint64, 1),
         }
         return cls(fields, (pairs, symbols))
 

@@ -77,12 +77,7 @@ class PreTokenizer:
 
         `byte_level`: whether tokens spell bytes by visible characters, as BPE's do.
         """
-        split = {
-            "type": "Split",
-            "pattern": {"Regex": self.pattern},
-            "behavior": "Isolated",
-            "invert": False,
-        }
+        split = split_json(self.pattern)
         if not byte_level:
             return split
         level = {
@@ -113,6 +108,16 @@ class PreTokenizer:
         if self.json_form == DIGITS_BYTE_LEVEL:
             return bool(first == expected["pretokenizers"][0]) and _is_level(level, use_regex=True)
         return bool(first == self.to_json(byte_level=False)) and _is_level(level, use_regex=False)
+
+
+def split_json(pattern: str) -> dict[str, Any]:
+    """The step of a `tokenizer.json` that splits by a pattern."""
+    return {
+        "type": "Split",
+        "pattern": {"Regex": pattern},
+        "behavior": "Isolated",
+        "invert": False,
+    }
 
 
 def _is_level(node: Any, *, use_regex: bool) -> bool:

@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
+import sentencepiece
 import tokenizers
 
 from helpers.external_tokenizers import KINDS, external_tokenizer
+from helpers.handmade_tokenizers import write_ranks
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.membership import Membership
@@ -30,7 +32,9 @@ from modtok_cli.modular.inspect import check_subsets
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.vocabulary import unspell
 from modtok_cli.text.corpus import count_languages
+from modtok_cli.text.pretokenizer import find_pretokenizer
 from modtok_cli.text.workspace import language_files
 
 LANGUAGES = ("en", "fi", "fr")
@@ -104,6 +108,64 @@ def test_saved_and_extracted_tokenizers_agree(kind: str, tmp_path: Path) -> None
     # Added tokens of the template follow the new ids.
     end = plain.token_to_id("<|im_end|>")
     assert plain.encode("a").ids[-1] == end < part.size
+
+
+def foreign(kind: str, place: Path) -> Path:
+    """A file of another format, alone in its directory."""
+    place.mkdir()
+    if kind in ("ranks", "tekken"):
+        vocab = orjson.loads(external_tokenizer("byte-level"))["model"]["vocab"]
+        made = [bytes(found) for name in vocab if (found := unspell(name)) is not None]
+        # Two tokens that no merge makes, one in the middle of ranks.
+        tokens = [b" maisons", *(each for each in made if len(each) > 1), b"illassa"]
+        ranks = Path(write_ranks(place / "tiktoken.model", tokens))
+        if kind == "ranks":
+            return ranks
+        rows = [line.split() for line in ranks.read_text().splitlines()]
+        config = {"pattern": find_pretokenizer("tekken").pattern, "default_num_special_tokens": 5,
+                  "default_vocab_size": len(rows) + 5}  # fmt: skip
+        document = {"config": config, "vocab": [{"token_bytes": c, "rank": r} for c, r in rows]}
+        ranks.unlink()
+        (place / "tekken.json").write_bytes(orjson.dumps(document))
+        return place / "tekken.json"
+    options: dict[str, object] = {"model_type": kind.partition("-")[0], "vocab_size": 600}
+    if kind.endswith("-plain"):
+        options |= {"add_dummy_prefix": False, "user_defined_symbols": ["<b>"]}
+    if kind != "unigram":
+        options |= {"normalization_rule_name": "identity", "remove_extra_whitespaces": False}
+        options["byte_fallback"] = True
+    with (place / "tokenizer.model").open("wb") as written:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter([line for each in ("en", "fr") for line in lines(each)]),
+            model_writer=written, minloglevel=2, num_threads=2, hard_vocab_limit=False, **options,
+        )  # fmt: skip
+    return place / "tokenizer.model"
+
+
+@pytest.mark.parametrize("kind", ["ranks", "tekken", "bpe", "bpe-plain", "unigram", "word"])
+def test_files_of_other_formats_are_adopted(kind: str, tmp_path: Path) -> None:
+    """With the ids and the texts of the library that owns the file, whole and extracted."""
+    file = foreign(kind, tmp_path / "model")
+    if kind == "word":
+        with pytest.raises(UsageError, match="is neither BPE nor Unigram"):
+            adopt(file, data=SAMPLE / "parallel")
+        return
+    owner = open_tokenizer(str(file))
+    adopted = adopt(file.parent, "en,fr", data=SAMPLE / "parallel", output=tmp_path / "adopted")
+    part = extract(tmp_path / "adopted", "fr", tmp_path / "fr.json")
+    again = open_tokenizer(str(tmp_path / "fr.json"))
+    assert isinstance(again, Subtokenizer)
+    assert again.size == part.size < owner.size
+    unknown = ["  maisons  illassa ☃ \t<b> ", " \n \n  "] if kind != "unigram" else []
+    for text in [*lines("fr"), *lines("fi"), *unknown]:
+        ids = owner.encode(text)
+        assert adopted.encode(text).tolist() == ids.tolist()
+        if kind != "unigram":  # characters without a piece
+            assert adopted.decode(ids) == owner.decode(ids)
+    ids = [adopted.subset("fr").global_ids[again.encode(text)].tolist() for text in lines("fr")]
+    assert ids == [each.tolist() for each in owner.encode_batch(lines("fr"))]
+    if kind != "unigram":
+        assert [again.decode(again.encode(text)) for text in lines("fr")] == lines("fr")
 
 
 @KIND
@@ -215,7 +277,7 @@ def test_what_cannot_be_adopted(tmp_path: Path) -> None:
     data = SAMPLE / "parallel"
     with pytest.raises(UsageError, match="does not exist"):
         adopt(tmp_path / "none.json", data=data)
-    with pytest.raises(UsageError, match=r"has no tokenizer\.json"):
+    with pytest.raises(UsageError, match="contains no tokenizer"):
         adopt(tmp_path, data=data)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "en.txt").write_text("\n\n")

@@ -45,6 +45,7 @@ FORMS = {
         "qwen2+nfc",
     ),
     "bytes-missing": ({}, "gpt2"),
+    "whole-words": ({}, "gpt2"),
     "unigram": ({}, "gemma"),
     "qwen3": (
         {"normalizer": {"type": "NFC"}, "pre_tokenizer": QWEN2.to_json(byte_level=True)},
@@ -63,7 +64,7 @@ QWEN2 = find_pretokenizer("qwen2")
 
 @cache
 def source(form: str) -> tuple[Subtokenizer, tokenizers.Tokenizer]:
-    kinds = dict.fromkeys(("qwen2", "qwen3", "bytes-missing"), "byte-level")
+    kinds = dict.fromkeys(("qwen2", "qwen3", "bytes-missing", "whole-words"), "byte-level")
     kind = kinds.get(form, "unigram" if form == "unigram" else "characters")
     document = {**orjson.loads(external_tokenizer(kind)), **FORMS[form][0]}
     model = document["model"]
@@ -90,6 +91,11 @@ def source(form: str) -> tuple[Subtokenizer, tokenizers.Tokenizer]:
             {**like, "id": model["vocab"][name], "content": name, "special": False}
             for name in names[1:]
         ]
+    if form == "whole-words":  # as in Llama 3: a word that is a token is not merged
+        model["ignore_merges"] = True
+        for name in ("sonÅĵ", "Ġla", "Ġmai", "</", "<s>x"):
+            model["vocab"].setdefault(name, max(model["vocab"].values()) + 100)
+        model["merges"] = [pair for pair in model["merges"] if "".join(pair) != "Ġla"]
     if form == "bytes-missing":
         # As in SmolLM2, which has no token for some bytes: the library leaves them out.
         document["post_processor"], document["added_tokens"] = None, document["added_tokens"][:4]

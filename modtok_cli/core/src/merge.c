@@ -261,6 +261,16 @@ static added_token next_added(const mt_segmenter *s, const uint8_t *data, int64_
     return (added_token){stop, 0, -1};
 }
 
+// The token that is the whole word data[at:stop], -1 if there is none.
+static int32_t whole_token(const uint64_t *units, const uint8_t *data, int64_t at, int64_t stop) {
+    uint64_t unit = units[0];
+    for (; at < stop && unit_base(unit); at++) {
+        unit = units[unit_base(unit) ^ data[at]];
+        if (unit_label(unit) != data[at]) return -1;
+    }
+    return at == stop ? (int32_t)unit_value(unit) - 1 : -1;
+}
+
 int merge_words(const mt_segmenter *s, const uint8_t *data, int64_t words, const int64_t *starts,
                 const int64_t *stops, int32_t *ids, int64_t *offsets) {
     // A word is one span of symbols to merge, or several about its added tokens.
@@ -276,6 +286,13 @@ int merge_words(const mt_segmenter *s, const uint8_t *data, int64_t words, const
     spans[0] = word_spans[0] = 0;
     for (int64_t word = 0; word < words; word++) {
         int64_t first = starts[word], stop = stops[word];
+        int32_t whole = s->units ? whole_token(s->units, data, first, stop) : -1;
+        if (whole >= 0) {
+            ids[filled++] = whole;
+            spans[++total] = filled;
+            word_spans[word + 1] = total;
+            continue;
+        }
         if (s->added_units) {
             added_token next = next_added(s, data, first, stop);
             for (; next.size; next = next_added(s, data, next.at + next.size, stop)) {

@@ -167,7 +167,8 @@ typedef struct {
     // Merges start from byte_ids (256,), -1 for a byte that is left out; or from characters
     // (MT_CODE_POINTS,), -1 where bytes spell one, NULL if bytes spell all text. Of an adopted
     // tokenizer, added tokens are found first, at each position the longest: their trie, or NULL,
-    // and their ids by number, -1 for those that a text never contains as such.
+    // and their ids by number, -1 for those that a text never contains as such. `units`: a double
+    // array of words that are tokens before anything is merged, or NULL.
     const mt_pairs *pairs;
     const int32_t *byte_ids;
     const int32_t *characters;

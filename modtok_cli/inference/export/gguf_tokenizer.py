@@ -224,7 +224,7 @@ def _add_names(writer: Any, file: TokenizerFile) -> list[str]:
 
 
 def _adopted(tokenizer: Subtokenizer, file: TokenizerFile, where: str) -> GgufTokenizer:
-    if not file.form.is_native:
+    if not file.form.is_native or file.whole.any():
         raise UsageError(
             "llama.cpp has no equivalent of this tokenizer", where=where, remedy=_CONVERTER
         )

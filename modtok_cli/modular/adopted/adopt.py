@@ -7,8 +7,9 @@ from typing import Annotated
 import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int64Array
-from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import check_new
+from modtok_cli.base.errors import ModtokError, UsageError, missing
+from modtok_cli.base.files import check_new, is_there
+from modtok_cli.base.hub import name_of
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Data, FilePath, Force, Langs, Threads, optional_path
@@ -16,11 +17,16 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.base.remote import path_of
+from modtok_cli.modular.adopted.converted import check_same
 from modtok_cli.modular.adopted.restrict import check_document, warn_of_rows, with_rows
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.directory import check_place
+from modtok_cli.modular.encoding.external import External
+from modtok_cli.modular.formats import format_of_content
+from modtok_cli.modular.formats.hugging_face import HuggingFace
 from modtok_cli.modular.manifest import Corpus
+from modtok_cli.modular.open import file_of, open_bytes, split_pattern
 from modtok_cli.modular.parameters import Coverage, ModularOutput, TokensPerLanguage
 from modtok_cli.modular.segmenters.json_frame import parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -40,21 +46,43 @@ ADOPTED_ROWS = "rows"
 _CONFIG_LIMIT = 1 << 26
 
 
-def read_tokenizer_file(path: Path, progress: Progress = SILENT) -> TokenizerFile:
-    """The `tokenizer.json` at `path`, or in the directory `path`, without tokens without a row."""
-    file = path / "tokenizer.json" if path.is_dir() else path
-    if not file.is_file():
-        raise UsageError(
-            "has no tokenizer.json" if path.is_dir() else "does not exist",
-            where=path,
-            remedy="pass a tokenizer.json, or the directory of a model",
-        )
-    document, rows = parse_document(read_file(file, factor=16), str(file)), find_rows(path)
-    if rows is not None:
-        check_document(document, str(file))
-        document, left_out = with_rows(document, rows, str(file))
-        warn_of_rows(path, left_out, progress)
-    return TokenizerFile(document, str(file))
+def read_tokenizer_file(source: FilePath, progress: Progress = SILENT) -> TokenizerFile:
+    """The tokenizer of a file, or of the directory of a model, without tokens without a row.
+
+    A rank file (`FILE#pattern`), tekken.json and a SentencePiece `.model` are read as the
+    `tokenizer.json` with the same ids; see `converted`.
+    """
+    head, pattern = split_pattern(str(source))
+    if not is_there(head):
+        raise missing(head, "pass the file of a tokenizer, or the directory of a model")
+    path = file_of(Path(head))
+    data, where = read_file(path, factor=16), str(path)
+    if isinstance(format_of_content(data), HuggingFace):
+        document = parse_document(data, where)
+        rows = find_rows(source)
+        if rows is not None:
+            check_document(document, where)
+            document, left_out = with_rows(document, rows, where)
+            warn_of_rows(Path(head), left_out, progress)
+        return TokenizerFile(document, where)
+    owner = open_bytes(data, name_of(str(source)), where, variant=pattern, progress=progress)
+    if isinstance(owner, Subtokenizer):
+        return TokenizerFile(parse_document(owner.to_json(), where), where)
+    assert isinstance(owner, External)
+    file, line = converted_file(owner, where)
+    if line:
+        progress.warn(f"{where}: {line}")
+    return file
+
+
+def converted_file(owner: External, where: str) -> tuple[TokenizerFile, str]:
+    """What a library runs as a `tokenizer.json`, and a line on texts that get other ids, or "".
+
+    Raises:
+        UsageError: it cannot be one.
+    """
+    file = TokenizerFile(owner.document(), where)
+    return file, check_same(Subtokenizer(Library(file)), owner, file, where)
 
 
 def check_output(output: Path, *, force: bool = False) -> None:
@@ -63,13 +91,19 @@ def check_output(output: Path, *, force: bool = False) -> None:
     check_new(output, force=force)
 
 
-def find_end_of_text(path: Path, file: TokenizerFile) -> str | None:
-    """The token that ends a text, of the tokenizer at `path`; None if nothing tells.
+def _place(source: FilePath) -> Path:
+    """The directory of a tokenizer."""
+    path = Path(split_pattern(str(source))[0])
+    return path if path.is_dir() else path.parent
+
+
+def find_end_of_text(source: FilePath, file: TokenizerFile) -> str | None:
+    """The token that ends a text, of the tokenizer at `source`; None if nothing tells.
 
     It is `eos_token` of tokenizer_config.json, else the first `eos_token_id` of
     generation_config.json or config.json, else a special token with a usual name.
     """
-    place = path if path.is_dir() else path.parent
+    place = _place(source)
     candidates: list[object] = [_setting(place / "tokenizer_config.json", "eos_token")]
     for name in ("generation_config.json", "config.json"):
         index = _setting(place / name, "eos_token_id")
@@ -83,9 +117,9 @@ def find_end_of_text(path: Path, file: TokenizerFile) -> str | None:
     return None
 
 
-def find_rows(path: Path) -> int | None:
-    """Rows of the model with the tokenizer at `path`, by its config.json; None without one."""
-    config = (path if path.is_dir() else path.parent) / "config.json"
+def find_rows(source: FilePath) -> int | None:
+    """Rows of the model with the tokenizer at `source`, by its config.json; None without one."""
+    config = _place(source) / "config.json"
     text = _setting(config, "text_config")
     rows = text.get("vocab_size") if isinstance(text, Mapping) else None
     rows = rows or _setting(config, "vocab_size")
@@ -122,7 +156,8 @@ def adopt(
     tokenizer: Annotated[
         FilePath,
         Option(
-            "A tokenizer.json, or a Hugging Face model (directory or name on the hub).",
+            "A tokenizer.json, SentencePiece .model, tekken.json or tiktoken rank file, or a "
+            "Hugging Face model (directory or name on the hub).",
             argument=True,
             metavar="TOKENIZER",
             hub="tokenizer",
@@ -154,8 +189,9 @@ def adopt(
     fairness and inspect work for any set of the languages, and pretrain --init-from continues
     the model with it.
 
-    TOKENIZER is a byte-level BPE, a SentencePiece BPE or a Unigram tokenizer.json. Text in other
-    languages stays lossless if the tokenizer has bytes.
+    TOKENIZER is a byte-level BPE, a SentencePiece BPE or a Unigram tokenizer; files other than
+    tokenizer.json become one with the same ids. Text in other languages stays lossless if the
+    tokenizer has bytes.
 
     Returns:
         The tokenizer, which is written only if `output` is given.
@@ -170,7 +206,7 @@ def adopt(
             `output` exists.
         ModtokError: the file is damaged, or there is no text.
     """
-    source, place = Path(tokenizer), optional_path(output)
+    source, place = tokenizer, optional_path(output)
     if place is not None:
         check_output(place, force=force)
     file = read_tokenizer_file(source, progress)

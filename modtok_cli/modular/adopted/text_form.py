@@ -12,8 +12,8 @@ from modtok_cli.text.pretokenizer import GEMMA, NONE, PreTokenizer, pretokenizer
 SPACE = "▁"
 """How SentencePiece writes a space."""
 _SPLIT_OF_GEMMA = re.compile(f"[^ {SPACE}>][ {SPACE}]")
-_REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
-_PREPEND = {"type": "Prepend", "prepend": SPACE}
+REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+PREPEND = {"type": "Prepend", "prepend": SPACE}
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ def _change(document: Mapping[str, Any]) -> str | None:
         return {"never": "", "first": "space", "always": "space"}.get(splits["prepend_scheme"])
     if splits is not None and not _never_splits(splits):
         return None
-    if normalizer == _REPLACE:
+    if normalizer == REPLACE:
         return ""
-    if normalizer == {"type": "Sequence", "normalizers": [_PREPEND, _REPLACE]}:
+    if normalizer == {"type": "Sequence", "normalizers": [PREPEND, REPLACE]}:
         return "prefix"
     return None
 

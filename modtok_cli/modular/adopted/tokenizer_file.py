@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, flatten
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.state import Lasting
-from modtok_cli.core.segment import Pairs, Symbols, trie_of
+from modtok_cli.core.segment import Pairs, Symbols, build_trie, trie_of
 from modtok_cli.core.text import CODE_POINTS
 from modtok_cli.modular.adopted.restrict import (
     check_document,
@@ -160,15 +160,20 @@ class TokenizerFile(Lasting):
     @cached_property
     def form(self) -> TextForm:
         """What happens to a text before merging."""
-        # Looking up whole words must give what merging gives.
-        if self._model.get("ignore_merges") and (self.derivation < GIVEN).any():
-            return OTHER
-        return self.merging_form
+        form = text_form(self.document, (self.names[i] for i in np.unique(self.merges[:, 2])))
+        return OTHER if form.of_characters and self.whole.any() else form
 
     @cached_property
-    def merging_form(self) -> TextForm:
-        """As `form`, also where whole words that are tokens come before merging."""
-        return text_form(self.document, (self.names[i] for i in np.unique(self.merges[:, 2])))
+    def whole(self) -> BoolArray:
+        """Tokens that a word is before anything is merged, and that merging it does not give.
+
+        (V,) bool; all False but for BPE with `ignore_merges`.
+        """
+        mask = np.zeros(self.size, dtype=np.bool_)
+        if self._model.get("ignore_merges"):
+            mask[[index for name, index in self._model["vocab"].items() if len(name) > 1]] = True
+            mask &= self.derivation < 0
+        return mask
 
     @property
     def pretokenizer(self) -> PreTokenizer:
@@ -178,11 +183,15 @@ class TokenizerFile(Lasting):
     def symbols(self, local: Int32Array) -> Symbols:
         """What merging starts from, in the ids `local` (V,): -1 for tokens that are left out."""
         ids = np.full(256, -1, dtype=np.int32)
-        if not self.merging_form.of_characters:
+        if not self.form.of_characters:
             for byte in range(256):
                 index = self._model["vocab"].get(spell(bytes([byte])), -1)
                 ids[byte] = local[index] if index >= 0 else -1
-            return Symbols(ids)
+            words = self.whole_words(local)
+            if not words:
+                return Symbols(ids)
+            numbers = np.array([*words.values()])
+            return Symbols(ids, whole=build_trie(*flatten([*words]), numbers))
         for byte in range(256):
             ids[byte] = local[self._model["vocab"][f"<0x{byte:02X}>"]]
         characters = np.full(CODE_POINTS, -1, dtype=np.int32)
@@ -199,6 +208,12 @@ class TokenizerFile(Lasting):
             return Symbols(ids, characters)
         numbers = np.array(list(added.values()), dtype=np.int32)
         return Symbols(ids, characters, trie_of(list(added)), numbers)
+
+    def whole_words(self, local: Int32Array) -> dict[bytes, int]:
+        """The words that are tokens of `whole` -> their ids in `local` (V,), which has them."""
+        tokens, numbers = self.vocabulary.tokens(), np.flatnonzero(self.whole & (local >= 0))
+        words = {tokens[index]: index for index in numbers.tolist() if tokens[index]}
+        return {word: int(local[i]) for word, i in words.items() if spell(word) == self.names[i]}
 
     def closed(self, mask: BoolArray) -> BoolArray:
         """`mask` (V,) with the needed tokens and all that its tokens are built from."""

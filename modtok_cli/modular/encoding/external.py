@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,14 @@ class External(ABC):
     @abstractmethod
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
         """Token ids of each text; special tokens written in it are text."""
+
+    @abstractmethod
+    def document(self) -> dict[str, Any]:
+        """The file as a `tokenizer.json` with the same ids.
+
+        Raises:
+            UsageError: it has settings that a `tokenizer.json` lacks.
+        """
 
     @abstractmethod
     def decode(self, ids: npt.ArrayLike) -> str:

@@ -25,7 +25,6 @@ from modtok_cli.modular.segmenters import SEGMENTATIONS
 from modtok_cli.modular.segmenters.interface import Segmenter, segmentation
 from modtok_cli.modular.segmenters.json_frame import PROVENANCE, ignored_settings, parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.vocabulary import Unsuited
 
 if TYPE_CHECKING:
     from modtok_cli.modular.protocol import Tokenizer
@@ -44,7 +43,7 @@ class HuggingFace(Format):
         """Ours if it has the shape of one of our segmenters, else the library's.
 
         Our encoder needs contiguous ids, special tokens first, all 256 bytes and merges that
-        differ. Where a file of another program lacks this, the library runs it.
+        differ. Where a file of another program lacks this, the library runs it, or says why not.
         """
         document = parse_document(data, where)
         for modular in map(segmentation, SEGMENTATIONS):
@@ -52,7 +51,7 @@ class HuggingFace(Format):
                 provenance = document["model"].get(PROVENANCE)
                 try:
                     segmenter = modular.kind.from_json(document, where)
-                except Unsuited:
+                except ModtokError:
                     if provenance is not None:
                         raise
                     break
@@ -122,6 +121,9 @@ class LibraryTokenizer(External):
         """The highest id: a vocabulary may have gaps."""
         ids = [int(self.inner.get_vocab_size()) - 1, *self.inner.get_added_tokens_decoder()]
         return max(*ids, *vocab.values()) if isinstance(vocab, dict) and vocab else max(ids)
+
+    def document(self) -> dict[str, Any]:
+        return parse_document(self.inner.to_str().encode(), self.name)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
         ids = []

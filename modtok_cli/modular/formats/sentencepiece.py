@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.modular.adopted.converted import of_sentencepiece
 from modtok_cli.modular.encoding.encoder import strings
 from modtok_cli.modular.encoding.external import External, as_ids, as_list, one_line
 from modtok_cli.modular.formats import Format
@@ -32,10 +34,15 @@ class SentencePiece(Format):
         return data[:1] == b"\n"
 
     def read(self, data: bytes, name: str, where: str, variant: str | None) -> Tokenizer:
-        """Ours if one of our segmenters wrote it, else the library's."""
+        """Ours if one of our segmenters wrote it, else the library's.
+
+        Another program may have written the same settings with its bytes in another order.
+        """
         model = read_model(data, where)
         for modular in map(segmentation, SEGMENTATIONS):
-            segmenter = modular.kind.from_sentencepiece(model, where)
+            segmenter = None
+            with suppress(ModtokError):
+                segmenter = modular.kind.from_sentencepiece(model, where)
             if segmenter is not None:
                 return Subtokenizer.of_file(segmenter, name, {})
         return SentencePieceTokenizer(name, data, where)
@@ -74,6 +81,9 @@ class SentencePieceTokenizer(External):
 
         unknown = int(self._inner.unk_id())
         self.unknown = unknown if unknown >= 0 else None
+
+    def document(self) -> dict[str, Any]:
+        return of_sentencepiece(read_model(self.content, self.name), self.name)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
         strings(texts)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.extras import require
+from modtok_cli.modular.adopted.converted import of_ranks
 from modtok_cli.modular.encoding.encoder import strings
 from modtok_cli.modular.encoding.external import External, as_ids, as_list, in_library
 from modtok_cli.modular.formats import Format
@@ -194,6 +196,9 @@ class RankTokenizer(External):
             )
         self.ranks, self.pattern, self.first = ranks, pattern, first
         self.size = top + 1
+
+    def document(self) -> dict[str, Any]:
+        return of_ranks(self.ranks, self.pattern, self.first)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
         strings(texts)

@@ -10,7 +10,7 @@ from typing import Any
 from modtok_cli.base.errors import ModtokError
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
-UNIGRAM = 1
+UNIGRAM, BPE = 1, 2
 KINDS = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 
 

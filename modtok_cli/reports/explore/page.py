@@ -28,7 +28,6 @@ from modtok_cli.core.text import native_pretokenizers
 from modtok_cli.learn.fewest_tokens import EACH
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.formats.tiktoken import RankTokenizer
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.parameters import AnyTokenizers
 from modtok_cli.modular.protocol import Tokenizer
@@ -48,7 +47,6 @@ from modtok_cli.reports.explore.published import (
     width_of,
 )
 from modtok_cli.text.languages import language_name, optional_languages
-from modtok_cli.text.pretokenizer import pretokenizers
 
 TITLE = "Explore tokenizers"
 
@@ -68,9 +66,9 @@ def explore(
     set of languages of a modular tokenizer and for other tokenizers beside it. The page is one
     HTML file that needs no server and no network; it computes the same ids as modtok encode.
 
-    Tokenizers: modular directories and plain files of modtok; a tokenizer.json with BPE of
-    bytes (GPT-2, Llama 3, Qwen) or of characters with byte fallback (Gemma, Llama 2), or Unigram
-    without a normalizer; tiktoken rank files. SentencePiece files of other programs are refused.
+    Tokenizers: modular directories and plain files of modtok; BPE of bytes (GPT-2, Llama 3, Qwen)
+    or of characters with byte fallback (Gemma, Llama 2) as tokenizer.json, rank file or .model;
+    a tokenizer.json with Unigram without a normalizer.
     `languages` are the languages that are chosen when the page opens; by default English if it is
     there, else the first.
 
@@ -191,8 +189,8 @@ def packed_tokenizer(tokenizer: Tokenizer | ModularTokenizer, name: str) -> dict
     if packed is None:
         raise UsageError(
             "the page does not run this kind of tokenizer; it runs those of modtok, BPE of bytes "
-            "(GPT-2, Llama 3, Qwen) or with byte fallback (Gemma, Llama 2) and Unigram without a "
-            "normalizer in a tokenizer.json, and tiktoken rank files",
+            "(GPT-2, Llama 3, Qwen) or with byte fallback (Gemma, Llama 2), and Unigram without a "
+            "normalizer in a tokenizer.json",
             where=name,
             remedy="leave it out",
         )
@@ -204,11 +202,7 @@ def packed_tokenizer(tokenizer: Tokenizer | ModularTokenizer, name: str) -> dict
 
 def _packed(tokenizer: Tokenizer | ModularTokenizer) -> Packed | None:
     """None where the core does not give its ids."""
-    if isinstance(tokenizer, RankTokenizer):
-        known = {each.pattern: each.name for each in pretokenizers().values()}
-        splitter = known.get(tokenizer.pattern)
-        meta, planes = _ranks(tokenizer)
-    elif isinstance(tokenizer, ModularTokenizer | Subtokenizer):
+    if isinstance(tokenizer, ModularTokenizer | Subtokenizer):
         segmenter = tokenizer.segmenter
         if isinstance(segmenter, Library | ModularLibrary) and not runs(segmenter.file):
             return None
@@ -255,18 +249,6 @@ def _of_modtok(tokenizer: ModularTokenizer | Subtokenizer) -> Packed:
             planes += byte_planes(counts, width)
     planes += [plane.tobytes() for plane in modular.token_membership.planes]
     return meta, planes
-
-
-def _ranks(tokenizer: RankTokenizer) -> Packed:
-    tokens = sorted(tokenizer.ranks, key=tokenizer.ranks.__getitem__)
-    lengths = np.array([len(token) for token in tokens])
-    ids = np.array([tokenizer.ranks[token] for token in tokens])
-    meta = {
-        "kind": "ranks",
-        "tokens": len(tokens),
-        "first": tokenizer.first,
-    }
-    return meta, [*byte_planes(lengths, 2), *byte_planes(ids, 3), b"".join(tokens)]
 
 
 def _merges(vocabulary: Vocabulary, merges: npt.NDArray[np.int32]) -> Packed:

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.learn.pieces import UNKNOWN_PENALTY
+from modtok_cli.modular.adopted.adopt import converted_file
 from modtok_cli.modular.adopted.restrict import BYTE_TOKENS
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.text_form import SPACE
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
-from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
+from modtok_cli.modular.encoding.external import External
 from modtok_cli.text.pretokenizer import GEMMA, REWRITES
 
 _ODD = ("single_word", "lstrip", "rstrip")
@@ -41,12 +41,12 @@ def runs(file: TokenizerFile) -> bool:
 
 
 def whole_file(tokenizer: object) -> Library | None:
-    """A tokenizer that the library runs, if the page can run it as well."""
-    if not isinstance(tokenizer, LibraryTokenizer):
+    """A tokenizer that a library runs, if the page can run it as well."""
+    if not isinstance(tokenizer, External):
         return None
     try:
-        file = TokenizerFile(orjson.loads(tokenizer.inner.to_str()), tokenizer.name)
-        return Library(file) if runs(file) else None
+        file, line = converted_file(tokenizer, tokenizer.name)
+        return Library(file) if runs(file) and not line else None
     except ModtokError:  # of a kind that cannot be adopted
         return None
 
@@ -128,6 +128,9 @@ def _merges(segmenter: Library) -> Packed:
         "rewrite": rewrite,
         "spaced": len(points) > 0,
         "lacking": bool((symbols.byte_ids < 0).any()),
+        "whole": [
+            [word.decode("latin-1"), index] for word, index in file.whole_words(local).items()
+        ],
         "added": [
             [token["content"], -1 if token.get("special") else int(local[token["id"]])]
             for token in _added(file)

@@ -59,6 +59,7 @@ class Merges {
     const points = planes.numbers(meta.characters || 0, 3);
     const ids = planes.numbers(meta.characters || 0, meta.width);
     this.characters = Array.from(points, (point, i) => [point, ids[i]]);
+    this.whole = new Map(meta.whole); // words that are tokens before anything is merged
     if (!meta.between) this.mergeBits = planes.take(meta.merges * meta.planes);
     this.lengths = new Int32Array(meta.ids || meta.size);
     for (const id of this.byteIds) this.lengths[id] = 1;
@@ -68,6 +69,7 @@ class Merges {
     }
     const [left, right, result] = this.rows;
     result.forEach((id, i) => (this.lengths[id] = this.lengths[left[i]] + this.lengths[right[i]]));
+    for (const [word, id] of this.whole) this.lengths[id] = word.length;
   }
   fields(chosen, has) {
     const kept = [];
@@ -87,28 +89,6 @@ class Merges {
       found.characters = put(ids);
     }
     return found;
-  }
-}
-
-// Byte strings with ranks (tiktoken): any two that make a third merge, in the order of what they
-// make. Of the merges that make one token, only that which its own bytes come to is ever applied, so
-// their order does not matter. A word that is a token is not merged.
-class Ranks extends Merges {
-  constructor(meta, planes) {
-    const lengths = planes.numbers(meta.tokens, 2);
-    const ids = planes.numbers(meta.tokens, 3).map((id) => id + meta.first);
-    const whole = new Map(Array.from(ids, (id, i) => [latin(planes.take(lengths[i])), id]));
-    const bytes = Array.from({ length: 256 }, (_, byte) => whole.get(String.fromCharCode(byte)));
-    super({ ...meta, merges: 0, bytes }, planes);
-    this.whole = whole;
-    this.rows = [[], [], []];
-    for (const [text, id] of whole) {
-      this.lengths[id] = text.length;
-      for (let cut = 1; cut < text.length; cut++) {
-        const row = [whole.get(text.slice(0, cut)), whole.get(text.slice(cut)), id];
-        if (!row.includes(undefined)) row.forEach((each, side) => this.rows[side].push(each));
-      }
-    }
   }
 }
 
@@ -231,7 +211,8 @@ class Selection {
     return ends.flatMap((end, i) => {
       const word = bytes.subarray(i ? ends[i - 1] : 0, end);
       const whole = kind.whole?.get(latin(word));
-      return this.tokens(whole === undefined ? all.subarray(to[i], to[i + 1]) : [whole], word);
+      const isWhole = whole !== undefined && this.any(this.tokenizer.bits, whole);
+      return this.tokens(isWhole ? [whole] : all.subarray(to[i], to[i + 1]), word);
     });
   }
   // Of one word. A run of characters without a token, -1 for each byte, is one unknown token, or is
@@ -262,7 +243,7 @@ class Tokenizer {
     meta.languages ||= [];
     meta.planes = Math.ceil(meta.languages.length / 8);
     const planes = new Planes(bytes);
-    this.kind = new { merges: Merges, ranks: Ranks, search: Search }[meta.kind](meta, planes);
+    this.kind = new { merges: Merges, search: Search }[meta.kind](meta, planes);
     this.bits = planes.take(meta.size * meta.planes);
     Object.assign(this, { meta, name: meta.name, languages: meta.languages });
     for (const [text, id] of meta.added || []) {

@@ -57,9 +57,14 @@ static int64_t spell_slowly(const model *m, bool by_character, const uint8_t *wo
 }
 
 static int64_t by_merges(const model *m, bool by_character, const uint8_t *word, int64_t size,
-                         int64_t added, int32_t *ids) {
+                         int64_t added, bool whole, int32_t *ids) {
     int32_t last;
     int64_t first = 0, count = 0;
+    for (int32_t i = 0; whole && i < m->piece_total; i++)
+        if (m->sizes[i] == size && !memcmp(m->pieces[i], word, (size_t)size)) {
+            ids[0] = i;
+            return 1;
+        }
     for (int64_t at = 0; added && at < size;) {
         int64_t longest = -1;
         for (int64_t i = 0; i < added; i++)
@@ -211,6 +216,7 @@ int fuzz_encode(const uint8_t *data, size_t length) {
             segmenter.added_units = mt_trie_units(trie, &size);
             segmenter.added = m->added;
         }
+        if (form & 64) segmenter.units = mt_trie_units(trie, &size);
     }
 
     // Texts, and their ids word by word.
@@ -233,9 +239,10 @@ int fuzz_encode(const uint8_t *data, size_t length) {
             stops[words] += offsets[i];
             const uint8_t *here = text + starts[words];
             int64_t here_size = stops[words] - starts[words];
-            wanted += searching ? by_search(m, &segmenter, here, here_size, naive + wanted)
-                                : by_merges(m, by_character, here, here_size,
-                                            form & 8 ? m->piece_total : 0, naive + wanted);
+            wanted += searching
+                          ? by_search(m, &segmenter, here, here_size, naive + wanted)
+                          : by_merges(m, by_character, here, here_size,
+                                      form & 8 ? m->piece_total : 0, form & 64, naive + wanted);
         }
         expected[i + 1] = wanted;
     }
