@@ -19,7 +19,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     with contextlib.chdir(place):
         modtok.sample(".")
     assert sorted(path.name for path in place.iterdir()) == [
-        "data", "parallel", "stories", "tasks", "unseen",
+        "data", "jobs", "parallel", "stories", "tasks", "unseen",
     ]  # fmt: skip
     return vars(stories) | {"place": place}
 

@@ -28,7 +28,7 @@ SOURCES = {site: source for source, site in PAGES.items()}
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 CODE = re.compile(r"`[^`]+`")
 COMMAND_BLOCK = re.compile(
-    r"(?<=\n\n) {4}(?:modtok|pip|make|python|sh|curl|srun|sbatch|torchrun|vllm|aws|cd) .*\n"
+    r"(?<=\n\n) {4}(?:modtok|for|hf|pip|make|python|sh|curl|srun|sbatch|torchrun|vllm|aws|cd) .*\n"
     r"(?: {4}.*\n|\n(?= {4}))*"
 )
 TASKS = {  # page of the Python reference → its title, and the modules with its names

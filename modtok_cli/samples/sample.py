@@ -12,7 +12,7 @@ from modtok_cli.base.parameters import FilePath
 from modtok_cli.base.public import public
 from modtok_cli.samples.stories import write_stories
 
-PARTS = ("data", "parallel", "tasks/mcq", "tasks/sum")
+PARTS = ("data", "parallel", "tasks/mcq", "tasks/sum", "jobs")
 
 
 @public
@@ -25,14 +25,15 @@ def sample(
 
     Text in English, Finnish, French, Greek, Nepali and Swahili: data/ to learn from, parallel/ to
     measure on, tasks/ to evaluate models on; and short stories in English, Finnish and French,
-    stories/ and unseen/, that a tiny model learns in minutes. About 2.5 MB.
+    stories/ and unseen/, that a tiny model learns in minutes. jobs/ has scripts that train with
+    torchrun and on Slurm. About 2.5 MB.
 
     Returns:
         `output`.
 
     Examples:
         >>> sorted(path.name for path in modtok.sample("try-it").iterdir())
-        ['data', 'parallel', 'stories', 'tasks', 'unseen']
+        ['data', 'jobs', 'parallel', 'stories', 'tasks', 'unseen']
 
     Raises:
         UsageError: the directory exists and is not empty.

@@ -350,7 +350,7 @@ def test_a_run_stopped_before_its_first_checkpoint_goes_on(
         pretrain(settings)
     assert [line["step"] for line in read_metrics(settings.runs / "it")] == [1]
     monkeypatch.setattr(loop, "train_step", whole)
-    pretrain(plain(settings), resume=True)  # as examples/pretrain do, by config.json
+    pretrain(plain(settings), resume=True)  # as jobs of the sample do, by config.json
     assert numbers(settings.runs / "it") == numbers(settings.runs / "unbroken")
 
 
