@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 from typing import Any
 
 import pytest
 
-import modtok_cli as modtok
+from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.run import run
 from modtok_cli.samples import stories
 
 
@@ -16,8 +18,9 @@ from modtok_cli.samples import stories
 def program(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The names of the module, and the `place` where `modtok sample .` has written its files."""
     place = tmp_path_factory.mktemp("of")
-    with contextlib.chdir(place):
-        modtok.sample(".")
+    with contextlib.chdir(place), contextlib.redirect_stderr(io.StringIO()) as said:
+        run(command_tree(), ["sample", "."])
+    assert said.getvalue() == "wrote .: data, parallel, tasks, stories, unseen\n"
     assert sorted(path.name for path in place.iterdir()) == [
         "data", "jobs", "parallel", "stories", "tasks", "unseen",
     ]  # fmt: skip

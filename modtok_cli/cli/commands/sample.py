@@ -16,6 +16,7 @@ from modtok_cli.samples.sample import sample
 )
 def show(call: Call, json: Json = False) -> None:
     output = call()
-    call.say(f"wrote {output}: data, parallel, tasks, stories, unseen; next: cd {output}")
+    follows = "" if output.samefile(".") else f"; next: cd {output}"
+    call.say(f"wrote {output}: data, parallel, tasks, stories, unseen{follows}")
     if json:
         emit_each([{"output": str(output)}])
