@@ -72,6 +72,7 @@ JOBS = (
     Job("extract", "-t bpe --langs fi -o fi.json", ("fi.json",)),
     Job("extract", "-t unigram --langs fi -o fi.model", ("fi.model",)),
     Job("adopt", "bpe/references/en.json --langs en,fi -o adopted", ("adopted",)),
+    Job("bpe-seq", "--append fi -t bpe/references/en.json -k 400 -o grown", ("grown",)),
     Job("explore", "-t bpe -o page.html", ("page.html",)),
     Job("check", f"bpe {TEXTS} --plot c.svg", ("c.svg",)),
     Job("nsl", f"{TEXTS} -t bpe --plot n.svg", ("n.svg",)),

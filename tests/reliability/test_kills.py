@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.external_tokenizers import external_tokenizer
 from helpers.jobs import ELSEWHERE, JOBS
 from helpers.python_processes import run_python
 from helpers.sample import SAMPLE
@@ -46,6 +47,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for language in ("en", "fi"):
         shutil.copy(SAMPLE / "data" / f"{language}.jsonl", root / "data")
     bpe_seq(["en"], data=root / "data", output=root / "tokenizer", k=300, references=False)
+    (root / "published.json").write_bytes(external_tokenizer("byte-level"))
     return root
 
 
@@ -53,6 +55,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("stride", "words"),
     [
         (4, "bpe-seq --langs en,fi -k 320 --force --threads 1"),
+        (4, "bpe-seq --append fi -t published.json -k 60 -o grown --threads 1"),
         (1, "extract --langs en -o en.json"),
         (2, "corpus count --langs en -o tables --threads 1"),
     ],
