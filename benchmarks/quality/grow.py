@@ -11,11 +11,11 @@ whether the library gives the same ids, and the share of words of other language
 With `--model` (as `published_models` converts SmolLM2) the model learns: bits per byte of lines of
 English and of the language over the whole vocabulary, before, with new rows, and after steps that
 train new rows only, on 128 tokens of the language each. First rows of new tokens: `mean` of the
-tokens that spell them; `length`, the mean weighted by their bytes; `neighbours`, the mean of old
+tokens that spell them; `neighbours`, the mean of old
 tokens with similar contexts by sparsemax of the cosine (as FOCUS, arXiv 2305.14481); `pursuit`,
 the sum of 16 old tokens that orthogonal matching pursuit finds (as mergekit's tokensurgeon). The
 contexts are of the text in the new tokens: singular vectors of positive mutual information. The
-best of these after the fewest steps goes on, as do the mean of the union and a transplant
+best of these after 200 steps goes on, as do the mean of the union and a transplant
 (`modtok transplant` of sequential BPE, 24,000 tokens of English and of the language).
 """
 
@@ -55,8 +55,8 @@ from modtok_cli.text.counts import WordCounts
 SIZES = (0, 1000, 2000, 4000, 8000)
 OTHERS = ("en", "de", "fr", "sv", "el")
 CHECKED = (*OTHERS, "fi", "et", "ne", "hu", "es")
-LENGTH, LINES, DOCUMENTS = 128, 60, 2000
-INITS, FEWEST_STEPS = 4, 200
+LENGTH, LINES, DOCUMENTS = 128, 40, 2000
+STEPS, INITS, CHOSEN_AT = (0, 100, 200, 500), 3, 200
 
 
 def main() -> None:
@@ -64,7 +64,6 @@ def main() -> None:
     parser.add_argument("tokenizers", nargs="*")
     parser.add_argument("--model", type=Path)
     parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--texts", type=Path, required=True)
     parser.add_argument("--langs", default="fi,et,ne")
@@ -169,20 +168,18 @@ def learn(options: argparse.Namespace) -> None:
     """Print bits per byte of a model that learns new rows."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    began = time.perf_counter()
     base = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.bfloat16)
     base.requires_grad_(False)
     for language in options.langs.split(","):
         learners = list(grown_models(base, options.model, language, options.data))
-        for steps in (0, FEWEST_STEPS, options.steps):
-            if steps > FEWEST_STEPS:
+        for steps in (*(each for each in STEPS if each < options.steps), options.steps):
+            if steps > CHOSEN_AT:
                 best = min(learners[:INITS], key=lambda each: each.last[language])
                 learners = [best, *learners[INITS:]]
             if steps:  # the model itself has no new rows
                 learners = [each for each in learners if len(each.new)]
             for learner in learners:
-                left = began + 60 * options.minutes - time.perf_counter()
-                seconds = learner.train(steps, left / (1 + learners[::-1].index(learner)))
+                seconds = learner.train(steps)
                 learner.last = learner.bits(options.texts, ("en", language))
                 row = {**learner.name, "language": language, "step": learner.step}
                 common.emit({**row, "bits_per_byte": learner.last, "seconds_per_step": seconds})
@@ -228,10 +225,10 @@ class Learner:
             logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none"
         )
 
-    def train(self, until, seconds):
-        """Train up to a step, at most so many seconds; seconds of a step."""
-        began, first = time.perf_counter(), self.step
-        while self.step < until and time.perf_counter() - began < seconds:
+    def train(self, until):
+        """Train up to a step; processor seconds of a step."""
+        began, first = time.process_time(), self.step
+        while self.step < until:
             self.optimizer.param_groups[0]["lr"] = 1e-3 * min(1, (self.step + 1) / 20)
             draw = torch.Generator().manual_seed(self.step)
             at = int(torch.randint(len(self.stream) - LENGTH - 1, (), generator=draw))
@@ -240,7 +237,7 @@ class Learner:
             self.optimizer.step()
             self.step += 1
         steps = self.step - first
-        return round((time.perf_counter() - began) / steps, 2) if steps else None
+        return round((time.process_time() - began) / steps, 2) if steps else None
 
     def bits(self, texts, languages):
         """Bits per byte of lines, each after an end of text."""
@@ -296,13 +293,12 @@ def grown_models(base, path: Path, language: str, data: Path):
     yield Learner(base, {"method": "none", "rows": "own"}, old, none, encode, end, documents[:1])
 
 
-def mean_rows(old, spelling, weights=None):
-    """Means of the rows that spell each token, (V, d)."""
+def mean_rows(old, spelling):
+    """Means of the rows that spell each token, (V, d); of all rows for one that is not spelled."""
     ids, lengths = torch.from_numpy(spelling.ids).long(), torch.from_numpy(spelling.lengths)
     token = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
-    each = torch.ones(len(ids)) if weights is None else weights[ids]
-    rows = torch.zeros(len(lengths), old.shape[1]).index_add_(0, token, old[ids] * each[:, None])
-    return rows / torch.zeros(len(lengths)).index_add_(0, token, each)[:, None]
+    rows = torch.zeros(len(lengths), old.shape[1]).index_add_(0, token, old[ids])
+    return torch.where((lengths > 0)[:, None], rows / lengths[:, None], old.mean(0))
 
 
 def context_vectors(encoded, size, window=5, width=256):
@@ -329,8 +325,7 @@ def first_rows(old, grown, known, contexts):
     """The table of a grown file by the rule for new rows."""
     spelling = spell_by_merges(grown, known)
     mean = mean_rows(old, spelling)
-    lengths = torch.tensor([len(token) for token in grown.vocabulary.tokens()]).float()
-    tables = {"mean": mean, "length": mean_rows(old, spelling, lengths)}
+    tables = {"mean": mean}
     anchors = torch.nonzero(contexts[:known].norm(dim=1) > 0.5)[:, 0]
     new = known + torch.nonzero(contexts[known:].norm(dim=1) > 0.5)[:, 0]  # others keep the mean
     for name, rule in (("neighbours", neighbours), ("pursuit", pursuit)):
