@@ -109,7 +109,7 @@ def check(
 
     Needs no reference tokenizers. Reports tokens per word (fertility), per character and per
     byte, the share of tokens that are bytes instead of characters, the share of unknown tokens if
-    there are any, and a verdict with a reason. "vs own" estimates the tokens relative to a
+    there are any, and a verdict with a reason. "vs mono" estimates the tokens relative to a
     tokenizer made for the language, from measured values of 24 languages or their mean, about
     4 characters per token. The largest values come first.
 
@@ -127,7 +127,7 @@ def check(
         - `tokens`, `characters`, `bytes`, and `words`: pre-tokens with a letter, mark or digit,
           None in scripts without spaces between words;
         - `tokens_per_word` (fertility), `tokens_per_character`, `tokens_per_byte`;
-        - `excess`: tokens relative to those of a tokenizer made for the language, an estimate;
+        - `excess`: tokens relative to a monolingual tokenizer (k = 24,000), an estimate;
         - `premium`: tokens relative to the parallel English text, else None;
           `per_character_premium`: tokens per character relative to English text of any content;
         - `byte_tokens`: share of tokens that are bytes of a character instead of whole characters;
@@ -344,23 +344,23 @@ def verdict(row: Mapping[str, Any]) -> str:
 def reason(row: Mapping[str, Any]) -> str:
     """The verdict in words.
 
-    >>> row = {"excess": 2.14, "name": "Finnish", "premium": 1.92, "byte_tokens": 0.031,
+    >>> row = {"excess": 2.14, "name": "Finnish", "premium": 1.9, "byte_tokens": 0.0,
     ...        "unknown_tokens": 0.0, "tested_lines": 0, "lossy_lines": 0}
     >>> reason(row)
-    'about 2.1 times the tokens of a tokenizer for Finnish; 1.9 times English; 3% byte tokens'
+    'about 2.1 times the tokens of a monolingual tokenizer (k = 24,000); 1.9 times English'
     >>> reason({**row, "excess": 0.6, "unknown_tokens": 0.4})
-    'loses text: 40% unknown tokens; 1.9 times English; 3% byte tokens'
+    'loses text: 40% unknown tokens; 1.9 times English'
     """
     excess = row["excess"] or 0.0
-    own = "one language" if row["name"] == language_name(UNKNOWN) else row["name"]
+    own = "a monolingual tokenizer (k = 24,000)"
     parts = []
     unknown = row["unknown_tokens"] or 0.0
     if unknown >= SOME_UNKNOWN:
         parts.append(f"loses text: {unknown:.0%} unknown tokens")
     if excess > VERDICTS[0][1]:
-        parts.append(f"about {excess:.1f} times the tokens of a tokenizer for {own}")
+        parts.append(f"about {excess:.1f} times the tokens of {own}")
     elif not parts:
-        parts.append(f"about as few tokens as a tokenizer for {own}")
+        parts.append(f"about as few tokens as {own}")
     if row["premium"] is not None:
         parts.append(f"{row['premium']:.1f} times English")
     if (row["byte_tokens"] or 0.0) >= 0.01:

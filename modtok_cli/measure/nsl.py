@@ -110,6 +110,7 @@ def _row(
         "nsl": ratio(used.tokens, basis.reference_tokens),
         "tokens": used.tokens,
         "reference_tokens": basis.reference_tokens,
+        "reference_size": basis.reference_size,
         **basis.relative(used.tokens),
         "measured_on": used.basis,
         **_boundaries(candidate.tokenizer, text.language, segmented),

@@ -82,17 +82,19 @@ class Basis:
 
     text: Text
     reference_tokens: int | None
+    reference_size: int | None
     reference_signature: str
     words: int
 
     @classmethod
     def of(cls, text: Text, references: References | None) -> Basis:
         """The text's sizes, and its tokens under the reference of its language if there is one."""
-        tokens, name = None, "none"
+        tokens, size, name = None, None, "none"
         if references is not None and text.language in references.languages:
             reference = references[text.language].tokenizer
-            tokens, name = usage(reference, text).tokens, reference.signature
-        return cls(text, tokens, name, word_total(text.counts))
+            tokens, size = usage(reference, text).tokens, reference.size
+            name = reference.signature
+        return cls(text, tokens, size, name, word_total(text.counts))
 
     def relative(self, tokens: int) -> dict[str, Any]:
         """Fields of a row: sizes of the text, and a number of tokens relative to them."""

@@ -18,7 +18,6 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.reports.charts import Chart, Curves, Panels
 from modtok_cli.reports.plot.layout import MOST_TOGETHER
-from modtok_cli.reports.present import display_name
 from modtok_cli.reports.tables import MARKS, Row, Table, cell, marked
 
 Points = list[tuple[float, float]]
@@ -150,11 +149,7 @@ def runs_finding(runs: Sequence[TrainingRun]) -> str | None:
         return None
     means = {name: fmean(values[each] for each in common) for name, values in last.items()}
     best, highest = (f(means, key=means.__getitem__) for f in (min, max))
-    worst = max(common, key=last[best].__getitem__)
-    over = (
-        f"over {len(common)} language{'s' * (len(common) != 1)}; its worst is "
-        f"{display_name(worst)} with {last[best][worst]:.3f}."
-    )
+    over = f"over {len(common)} language{'s' * (len(common) != 1)}."
     if len(runs) == 1:
         first = fmean(_bits(runs[0].evaluations[0]["held_out"]).values())
         move = f"{first:.3f} to {means[best]:.3f}"

@@ -92,7 +92,7 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
     columns = [
         *parse_columns(
             "name=language, tokenizer, tokens:int, tokens_per_word=/word:ratio, "
-            "tokens_per_character=/char:ratio, tokens_per_byte=/byte:ratio, excess=vs own:ratio, "
+            "tokens_per_character=/char:ratio, tokens_per_byte=/byte:ratio, excess=vs mono:ratio, "
             "byte_tokens=bytes:ratio"
         )
     ]

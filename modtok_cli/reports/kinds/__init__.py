@@ -41,6 +41,7 @@ class Kind:
         command: command line that produces given rows.
         measure: field whose mean over languages ranks tokenizers, the lowest best, and its name;
             `ranked` selects the rows of tokenizers that take part.
+        compares_languages: whether values of different languages compare.
         key: fields that say what a row is about; the rows of several files are shown together.
         sentence: what to say of rows that `measure` does not fit.
     """
@@ -57,6 +58,7 @@ class Kind:
     by_fields: bool = False
     command: Callable[[Sequence[Row]], str] | None = None
     measure: tuple[str, str] | None = None
+    compares_languages: bool = True
     ranked: Callable[[Sequence[Row]], Sequence[Row]] = lambda rows: rows
     key: tuple[str, ...] = ()
     sentence: Callable[[Sequence[Row]], str | None] | None = None
@@ -98,9 +100,11 @@ class Kind:
         what = f"the lowest mean {name}, {least}" if len(means) > 1 else f"a mean {name} of {least}"
         sentence = (
             f"{self.title}: {names[best]} has {what} over "
-            f"{len(common)} language{'s' if len(common) > 1 else ''}; its worst is "
-            f"{language_name(worst['language'])} with {worst[key]:.3f}."
+            f"{len(common)} language{'s' if len(common) > 1 else ''}"
         )
+        if self.compares_languages:
+            sentence += f"; its worst is {language_name(worst['language'])} with {worst[key]:.3f}"
+        sentence += "."
         if len(means) > 1:
             highest = max(means, key=means.__getitem__)
             sentence += f" {names[highest]} has the highest, {means[highest]:.3f}."

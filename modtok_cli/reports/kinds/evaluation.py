@@ -224,8 +224,8 @@ def _bpb_command(rows: Sequence[Row]) -> str:
 BPB = Kind(
     name="bpb",
     title="Bits per byte",
-    about="Bits that a model needs per byte of a text. They do not depend on the vocabulary; bars "
-    "are 95% bootstrap intervals over documents.",
+    about="Bits that a model needs per byte of a text. Models compare on the same text; values of "
+    "different languages do not compare. Bars are 95% bootstrap intervals over documents.",
     example="modtok eval bpb TEXT > results/bpb.jsonl",
     charts=_bpb_charts,
     page_tables=_bpb_tables,
@@ -233,6 +233,7 @@ BPB = Kind(
     fields=("text", "language", "infer", "bits_per_byte", "bits_per_character"),
     key=("text", "language", "infer", "checkpoint", "signature"),
     measure=("bits_per_byte", "bits per byte"),
+    compares_languages=False,
     ranked=_by_system,
     command=_bpb_command,
 )

@@ -24,8 +24,8 @@ from modtok_cli.text.languages import language_name
 def _check_charts(rows: Sequence[Row]) -> list[Chart]:
     return [
         Dots(
-            f"Tokens relative to a tokenizer made for the language{on}",
-            "estimate (1: as many tokens as a tokenizer made for the language; lower is better)",
+            f"Tokens relative to a monolingual tokenizer, estimated{on}",
+            "estimate (1: as many tokens as a monolingual tokenizer, k = 24,000; lower is better)",
             languages_of(group),
             by_tokenizer(group, "excess"),
             reference=1.0,
@@ -58,8 +58,8 @@ def _lossless(rows: Sequence[Row]) -> list[Row]:
 CHECK = Kind(
     name="check",
     title="Tokenizers judged by language",
-    about="Tokens relative to an estimate for a tokenizer made for the language, without "
-    "reference tokenizers.",
+    about="Tokens relative to an estimate for a monolingual tokenizer of 24,000 tokens, whatever "
+    "the size of the references of NSL.",
     example="modtok check tokenizer TEXT > results/check.jsonl",
     charts=_check_charts,
     page_tables=_check_tables,
@@ -67,7 +67,7 @@ CHECK = Kind(
     fields=("tokenizer", "language", "text", "excess", "verdict"),
     key=("tokenizer", "language", "text"),
     command=measuring_command("check"),
-    measure=("excess", "ratio"),
+    measure=("excess", "ratio to a monolingual tokenizer (k = 24,000)"),
     ranked=_lossless,
 )
 
@@ -77,9 +77,11 @@ def nsl_charts(rows: Sequence[Row]) -> list[Chart]:
     charts: list[Chart] = []
     for on, group in by_text(rows):
         series = by_tokenizer(group, "nsl")
+        sizes = {row["reference_size"] for row in group if row.get("reference_size")}
+        k = f", k = {sizes.pop():,}" if len(sizes) == 1 else ""
         relative = Dots(
             f"Tokens relative to a monolingual tokenizer{on}",
-            "NSL (1: as many tokens as the language's own tokenizer; lower is better)",
+            f"NSL (1: as many tokens as a monolingual tokenizer{k}; lower is better)",
             languages_of([row for row in group if row["nsl"] is not None]),
             series,
             reference=1.0,
@@ -116,8 +118,8 @@ def nsl_tables(rows: Sequence[Row]) -> list[Table]:
 NSL = Kind(
     name="nsl",
     title="Tokens relative to monolingual tokenizers",
-    about="NSL is the number of tokens divided by that of a tokenizer trained on the language "
-    "alone. 1 means equal; lower is better.",
+    about="NSL is the number of tokens divided by the number under a monolingual tokenizer, which "
+    "is trained on the language alone. 1 means equal; lower is better.",
     example="modtok nsl -t tokenizer -t tokenizer@each TEXT > results/nsl.jsonl",
     charts=nsl_charts,
     page_tables=nsl_tables,
