@@ -1,7 +1,7 @@
 """Read pages from WARC and WET files, tolerating damaged records.
 
-The framing of records is implemented here because it must continue after damage. The content of a
-record, its headers and the HTTP message, is parsed by fastwarc.
+The framing of records and their header are read here, because reading must continue after damage
+and writers differ in line ends, case and folded lines. fastwarc parses the HTTP message.
 """
 
 import io
@@ -24,21 +24,15 @@ MAX_BYTES = 8 << 20
 _START = b"WARC/1."
 _MAX_HEADER = 1 << 16
 _END_OF_HEADER = re.compile(rb"\r?\n\r?\n")
-_LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,15})[ \t]*\r?$", re.I | re.M)
-_TYPE = re.compile(rb"^warc-type:[ \t]*([a-z]+)", re.I | re.M)
-_FIELDS = {
-    name.lower(): name
-    for name in (
-        b"Content-Length", b"Content-Type", b"WARC-Date", b"WARC-Identified-Payload-Type",
-        b"WARC-Record-ID", b"WARC-Target-URI", b"WARC-Type",
-    )
-}  # fmt: skip
-_FIELD = re.compile(rb"^(?:%s)(?=:)" % b"|".join(_FIELDS), re.I | re.M)
-_CHUNK = re.compile(rb"([0-9a-f]{1,12})[ \t]*(?:;[^\n]*)?\r?\n", re.I)
+_FOLD = re.compile(r"\r?\n[ \t]+")
+_HTTP_HEAD = (
+    b"WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http\r\nContent-Length: "
+)
+_CHUNK = re.compile(rb"\s*0*([0-9a-f]{1,12})[ \t]*(?:;[^\r\n]*)?(?:\r?\n|\r)", re.I)
 _LINE_END = re.compile(rb"\r?\n?")
 _HTML = ("text/html", "application/xhtml+xml")
 # Record types with pages; others (request, metadata, …) are skipped.
-_WITH_PAGES = (b"response", b"resource", b"conversion")
+_WITH_PAGES = ("response", "resource", "conversion")
 # A record that claims more is not decompressed to find its end; the next one is searched.
 _ABANDON = 1 << 30
 _LOOKS_HTML = re.compile(rb"<\s*(?:!doctype\s+html|html|head|body|title|p|div)\b", re.I)
@@ -115,18 +109,18 @@ def _next_record(member: Member, limit: int) -> Record:
     place = member.place
     start = member.peek(_MAX_HEADER)
     end = _END_OF_HEADER.search(start)
-    length = _LENGTH.search(start, 0, end.end()) if end else None
-    if not (start.startswith(_START) and end and length):
+    fields = _fields(start[: end.start()]) if end else {}
+    length = fields.get("content-length", "")
+    if not (start.startswith(_START) and end and re.fullmatch("[0-9]{1,15}", length)):
         member.read(1)
         member.skip_to(_START)
         return Bad(place, "no WARC header")
-    head = member.read(end.end())
-    size = int(length[1])
-    kind = _TYPE.search(head)
-    name = kind[1].lower() if kind else b"unknown"
+    member.read(end.end())
+    size = int(length)
+    name = fields.get("warc-type", "unknown").lower()
     if name not in _WITH_PAGES:
         member.skip(size)
-        return Skipped(f"WARC {name.decode()}")
+        return Skipped(f"WARC {name}")
     if size > limit:
         if size > _ABANDON:
             member.abandon()
@@ -142,24 +136,34 @@ def _next_record(member: Member, limit: int) -> Record:
         member.skip_to(_START)
         return Bad(place, "wrong length")
     try:
-        return _parse(head, content, name, place, limit)
+        return _parse(fields, content, name, place, limit)
     except OSError as error:  # fastwarc raises it for any invalid content
         return Bad(place, "damaged", str(error))
 
 
-def _parse(head: bytes, content: bytes, name: bytes, place: int, limit: int) -> Record:
-    from fastwarc.warc import WarcRecord
+def _fields(head: bytes) -> dict[str, str]:
+    """Fields of the header of a record by names in small letters (ISO 28500, 4), the first of each.
 
-    # Names of fields are equal in any case (ISO 28500, 4); fastwarc compares it.
-    head = _FIELD.sub(lambda field: _FIELDS[field[0].lower()], head)
-    record = WarcRecord.from_bytes(head + content)
-    headers = record.headers
-    kind = (headers.get("WARC-Identified-Payload-Type") or "").lower()
-    data: bytes | None = None
-    charset = None
-    if name == b"response":
-        if not record.is_http:
+    A line that begins with white space continues the one before.
+    """
+    lines = _FOLD.sub(" ", head.decode(errors="replace")).split("\n")[1:]
+    fields: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip().lower(), value.strip())
+    return fields
+
+
+def _parse(fields: dict[str, str], content: bytes, name: str, place: int, limit: int) -> Record:
+    kind = fields.get("warc-identified-payload-type", "").lower()
+    data, charset = content, None
+    if name == "response":
+        is_http = fields.get("content-type", "").lower().startswith("application/http")
+        if not (is_http or content.startswith(b"HTTP/")):
             return Skipped("not HTTP")
+        from fastwarc.warc import WarcRecord
+
+        record = WarcRecord.from_bytes(_HTTP_HEAD + b"%d\r\n\r\n" % len(content) + content)
         # quirks mode: servers use various line ends
         record.parse_http(auto_decode="none", quirks_mode=True, strict_mode=False)
         status = record.http_headers.status_code
@@ -168,25 +172,23 @@ def _parse(head: bytes, content: bytes, name: bytes, place: int, limit: int) -> 
         kind = kind or (record.http_content_type or "").lower()
         charset = record.http_charset
         data = _payload(record, limit)
-    elif name == b"resource":
-        kind = kind or (headers.get("Content-Type") or "").split(";")[0].strip().lower()
-    if name != b"conversion" and kind and kind not in _HTML and not kind.startswith("text/plain"):
+    elif name == "resource":
+        kind = kind or fields.get("content-type", "").split(";")[0].strip().lower()
+    if name != "conversion" and kind and kind not in _HTML and not kind.startswith("text/plain"):
         return Skipped("not HTML")
-    if data is None:
-        data = record.reader.read(limit + 1)
     if len(data) > limit:
         return Bad(place, "too large", "when decompressed")
-    is_html = name != b"conversion" and (kind in _HTML or _looks_html(data))
-    if not (kind or is_html or name == b"conversion"):
+    is_html = name != "conversion" and (kind in _HTML or _looks_html(data))
+    if not (kind or is_html or name == "conversion"):
         return Skipped("not HTML")
     return Page(
         data,
         is_html,
         place,
         charset,
-        headers.get("WARC-Target-URI"),
-        headers.get("WARC-Date"),
-        headers.get("WARC-Record-ID"),
+        fields["warc-target-uri"].strip("<>") if "warc-target-uri" in fields else None,
+        fields.get("warc-date"),
+        fields.get("warc-record-id"),
     )
 
 
@@ -207,10 +209,11 @@ def _payload(record: Any, limit: int) -> bytes:
     """
     stored: bytes = record.reader.read()  # bounded by the size of the record
     headers = record.http_headers
-    names = f"{headers.get('Content-Encoding') or ''},{headers.get('Transfer-Encoding') or ''}"
+    of = ("Content-Encoding", "Transfer-Encoding")  # in the order of encoding, each maybe repeated
+    names = ",".join(value for name in of for value in headers.get_multiple(name))
     data = stored
     try:
-        for name in reversed(names.lower().replace(" ", "").split(",")):
+        for name in reversed(re.sub(r"\s", "", names).lower().split(",")):
             data = _decode(data, name, limit)
     except (OSError, zlib.error, zstandard.ZstdError) as error:
         if not _looks_html(stored):
@@ -221,7 +224,14 @@ def _payload(record: Any, limit: int) -> bytes:
 
 def _decode(data: bytes, name: str, limit: int) -> bytes:
     if name in ("gzip", "x-gzip"):
-        return zlib.decompressobj(wbits=31).decompress(data, limit + 1)
+        out = b""
+        while data.startswith(b"\x1f\x8b") or not out:  # several members, one after the other
+            member = zlib.decompressobj(wbits=31)
+            out += member.decompress(data, limit + 1 - len(out))
+            data = member.unused_data
+            if not data or len(out) > limit:
+                break
+        return out
     if name == "deflate":
         try:
             return zlib.decompressobj().decompress(data, limit + 1)
@@ -246,16 +256,19 @@ def _decode(data: bytes, name: str, limit: int) -> bytes:
 
 
 def _dechunked(data: bytes, limit: int) -> bytes:
-    """Content of chunks with or without extensions (RFC 9112, 7.1); what a cut one has is kept.
+    """Content of chunks with or without extensions (RFC 9112, 7.1), up to damage.
 
     Raises:
         OSError: there are no chunks.
     """
-    parts, at, size = [], 0, 0
+    parts: list[bytes] = []
+    at = size = 0
     while at < len(data) and size <= limit:
         line = _CHUNK.match(data, at)
         if line is None:
-            raise OSError(f"no chunk at byte {at} of the content")
+            if parts:
+                break
+            raise OSError("no chunk begins the content")
         length = int(line[1], 16)
         if not length:
             break

@@ -1,6 +1,7 @@
 """WARC records in, pages out; and whatever is wrong with one costs that one only."""
 
 import gzip
+import re
 import subprocess
 import sys
 import zlib
@@ -195,12 +196,6 @@ def test_decoded_payload_with_original_headers_is_read(tmp_path: Path) -> None:
     )
     (page,) = read(tmp_path / "b.warc", [record(chunked)])
     assert page.data == b"<p>ab"
-    # Chunks with extensions; names of fields in any case, of WARC and of HTTP.
-    extended = chunked.replace(b"5\r", b"5;a=b\r").replace(b"Transfer-E", b"transfer-e")
-    lower = record(extended).replace(b"Content-Length", b"content-length")
-    (page,) = read(tmp_path / "l.warc", [lower.replace(b"WARC-Target-URI", b"warc-target-uri")])
-    assert page.data == b"<p>ab"
-    assert page.url == "http://example.org/"
     # What follows the end of a frame is not of the page.
     frame = zstandard.compress(b"<p>zstd") + b"x" * 100_000
     (page,) = read(
@@ -208,6 +203,41 @@ def test_decoded_payload_with_original_headers_is_read(tmp_path: Path) -> None:
         [record(http(frame, "Content-Type: text/html\r\nContent-Encoding: zstd"))],
     )
     assert page.data == b"<p>zstd"
+
+
+def test_variants_of_headers_and_chunks(tmp_path: Path) -> None:
+    text = b"<html><p>ab"
+    packed = gzip.compress(text)
+    chunks = b"%x;a=b\r\n%s\r\n0\r\nExpires: x\r\n\r\n" % (len(packed), packed)
+    plain = b"\r\n0000000000000000b\n%s\r\n0\r\n\r\n" % text
+    html = "Content-Type: text/html\r\n"
+    gzipped = html + "Content-Encoding: gzip\r\n"
+    chunked = f"{gzipped}Transfer-Encoding: chunked"
+    folded = f"{html}Transfer-Encoding: x-gzip\r\ntransfer-encoding:\r\n\tchunked"
+    whole = record(http(chunks, chunked))
+    end = whole.index(b"\r\n\r\n")
+    raw = [
+        whole,
+        record(http(chunks, chunked.upper())),
+        record(http(chunks, folded)),
+        record(http(plain, f"{html}transfer-encoding: Chunked")),
+        record(
+            http(
+                plain.replace(b"\r", b"").replace(b"\n", b"\r"), f"{html}Transfer-Encoding: chunked"
+            )
+        ),
+        record(http(plain.replace(b"0\r\n\r\n", b"no chunk"), f"{html}Transfer-Encoding: chunked")),
+        record(http(gzip.compress(text[:5]) + gzip.compress(text[5:]), gzipped.strip())),
+        record(http(gzip.compress(packed), f"{gzipped}content-encoding: gzip")),
+        whole[:8] + whole[8:end].lower() + whole[end:],
+        whole[:end].replace(b"\r\n", b"\n") + whole[end:],
+        whole[:end].replace(b": ", b":\r\n ") + whole[end:],
+        whole.replace(b"application/http", b"Application/HTTP").replace(b"http://", b"<http://", 1),
+        re.sub(rb"Content-Type: application/http.*\r\n", b"", whole),
+    ]
+    found = read(tmp_path / "a.warc", [*raw, GOOD[0]])
+    assert [getattr(page, "data", page) for page in found] == [text] * len(raw) + [b"<p>page 0</p>"]
+    assert {page.url for page in found[:-1]} == {"http://example.org/"}
 
 
 def test_garbage_between_members_and_an_empty_file(tmp_path: Path) -> None:
