@@ -168,19 +168,30 @@ class ExtractText(CorpusStep):
     name = "extract"
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
-        """Documents with text, one paragraph per line."""
+        """Documents with text, one unit per line (`content`)."""
         bad = BadRecords(self.plan, "extract", rank)
-        with Sandbox(self.plan.settings.page_seconds) as sandbox:
+        settings = self.plan.settings
+        repairs = "repair" in settings.filters
+        with Sandbox(
+            settings.page_seconds, extractor=settings.extractor, repairs=repairs
+        ) as sandbox:
             for document in data:
                 page: Page = document.metadata.pop("page")
                 with self.track_time():
                     try:
-                        text = sandbox.page_text(page.data, page.is_html, page.charset)
+                        found = sandbox.page_text(page.data, page.is_html, page.charset)
                     except Failed as error:
                         reason, _, detail = str(error).partition(": ")
                         self.drop(f"bad page: {reason}")
                         bad.add(document.id, reason, detail)
                         continue
+                for reason, (lines, characters) in found.dropped.items():
+                    self.drop(
+                        f"element: {reason}", pages=0, paragraphs=lines, characters=characters
+                    )
+                if found.repaired[0]:
+                    self._count("changed", "repaired", "", 1, *found.repaired)
+                text = found.text
                 if not text:
                     self.drop("no text")
                     continue
@@ -237,7 +248,8 @@ class IdentifyLanguage(Filter):
         paragraphs = document.text.split("\n")
         language, score = model.page(paragraphs)
         sizes = {"paragraphs": len(paragraphs), "characters": len(document.text)}
-        if score < settings.language_threshold:
+        threshold = settings.language_threshold
+        if score < (model.threshold(language) if threshold is None else threshold):
             self.drop("language unsure", language, **sizes)
             return False
         if settings.languages is not None and language not in settings.languages:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.extras import require
+from modtok_cli.base.extras import is_installed, require
 from modtok_cli.base.files import check_directory
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Force, Langs, OutputDirectory, text_paths
@@ -29,6 +29,7 @@ from modtok_cli.corpus.heuristics import MIN_CHARACTERS
 from modtok_cli.corpus.language import THRESHOLD
 from modtok_cli.corpus.parts import existing_folders
 from modtok_cli.corpus.plan import (
+    FILTERS,
     FINEWEB,
     NEAR_STAGES,
     RANGES,
@@ -59,6 +60,16 @@ def _share(help: str, **facts: Any) -> Option:
     return Option(help, **{"metavar": "SCORE", "low": 0, "high": 1, **facts})
 
 
+def _filters(value: object) -> tuple[str, ...]:
+    """Names of filters in the order of `FILTERS`."""
+    names = value.split(",") if isinstance(value, str) else value
+    if names in (["none"], [""]):
+        names = []
+    if not isinstance(names, list | tuple) or not {*names} <= {*FILTERS}:
+        raise ValueError(f"expected names of {', '.join(FILTERS)}, or none, got {value!r}")
+    return tuple(name for name in FILTERS if name in names)
+
+
 @public
 def corpus_build(
     inputs: Annotated[
@@ -84,8 +95,13 @@ def corpus_build(
         ),
     ] = None,
     language_threshold: Annotated[
-        float, _share("Minimum language identification score, 0 to 1.", flags="--lang-threshold")
-    ] = THRESHOLD,
+        float | None,
+        _share(
+            f"Minimum language identification score, 0 to 1 (default: {THRESHOLD}, less for "
+            "languages that the model is seldom sure of).",
+            flags="--lang-threshold",
+        ),
+    ] = None,
     page_seconds: Annotated[
         float,
         Option("Maximum processor time for the text of one page.", python_only=True, above=0),
@@ -116,6 +132,22 @@ def corpus_build(
             "columns of FineWeb-2."
         ),
     ] = "languages",
+    extractor: Annotated[
+        Literal["modtok", "resiliparse", "trafilatura"],
+        Option(
+            "What finds the main text of HTML: modtok's rules, or a library's (trafilatura is "
+            "installed by pip install trafilatura)."
+        ),
+    ] = "modtok",
+    filters: Annotated[
+        str | Sequence[str],
+        Option(
+            f"Steps that change or drop text, comma-separated, of: {', '.join(FILTERS)}; or none.",
+            metavar="NAMES",
+            kind=str,
+            parse=_filters,
+        ),
+    ] = ",".join(FILTERS),
     executor: Annotated[Executor, Option("Run tasks locally, on Slurm or on Ray.")] = "local",
     executor_options: ExecutorOptions = None,
     workers: Workers = None,
@@ -154,6 +186,8 @@ def corpus_build(
     options = check_executor(executor, executor_options or {})
     needs = ("pyarrow",) if layout == FINEWEB else ()
     require("modtok corpus build", corpus=PACKAGES, data=needs)
+    if extractor == "trafilatura" and not is_installed(extractor):
+        raise UsageError("trafilatura is not installed", remedy="pip install trafilatura")
     _check_quality(quality_model, quality_threshold, quality_top)
     names = optional_languages(languages)
     settings = BuildSettings(
@@ -167,6 +201,8 @@ def corpus_build(
         quality_top,
         None if near_duplicates == "off" else Near(near_duplicates),
         layout,
+        extractor,
+        _filters(filters),
     )
     check_directory(output)
     plan = make_plan(find_files(inputs, output, progress), settings, output, force, shard_bytes)

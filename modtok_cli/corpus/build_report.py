@@ -35,7 +35,9 @@ class CorpusReport:
 
     `languages`: language, pages, paragraphs, characters, and *_before deduplication;
     `near_duplicates`: pages dropped as such, `near_share`: their share of the pages compared.
-    `dropped`: step, reason, language (None before it is known), pages, paragraphs, characters.
+    `dropped`: step, reason, language (None before it is known), pages, paragraphs, characters,
+    and `share`, the part of all characters of the pages that were read.
+    `changed`: the same fields, of text that was changed.
     `bad`: the first bad records; `source` is file:offset. `seconds`: processor time by step.
     `folders`: the directories that were written, if they are not named after the languages.
     """
@@ -43,6 +45,7 @@ class CorpusReport:
     output: Path
     languages: list[dict[str, Any]] = field(default_factory=list)
     dropped: list[dict[str, Any]] = field(default_factory=list)
+    changed: list[dict[str, Any]] = field(default_factory=list)
     bad: list[dict[str, Any]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
@@ -75,7 +78,8 @@ def collect(work: Path, output: Path) -> CorpusReport:
     report = CorpusReport(output)
     report.seconds = {step: round(spent, 3) for step, spent in seconds.items()}
     report.languages = _languages(counts)
-    report.dropped = _dropped(counts)
+    report.dropped = _rows(counts, "dropped")
+    report.changed = _rows(counts, "changed")
     for path in sorted((work / "bad").glob("*.json")):
         report.bad += read_json(path)
     return report
@@ -108,17 +112,23 @@ def _near(
     }
 
 
-def _dropped(
-    counts: Mapping[tuple[str, str, str, str], Mapping[str, int]],
+def _rows(
+    counts: Mapping[tuple[str, str, str, str], Mapping[str, int]], wanted: str
 ) -> list[dict[str, Any]]:
     order = list(dict.fromkeys(_steps(counts)))
-    keys = [key for key in counts if key[0] == "dropped"]
+    keys = [key for key in counts if key[0] == wanted]
     keys.sort(key=lambda key: (order.index(key[1]), key[2], key[3]))
-    return [
+    whole = sum(
+        row.get("characters", 0)
+        for key, row in counts.items()
+        if key[0] != "changed" and key[1] == "extract"
+    )
+    rows: list[dict[str, Any]] = [
         {"step": step, "reason": reason, "language": language or None}
         | {unit: counts[kind, step, reason, language].get(unit, 0) for unit in UNITS}
         for kind, step, reason, language in keys
     ]
+    return [row | {"share": round(row["characters"] / max(1, whole), 6)} for row in rows]
 
 
 def _steps(counts: Iterable[tuple[str, str, str, str]]) -> Iterable[str]:
@@ -135,9 +145,9 @@ def summary(report: CorpusReport) -> list[dict[str, Any]]:
     for row in report.dropped:
         total = sums.setdefault(
             (row["step"], row["reason"]),
-            {"step": row["step"], "reason": row["reason"], **dict.fromkeys(UNITS, 0)},
+            {"step": row["step"], "reason": row["reason"], **dict.fromkeys(UNITS, 0), "share": 0.0},
         )
-        for unit in UNITS:
+        for unit in (*UNITS, "share"):
             total[unit] += row[unit]
     return list(sums.values())
 
@@ -151,7 +161,7 @@ def load_report(output: Path) -> CorpusReport:
     content = read_json(output / REPORT)
     spent = work_of(output) / SECONDS
     seconds = read_json(spent) if spent.is_file() else {}
-    names = ("languages", "dropped", "bad")
+    names = ("languages", "dropped", "changed", "bad")
     folders = content.get("folders", []) if isinstance(content, dict) else None
     if not isinstance(folders, list) or not all(_is_rows(content.get(name)) for name in names):
         raise ModtokError(

@@ -13,6 +13,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import UInt64Array
 from modtok_cli.corpus.blocks import FileStep
+from modtok_cli.corpus.content import plain
 from modtok_cli.corpus.dedup import (
     RUN,
     Seen,
@@ -121,12 +122,13 @@ class WriteCorpus(FileStep):
                     self.drop_paragraph("repeated", language, paragraph)
                 else:
                     left.append(paragraph)
-            record["text"] = text = "\n".join(left)
+            text = "\n".join(left)
             if not text:
                 self.drop("repeated", language)
             elif len(text) < self.plan.settings.min_characters and len(left) < len(paragraphs):
                 self.drop_page("short after deduplication", language, text)
             else:
+                record["text"] = plain(text)
                 parts.write(language, record)
                 self.keep(language, len(left), len(text))
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.core.text import classes
+from modtok_cli.corpus.elements import BREAK
 
 _LETTER, _SPACE, _MARK = 1, 3, 4  # of the character class table
 MIN_CHARACTERS = 200
@@ -17,11 +18,13 @@ MAX_LOST = 0.5
 
 # Longer than any word in any script; keys, hashes, base64 and minified code are.
 _LONGEST_WORD = 80
-_NO_WORD = re.compile(rf"[!-~]{{{_LONGEST_WORD}}}")
+_NO_WORD = re.compile(rf"[!-~]{{{_LONGEST_WORD},}}")
 
 
 def faults(text: str) -> list[str | None]:
     """Why each line is not text: "symbols", "no words" or "broken characters"; None for text.
+
+    A preformatted block or table (`content`) may have any symbols, and some such strings.
 
     >>> faults("Hyvää päivää!\\n| --- | 12.30 | --- |\\ncaf\\ufffd au lait")
     [None, 'symbols', 'broken characters']
@@ -33,13 +36,18 @@ def faults(text: str) -> list[str | None]:
     for line, share in zip(lines, letter_shares(text).tolist(), strict=True):
         if has_broken and "\ufffd" in line:
             reasons.append("broken characters")
-        elif share < MIN_LETTERS:
+        elif share < MIN_LETTERS and not line.startswith(BREAK):
             reasons.append("symbols")
-        elif has_long and _NO_WORD.search(line):
+        elif has_long and _is_no_word(line):
             reasons.append("no words")
         else:
             reasons.append(None)
     return reasons
+
+
+def _is_no_word(line: str) -> bool:
+    found = sum(map(len, _NO_WORD.findall(line)))
+    return 2 * found > len(line) if line.startswith(BREAK) else found > 0
 
 
 def letter_shares(text: str) -> npt.NDArray[np.float64]:

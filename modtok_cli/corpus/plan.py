@@ -18,10 +18,12 @@ from modtok_cli.base.files import write_bytes
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.records import from_json
 
-VERSION = 2
+VERSION = 3
 LAYOUTS = ("languages", "fineweb-2")
 """Layouts of the output: JSON lines in a directory per language, or Parquet as FineWeb-2 has it."""
 FINEWEB = LAYOUTS[1]
+FILTERS = ("repair",)
+"""Steps that can be switched off."""
 STAGES = (
     "1-pages",
     "2-signatures",
@@ -71,14 +73,16 @@ class Near:
 class BuildSettings:
     """BuildSettings that decide which text is kept.
 
-    `languages`: None for all. `page_seconds`: processor time for the text of one page.
+    `languages`: None for all. `language_threshold`: None for one by language. `page_seconds`:
+    processor time for the text of one page.
     `quality_top`: fraction of the pages to keep by quality in each language. `near`: None if
-    near-duplicates stay. `layout`: one of `LAYOUTS`.
+    near-duplicates stay. `layout`: one of `LAYOUTS`. `extractor`: one of `extractors.EXTRACTORS`.
+    `filters`: those of `FILTERS` that are on.
     """
 
     languages: tuple[str, ...] | None
     language_model: str | None
-    language_threshold: float
+    language_threshold: float | None
     page_seconds: float
     min_characters: int
     quality_model: str | None
@@ -86,6 +90,8 @@ class BuildSettings:
     quality_top: float | None
     near: Near | None = None
     layout: str = LAYOUTS[0]
+    extractor: str = "modtok"
+    filters: tuple[str, ...] = FILTERS
 
 
 @dataclass(frozen=True)

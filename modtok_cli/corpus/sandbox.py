@@ -18,10 +18,16 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import IO
+from typing import IO, NamedTuple
+
+import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.processes import die_with_parent, environment
+from modtok_cli.corpus.content import Dropped, Found
+from modtok_cli.corpus.elements import BREAK
+from modtok_cli.corpus.extractors import EXTRACTORS, extract
+from modtok_cli.corpus.repair import repair
 
 SECONDS = 5.0
 MEMORY = 2 << 30
@@ -31,6 +37,17 @@ _ANSWER = struct.Struct("<BI")  # 0 text or 1 error, size
 _READY = b"r"
 
 
+class PageText(NamedTuple):
+    """Text of a page, a unit per line (`content`); lines and characters left out by reason.
+
+    `repaired`: lines and characters of the text that `repair` changed.
+    """
+
+    text: str
+    dropped: Dropped
+    repaired: list[int]
+
+
 class Failed(Exception):
     """No text could be extracted: "timeout", "crash" or "parser error"."""
 
@@ -38,11 +55,17 @@ class Failed(Exception):
 class Sandbox:
     """`page_text` in a child process, started on demand and stopped by `close` or `with`."""
 
-    def __init__(self, seconds: float = SECONDS, memory: int = MEMORY) -> None:
-        self._limits = (seconds, memory)
+    def __init__(
+        self,
+        seconds: float = SECONDS,
+        memory: int = MEMORY,
+        extractor: str = EXTRACTORS[0],
+        repairs: bool = True,
+    ) -> None:
+        self._arguments = (str(seconds), str(memory), extractor, str(int(repairs)))
         self._child: subprocess.Popen[bytes] | None = None
 
-    def page_text(self, data: bytes, is_html: bool, charset: str | None) -> str:
+    def page_text(self, data: bytes, is_html: bool, charset: str | None) -> PageText:
         """Text of a page, as the function `page_text`.
 
         Raises:
@@ -62,7 +85,7 @@ class Sandbox:
             self._end()
             raise Failed("timeout") from None
 
-    def _ask(self, request: bytes) -> str:
+    def _ask(self, request: bytes) -> PageText:
         child = self._child
         assert child is not None
         assert child.stdin is not None
@@ -70,15 +93,14 @@ class Sandbox:
         child.stdin.write(request)
         child.stdin.flush()
         status, size = _ANSWER.unpack(_read(child.stdout, _ANSWER.size))
-        answer = _read(child.stdout, size).decode()
+        answer = _read(child.stdout, size)
         if status:
-            raise Failed(f"parser error: {answer}")
-        return answer
+            raise Failed(f"parser error: {answer.decode()}")
+        return PageText(*orjson.loads(answer))
 
     def _start(self) -> subprocess.Popen[bytes]:
-        seconds, memory = self._limits
         child = subprocess.Popen(
-            [sys.executable, "-m", "modtok_cli.corpus.sandbox", str(seconds), str(memory)],
+            [sys.executable, "-m", "modtok_cli.corpus.sandbox", *self._arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -145,7 +167,7 @@ def _read(pipe: IO[bytes], size: int) -> bytes:
     return b"".join(pieces)
 
 
-def serve(seconds: float, memory: int) -> None:
+def serve(seconds: float, memory: int, extractor: str, repairs: bool) -> None:
     """Main loop of the child: answer requests on standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent stops the child
     die_with_parent()
@@ -163,7 +185,8 @@ def serve(seconds: float, memory: int) -> None:
         data = source.read(size)
         signal.setitimer(signal.ITIMER_PROF, seconds)  # the signal has no handler and kills
         try:
-            status, answer = 0, page_text(data, bool(is_html), charset).encode(errors="replace")
+            found = page_text(data, bool(is_html), charset, extractor, repairs)
+            status, answer = 0, orjson.dumps([*found])
         except Exception as error:
             status, answer = 1, f"{type(error).__name__}: {error}".encode(errors="replace")[:500]
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -176,8 +199,7 @@ _HEAD = 2048
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 # Declared by default. Not believed if the bytes look like another script.
 _DEFAULTS = frozenset({"windows-1252", "cp1252", "iso-8859-1", "latin-1", "us-ascii", "utf-8"})
-# Control characters except newline and tab; NEL counts as a newline.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f]")
+_CONTROL = re.compile("[\x00-\x08\n-\x1f\x7f-\x9f]")  # except tab
 
 
 def decode(data: bytes, declared: str | None, is_html: bool) -> str:
@@ -217,37 +239,42 @@ def decode(data: bytes, declared: str | None, is_html: bool) -> str:
     return data.decode(errors="replace")
 
 
-def clean(text: str) -> str:
-    """Remove control characters, blank lines and white space at the ends of lines.
+def clean(unit: str) -> str:
+    """Remove control characters, and white space around a line.
 
-    >>> clean("one\\x00\\r\\n\\n  two \\u00a0\\n")
-    'one\\ntwo'
+    >>> clean("  two \\x00\\u00a0 "), clean("\\x0bif x:\\r\\x0b\\ty()")
+    ('two', '\\x0bif x:\\x0b\\ty()')
     """
-    text = _CONTROL.sub("", text.replace("\r", "\n").replace("\x85", "\n"))
-    return "\n".join(line for line in map(str.strip, text.split("\n")) if line)
+    if not unit.startswith(BREAK):
+        return _CONTROL.sub("", unit).strip()
+    lines = (_CONTROL.sub("", line) for line in unit[1:].split(BREAK))
+    text = BREAK.join(lines).strip(BREAK)
+    return BREAK + text if text else ""
 
 
-def page_text(data: bytes, is_html: bool, charset: str | None) -> str:
-    """Text of a page with paragraphs as lines.
+def page_text(
+    data: bytes,
+    is_html: bool,
+    charset: str | None,
+    extractor: str = EXTRACTORS[0],
+    repairs: bool = True,
+) -> PageText:
+    """Text of a page, a unit per line, and what was left out.
 
-    From HTML the main content as resiliparse finds it: without menus, footers, forms, scripts and
-    reader comments. Block elements, line breaks, list items and table rows become lines. Plain text
-    is only cleaned.
+    Of HTML the main text (`content`). Of plain text each line is a unit.
     """
     text = decode(data, charset, is_html)
     if is_html:
-        from resiliparse.extract.html2text import extract_plain_text
-
-        text = extract_plain_text(
-            text,
-            main_content=True,
-            preserve_formatting=True,
-            list_bullets=False,
-            alt_texts=False,
-            comments=False,
-        )
-    return clean(text)
+        found = extract(text, extractor, repairs)
+    else:
+        lines = text.split("\n")
+        fixed = list(map(repair, lines)) if repairs else lines
+        changed = [len(now) for now, before in zip(fixed, lines, strict=True) if now != before]
+        units = [line for one in fixed for line in re.split("[\r\x85]", one)]
+        found = Found(units, {}, [len(changed), sum(changed)])
+    whole = "\n".join(filter(None, map(clean, found.units)))
+    return PageText(whole.encode(errors="replace").decode(), found.dropped, found.repaired)
 
 
 if __name__ == "__main__":
-    serve(float(sys.argv[1]), int(sys.argv[2]))
+    serve(float(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4] == "1")

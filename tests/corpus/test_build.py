@@ -33,6 +33,7 @@ from modtok_cli.corpus.plan import STAGES, load_plan, work_of
 
 BLOB = "".join(random.Random(1).choices("abcdefABCDEF0123456789", k=300))
 TABLE = "| 12.30 | 45.10 | ---- | 7/8/2026 | *** | 99 % |"
+CODE = "if a[1] < {2}:\n\n    return [\n        (),\n    ]"
 FOREIGN = {language: "en" if language != "en" else "el" for language in LANGUAGES}
 # Four pages of four paragraphs; the seventeenth paragraph stands on every page.
 PER_PAGE = 4
@@ -55,10 +56,13 @@ def crawl(place: Path) -> dict[str, list[str]]:
         kept = []
         for n, body in enumerate(bodies(language)):
             extra = f"<p>{repeated}</p><p>{TABLE}</p><pre>{BLOB}</pre><p>{foreign}</p>"
-            html = page(body, extra=extra)
+            # One page of each language has code, which is a paragraph with line ends.
+            code = CODE.replace("<", "&lt;") if n == 1 else ""
+            html = page(body, extra=f"{extra}<pre>{code}</pre>")
             url = f"http://{language}.example/{n}"
             first.append(record(http(html), url))
-            kept.append("\n".join([*body, repeated] if n == 0 else body))
+            ends = [repeated] if n == 0 else [CODE] * (n == 1)
+            kept.append("\n".join([*body, *ends]))
             # The same page at another address, and its text again in other capitals.
             second.append(record(http(html), url + "?print=1"))
             shouted = [text.upper() if language != "el" else text for text in body]
@@ -66,7 +70,8 @@ def crawl(place: Path) -> dict[str, list[str]]:
         second.append(record(http(page(["Short."])), f"http://{language}.example/short"))
         second.append(record(http(page([TABLE] * 30)), f"http://{language}.example/table"))
         expected[language] = kept
-    first.insert(7, record(http(b"<div>" * 60_000 + b"deep")))
+    attributes = b" ".join(b"a%d=x" % n for n in range(60_000))
+    first.insert(7, record(http(b"<div " + attributes + b">slow")))
     members = [compressed(raw, "gz") for raw in first]
     members.insert(9, compressed(record(http(page(paragraphs("en")[:4]))), "gz")[:200])
     (place / "CC-0.warc.gz").write_bytes(b"".join(members))
@@ -154,7 +159,12 @@ def test_report_lists_what_was_dropped_and_why(built) -> None:
     assert paragraphs_dropped["paragraph: other language"] == 2 * pages
     assert [row["language"] for row in report.languages] == list(LANGUAGES)
     assert {row["pages"] for row in report.languages} == {4}
-    assert {row["paragraphs"] for row in report.languages} == {17}
+    assert {row["paragraphs"] for row in report.languages} == {18}
+    (menus,) = [row for row in report.dropped if row["reason"] == "element: sidebar"]
+    assert menus["paragraphs"] == 6 * (3 * pages + 2 * len(LANGUAGES))
+    assert 0.001 < menus["share"] < 0.1
+    assert sum(row["share"] for row in report.dropped) < 1
+    assert report.changed == []
     reasons = {one["reason"]: one["source"] for one in report.bad}
     assert set(reasons) == {"damaged", "too large", "timeout"}
     assert reasons["damaged"].startswith("crawl/CC-0.warc.gz:")

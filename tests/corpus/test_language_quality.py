@@ -38,7 +38,7 @@ def test_languages_of_the_sample(model: LanguageModel, language: str) -> None:
     text = paragraphs(language)
     found = [model.page(text[n : n + 4]) for n in range(0, 16, 4)]
     assert {name for name, _ in found} == {language}
-    assert min(score for _, score in found) > 0.3
+    assert min(score for _, score in found) > model.threshold(language)
     assert model.page([one.upper() for one in text])[0] == language
 
 
@@ -49,6 +49,17 @@ def test_paragraphs_in_another_language(model: LanguageModel, language: str) -> 
         assert sum(foreign) == (0 if other == language else len(foreign)), other
     assert not model.is_other_language("Only a few words.", language)
     assert not model.is_other_language("1234 5678 " * 30, language)
+
+
+def test_paragraphs_in_another_script_do_not_decide(model: LanguageModel) -> None:
+    """The model is surer of a script than of a language."""
+    for language in ("en", "fr", "sw"):
+        text = [text[:300] for text in paragraphs(language)[:4]]
+        foreign = paragraphs("el")[0][:300]
+        assert model.page([*text[:2], foreign, *text[2:]])[0] == language
+        code = "\x0bfor (int i = 0; i < n; i++) {\x0b\tprintf(values[i]);\x0b}" * 20
+        assert model.page([text[0], code])[0] == language
+        assert not model.is_other_language(code, language)
 
 
 def test_one_long_line_does_not_decide_the_language(model: LanguageModel) -> None:

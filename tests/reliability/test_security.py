@@ -175,7 +175,7 @@ def test_corpus_report_cannot_name_directories_to_remove(tmp_path: Path) -> None
     names = ["fi", "mine", "../up", "link", "/etc", ".", "..", "", 7, None, "gone"]
     names += ["fin_Latn", "swe_Latn", "ekk_Latn", "up"]
     rows = [{"language": name} for name in names]
-    report: dict[str, object] = {"languages": rows, "dropped": [], "bad": []}
+    report: dict[str, object] = {"languages": rows, "dropped": [], "changed": [], "bad": []}
     (data / "corpus.json").write_text(json.dumps(report))
     assert replaced_folders(data) == ["fi", "fin_Latn"]
     (data / "corpus.json").write_text(json.dumps({**report, "folders": names[-4:]}))

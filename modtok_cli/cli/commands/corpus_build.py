@@ -11,7 +11,7 @@ KEPT = parse_columns(
 
 NEAR = parse_columns("near_duplicates=near-duplicates:int, near_share=share:ratio")
 
-DROPPED = parse_columns("step, reason, pages:int, paragraphs:int, characters:int")
+DROPPED = parse_columns("step, reason, pages:int, paragraphs:int, characters:int, share:ratio")
 
 
 @command(

@@ -82,7 +82,8 @@ def _plan(root: Path) -> None:
     settings = BuildSettings(("en",), None, 0.4, 5.0, 200, None, None, None)
     begin(make_plan([root / "crawl.warc"], settings, made))
     row = {"language": "en", "pages": 3, "paragraphs": 9, "characters": 999}
-    report = {"format": "modtok corpus", "build": {}, "languages": [row], "dropped": [], "bad": []}
+    empty: dict[str, list] = {"dropped": [], "changed": [], "bad": []}
+    report = {"format": "modtok corpus", "build": {}, "languages": [row], **empty}
     (made / "corpus.json").write_bytes(orjson.dumps(report))
 
 

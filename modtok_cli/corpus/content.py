@@ -1,0 +1,239 @@
+"""Main text of an HTML page: paragraphs, list items, tables and preformatted blocks.
+
+A block is left out for its label (navigation, sidebar, dialog, ...), for links that are most of its
+text, or because it stands beside the element that holds most of the text. No rule knows a language.
+A label does not hold for the block that has most of the text of the page: where comments are most
+of it, as in a forum, they are the main text. All that is left out is counted by reason.
+
+Main text is a list of units. A unit is a line. Preformatted blocks and tables begin with `BREAK`,
+which is also their line end; cells are separated by tabs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from modtok_cli.corpus.elements import BREAK, HEADINGS, SURE_TAGS, Block, Line, Walk
+
+_MOST = 0.75  # share of the mass of the page above which the label of a block does not hold
+_DOMINANT = 0.7  # share of the mass of an element above which the search goes on in a child
+_BESIDE = 0.08  # share of the mass of the page of a block beside the main text that stays
+_TEASER = 400  # weight of the text below a heading that is a link
+_FEW_LINKS = 0.1
+_CONTAINERS = {
+    "body", "div", "section", "center", "td", "th", "tr", "tbody", "table", "form", "span", "font",
+}  # fmt: skip
+_LISTS = frozenset(("ul", "ol", "dl", "menu", "table"))
+_END = re.compile(
+    "[.!?\u2026\u3002\uff01\uff1f\u0964\u0965\u0589\u061f\u06d4][\"'\u201d\u2019\u00bb)\\]]*$"
+)
+_RIGHTS = re.compile("\u00a9|\\(c\\) ?[12][0-9]{3}", re.IGNORECASE)
+_RIGHTS_WEIGHT = 200
+_DIGITS = "0123456789 \n\t"
+
+Dropped = dict[str, list[int]]
+"""Reason -> lines and characters."""
+
+
+@dataclass
+class Found:
+    """Units of a page; lines and characters that were left out by reason, and were repaired."""
+
+    units: list[str]
+    dropped: Dropped
+    repaired: list[int]
+
+
+def main_text(html: str, repairs: bool = True) -> Found:
+    """The main text; with `repairs`, of text whose encoding was misread."""
+    walk, body = _walked(html, repairs)
+    page = _Page(body)
+    return Found(page.units(), page.dropped | walk.unread, walk.repaired)
+
+
+def all_text(html: str, repairs: bool = True) -> Found:
+    """All text."""
+    walk, body = _walked(html, repairs)
+    return Found([_unit(line) for line in body.lines()], walk.unread, walk.repaired)
+
+
+def _walked(html: str, repairs: bool) -> tuple[Walk, Block]:
+    from resiliparse.parse.html import HTMLTree
+
+    walk, body = Walk(repairs), HTMLTree.parse(html).body
+    return walk, Block("body") if body is None else walk.blocks(body)
+
+
+def plain(text: str) -> str:
+    """Text of units, one per line, with the line ends within units.
+
+    >>> plain("One.\\n\\x0bif x:\\x0b    y()\\nTwo.")
+    'One.\\nif x:\\n    y()\\nTwo.'
+    """
+    return text.replace("\n" + BREAK, "\n").removeprefix(BREAK).replace(BREAK, "\n")
+
+
+class _Page:
+    """Choice of the main text. Blocks that are left out lose their parts."""
+
+    def __init__(self, body: Block) -> None:
+        self.dropped: Dropped = {}
+        self._body = body
+        self._total = body.mass
+
+    def units(self) -> list[str]:
+        """The main text."""
+        self._drop_labelled()
+        self._drop_links()
+        self._narrow()
+        lines = self._without_edges(list(self._body.lines()))
+        return [_unit(line) for line in lines]
+
+    def _drop(self, part: Block | Line, reason: str) -> None:
+        lines = [part] if isinstance(part, Line) else list(part.lines())
+        if isinstance(part, Block):
+            part.parts = []
+            part.sum_up()
+        if lines:
+            count = self.dropped.setdefault(reason, [0, 0])
+            count[0] += len(lines)
+            count[1] += sum(len(line.text) for line in lines)
+
+    def _drop_labelled(self) -> None:
+        """Leave out blocks for their labels; those of comments only if others are the main text."""
+        comments: list[Block] = []
+        stack: list[tuple[Block, bool, frozenset[str]]] = [(self._body, False, frozenset())]
+        while stack:
+            block, in_article, most = stack.pop()
+            holds = block.label not in most or block.tag in SURE_TAGS
+            if holds and self._holds(block, in_article):
+                if block.label == "comments":
+                    comments.append(block)
+                else:
+                    self._drop(block, block.label)
+                continue
+            in_article = in_article or block.tag in ("article", "main")
+            if block.label:
+                most |= {block.label}
+            stack += [(part, in_article, most) for part in block.parts if isinstance(part, Block)]
+        for block in self._body.inner_first():
+            block.sum_up()
+        if 2 * sum(block.mass for block in comments) <= self._body.mass:
+            for block in comments:
+                self._drop(block, block.label)
+
+    def _holds(self, block: Block, in_article: bool) -> bool:
+        """Whether a block is left out for its label."""
+        most = _MOST if block.is_sure and block.label != "comments" else 0.5
+        if not block.label or block.mass > most * self._total:
+            return False
+        if block.label == "header" and in_article:
+            return False
+        if block.tag == "aside" and in_article:
+            return not block.prose or block.linked > _FEW_LINKS * block.weight
+        return block.is_sure or not block.prose or 2 * block.linked > block.weight
+
+    def _drop_links(self) -> None:
+        """Leave out blocks and lines that are mostly links and have no prose."""
+        for block in self._body.inner_first():
+            block.sum_up()
+            least = 0.5 if block.tag in _LISTS else 0.6
+            if block.links > 1 and not block.prose and block.linked > least * block.weight:
+                self._drop(block, "links")
+                continue
+            few = block.weight < _TEASER * block.teasers and 2 * block.mass < self._total
+            if block.teasers > 1 and few:
+                self._drop(block, "teasers")
+                continue
+            stay = []
+            for part in block.parts:
+                if isinstance(part, Line) and _is_links(part):
+                    self._drop(part, "links")
+                else:
+                    stay.append(part)
+            block.parts = stay
+            block.sum_up()
+
+    def _narrow(self) -> None:
+        """Go down to the element that holds the main text; leave out what stands beside it."""
+        block, total = self._body, self._body.mass
+        while block.tag in _CONTAINERS:
+            inner = [part for part in block.parts if isinstance(part, Block)]
+            best = max(inner, key=lambda part: part.mass, default=None)
+            if best is None or best.mass < _DOMINANT * block.mass:
+                break
+            if best.tag not in _CONTAINERS and best.tag not in ("article", "main"):
+                break
+            stay = []
+            for part in block.parts:
+                if part is best or _belongs(part, best, total):
+                    stay.append(part)
+                else:
+                    self._drop(part, "beside")
+            block.parts = stay
+            block = best
+
+    def _without_edges(self, lines: list[Line]) -> list[Line]:
+        """Lines from the first to the last of the text, without notes of rights."""
+        stay = []
+        for line in lines:
+            if line.weight < _RIGHTS_WEIGHT and _RIGHTS.search(line.text) and line.tag != "pre":
+                self._drop(line, "rights")
+            elif line.tag == "pre" and not line.text.strip(_DIGITS):
+                self._drop(line, "line numbers")
+            else:
+                stay.append(line)
+        whole = [n for n, line in enumerate(stay) if _is_text(line)]
+        if not whole:
+            return stay
+        first, last = whole[0], whole[-1] + 1
+        titles = [n for n, line in enumerate(stay[:first]) if line.tag == "h1"]
+        if titles:
+            first = titles[0]
+        while first and (stay[first - 1].tag in HEADINGS or _is_sentence(stay[first - 1])):
+            first -= 1
+        for n in range(last, len(stay)):
+            if stay[n].tag in ("li", "dd") or _is_sentence(stay[n]):
+                last = n + 1
+            elif stay[n].tag not in (*HEADINGS, "dt"):
+                break
+        for line in stay[:first] + stay[last:]:
+            self._drop(line, "edge")
+        return stay[first:last]
+
+
+def _belongs(part: Block | Line, best: Block, total: float) -> bool:
+    """Whether something beside the element with most of the text is main text too."""
+    if isinstance(part, Line):
+        return part.tag in HEADINGS or (part.is_prose and bool(_END.search(part.text)))
+    if part.tag in HEADINGS:
+        return True
+    if part.tag == best.tag and part.names == best.names and part.names.strip():
+        return True
+    if part.controls or part.linked > _FEW_LINKS * part.weight or not part.prose:
+        return False
+    alike = part.tag == best.tag == "tr" and len(part.parts) == len(best.parts)
+    return alike or part.tag == "p" or part.mass > _BESIDE * total
+
+
+def _is_links(line: Line) -> bool:
+    if line.tag in HEADINGS or line.is_prose or not line.links:
+        return False
+    if line.links == 1 or line.tag == "table":
+        return line.linked >= 0.8 * line.weight
+    return 2 * line.linked > line.weight
+
+
+def _is_text(line: Line) -> bool:
+    return line.is_prose or line.tag in ("pre", "table")
+
+
+def _is_sentence(line: Line) -> bool:
+    return line.tag in ("p", "li", "dd", "blockquote") and bool(_END.search(line.text))
+
+
+def _unit(line: Line) -> str:
+    if line.tag == "pre":
+        return BREAK + line.text.replace("\n", BREAK)
+    return BREAK + line.text if line.tag == "table" else line.text
