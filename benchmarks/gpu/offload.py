@@ -23,6 +23,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,7 +43,7 @@ from modtok_cli.training.rows.copies import copies_for
 from modtok_cli.training.rows.host_tables import HostMemory, Offload
 from modtok_cli.training.rows.microbatch import MicroBatch, active_ids
 from modtok_cli.training.rows.offload import OffloadedRows
-from modtok_cli.training.rows.table import AdamW, RowTable, ThreadTeam
+from modtok_cli.training.rows.table import AdamW, RowTable
 
 WIDTHS = {"1b": 2048, "2.5b": 3072, "7b": 4096}
 T, INPUT_ROWS, OUTPUT_ROWS = 366_208, 24_000, {1: 24_000, 6: 110_000}
@@ -105,7 +106,7 @@ def figures(seconds: list[float]) -> dict[str, float]:
 def host_table(size: int, width: int, moments: torch.dtype = torch.float32) -> RowTable:
     """A table whose memory is taken as it is touched: of T, only active rows are ever there."""
     memory = HostMemory(start_ranks())
-    return RowTable(size, width, moments=moments, zeros=memory.zeros, team=ThreadTeam(cores()))
+    return RowTable(size, width, moments=moments, zeros=memory.zeros, threads=cores())
 
 
 def spread(size: int, count: int, seed: int) -> torch.Tensor:
@@ -115,7 +116,7 @@ def spread(size: int, count: int, seed: int) -> torch.Tensor:
 
 def fused_pass(options: argparse.Namespace) -> None:
     device = torch.device("cpu")
-    team = ThreadTeam(cores())
+    pool = ThreadPoolExecutor(cores())
     torch.set_num_threads(cores())
     for model in options.models:
         width = WIDTHS[model]
@@ -131,11 +132,11 @@ def fused_pass(options: argparse.Namespace) -> None:
         def copy(target: Any = target, source: Any = source) -> None:
             length = len(source)
 
-            def part(i: int, n: int) -> None:
-                cut = slice(length * i // n, length * (i + 1) // n)
+            def part(i: int) -> None:
+                cut = slice(length * i // cores(), length * (i + 1) // cores())
                 np.copyto(target[cut], source[cut])
 
-            team.share(part)
+            list(pool.map(part, range(cores())))
 
         def by_torch(table: RowTable = table, ids: Any = ids, gradients: Any = gradients) -> None:
             state = [x[ids] for x in (table.weight, table.moment1, table.moment2)]
@@ -246,6 +247,7 @@ def round_trip(options: argparse.Namespace) -> None:
                 _settled(device)
                 began = time.perf_counter()
                 moved.begin(wanted)
+                moved.proceed(None)
                 moved.update(gradients, 1e-4)
                 moved.drain()
                 _settled(device)

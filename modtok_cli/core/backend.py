@@ -36,7 +36,7 @@ SOURCES = CORE / "src"
 ZIG = "ziglang>=0.13,<0.18"
 FLAGS = (
     "-std=c11", "-O3", "-g0", "-s", "-shared", "-fPIC", "-fvisibility=hidden",
-    "-Wall", "-Wextra", "-Werror",
+    "-pthread", "-Wall", "-Wextra", "-Werror",
     "-Wno-psabi",  # vectors are never passed between files
     "-ffp-contract=off",  # results equal NumPy's
     "-fno-math-errno",  # square roots in vectors; same values

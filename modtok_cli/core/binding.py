@@ -114,8 +114,8 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "mt_expect": (_INT, (_A, _A, _A, _S, _S, _A, _A, _A, _DOUBLE, _A)),
     "mt_removal_losses": (_INT, (_A, _A, _A, _S, _A, _A, _S, _A, _A, _A, _A, _A)),
     "mt_update_rows": (None, (_A,)),
-    "mt_copy_rows": (None, (_A, _S, _A, _S, _A, _BOOL, _S, _S)),
-    "mt_touch_rows": (None, (_A, _S, _S, _S, _S)),
+    "mt_copy_rows": (None, (_A, _S, _A, _S, _A, _BOOL, _S)),
+    "mt_touch_rows": (None, (_A, _S, _S, _S)),
 }
 
 

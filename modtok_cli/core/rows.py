@@ -18,9 +18,6 @@ from modtok_cli.core.binding import address, native
 Rows = npt.NDArray[Any]
 """(n, d) float32, or the bits of bfloat16 as uint16."""
 
-ROW_BLOCK = 16
-"""Neighbouring rows that one thread owns."""
-
 
 class _Update(ctypes.Structure):
     _fields_ = (
@@ -28,7 +25,7 @@ class _Update(ctypes.Structure):
             "weight", "moment1", "moment2", "steps", "rows", "gradients",
         )),
         *((name, ctypes.c_int64) for name in (
-            "total", "width", "moments_bf16", "gradients_bf16", "part", "parts",
+            "total", "width", "moments_bf16", "gradients_bf16", "threads",
         )),
         *((name, ctypes.c_double) for name in ("lr", "beta1", "beta2", "epsilon", "decay")),
     )  # fmt: skip
@@ -51,15 +48,14 @@ def update_rows(
     steps: Int32Array,
     rows: Int64Array,
     gradients: Rows,
-    part: int,
-    parts: int,
+    threads: int,
     lr: float,
     beta1: float,
     beta2: float,
     epsilon: float,
     decay: float,
 ) -> None:
-    """Row-sparse AdamW in place: one step of the rows of thread `part` of `parts`.
+    """Row-sparse AdamW in place: one step of some rows, by so many threads.
 
     Shapes: weight (R, d) float32; moment1, moment2 (R, d), both of one type; the weight moves by
     the moments before they are rounded; steps (R,) int32, number of updates of each row; rows (n,)
@@ -74,26 +70,26 @@ def update_rows(
         address(weight, np.float32), _place(moment1, weight.shape), _place(moment2, weight.shape),
         address(steps, np.int32, count), address(rows, np.int64),
         _place(gradients, (len(rows), width)), len(rows), width, _is_bf16(moment1),
-        _is_bf16(gradients), part, parts, lr, beta1, beta2, epsilon, decay,
+        _is_bf16(gradients), threads, lr, beta1, beta2, epsilon, decay,
     )  # fmt: skip
     native.mt_update_rows(ctypes.byref(update))
 
 
-def copy_rows(weight: Rows, rows: Int64Array, out: Rows, part: int, parts: int) -> None:
-    """Copy rows of a table (R, d) float32: weight[rows[i]] to out[i], part `part` of `parts`."""
+def copy_rows(weight: Rows, rows: Int64Array, out: Rows, threads: int) -> None:
+    """Copy rows of a table (R, d) float32: weight[rows[i]] to out[i]."""
     count, width = weight.shape
     if len(rows) and (int(rows.min()) < 0 or int(rows.max()) >= count):
         raise ValueError(f"expected rows from 0 to {count - 1}")
     native.mt_copy_rows(
         address(weight, np.float32), width, address(rows, np.int64), len(rows),
-        _place(out, (len(rows), width)), _is_bf16(out), part, parts,
+        _place(out, (len(rows), width)), _is_bf16(out), threads,
     )  # fmt: skip
 
 
-def touch(array: Rows, part: int, parts: int) -> None:
-    """Write zeros to the rows of a thread, which places their pages.
+def touch(array: Rows, threads: int) -> None:
+    """Write zeros to all rows, each by the thread that updates it, which places their pages.
 
     On a machine with several NUMA nodes a page is on the node that writes to it first.
     """
     place = _place(array, array.shape)
-    native.mt_touch_rows(place, len(array), array.strides[0], part, parts)
+    native.mt_touch_rows(place, len(array), array.strides[0], threads)

@@ -152,13 +152,15 @@ def mean_gradients(
     # Gather: rows of the tokens that occur (input) and that may be predicted (output).
     backbone.clear_gradients()
     plan = model.plan(microbatches)
-    active = model.gather(plan, upcoming=upcoming)
+    active = model.gather(plan)
     losses, totals = [], []
     for index, microbatch in enumerate(microbatches):
         with backbone.accumulating(more=index + 1 < len(microbatches)):
             # Forward, loss over V_S, backward.
             loss, nll = model.loss(microbatch, active)
             loss.backward()  # type: ignore[no-untyped-call]
+        if index == 0:
+            model.proceed(upcoming)
         losses.append(nll)
         totals.append(loss.detach())
         for rows in active:

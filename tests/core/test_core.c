@@ -83,7 +83,7 @@ static void test_rows(void) {
     enum { ROWS = 40, WIDTH = 5, TOTAL = 4 };
     static const int64_t rows[TOTAL] = {39, 0, 17, 16};
     for (int kind = 0; kind < 4; kind++) {
-        for (int64_t parts = 1; parts <= 3; parts += 2) {
+        for (int64_t threads = 1; threads <= 3; threads += 2) {
             bool moments_bf16 = kind & 1, gradients_bf16 = kind & 2;
             float weight[ROWS][WIDTH], wide[2][ROWS][WIDTH] = {0}, gradients[TOTAL][WIDTH];
             uint16_t narrow[2][ROWS][WIDTH] = {0}, narrow_gradients[TOTAL][WIDTH];
@@ -95,28 +95,25 @@ static void test_rows(void) {
                     gradients[i][j] = (float)(i + j + 1) / 4;
                     narrow_gradients[i][j] = bits_of_float(gradients[i][j]);
                 }
-            for (int64_t part = 0; part < parts; part++) {
-                mt_rows_update update = {
-                    .weight = weight[0],
-                    .moment1 = moments_bf16 ? (void *)narrow[0] : (void *)wide[0],
-                    .moment2 = moments_bf16 ? (void *)narrow[1] : (void *)wide[1],
-                    .steps = steps,
-                    .rows = rows,
-                    .gradients = gradients_bf16 ? (void *)narrow_gradients : (void *)gradients,
-                    .total = TOTAL,
-                    .width = WIDTH,
-                    .moments_bf16 = moments_bf16,
-                    .gradients_bf16 = gradients_bf16,
-                    .part = part,
-                    .parts = parts,
-                    .lr = 0.5,
-                    .beta1 = 0.5,
-                    .beta2 = 0.75,
-                    .epsilon = 0,
-                    .decay = 0.5,
-                };
-                mt_update_rows(&update);
-            }
+            mt_rows_update update = {
+                .weight = weight[0],
+                .moment1 = moments_bf16 ? (void *)narrow[0] : (void *)wide[0],
+                .moment2 = moments_bf16 ? (void *)narrow[1] : (void *)wide[1],
+                .steps = steps,
+                .rows = rows,
+                .gradients = gradients_bf16 ? (void *)narrow_gradients : (void *)gradients,
+                .total = TOTAL,
+                .width = WIDTH,
+                .moments_bf16 = moments_bf16,
+                .gradients_bf16 = gradients_bf16,
+                .threads = threads,
+                .lr = 0.5,
+                .beta1 = 0.5,
+                .beta2 = 0.75,
+                .epsilon = 0,
+                .decay = 0.5,
+            };
+            mt_update_rows(&update);
             for (int row = 0; row < ROWS; row++) {
                 int at = -1;
                 for (int i = 0; i < TOTAL; i++)
@@ -136,17 +133,14 @@ static void test_rows(void) {
             }
             float copied[TOTAL][WIDTH];
             uint16_t rounded[TOTAL][WIDTH];
-            for (int64_t part = 0; part < parts; part++) {
-                mt_copy_rows(weight[0], WIDTH, rows, TOTAL, copied, false, part, parts);
-                mt_copy_rows(weight[0], WIDTH, rows, TOTAL, rounded, true, part, parts);
-            }
+            mt_copy_rows(weight[0], WIDTH, rows, TOTAL, copied, false, threads);
+            mt_copy_rows(weight[0], WIDTH, rows, TOTAL, rounded, true, threads);
             for (int i = 0; i < TOTAL; i++)
                 for (int j = 0; j < WIDTH; j++) {
                     assert(copied[i][j] == weight[rows[i]][j]);
                     assert(rounded[i][j] == bits_of_float(weight[rows[i]][j]));
                 }
-            for (int64_t part = 0; part < parts; part++)
-                mt_touch_rows((uint8_t *)weight, ROWS, sizeof(weight[0]), part, parts);
+            mt_touch_rows((uint8_t *)weight, ROWS, sizeof(weight[0]), threads);
             for (int i = 0; i < ROWS; i++)
                 for (int j = 0; j < WIDTH; j++) assert(weight[i][j] == 0.0f);
         }

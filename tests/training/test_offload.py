@@ -18,7 +18,7 @@ from modtok_cli.training.rows import host_tables
 from modtok_cli.training.rows.copies import Copies
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.offload import OffloadedRows
-from modtok_cli.training.rows.table import AdamW, RowTable, ThreadTeam
+from modtok_cli.training.rows.table import AdamW, RowTable
 from modtok_cli.training.step import optimizer_step
 
 from .test_model import microbatches
@@ -125,7 +125,8 @@ def test_a_step_late_by_hand() -> None:
     versions = [float(twin.weight[1])]
     seen = []
     for step in range(4):
-        seen.append(float(rows.begin(steps[step], steps[step + 1])["table"]))
+        seen.append(float(rows.begin(steps[step])["table"]))
+        rows.proceed(steps[step + 1])
         gradient = torch.tensor([[float(step + 1)]])
         rows.update({"table": (ids, gradient)}, 0.1)
         twin.update(ids, gradient, 0.1, AdamW())
@@ -150,7 +151,7 @@ def test_delayed_equals_the_plain_reference_under_any_schedule(
     options = Offload(delay=1, hook=sleeper(seed))
     offloaded = made(Model, subtokenizers.size, tied=tied, offload=options)
     for table in offloaded.tables.values():
-        table._team = ThreadTeam(1 + seed % 3)
+        table.threads = 1 + seed % 3
     steps = microbatches(subtokenizers, stores, 14)
     for step, batch in enumerate(steps):
         upcoming = steps[step + 1] if step + 1 < len(steps) else None

@@ -278,11 +278,11 @@ MT_API int mt_removal_losses(const uint8_t *data, const int64_t *offsets, const 
                              int64_t vocabulary, const uint8_t *active, const uint8_t *removable,
                              int64_t *losses, int64_t *token_counts, int64_t *total);
 
-// --- rows of tables in host memory ---
+// --- rows of tables in host memory, by so many threads ---
 
 // One step of row-sparse AdamW in place. weight (R, width) float32; moments and gradients float32
 // or the bits of bfloat16; steps (R,): updates of each row; rows (n,), unique; gradients (n,
-// width). Only the rows of thread `part` of `parts`: blocks of 16 neighbouring rows take turns.
+// width). Blocks of 16 neighbouring rows take turns: a row has the same thread in each step.
 typedef struct {
     float *weight;
     void *moment1, *moment2;
@@ -291,15 +291,15 @@ typedef struct {
     const void *gradients;
     int64_t total, width;
     int64_t moments_bf16, gradients_bf16;
-    int64_t part, parts;
+    int64_t threads;
     double lr, beta1, beta2, epsilon, decay;
 } mt_rows_update;
 MT_API void mt_update_rows(const mt_rows_update *);
-// weight[rows[i]] to out[i], a part of them; out (n, width) float32 or the bits of bfloat16.
+// weight[rows[i]] to out[i]; out (n, width) float32 or the bits of bfloat16.
 MT_API void mt_copy_rows(const float *weight, int64_t width, const int64_t *rows, int64_t total,
-                         void *out, bool bf16, int64_t part, int64_t parts);
-// Zeros to the rows of a thread: a page is on the NUMA node that writes to it first.
-MT_API void mt_touch_rows(uint8_t *array, int64_t rows, int64_t row_bytes, int64_t part,
-                          int64_t parts);
+                         void *out, bool bf16, int64_t threads);
+// Zeros to all rows, each by the thread that updates it: a page is on the NUMA node that writes to
+// it first.
+MT_API void mt_touch_rows(uint8_t *array, int64_t rows, int64_t row_bytes, int64_t threads);
 
 #endif

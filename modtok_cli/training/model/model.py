@@ -168,24 +168,16 @@ class Model:
         return self._ahead
 
     def gather(
-        self,
-        plan: ActivePlan,
-        *,
-        training: bool = True,
-        upcoming: Sequence[MicroBatch] | None = None,
+        self, plan: ActivePlan, *, training: bool = True
     ) -> tuple[GatheredRows, GatheredRows]:
-        """The rows of a plan from their owners: (input, output); the same object when tied.
-
-        `upcoming` are the microbatches of the next step, if known: offloaded rows are prefetched.
-        """
+        """The rows of a plan from their owners: (input, output); the same object when tied."""
         if self.offloaded is None:
             own = {
                 name: table.gather(plan.gathered[name].own, self.dtype)
                 for name, table in self.tables.items()
             }
         elif training:
-            ahead = None if upcoming is None else self.plan_ahead(upcoming).own
-            own = self.offloaded.begin(plan.own, ahead)
+            own = self.offloaded.begin(plan.own)
         else:
             own = self.offloaded.read(plan.own)
         gathered = []
@@ -193,6 +185,14 @@ class Model:
             rows = self.exchange.gather(part, own[name])
             gathered.append(GatheredRows(part.ids, rows.requires_grad_(training)))
         return gathered[0], gathered[-1]
+
+    def proceed(self, upcoming: Sequence[MicroBatch] | None) -> None:
+        """Update and prefetch offloaded rows while the device computes a step that has begun.
+
+        `upcoming` are the microbatches of the next step, if known.
+        """
+        if self.offloaded is not None:
+            self.offloaded.proceed(None if upcoming is None else self.plan_ahead(upcoming).own)
 
     def activate(
         self, microbatches: Sequence[MicroBatch], *, training: bool = True

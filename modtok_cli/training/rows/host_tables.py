@@ -16,7 +16,10 @@ from modtok_cli.text.parallel import cores
 from modtok_cli.training.distributed.ranks import Ranks, raise_together, ranks_here
 from modtok_cli.training.rows.copies import Warn, copies_for
 from modtok_cli.training.rows.offload import Hook, OffloadedRows
-from modtok_cli.training.rows.table import AdamW, RowTable, ThreadTeam
+from modtok_cli.training.rows.table import AdamW, RowTable
+
+# Of a rank on a GPU. Memory is no faster for more, and other cores launch kernels and read text.
+_MOST_THREADS = 6
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,9 @@ class TableMaker:
     def __init__(self, ranks: Ranks, offload: Offload) -> None:
         self._ranks, self._offload = ranks, offload
         self._memory = HostMemory(ranks, offload.directory)
-        # On a GPU, threads for a share of the node's cores.
-        threads = torch.get_num_threads()
+        self._threads: int | None = None
         if ranks.device.type != "cpu":
-            threads = max(1, cores() // ranks_here(ranks))
-        self._team = ThreadTeam(threads)
+            self._threads = max(1, min(_MOST_THREADS, cores() // ranks_here(ranks)))
 
     def table(self, size: int, width: int) -> RowTable:
         """This rank's rows of a table, zeros. Collective: every rank calls it."""
@@ -61,7 +62,7 @@ class TableMaker:
             shards=self._ranks.row_shards,
             moments=self._offload.moments,
             zeros=self._memory.zeros,
-            team=self._team,
+            threads=self._threads,
         )
         if self._offload.touch and self._offload.directory is None:
             table.touch()

@@ -8,8 +8,8 @@ U(1) … U(t), with T(t) = T(0) for t < 1. With delay D, step t computes with ro
 T(t - 1 - D). D = 0 is ordinary training. With D = 1 the rows lack exactly the update of the
 previous step, whether they were active in it or not. The backbone is not delayed.
 
-One thread does all work on the tables, in order. With D = 1, at the start of step t, it
-receives U(t - 1) and then the fetch of the rows of step t + 1. With D = 0 it receives the
+One thread does all work on the tables, in order. With D = 1, when the device has work of step t,
+it receives U(t - 1) and then the fetch of the rows of step t + 1. With D = 0 it receives the
 fetch of the rows of step t after U(t - 1). So every update is applied once, and no row is
 read while it is written.
 
@@ -138,8 +138,8 @@ class _Stage:
 class OffloadedRows:
     """Provides the rows of a step and applies its gradients.
 
-    One thread calls `begin` and then `update` for each step. `hook` is called with the name of
-    each point where work passes between threads; tests delay work there.
+    One thread calls `begin`, `proceed` and then `update` for each step. `hook` is called with the
+    name of each point where work passes between threads; tests delay work there.
     """
 
     def __init__(
@@ -164,26 +164,33 @@ class OffloadedRows:
         self._pending: _Update | None = None
         self._late: Rows = {}
 
-    def begin(self, wanted: Ids, upcoming: Ids | None = None) -> dict[str, torch.Tensor]:
-        """Rows of a step, on the device; `upcoming` are those of the next call, if known."""
+    def begin(self, wanted: Ids) -> dict[str, torch.Tensor]:
+        """Rows of a step, on the device."""
         fetched, self._fetched = self._fetched, None
         if fetched is None or fetched.wanted is not wanted:
             fetched = self._fetch(wanted, self._late)
         self._late = {}
-        self._apply_pending()
-        if self.delay and upcoming is not None:
-            self._fetched = self._fetch(upcoming, {})
         started = time.perf_counter()
         uploads = self._worker.result(fetched.uploads)
         self.seconds.waited += time.perf_counter() - started
         self._at("take")
         return {name: self._copies.arrive(upload)[0] for name, upload in uploads.items()}
 
+    def proceed(self, upcoming: Ids | None) -> None:
+        """Apply the update of the step before; fetch the rows of the next `begin`, if known.
+
+        Beside the step: called when the device has work, which this thread is not to delay.
+        """
+        self._apply_pending()
+        if self.delay and upcoming is not None:
+            self._fetched = self._fetch(upcoming, {})
+
     def update(self, unions: Rows, lr: float, finite: torch.Tensor | None = None) -> None:
         """Schedule the update by the step's clipped gradients: (ids, gradients) by table.
 
         `finite`: a bool on the device; False updates nothing, None is True.
         """
+        assert self._pending is None  # else it would be lost: `proceed` was not called
         self._steps += 1
         turn = self._steps % 2
         downloads = {}

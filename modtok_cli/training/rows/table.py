@@ -14,7 +14,6 @@ both agree bit for bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -49,34 +48,6 @@ class AdamW:
         return self.weight_decay if kind in self.decayed else 0.0
 
 
-class ThreadTeam:
-    """A number of threads, including the caller's. For one caller at a time."""
-
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
-        self._pool = ThreadPoolExecutor(threads - 1, "rows") if threads > 1 else None
-
-    def share(self, work: Callable[[int, int], None]) -> None:
-        """Run `work(i, n)`, which releases the GIL, for every i < n; return when all have ended.
-
-        Part i is the same in every call, but may run in another thread.
-        """
-        others = []
-        if self._pool is not None:
-            others = [self._pool.submit(work, i, self.threads) for i in range(1, self.threads)]
-        try:
-            work(0, self.threads)
-        finally:
-            errors = [one.exception() for one in others]
-        for error in errors:
-            if error is not None:
-                raise error
-
-
-# Callers use the team of a size one after the other.
-team_of = cache(ThreadTeam)
-
-
 class RowTable:
     """One shard of a table of `size` rows of `width` values.
 
@@ -85,7 +56,7 @@ class RowTable:
         moment1, moment2: (n, width) float32, or bfloat16 in host memory.
         steps: (n,) int32, number of updates of each row.
 
-    `fused` compiles an update on a GPU.
+    `fused` compiles an update on a GPU; `threads` is for rows in host memory, None: torch's.
     """
 
     def __init__(
@@ -98,7 +69,7 @@ class RowTable:
         device: torch.device | None = None,
         moments: torch.dtype = torch.float32,
         zeros: Callable[[tuple[int, ...], torch.dtype], torch.Tensor] | None = None,
-        team: ThreadTeam | None = None,
+        threads: int | None = None,
         fused: bool = False,
     ) -> None:
         self._fused = fused
@@ -110,7 +81,7 @@ class RowTable:
         self.moment1 = zeros((count, width), moments)
         self.moment2 = zeros((count, width), moments)
         self.steps = zeros((count,), torch.int32)
-        self._team = team
+        self.threads = threads
         # The same memory as NumPy arrays, for the kernels; None on a GPU.
         self._arrays: tuple[Any, ...] | None = None
         if self.weight.device.type == "cpu":
@@ -120,13 +91,8 @@ class RowTable:
     def touch(self) -> None:
         """Commit the memory: the thread that will update a row writes zeros to it."""
         assert self._arrays is not None
-        arrays = self._arrays[:3]
-
-        def mine(part: int, parts: int) -> None:
-            for array in arrays:
-                touch(array, part, parts)
-
-        self._workers.share(mine)
+        for array in self._arrays[:3]:
+            touch(array, self._threads)
 
     def initialize(self, seed: int, std: float = 0.02) -> None:
         """Draw normal(0, std) weights that depend on seed and row id only, not on sharding."""
@@ -152,13 +118,13 @@ class RowTable:
     def gather_into(self, ids: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """Copy the rows of `ids` to `out`, (len(ids), width); both in host memory."""
         assert self._arrays is not None
-        weight, rows, target = self._arrays[0], self.local_rows(ids).numpy(), _array(out)
-        self._workers.share(lambda i, n: copy_rows(weight, rows, target, i, n))
+        rows, target = self.local_rows(ids).numpy(), _array(out)
+        copy_rows(self._arrays[0], rows, target, self._threads)
         return out
 
     @property
-    def _workers(self) -> ThreadTeam:
-        return self._team or team_of(torch.get_num_threads())
+    def _threads(self) -> int:
+        return self.threads or torch.get_num_threads()
 
     @torch.no_grad()
     def update(
@@ -178,12 +144,10 @@ class RowTable:
         if self._arrays is not None:
             if finite is not None and not finite:
                 return
-            w, m, v, counts = self._arrays
             places, g = self.local_rows(ids).numpy(), _array(gradients.contiguous())
             rates = (lr, adamw.beta1, adamw.beta2, adamw.epsilon, adamw.decay("embeddings"))
-            self._workers.share(
-                lambda part, parts: update_rows(w, m, v, counts, places, g, part, parts, *rates)
-            )
+            w, m, v, counts = self._arrays
+            update_rows(w, m, v, counts, places, g, self._threads, *rates)
             return
         rows = self.local_rows(ids)
         self.steps[rows] += 1 if finite is None else finite.int()
