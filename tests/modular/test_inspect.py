@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import numpy as np
+import orjson
 import pytest
 
+from helpers.external_tokenizers import external_tokenizer
 from helpers.toy_tokenizers import LANGUAGES, slow_word, toy
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.membership import Membership
 from modtok_cli.modular.comparison import Difference, diff, text_of
+from modtok_cli.modular.faults import faults
+from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.inspect import (
     check_single,
     check_subsets,
@@ -17,7 +21,7 @@ from modtok_cli.modular.segmenters.merges import Merges, ModularMerges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.trace import trace
-from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.modular.vocabulary import Vocabulary, spell
 from modtok_cli.text.pretokenizer import BPE as PRETOKENIZER
 
 
@@ -51,6 +55,39 @@ def built(
 
 def all_bytes() -> list[int]:
     return toy(0, specials=()).vocabulary.data[:256].tolist()
+
+
+def test_faults_of_a_published_tokenizer() -> None:
+    """Each kind once, with its ids; none of them is found in the tokenizer as it was made."""
+    document = orjson.loads(external_tokenizer("byte-level"))
+    made = LibraryTokenizer("t", orjson.dumps(document), "t")
+    plain = {row["fault"]: row for row in faults(made)}
+    assert [name for name, row in plain.items() if row["count"]] == ["not in UTF-8"]
+    assert (plain["not in UTF-8"]["count"], plain["not in UTF-8"]["examples"][0]) == (13, "\\xc0")
+    model, added = document["model"], document["added_tokens"]
+    tokens = [b"nevermade", b" b a", "e\u0301x".encode(), b"\xe0\xa4", b"\xc3a", b"zq"]
+    model["vocab"] |= {spell(each): 700 + 2 * i for i, each in enumerate(tokens)}
+    model["merges"].append(["z", "q"])
+    del model["vocab"][spell(b"\x07")]
+    model["vocab"] |= {"shadow": 720, "[MASK]": 722}
+    names = {"shadow": 720, "zq": 721, "[MASK]": 722}
+    like = {**added[0], "special": False}
+    added += [{**like, "id": i, "content": name, "special": i == 722} for name, i in names.items()]
+    document["normalizer"] = {"type": "NFC"}
+
+    def found(**settings: bool) -> dict[str, list[int]]:
+        data = orjson.dumps({**document, "model": {**model, **settings}})
+        return {row["fault"]: row["ids"] for row in faults(LibraryTokenizer("t", data, "t"))}
+
+    ids = found()
+    # A token of two words, which no merge makes; one that NFC changes; a part of a character.
+    assert ids["unreached"] == [700, 702, 704, 706, 721]
+    assert (ids["not in UTF-8"][-1], len(ids["not in UTF-8"])) == (708, 14)
+    assert ids["duplicates"] == [710, 721]
+    assert ids["shadows text"] == [720, 721]
+    assert 701 in ids["gaps"]
+    whole = found(ignore_merges=True)
+    assert (whole["whole words only"], whole["unreached"]) == ([700, 710], [702, 704, 706, 721])
 
 
 def test_describe_counts_shared_and_own_tokens() -> None:

@@ -13,9 +13,11 @@ from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import emit_each, emit_lines, emit_rows, emit_tables, parse_columns
 from modtok_cli.modular.comparison import compare, open_comparable, text_of
 from modtok_cli.modular.directory import is_modular, read_references
+from modtok_cli.modular.encoding.external import External
+from modtok_cli.modular.faults import faults, is_foreign
 from modtok_cli.modular.inspect import check_single, contents, inspect, open_whole, token_owners
 from modtok_cli.modular.inspect import check_subsets as check_all
-from modtok_cli.modular.open import split_spec, subset_spec
+from modtok_cli.modular.open import open_tokenizer, split_spec, subset_spec
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.trace import trace
@@ -30,6 +32,7 @@ EXTERNAL = parse_columns("tokenizer, format, tokens:int, signature")
 CHECKS = parse_columns(
     "languages, tokens:int, merges:int, improper:count, unreachable:count, unused:count"
 )
+FAULTS = parse_columns("fault, count:int, examples")
 TOKENS = parse_columns("id:int, token, languages")
 MERGES = [
     *parse_columns(
@@ -54,7 +57,8 @@ Check = Annotated[
     bool,
     Option(
         "Check all files, that merges are proper and tokens reachable: in the full "
-        "vocabulary, each single language, --langs, and random subsets.",
+        "vocabulary, each single language, --langs, and random subsets. Of another program's "
+        "tokenizer: tokens that no text gives, bytes that are missing, ids without a token, ...",
     ),
 ]
 Find = Annotated[
@@ -80,8 +84,9 @@ Merges = Annotated[
     modtok inspect tokenizer@fr,en
     # any tokenizer: its format and size
     modtok inspect llama3.tiktoken
-    # check subsets
+    # check subsets; what is odd about a published tokenizer
     modtok inspect --check
+    modtok inspect --check llama3.tiktoken
     # tokens that start with " über"; superwords
     modtok inspect --find '^ über'
     modtok inspect --find '[^ ] [^ ]'
@@ -173,12 +178,17 @@ def show_contents(spec: str, *, json: bool) -> None:
 
 
 def show_check(spec: str, languages: Sequence[str] | None, *, json: bool) -> None:
-    """One row per checked subset.
+    """One row per checked subset; of another program's tokenizer one per kind of fault.
 
     Raises:
         ModtokError: a check failed; raised after the rows are printed.
     """
-    whole = open_comparable(spec)
+    opened = None if is_modular(Path(spec)) else open_tokenizer(spec)
+    if isinstance(opened, External | Subtokenizer) and is_foreign(opened):
+        found = [{"tokenizer": opened.name, **row} for row in faults(opened)]
+        emit_rows(found, FAULTS, title=f"Faults of {opened.name}", json=json)
+        return
+    whole = open_comparable(spec if opened is None else opened)
     if isinstance(whole, ModularTokenizer):
         read_references(Path(spec))  # raises if one was changed
         report = check_all(whole, [languages] if languages else (), samples=RANDOM_SUBSETS)

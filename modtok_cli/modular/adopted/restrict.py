@@ -74,6 +74,12 @@ def tokens_of(document: Mapping[str, Any]) -> dict[str, int]:
     return {**_model_tokens(document), **_added_tokens(document)}
 
 
+def names_of(document: Mapping[str, Any]) -> dict[int, str]:
+    """Id → token of a checked `tokenizer.json`; a token that has two ids occurs twice."""
+    parts = (_model_tokens(document), _added_tokens(document))
+    return {index: name for part in parts for name, index in part.items()}
+
+
 def _model_tokens(document: Mapping[str, Any]) -> dict[str, int]:
     vocab = document["model"].get("vocab")
     if isinstance(vocab, dict):
