@@ -141,6 +141,7 @@ function start(payload, call) {
     const most = Math.max(1, ...counts);
     const fewest = Math.min(...counts);
     const times = (count) => (count > fewest ? ` (${(count / fewest).toFixed(2)} times the fewest)` : "");
+    by("summary").classList.toggle("spoken", !part);
     by("summary").textContent = part
       ? `${figure(characters)} of ${figure(input.value.length)} characters; counting the rest …`
       : cards.map((each) => `${each.title}: ${figure(each.count)} tokens`).join("; ");
@@ -193,6 +194,7 @@ function start(payload, call) {
         }
       }
     } catch (error) {
+      by("summary").classList.remove("spoken");
       by("summary").textContent = `This browser cannot show the page: ${error.message}`;
     }
     working = false;
@@ -221,6 +223,7 @@ function start(payload, call) {
       tokenizers[index] = { name: file.name, languages: [] };
       draw();
     } catch (error) {
+      by("summary").classList.remove("spoken");
       by("summary").textContent = error.message;
     }
   }
