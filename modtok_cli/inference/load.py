@@ -9,6 +9,7 @@ import torch
 
 from modtok_cli.architectures.hf_directory import is_hf_directory
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.hub import name_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.hf.model import HfModel
 from modtok_cli.inference.hf.source import HfSource
@@ -46,7 +47,7 @@ def open_source(
         source = HfSource(path)
         source.directory.warn(progress)
         if not source.languages:
-            progress.note(f"{path} has no languages: its whole vocabulary is used")
+            progress.note(f"{name_of(path)} has no languages: its whole vocabulary is used")
         return source
     if not is_run(path):
         what = "is neither a run nor a model" if path.exists() else "does not exist"

@@ -25,7 +25,7 @@ from modtok_cli.text.languages import optional_languages
 
 KINDS = (
     "expected a modular directory, DIR@fr,en, a tokenizer.json, a SentencePiece .model, "
-    "a tiktoken rank file or -"
+    "a tiktoken rank file, a name of the hub (owner/name) or -"
 )
 FILES = (
     "tokenizer.json", "tokenizer.model", "tekken.json", "tiktoken.model", "spiece.model",

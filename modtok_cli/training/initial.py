@@ -24,7 +24,7 @@ from modtok_cli.architectures.hf_directory import (
     open_hf_directory,
 )
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.hub import model_name
+from modtok_cli.base.hub import model_name, name_of
 from modtok_cli.base.progress import Progress
 from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.containment import containment
@@ -277,7 +277,8 @@ class InitialModel:
             spelling = self._spelling(new, name, encode=rows == "spelling")
             grow_rows(table, [old], spelling, scaled=False)
         note.note(
-            f"initial weights from {where}; {carried:,} of {new.size:,} embedding rows carried over"
+            f"initial weights from {name_of(where)}; {carried:,} of {new.size:,} embedding rows "
+            "carried over"
         )
 
     def _spelling(self, new: ModularTokenizer, table: str, *, encode: bool) -> Spelling:

@@ -79,6 +79,9 @@ def test_tokenizers_and_models_of_the_hub(hub: Hub, here: Here, workspace: Path)
     assert "tokenizer.json" in hub.fetched
     assert "README.md" not in hub.fetched
     assert load("acme/modular").languages == toy().languages
+    status, out, err = here("cost", "-t", "acme/tok", "-t", "acme/modular@@fi", "--model", "1b")
+    names = [orjson.loads(line)["tokenizer"] for line in out.splitlines()]
+    assert (status, names) == (0, ["acme/tok", "acme/modular@@fi"]), err
 
     hub.fetched.clear()
     status, _, err = here("adopt", "acme/tiny@old", "--langs", "fi", "--data", "fi.txt", "-o", "t")

@@ -19,6 +19,7 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import PAPER, sizes
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.hub import name_of
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Lang, optional_path
 from modtok_cli.base.progress import SILENT, Progress
@@ -222,11 +223,13 @@ def _sizes(specs: Sequence[Spec]) -> list[Entry]:
 
     for spec in specs:
         if is_each(spec):
-            raise UsageError(f"{spec} depends on the text", remedy="give a text, or languages")
+            raise UsageError(
+                f"{name_of(spec)} depends on the text", remedy="give a text, or languages"
+            )
     if not specs:
         return [Entry(name, size, str(size)) for name, size in PAPER_VOCABULARIES.items()]
     opened = {
-        spec if isinstance(spec, str) else spec.name: (
+        name_of(spec) if isinstance(spec, str) else spec.name: (
             open_tokenizer(spec) if isinstance(spec, str) else spec
         )
         for spec in specs

@@ -9,6 +9,7 @@ import orjson
 from modtok_cli.architectures.hf_directory import CONFIG, TOKENIZER, refuse_adapter
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.hub import name_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file
 from modtok_cli.inference.hf.model_directory import NAME, ModelDirectory, VocabularySlice
@@ -119,15 +120,15 @@ class TokenSelection:
             raise UsageError(
                 "is not a modular directory",
                 where=path,
-                remedy=f"make one: modtok adopt {model.path} -o {path}",
+                remedy=f"make one: modtok adopt {name_of(model.path)} -o {path}",
             )
         adopted = ModularTokenizer.load(path)
         segmenter = adopted.segmenter
         if not isinstance(segmenter, ModularLibrary) or not model.has_ids(segmenter.file.ids):
             raise UsageError(
-                f"is not the tokenizer of {model.path}",
+                f"is not the tokenizer of {name_of(model.path)}",
                 where=path,
-                remedy=f"make one: modtok adopt {model.path}",
+                remedy=f"make one: modtok adopt {name_of(model.path)}",
             )
         return adopted
 

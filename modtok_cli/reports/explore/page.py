@@ -20,6 +20,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import check_new, write_bytes
+from modtok_cli.base.hub import name_of
 from modtok_cli.base.parameters import Force, Langs, OutputFile
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
@@ -94,7 +95,7 @@ def explore(
             if isinstance(tokenizer, ModularTokenizer):
                 modular.append(tokenizer)
             is_path = isinstance(spec, str | os.PathLike)
-            name = _short(str(spec)) if is_path else getattr(spec, "name", "tokenizer")
+            name = _short(name_of(spec)) if is_path else getattr(spec, "name", "tokenizer")
             names.append(name)
             packed.append(packed_tokenizer(tokenizer, name))
             task.advance(1)
