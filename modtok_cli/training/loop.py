@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import signal
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -152,10 +151,9 @@ class _Steps:
         """Wait for the last step that started, if it is not finished."""
         step, self._started = self._started, None
         if step is not None:
-            line = step.finish(self._finished)
+            line, self._finished = step.finish(self._finished)
             if self._kernels:
                 line["time"]["kernels"], self._kernels = self._kernels, {}
-            self._finished = time.perf_counter()
             self._report(line)
 
 

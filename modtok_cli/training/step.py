@@ -59,6 +59,7 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> StartedSt
         sums,
         arriving,
         started,
+        time.perf_counter() if ranks.device.type == "cpu" else None,
         feed.stream.waited - waited,
         {"offload": spent} if spent else {},
         config.device_flops or peak_flops(ranks.device, model.dtype),
@@ -73,7 +74,8 @@ class StartedStep:
         known: what its line for the metrics has without the device: step, learning rate, draws.
         now, losses, sums: its batches, nll of each microbatch's tokens, and sums over them.
         arriving: the numbers of `LanguageSums.over_replicas`, and the gradient norm.
-        started, waited: when it was started, seconds that it waited for text.
+        started, ended: when it was started, and had ended; None: the device says.
+        waited: seconds that it waited for text.
         host: what the line's "time" has of rows in host memory, since the step before.
         peak: FLOP/s of a device, None if unknown.
     """
@@ -85,21 +87,25 @@ class StartedStep:
     sums: LanguageSums
     arriving: Download
     started: float
+    ended: float | None
     waited: float
     host: dict[str, Any]
     peak: float | None
 
-    def finish(self, before: float) -> dict[str, Any]:
-        """Wait for the step: its line for the metrics. `before`: when the last one had finished.
+    def finish(self, before: float) -> tuple[dict[str, Any], float]:
+        """Wait for the step: its line for the metrics, and when it had ended.
+
+        `before`: when the last one had.
 
         Raises:
             ModtokError: loss or gradient is not finite; names the batches.
         """
         config, ranks, step = self.run.config, self.run.place.ranks, self.known["step"]
         *numbers, norm = self.arriving.wait().tolist()
+        ended = self.ended or time.perf_counter()
         _refuse_infinite(self.run.place, step, self.now.batches, self.losses, norm)
         loss, languages = self.sums.figures(numbers, unmeasured(self.run.lost[HELD_OUT]))
-        return {
+        line = {
             "step": step,
             "loss": loss,
             "bits_per_byte": mean_bits(languages),
@@ -109,7 +115,7 @@ class StartedStep:
             "languages": languages,
             "draws": self.known["draws"],
             "time": timing(
-                seconds=time.perf_counter() - max(self.started, before),
+                seconds=ended - max(self.started, before),
                 waited=self.waited,
                 tokens=config.step_tokens,
                 flops=config.shape.step_flops(config.seq_length, self.now.sizes) * ranks.replicas,
@@ -118,6 +124,7 @@ class StartedStep:
             )
             | self.host,
         }
+        return line, ended
 
 
 @dataclass(frozen=True)

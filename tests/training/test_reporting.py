@@ -80,12 +80,12 @@ def test_spikes_are_reported_and_resume(
 ) -> None:
     whole = StartedStep.finish
 
-    def spiking(step: StartedStep, before: float) -> dict[str, Any]:
-        line = whole(step, before)
+    def spiking(step: StartedStep, before: float) -> tuple[dict[str, Any], float]:
+        line, ended = whole(step, before)
         if line["step"] in (5, 6):
             for figures in line["languages"].values():
                 figures["nats_per_token"] *= 3
-        return line
+        return line, ended
 
     monkeypatch.setattr(StartedStep, "finish", spiking)
     monkeypatch.setattr(metrics, "_LEAST", 2)
