@@ -21,7 +21,7 @@ from modtok_cli.training.data.text_store import TextStore, text_stores
 from modtok_cli.training.distributed.ranks import (
     Ranks,
     gather_json,
-    pick_device,
+    has_gpu,
     raise_together,
     ranks_here,
     start_ranks,
@@ -72,7 +72,7 @@ def prepare(
     """Join the ranks, read tokenizer and text, open the run's directory."""
     # Without memory for its threads, the process group waits forever.
     check_memory(1 << 30, "training", "end other processes, or use a larger machine")
-    gpu = pick_device().type == "cuda"
+    gpu = has_gpu()
     directory, config, notes = choose_run(settings, resume=resume, gpu=gpu)
     ranks = start_ranks(config.tp)
     if config.distributed_optimizer and not gpu:
@@ -127,7 +127,7 @@ def prepare_text(
 
     Ranks that start later find it. What is unpacked already is not read again.
     """
-    gpu = pick_device().type == "cuda"
+    gpu = has_gpu()
     directory, config, _ = choose_run(settings, resume=resume, gpu=gpu)
     files = text_files(config, progress)
     reading, cache = config.reading, config.runs / TEXTS

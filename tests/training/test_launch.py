@@ -14,6 +14,7 @@ from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.processes import join_slurm_step
 from modtok_cli.training.distributed import launch as launching
+from modtok_cli.training.distributed import ranks
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.metrics import LanguageSums, timing
 from modtok_cli.training.recipe import PRESETS, preset
@@ -191,3 +192,19 @@ def test_tasks_of_srun_are_ranks(
     join_slurm_step()
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     assert tuple(map(os.environ.get, names)) == (place or (None,) * 5)
+
+
+@pytest.mark.parametrize(("shards", "expected"), [(1, None), (2, "1")])
+def test_a_device_of_a_shard_is_opened_with_one_queue(
+    shards: int, expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened() -> None:
+        raise InterruptedError(os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS"))
+
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "")  # restored after the test
+    monkeypatch.delenv("CUDA_DEVICE_MAX_CONNECTIONS")
+    monkeypatch.setattr(ranks, "pick_device", opened)
+    with pytest.raises(InterruptedError, match=str(expected)):
+        ranks.start_ranks(shards)

@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import time
+from collections import deque
 from threading import Event
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 
 from helpers.python_processes import Python
 from modtok_cli.base.processes import MESSAGES
-from modtok_cli.training.distributed import watchdog
+from modtok_cli.training.distributed import ranks, watchdog
 from modtok_cli.training.distributed.launch import distinct_messages
 from modtok_cli.training.distributed.ranks import Ranks
 from modtok_cli.training.distributed.watchdog import Watchdog
@@ -122,7 +123,7 @@ def test_ranks_hear_of_each_other_and_a_silent_one_is_named(
     found, held = three(), Event()
     time.sleep(1.4)
     assert found.ended == [[], [], []]
-    found.dogs[2].entered = lambda: int(held.wait(10))  # its thread does not go on
+    found.dogs[2].reached = lambda: int(held.wait(10))  # its thread does not go on
     assert found.ended[0].event.wait(10)
     held.set()
     assert found.ended[0] == [("rank 2 has not answered for 1 s", True)]
@@ -155,6 +156,38 @@ def test_the_rank_that_others_wait_for_is_named(three: Any) -> None:
     found = three(0.5, (6, 5, 6))
     assert found.ended[0].event.wait(10)
     assert re.match(r"rank 1 has made no progress for \d s, the others wait", found.ended[0][0][0])
+
+
+def test_a_gpu_has_come_to_what_its_device_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host runs ahead: of ranks whose hosts wait alike, the one that stopped is named."""
+    done: list[bool | RuntimeError] = [True, True, False, True]
+
+    class Mark:
+        def __init__(self) -> None:
+            self.number = len(made)
+            made.append(self)
+
+        def record(self) -> None:
+            pass
+
+        def query(self) -> bool:
+            answer = done[self.number]
+            if isinstance(answer, RuntimeError):
+                raise answer
+            return answer
+
+    made: list[Mark] = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "Event", Mark)
+    monkeypatch.setattr(ranks, "_marks", deque())
+    before = ranks.collectives_reached()
+    for _ in done:
+        ranks.entering()
+    assert ranks.collectives_reached() == before + 2
+    done[2] = RuntimeError("CUDA error: unspecified launch failure")
+    assert ranks.collectives_reached() == before + 2
+    done[2] = True
+    assert ranks.collectives_reached() == before + 4
 
 
 def recorded(number: int, retired: bool = False) -> dict[str, Any]:

@@ -10,11 +10,14 @@ import os
 import platform
 import re
 import sys
+from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from importlib.metadata import version
+from threading import Lock
 from typing import Any
 
 import orjson
@@ -85,6 +88,10 @@ def start_ranks(shards: int = 1) -> Ranks:
         raise UsageError(
             f"--tp {shards} needs a multiple of {shards} processes; this run has {world}"
         )
+    if shards > 1:
+        # Megatron overlaps collectives of shards with products in the order in which it issues
+        # them; a device keeps it with one queue. Read when it is opened.
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "1")
     device = pick_device()
     _join("nccl" if device.type == "cuda" else "gloo", rank, world)
     shard_group, replica_group, host_group = start_groups(shards, device)
@@ -154,28 +161,51 @@ def _rank_and_world() -> tuple[int, int]:
     return rank, world
 
 
-def pick_device() -> torch.device:
-    """The GPU of this process; the CPU without GPUs, or with MODTOK_DEVICE=cpu."""
+def has_gpu() -> bool:
+    """Whether this process has a GPU, which is not opened; not with MODTOK_DEVICE=cpu."""
     join_slurm_step()
-    if os.environ.get("MODTOK_DEVICE") == "cpu" or not torch.cuda.is_available():
+    return os.environ.get("MODTOK_DEVICE") != "cpu" and torch.cuda.is_available()
+
+
+def pick_device() -> torch.device:
+    """The GPU of this process, opened; else the CPU."""
+    if not has_gpu():
         return torch.device("cpu")
     index = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
     torch.cuda.set_device(index)
     return torch.device("cuda", index)
 
 
-_entered = 0
+_reached = 0
+# Events of a GPU's stream, each before a collective that was entered; by time.
+_marks: deque[Any] = deque()
+_marking = Lock()
 
 
-def collectives_entered() -> int:
-    """How many collectives of modtok's own this process has entered; see `watchdog`."""
-    return _entered
+def collectives_reached() -> int:
+    """How many collectives of modtok's own this process has come to; see `watchdog`.
+
+    On a GPU the device: the host runs ahead of it. A device that has failed reaches no more.
+    """
+    global _reached
+    with _marking, suppress(RuntimeError):
+        while _marks and _marks[0].query():
+            _marks.popleft()
+            _reached += 1
+    return _reached
 
 
 def entering() -> None:
     """Count a collective."""
-    global _entered
-    _entered += 1
+    global _reached
+    cuda: Any = torch.cuda
+    if cuda.is_initialized():
+        mark = cuda.Event()
+        mark.record()
+        _marks.append(mark)
+        collectives_reached()
+    else:
+        _reached += 1
 
 
 def stop_ranks() -> None:

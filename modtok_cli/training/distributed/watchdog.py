@@ -1,10 +1,11 @@
 """End a run whose ranks have died or hang, with one line that names the rank.
 
 Rank 0 listens; every other rank connects to it and says each second how many collectives it has
-entered. A connection that closes without a good-bye is a rank that has died: its process is gone,
-so the kernel closes it at once; a machine that is gone stops talking. A rank that waits for others
-has entered one collective more than those it waits for, so of a run that hangs the rank with the
-fewest is the cause. Rank 0 then prints one line, informs all others, and every process ends.
+come to: on a GPU its device, as the host runs ahead. A connection that closes without a good-bye is
+a rank that has died: its process is gone, so the kernel closes it at once; a machine that is gone
+stops talking. A rank that waits for others has come to one collective more than those it waits for,
+so of a run that hangs the rank with the fewest is the cause. Rank 0 then prints one line, informs
+all others, and every process ends.
 
 NCCL and gloo by themselves wait for their timeout, or fail with an error of their own on every
 rank.
@@ -28,7 +29,7 @@ import torch
 
 from modtok_cli.base.processes import report_to_launcher
 from modtok_cli.training.distributed.launch import RESUME
-from modtok_cli.training.distributed.ranks import Ranks, collectives_entered, gather_json
+from modtok_cli.training.distributed.ranks import Ranks, collectives_reached, gather_json
 
 _SECONDS = 1.0
 # A machine that says nothing for so long is gone; a busy one is slow.
@@ -79,7 +80,7 @@ class Watchdog:
     Args:
         hang_seconds: time without a collective on any rank after which the run hangs.
         end: called from a thread with the message and whether to report it; ends the process.
-        entered: number of collectives that this rank has entered.
+        reached: number of collectives that this rank has come to.
     """
 
     def __init__(
@@ -87,9 +88,9 @@ class Watchdog:
         ranks: Ranks,
         hang_seconds: float,
         end: Callable[[str, bool], None] = end_process,
-        entered: Callable[[], int] = collectives_entered,
+        reached: Callable[[], int] = collectives_reached,
     ) -> None:
-        self.entered = entered
+        self.reached = reached
         self.ranks, self.hang_seconds, self._end = ranks, hang_seconds, end
         self.stopping = Event()  # this rank has ended in order
         self.completed = False
@@ -114,7 +115,13 @@ class Watchdog:
             one.sendall(f"{token} {ranks.rank}\n".encode())
             work = _Client(one, self).run
         gather_json(ranks, None)  # all are connected
-        self._thread = Thread(target=work, name="watchdog", daemon=True)
+
+        def watch() -> None:
+            if ranks.device.type == "cuda":  # a new thread would open the first one
+                torch.cuda.set_device(ranks.device)
+            work()
+
+        self._thread = Thread(target=watch, name="watchdog", daemon=True)
         self._thread.start()
         return self
 
@@ -148,7 +155,7 @@ class _Client:
         self._socket.settimeout(_SECONDS)
         while not stopping.is_set():
             try:
-                self._socket.sendall(f"{self._dog.entered()}\n".encode())
+                self._socket.sendall(f"{self._dog.reached()}\n".encode())
                 data = self._socket.recv(4096)
                 if not data:
                     break
@@ -176,7 +183,7 @@ class _Peer:
     """What rank 0 knows of another rank; `rank` is -1 before it has named itself."""
 
     def __init__(self) -> None:
-        self.rank, self.entered, self.bytes = -1, 0, b""
+        self.rank, self.reached, self.bytes = -1, 0, b""
         self.heard = time.monotonic()
         self.gone: float | None = None
 
@@ -194,7 +201,7 @@ class _Server:
 
     def run(self) -> None:
         """Watch the ranks until the end of the run."""
-        entered, since = -1, time.monotonic()
+        reached, since = -1, time.monotonic()
         spoken = since
         while not self._dog.stopping.is_set():
             for key, _ in self._selector.select(_SECONDS):
@@ -210,10 +217,10 @@ class _Server:
             if now - spoken >= _SECONDS:
                 self._say(b"\n")
                 spoken = now
-            counts = {0: self._dog.entered()}
-            counts.update({peer.rank: peer.entered for peer in self._peers.values()})
-            if sum(counts.values()) != entered:
-                entered, since = sum(counts.values()), now
+            counts = {0: self._dog.reached()}
+            counts.update({peer.rank: peer.reached for peer in self._peers.values()})
+            if sum(counts.values()) != reached:
+                reached, since = sum(counts.values()), now
             message = self._failure(now, counts, now - since)
             if message:
                 self._say(f"{message}\n".encode())
@@ -259,7 +266,7 @@ class _Server:
                 del self._peers[one]
                 return
             elif line.isdigit():
-                peer.entered = int(line)
+                peer.reached = int(line)
         if data:
             return
         self._close(one)
