@@ -34,7 +34,8 @@ from modtok_cli.modular.adopted.adopt import (
     find_rows,
     read_tokenizer_file,
 )
-from modtok_cli.modular.adopted.restrict import BYTE_TOKENS
+from modtok_cli.modular.adopted.library_splits import library_splits
+from modtok_cli.modular.adopted.restrict import BYTE_TOKENS, is_byte_level
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import UNREACHED, TokenizerFile
 from modtok_cli.modular.directory import is_modular
@@ -42,7 +43,7 @@ from modtok_cli.modular.open import split_pattern, tokenizers_in
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizer import NONE
+from modtok_cli.text.pretokenizer import NONE, PreTokenizer
 from modtok_cli.text.workspace import language_files
 
 BASE = "base"
@@ -82,14 +83,14 @@ def grow_published(request: Request, max_unspaced: int) -> BuildReport:
     base = ModularTokenizer.load(source) if is_modular(source) else _of_file(source)
     assert isinstance(base.segmenter, ModularLibrary)
     file = base.segmenter.file
-    _check_kind(file)
+    pretokenizer = _splits(file)
     files = language_files(request.data, request.append, request.reading, progress=request.progress)
     present = sorted(files.keys() & set(base.languages))
     if present:
         raise UsageError(f"{source} already has {', '.join(present)}", where="--append")
     counted = count_languages(
         files,
-        pretokenizer=file.form.pretokenizer,
+        pretokenizer=pretokenizer,
         reading=request.reading,
         progress=request.progress,
         threads=request.threads,
@@ -142,18 +143,24 @@ def _of_file(source: Path) -> ModularTokenizer:
     )
 
 
-def _check_kind(file: TokenizerFile) -> None:
+def _splits(file: TokenizerFile) -> PreTokenizer:
+    """How words of text are found, ours or the library's."""
     remedy = "learn another tokenizer and give it to the model: modtok transplant"
     if not file.is_bpe:
         raise UsageError("a Unigram tokenizer has no merges to go on from", where=file.where,
                          remedy=remedy)  # fmt: skip
-    form = file.form
-    if not form.is_native or form.pretokenizer.name.startswith(NONE.name):
+    form, found = file.form, None
+    if form.is_native and not form.pretokenizer.name.startswith(NONE.name):
+        found = form.pretokenizer
+    elif is_byte_level(file.document):
+        found = library_splits(file.document, file.where)
+    if found is None:
         raise UsageError(
             "how it splits text into words is not known, so it cannot grow",
             where=file.where,
             remedy=remedy,
         )
+    return found
 
 
 def segmented(file: TokenizerFile, counts: WordCounts) -> tuple[Int32Array, Int64Array]:
@@ -167,7 +174,7 @@ def _grown(
 ) -> tuple[TokenizerFile, dict[str, Any], BoolArray]:
     """The file with the tokens of a language, a row of figures, and the tokens that it uses."""
     assert request.k is not None
-    is_whole = file.form.pretokenizer.is_whole
+    is_whole = counts.pretokenizer.is_whole
     if is_whole is not None:  # documents with added tokens, which are not split
         counts = counts.where(np.array([not is_whole(word) for word in counts.words()]))
     merges = _learned(file, language, counts, request, max_unspaced)

@@ -12,7 +12,8 @@ import re
 import sys
 import threading
 import unicodedata
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any
 
@@ -96,7 +97,7 @@ class PreTokenizer:
         """Whether the `pre_tokenizer` of a `tokenizer.json` splits as this one does."""
         expected = self.to_json(byte_level=byte_level)
         if not byte_level:
-            return bool(node == expected)
+            return _is_split(node, expected)
         if self.json_form == BYTE_LEVEL and _is_level(node, use_regex=True):
             return True
         try:
@@ -107,7 +108,8 @@ class PreTokenizer:
             return False
         if self.json_form == DIGITS_BYTE_LEVEL:
             return bool(first == expected["pretokenizers"][0]) and _is_level(level, use_regex=True)
-        return bool(first == self.to_json(byte_level=False)) and _is_level(level, use_regex=False)
+        same = _is_split(first, self.to_json(byte_level=False))
+        return same and _is_level(level, use_regex=False)
 
 
 def split_json(pattern: str) -> dict[str, Any]:
@@ -120,6 +122,11 @@ def split_json(pattern: str) -> dict[str, Any]:
     }
 
 
+def _is_split(node: Any, split: Mapping[str, Any]) -> bool:
+    """Whether a step splits as `split`, whose matches leave nothing out that it would remove."""
+    return node in (split, {**split, "behavior": "Removed", "invert": True})
+
+
 def _is_level(node: Any, *, use_regex: bool) -> bool:
     """Whether a step is a `ByteLevel` that does nothing else; the library's default is a regex."""
     return (
@@ -130,7 +137,39 @@ def _is_level(node: Any, *, use_regex: bool) -> bool:
     )
 
 
-class PatternPreTokenizer(PreTokenizer):
+class CalledPreTokenizer(PreTokenizer, ABC):
+    """A pre-tokenizer that Python code splits by; what that leaves out belongs to what follows."""
+
+    def __init__(self, name: str, pattern: str) -> None:
+        self._rest = threading.local()  # of the document in progress, one for each thread
+        self._word_end = WORD_END(self._end_of)  # kept: the core has its address
+        place = ctypes.cast(self._word_end, ctypes.c_void_p).value
+        super().__init__(name, pattern, Splitter(place, None, 0, None, 0))
+
+    @abstractmethod
+    def ends(self, text: str) -> Iterator[int]:
+        """Where the words of a text end, ascending."""
+
+    def _end_of(self, splitter: int, data: int, start: int, stop: int) -> int:
+        """End of the word at `start`; at its first word, the whole rest of a document is split."""
+        rest = self._rest
+        if getattr(rest, "next", None) != (data, start, stop):
+            raw = ctypes.string_at(data + start, stop - start)
+            text = raw.decode("utf-8", "surrogateescape")
+            ends, at, begin = [], start, 0
+            for place in self.ends(text):
+                at += len(text[begin:place].encode("utf-8", "surrogateescape"))
+                begin = place
+                ends.append(at)
+            if not ends or ends[-1] != stop:
+                ends.append(stop)  # what the pattern does not match belongs to what follows
+            rest.ends = iter(ends)
+        end: int = next(rest.ends)
+        rest.next = (data, end, stop) if end < stop else None
+        return end
+
+
+class PatternPreTokenizer(CalledPreTokenizer):
     """A pre-tokenizer that is given by its pattern alone.
 
     Raises:
@@ -148,29 +187,11 @@ class PatternPreTokenizer(PreTokenizer):
             self._compiled = regex.compile(pattern)
         except regex.error as error:
             raise UsageError(f"pre-tokenizer '{name}': {pattern}: {error}") from None
-        self._rest = threading.local()  # of the document in progress, one for each thread
-        self._word_end = WORD_END(self._end_of)  # kept: the core has its address
-        place = ctypes.cast(self._word_end, ctypes.c_void_p).value
-        super().__init__(name, pattern, Splitter(place, None, 0, None, 0))
+        super().__init__(name, pattern)
 
-    def _end_of(self, splitter: int, data: int, start: int, stop: int) -> int:
-        """End of the word at `start`; at its first word, the whole rest of a document is split."""
-        rest = self._rest
-        if getattr(rest, "next", None) != (data, start, stop):
-            raw = ctypes.string_at(data + start, stop - start)
-            text = raw.decode("utf-8", "surrogateescape")
-            ends, at, begin = [], start, 0
-            for match in self._compiled.finditer(text):
-                if match.group():
-                    at += len(text[begin : match.end()].encode("utf-8", "surrogateescape"))
-                    begin = match.end()
-                    ends.append(at)
-            if not ends or ends[-1] != stop:
-                ends.append(stop)  # what the pattern does not match belongs to what follows
-            rest.ends = iter(ends)
-        end: int = next(rest.ends)
-        rest.next = (data, end, stop) if end < stop else None
-        return end
+    def ends(self, text: str) -> Iterator[int]:
+        """Ends of the matches."""
+        return (match.end() for match in self._compiled.finditer(text) if match.group())
 
 
 @cache

@@ -16,6 +16,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.modular.adopted.adopt import adopt
 from modtok_cli.modular.open import load
+from modtok_cli.text.pretokenizer import split_json
 
 DATA, NEW = SAMPLE / "data", 60
 LANGUAGES = ("en", "fi", "fr", "el", "ne", "sw")
@@ -26,8 +27,21 @@ LINES = {
 
 
 def published(kind: str) -> dict:
-    """Files of three families; with `ignore_merges`, " kuin" is a token that no merge makes."""
+    """Files of four families; with `ignore_merges`, " kuin" is a token that no merge makes."""
     document = orjson.loads(external_tokenizer("characters" if kind == "gemma" else "byte-level"))
+    if kind == "deepseek":  # a split that modtok does not have, and a token that no text is
+        level = document["pre_tokenizer"] | {"use_regex": False}
+        patterns = [
+            r"\p{N}{1,3}",
+            r"[一-龥]+",
+            r"[^\r\n\p{L}\p{P}]?[\p{L}\p{M}]+| ?\p{P}+|\s+(?!\S)|\s+",
+        ]
+        splits = [split_json(each) for each in patterns]
+        document["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*splits, level]}
+        document["normalizer"] = {"type": "Sequence", "normalizers": []}
+        like = document["added_tokens"][0] | {"special": False, "content": "<｜x｜>", "id": 900}
+        document["model"]["vocab"]["<｜x｜>"] = 900
+        document["added_tokens"].append(like)
     if kind == "llama3":
         model = document["model"]
         model["ignore_merges"] = True
@@ -37,7 +51,7 @@ def published(kind: str) -> dict:
     return document
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "gemma", "llama3"])
+@pytest.mark.parametrize("kind", ["gpt2", "gemma", "llama3", "deepseek"])
 def test_a_published_tokenizer_grows(kind: str, tmp_path: Path) -> None:
     document = published(kind)
     (tmp_path / "tokenizer.json").write_bytes(orjson.dumps(document))
@@ -105,7 +119,9 @@ def test_what_cannot_grow(tmp_path: Path) -> None:
     words = {"type": "WordPiece", "unk_token": "a", "max_input_chars_per_word": 9,
              "continuing_subword_prefix": "##", "vocab": {"a": 0}}  # fmt: skip
     (tmp_path / "words.json").write_bytes(orjson.dumps({"model": words, "added_tokens": []}))
-    odd = published("gpt2") | {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}}
+    odd = published("gpt2") | {
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True}
+    }
     (tmp_path / "odd.json").write_bytes(orjson.dumps(odd))
     for name, options, message in (
         ("unigram", {}, "Unigram tokenizer has no merges to go on from"),

@@ -16,7 +16,7 @@ function patternOf(splits, patterns) {
   if (more.length) return "";
   if (!first) return last.use_regex === false ? "" : patterns.gpt2;
   if (first.type === "Digits" && first.individual_digits && last.use_regex !== false) return patterns.smollm;
-  const isolated = first.type === "Split" && first.behavior === "Isolated" && !first.invert;
+  const isolated = first.type === "Split" && first.behavior === (first.invert ? "Removed" : "Isolated");
   return isolated && last.use_regex === false ? first.pattern.Regex || "" : "";
 }
 
