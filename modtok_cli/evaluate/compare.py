@@ -32,7 +32,7 @@ Example = Mapping[str, Any]
 Set = tuple[str, str]  # task and language
 MEAN = "mean"
 BITS = "bits_per_byte"
-_LEVEL = 0.05
+LEVEL = 0.05
 # Fields that a system gives an example; all others must be equal in both rows.
 _OF_SYSTEM = frozenset(
     {"scores", "output", "reason", "tokens", "prompt_tokens", "shots", "cut", "infer", "chosen",
@@ -92,9 +92,24 @@ def verdict(metric: str, difference: float, p: float) -> str:
     >>> verdict("BLEU", 1.2, 0.01), verdict("bits_per_byte", 0.2, 0.01), verdict("BLEU", 1.2, 0.2)
     ('B is better', 'A is better', 'no difference shown')
     """
-    if p >= _LEVEL:
+    if p >= LEVEL:
         return "no difference shown"
     return f"{'B' if (difference > 0) != (metric == BITS) else 'A'} is better"
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many rows have each verdict, and how many a difference would be by chance.
+
+    >>> rows = [{"verdict": "B is better"}, {"verdict": "no difference shown"}]
+    >>> summary(rows)
+    'B is better in 1 of 2 rows, A in 0; by chance 0.1 would show a difference'
+    """
+    wins = {side: sum(row["verdict"].startswith(side) for row in rows) for side in "AB"}
+    more, fewer = sorted(wins, key=wins.__getitem__, reverse=True)
+    return (
+        f"{more} is better in {wins[more]} of {len(rows)} rows, {fewer} in {wins[fewer]}; "
+        f"by chance {LEVEL * len(rows):.2g} would show a difference"
+    )
 
 
 def _row(key: Set, metric: str, both: Drawn, count: int, names: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from sacrebleu.significance import PairedTest
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_lines
+from modtok_cli.evaluate.compare import verdict
 from modtok_cli.evaluate.evaluate import evaluate_bpb, evaluate_mcq, evaluate_mt, evaluate_sum
 from modtok_cli.evaluate.paired import compare
 from modtok_cli.evaluate.results import (
@@ -82,6 +83,25 @@ def test_accuracy_is_compared_on_the_same_resamples(tmp_path: Path) -> None:
     back = next(row for row in compare(*files[::-1]) if row["metric"] == "acc")
     assert back["difference"] == -row["difference"]
     assert back["p"] == row["p"]
+
+
+def test_bits_per_byte_are_those_of_the_resampled_text(tmp_path: Path) -> None:
+    generator = np.random.default_rng(2)
+    sizes, bits = generator.integers(1, 90, 40), generator.uniform(50, 99, (2, 40))
+    for name, of in zip("ab", bits, strict=True):
+        rows = [
+            example("bpb", "fi", str(i), {}, bits=float(each), bytes=int(size))
+            for i, (each, size) in enumerate(zip(of, sizes, strict=True))
+        ]
+        write_lines(tmp_path / name, rows)
+    (row,) = compare(tmp_path / "a", tmp_path / "b")
+    values = np.array([(bits[:, at].sum(1) / sizes[at].sum()) for at in draws(40)])
+    differences = values[:, 1] - values[:, 0]
+    assert [row["a"], row["b"]] == pytest.approx((bits.sum(1) / sizes.sum()).tolist())
+    assert [row["low"], row["high"]] == pytest.approx(np.percentile(differences, [2.5, 97.5]))
+    far = np.abs(differences - row["difference"]) >= abs(row["difference"])
+    assert row["p"] == pytest.approx((far.sum() + 1) / (RESAMPLES + 1))
+    assert row["verdict"] == verdict("bits_per_byte", row["difference"], row["p"])
 
 
 def test_equal_systems_do_not_differ(tmp_path: Path) -> None:

@@ -4,12 +4,15 @@ from pathlib import Path
 
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.output import emit_rows, parse_columns
+from modtok_cli.cli.output import emit_tables, parse_columns
 from modtok_cli.evaluate.paired import compare
 
-COLUMNS = parse_columns(
-    "verdict, task, language=lang, metric, a=A:score, b=B:score, difference=B - A:score, "
-    "low=from:score, high=to:score, p:ratio, n:int"
+SCORES, BITS_COLUMNS = (
+    parse_columns(
+        f"verdict, task, language=lang, metric, a=A:{kind}, b=B:{kind}, difference=B - A:{kind}, "
+        f"low=from:{kind}, high=to:{kind}, p:ratio, n:int"
+    )
+    for kind in ("score", "ratio")
 )
 
 
@@ -29,5 +32,12 @@ COLUMNS = parse_columns(
 def show(call: Call, json: Json = False) -> None:
     if any(Path(call.values[side]).is_dir() for side in ("first", "second")):
         require_models("lm_eval", "sacrebleu")
-    title = f"A: {call.values['first']}, B: {call.values['second']}"
-    emit_rows(call(), COLUMNS, title=title, json=json)
+    from modtok_cli.evaluate.compare import BITS, summary
+
+    rows = call()
+    title = f"{summary(rows)} (A: {call.values['first']}, B: {call.values['second']})"
+    bits = [row for row in rows if row["metric"] == BITS]
+    scores = [row for row in rows if row["metric"] != BITS]
+    kinds = [(some, of) for some, of in ((bits, BITS_COLUMNS), (scores, SCORES)) if some]
+    tables = [(title if at == 0 else "", some, of) for at, (some, of) in enumerate(kinds)]
+    emit_tables(rows, tables, json=json)
