@@ -76,6 +76,10 @@ class CorpusStep(PipelineStep):
         what = f"paragraph: {reason}"
         self.drop(what, language, pages=0, paragraphs=1, characters=len(paragraph))
 
+    def change(self, reason: str, language: str, paragraphs: int, characters: int) -> None:
+        """Count a page that is changed."""
+        self._count("changed", reason, language, 1, paragraphs, characters)
+
     def keep(self, language: str, paragraphs: int, characters: int) -> None:
         """Count a page that is kept."""
         self._count("kept", "", language, 1, paragraphs, characters)
@@ -190,7 +194,7 @@ class ExtractText(CorpusStep):
                         f"element: {reason}", pages=0, paragraphs=lines, characters=characters
                     )
                 if found.repaired[0]:
-                    self._count("changed", "repaired", "", 1, *found.repaired)
+                    self.change("repaired", "", *found.repaired)
                 text = found.text
                 if not text:
                     self.drop("no text")

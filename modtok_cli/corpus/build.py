@@ -29,6 +29,7 @@ from modtok_cli.corpus.heuristics import MIN_CHARACTERS
 from modtok_cli.corpus.language import THRESHOLD
 from modtok_cli.corpus.parts import existing_folders
 from modtok_cli.corpus.plan import (
+    DEFAULT_FILTERS,
     FILTERS,
     FINEWEB,
     NEAR_STAGES,
@@ -147,7 +148,11 @@ def corpus_build(
             kind=str,
             parse=_filters,
         ),
-    ] = ",".join(FILTERS),
+    ] = ",".join(DEFAULT_FILTERS),
+    blocked_urls: Annotated[
+        FilePath | None,
+        Option("Hosts and addresses of pages to leave out, one per line.", metavar="FILE"),
+    ] = None,
     executor: Annotated[Executor, Option("Run tasks locally, on Slurm or on Ray.")] = "local",
     executor_options: ExecutorOptions = None,
     workers: Workers = None,
@@ -203,6 +208,7 @@ def corpus_build(
         layout,
         extractor,
         _filters(filters),
+        _absolute(blocked_urls),
     )
     check_directory(output)
     plan = make_plan(find_files(inputs, output, progress), settings, output, force, shard_bytes)
@@ -265,23 +271,25 @@ def _checked(report: CorpusReport, settings: BuildSettings, progress: Progress) 
 
 def stages_of(plan: BuildPlan) -> list[Stage]:
     """Pipelines of a build, in order."""
-    from modtok_cli.corpus import blocks, dedup_blocks
+    from modtok_cli.corpus import blocks, dedup_blocks, filters
     from modtok_cli.corpus import near as near_blocks
     from modtok_cli.corpus.publish import Publish
 
     shards, near = len(plan.shards), plan.settings.near
-    steps = [
-        (
-            [
-                blocks.ReadPages,
-                blocks.ExtractText,
-                blocks.FilterParagraphs,
-                blocks.IdentifyLanguage,
-                blocks.ScoreQuality,
-                blocks.WriteParts,
-            ],
-            shards,
-        ),
+    pages: list[tuple[type[blocks.CorpusStep], object]] = [
+        (blocks.ReadPages, True),
+        (filters.BlockAddresses, plan.settings.blocked_urls),
+        (blocks.ExtractText, True),
+        (blocks.FilterParagraphs, True),
+        (blocks.IdentifyLanguage, True),
+        (filters.FilterRepetition, "repetition" in plan.settings.filters),
+        (filters.FilterStopWords, "stop-words" in plan.settings.filters),
+        (filters.ReplaceAddresses, "pii" in plan.settings.filters),
+        (blocks.ScoreQuality, True),
+        (blocks.WriteParts, True),
+    ]
+    steps: list[tuple[list[type[blocks.CorpusStep]], int]] = [
+        ([block for block, is_on in pages if is_on], shards),
         ([near_blocks.SignPages], shards),
         ([near_blocks.PairPages], near_blocks.pair_tasks(near, shards) if near else 0),
         ([near_blocks.ClusterPages], min(near_blocks.CLUSTER_TASKS, shards)),

@@ -133,8 +133,8 @@ def _rows(
 
 def _steps(counts: Iterable[tuple[str, str, str, str]]) -> Iterable[str]:
     """Steps in processing order."""
-    known = ("read", "extract", "heuristics", "language", "quality", "write", "deduplicate")
-    yield from known
+    yield from ("read", "urls", "extract", "heuristics", "language", "repetition", "stop words")
+    yield from ("pii", "quality", "write", "deduplicate")
     for key in counts:
         yield key[1]
 

@@ -22,8 +22,9 @@ VERSION = 3
 LAYOUTS = ("languages", "fineweb-2")
 """Layouts of the output: JSON lines in a directory per language, or Parquet as FineWeb-2 has it."""
 FINEWEB = LAYOUTS[1]
-FILTERS = ("repair",)
-"""Steps that can be switched off."""
+FILTERS = ("repair", "repetition", "stop-words", "pii")
+"""Steps that can be switched off or on."""
+DEFAULT_FILTERS = FILTERS[:-1]
 STAGES = (
     "1-pages",
     "2-signatures",
@@ -77,7 +78,7 @@ class BuildSettings:
     processor time for the text of one page.
     `quality_top`: fraction of the pages to keep by quality in each language. `near`: None if
     near-duplicates stay. `layout`: one of `LAYOUTS`. `extractor`: one of `extractors.EXTRACTORS`.
-    `filters`: those of `FILTERS` that are on.
+    `filters`: those of `FILTERS` that are on. `blocked_urls`: a file of hosts and addresses.
     """
 
     languages: tuple[str, ...] | None
@@ -91,7 +92,8 @@ class BuildSettings:
     near: Near | None = None
     layout: str = LAYOUTS[0]
     extractor: str = "modtok"
-    filters: tuple[str, ...] = FILTERS
+    filters: tuple[str, ...] = DEFAULT_FILTERS
+    blocked_urls: str | None = None
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,8 @@ def make_plan(
     Raises:
         UsageError: a name is not UTF-8.
     """
-    models = [Path(name) for name in (settings.language_model, settings.quality_model) if name]
+    named = (settings.language_model, settings.quality_model, settings.blocked_urls)
+    models = [Path(name) for name in named if name]
     for path in (*files, *models, output):
         check_name(path)
     stamps = {str(file): _stamp(file) for file in files}

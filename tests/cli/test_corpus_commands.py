@@ -94,7 +94,10 @@ def test_wrong_usage_in_one_line(here) -> None:
         ("-", "a pipe cannot be read again"),
         ("a.jsonl --langs tlh", "the language model does not know tlh"),
         ("a.jsonl --langs x9", "'x9' is not a language code"),
-        ("a.jsonl --filters repair,x", "--filters: expected names of repair, or none, got"),
+        (
+            "a.jsonl --filters repair,x",
+            "--filters: expected names of repair, repetition, stop-words",
+        ),
         ("a.jsonl --lang-threshold 1.5", "--lang-threshold: expected a number of at least 0"),
         ("a.jsonl --quality-top 0.5", "no quality model"),
         ("a.jsonl --lang-model no.bin", "no.bin: does not exist"),

@@ -136,6 +136,7 @@ def test_quality_threshold_and_top_share(tmp_path: Path) -> None:
             languages=["en"],
             language_threshold=0.1,
             quality_model=tmp_path / "q.bin",
+            filters="none",
             **options,
         )
         return records_of(tmp_path / name / "en")

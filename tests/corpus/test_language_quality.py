@@ -1,5 +1,6 @@
-"""Language, heuristics and quality of pages."""
+"""Language, heuristics, filters and quality of pages."""
 
+import json
 import random
 import unicodedata
 from pathlib import Path
@@ -8,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.crawl import LANGUAGES, paragraphs
+from helpers.crawl import LANGUAGES, paragraphs, records_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus import quality
+from modtok_cli.corpus.build import corpus_build
+from modtok_cli.corpus.filters import Repetition
 from modtok_cli.corpus.heuristics import faults, letter_shares
 from modtok_cli.corpus.language import (
     LanguageModel,
@@ -67,9 +70,8 @@ def test_one_long_line_does_not_decide_the_language(model: LanguageModel) -> Non
     english = "This command has not been translated yet, and so it stands here in English words."
     assert model.page([*lines, english])[0] == "fi"
     assert model.is_other_language(english, "fi")
-    chinese = "该菜单包含用于编辑当前文档内容的命令，以及撤消最后一个条目的命令。"
-    assert model.is_other_language(chinese, "en")  # 34 characters, but a sentence
-    assert not model.is_other_language(chinese, "zh")
+    assert model.is_other_language(CHINESE, "en")  # 34 characters, but a sentence
+    assert not model.is_other_language(CHINESE, "zh")
 
 
 def test_related_languages_are_not_dropped(model: LanguageModel) -> None:
@@ -131,6 +133,63 @@ def test_text_in_every_script_is_accepted(language: str) -> None:
 def test_faults(text: str, why: str | None) -> None:
     assert faults(text) == [why]
     assert faults(f"Before.\n{text}\nAfter.") == [None, why, None]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_pages_that_repeat_a_sentence_are_found(language: str) -> None:
+    text = paragraphs(language)
+    one = text[0][:120]
+    repetition = Repetition()
+    code = "\x0b" + "\x0b".join(["    x = f(a, b, c, d, e, f, g, h)"] * 30)
+    assert repetition.reason("\n".join([*text, code])) is None
+    for repeated in (" ".join([one] * 12), "\n".join([one] * 12), "\n".join([*text, one] * 6)):
+        assert repetition.reason("\n".join([*text[1:], repeated])), repeated
+
+
+CHINESE = "该菜单包含用于编辑当前文档内容的命令，以及撤消最后一个条目的命令。"
+
+
+def test_repetition_in_a_script_without_spaces() -> None:
+    assert Repetition().reason("这是一个没有空格的中文句子。" + CHINESE) is None
+    assert Repetition().reason(CHINESE * 6) == "phrase"
+    twice = " ".join(paragraphs("en")[0].split()[:40])
+    assert Repetition().reason(f"{twice}\n{twice}") is None  # deduplication leaves one
+    assert Repetition().reason(f"{twice} {twice}") == "duplicated_10_n_grams"
+
+
+def test_filters_of_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is counted in the report, and each can be switched off."""
+    monkeypatch.chdir(tmp_path)
+    text = paragraphs("en")
+    mail = f"{text[0]} Write to ann@mill.fi or 8.8.8.8."
+    pages = {
+        "http://good.example/": "\n".join([mail, text[1]]),
+        "https://cdn.spam.example/x": "\n".join(text[2:4]),
+        "http://good.example/bad/": "\n".join(text[4:6]),
+        "http://good.example/repeats": "\n".join([text[6], " ".join([text[7]] * 12)]),
+        "http://good.example/keywords": "river mills bridge council spring mayor town " * 2
+        + " ".join(word for word in " ".join(text[8:14]).split() if word.isalpha() and word[4:]),
+    }
+    lines = [json.dumps({"url": url, "text": page}) + "\n" for url, page in pages.items()]
+    Path("pages.jsonl").write_text("".join(lines), "utf-8")
+    Path("blocked").write_text("# hosts\nSpam.example\nhttp://good.example/bad\n")
+
+    def build(**options: object) -> tuple[list[str], set[str], list[str]]:
+        report = corpus_build("pages.jsonl", "en", workers=1, force=True, **options)
+        texts = [one["text"] for one in records_of(Path("data/en"))]
+        reasons = {row["reason"] for row in report.dropped if row["pages"]}
+        return texts, reasons, [row["reason"] for row in report.changed]
+
+    every = ["repair", "repetition", "stop-words", "pii"]
+    texts, dropped, changed = build(filters=every, blocked_urls="blocked")
+    (page,) = texts
+    assert page == pages["http://good.example/"].replace(
+        "ann@mill.fi", "email@example.com"
+    ).replace("8.8.8.8", "192.0.2.1")
+    assert dropped == {"blocked address", "repetition: phrase", "few stop words"}
+    assert changed == ["addresses replaced"]
+    assert len(build(filters="none")[0]) == 5
+    assert build()[1] == {"repetition: phrase", "few stop words"}
 
 
 def test_marks_are_letters() -> None:
