@@ -151,6 +151,10 @@ def conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
     if config.transformer_engine and config.shape.own_layer:
         what = f"does not have the layers of {config.shape.architecture}"
         yield "transformer_engine", what, "leave it out"
+    if config.deterministic and config.transformer_engine:
+        yield "deterministic", "Transformer Engine adds in no fixed order", "leave out one of them"
+    if config.deterministic and config.attention_kernel == "cudnn":
+        yield "deterministic", "cuDNN's attention adds in no fixed order", "use flash attention"
     if config.train == "rows" and config.distributed_optimizer:
         yield (
             "distributed_optimizer",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -24,6 +24,7 @@ from modtok_cli.training.distributed.watchdog import Watchdog
 from modtok_cli.training.evaluations import evaluation_plan
 from modtok_cli.training.heldout import evaluate, evaluate_held_out
 from modtok_cli.training.initial import open_initial
+from modtok_cli.training.model.execution import in_one_order
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.prepare import prepare, update_config
 from modtok_cli.training.profiling import profiled
@@ -72,7 +73,9 @@ def pretrain(
     run = prepare(settings, resume=resume, force=force, progress=progress)
     try:
         hang_seconds = 60 * run.config.hang_timeout
-        with StopSignals() as signals, Watchdog(run.place.ranks, hang_seconds):
+        ranks = run.place.ranks
+        order = in_one_order(ranks.device) if run.config.deterministic else nullcontext()
+        with StopSignals() as signals, Watchdog(ranks, hang_seconds), order:
             return _pretrain(run, resume, signals)
     finally:
         run.place.directory.close()

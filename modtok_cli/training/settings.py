@@ -306,6 +306,10 @@ class RunSettings(ModelSettings):
         default="flash",
         recipe_only=True,
     )
+    deterministic: bool = _execution(
+        "On GPUs, add in one order, so that a repeated run has the same bits; slower.",
+        default=False,
+    )
     device_memory: int | None = _execution(
         "Memory of a device, such as 80GB, that the run must fit. Default: the device's own.",
         metavar="SIZE",

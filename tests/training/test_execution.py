@@ -14,10 +14,10 @@ import torch
 
 from helpers.microbatches import microbatch
 from modtok_cli.architectures.families.llama import llama
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.training.config import Config
 from modtok_cli.training.distributed.ranks import start_ranks
-from modtok_cli.training.model.execution import Execution
+from modtok_cli.training.model.execution import Execution, in_one_order
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.resolve import Origin, resolve
 from modtok_cli.training.settings import RunSettings
@@ -81,3 +81,27 @@ def test_losses_on_a_gpu_do_not_depend_on_it(name: str, tolerance: float) -> Non
     plain, fused = losses(OFF), losses(replace(OFF, **{name: True}))
     assert fused == pytest.approx(plain, rel=tolerance)
     assert plain[-1] < plain[0] - 0.5
+
+
+def test_one_order_or_the_name_of_the_kernel() -> None:
+    gpu = torch.device("cuda")
+
+    def work() -> None:
+        assert torch.are_deterministic_algorithms_enabled()
+        torch.zeros(3).put_(torch.tensor([1]), torch.ones(1))  # has none, also on a CPU
+
+    with pytest.raises(ModtokError) as caught, in_one_order(gpu):
+        work()
+    text = "--deterministic: the kernel put_ adds in no fixed order; leave it out"
+    assert str(caught.value) == text
+    with pytest.raises(RuntimeError, match="another"), in_one_order(gpu):
+        raise RuntimeError("another")
+    assert not torch.are_deterministic_algorithms_enabled()
+    with in_one_order(torch.device("cpu")):
+        assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.parametrize("other", [{"attention_kernel": "cudnn"}, {"transformer_engine": True}])
+def test_kernels_of_no_fixed_order_are_refused(other: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"--deterministic: .* adds in no fixed order"):
+        on_gpus(deterministic=True, **other)

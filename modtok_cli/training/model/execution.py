@@ -5,11 +5,16 @@ Execution does not change what is computed, up to rounding.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from math import sqrt
 
 import torch
+
+from modtok_cli.base.errors import ModtokError
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,31 @@ def compile_failure(device: torch.device) -> str:
     except Exception as error:  # of a compiler, of Triton: no type is common to all
         return f"{type(error).__name__}: {error}".splitlines()[0][:200]
     return ""
+
+
+@contextmanager
+def in_one_order(device: torch.device) -> Iterator[None]:
+    """While active, GPU kernels give the same bits each time; those of a CPU always do.
+
+    Raises:
+        ModtokError: a kernel has no such form; names it.
+    """
+    if device.type == "cpu":
+        yield
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # of cuBLAS, for one order
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    try:
+        yield
+    except RuntimeError as error:
+        kernel, found, _ = str(error).partition(" does not have a deterministic implementation")
+        if not found:
+            raise
+        what = f"the kernel {kernel} adds in no fixed order"
+        raise ModtokError(what, where="--deterministic", remedy="leave it out") from error
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 @dataclass(frozen=True)

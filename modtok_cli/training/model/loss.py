@@ -121,7 +121,8 @@ class _CrossEntropy(torch.autograd.Function):
                     if z_loss:
                         p *= (1 + 2 * z_loss * log_z[part]).unsqueeze(1)
                     if count:
-                        p.scatter_add_(1, targets[part], -here[part].to(p.dtype).unsqueeze(1))
+                        each = torch.arange(len(p), device=p.device)
+                        p[each, targets[part, 0]] -= here[part].to(p.dtype)
                     p *= weights[part].unsqueeze(1)
                     p = p.to(hidden.dtype)
             del logits
