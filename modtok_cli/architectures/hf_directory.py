@@ -28,6 +28,7 @@ from modtok_cli.modular.adopted.restrict import (
     warn_of_rows,
     with_rows,
 )
+from modtok_cli.modular.open import tokenizers_in
 from modtok_cli.modular.segmenters.json_frame import parse_document
 
 if TYPE_CHECKING:
@@ -238,6 +239,10 @@ class HfDirectory:
     @cached_property
     def _stored_tokenizer(self) -> dict[str, Any]:
         place = self.path / TOKENIZER
+        if not place.is_file():  # a rank file, tekken.json or a .model
+            from modtok_cli.modular.adopted.adopt import read_tokenizer_file
+
+            return dict(read_tokenizer_file(self.path).document)
         document = parse_document(read_file(place), str(place))
         check_document(document, str(place))
         return document
@@ -280,8 +285,9 @@ class HfDirectory:
     @property
     def tokenizer_json(self) -> bytes:
         """`tokenizer` as a file."""
-        document = self.tokenizer
-        return orjson.dumps(document) if self.without_row else read_file(self.path / TOKENIZER)
+        document, place = self.tokenizer, self.path / TOKENIZER
+        is_same = place.is_file() and not self.without_row
+        return read_file(place) if is_same else orjson.dumps(document)
 
     @cached_property
     def chat_templates(self) -> dict[str, str]:
@@ -413,7 +419,7 @@ def open_hf_directory(path: Path) -> HfDirectory:
             where=path,
             remedy="give a directory that save_pretrained wrote",
         )
-    if not (path / TOKENIZER).is_file():
+    if not tokenizers_in(path):
         raise UsageError(
             f"has no {TOKENIZER}",
             where=path,

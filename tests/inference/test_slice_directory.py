@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ from modtok_cli.inference.hf.slice import (
     slice_directory,
 )
 from modtok_cli.modular.adopted.adopt import adopt
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.vocabulary import unspell
 
 from .test_model_directory import logits
 
@@ -49,6 +52,28 @@ def test_text_of_the_languages_has_the_same_ids_and_logits(whole: Path, tmp_path
     assert rows["all"]["full_bytes"] - rows["all"]["bytes"] == (
         rows["vocabulary rows"]["full_bytes"] - rows["vocabulary rows"]["bytes"]
     )
+
+
+def test_a_model_with_a_rank_file_alone_gives_the_same_slice(tmp_path: Path) -> None:
+    """Its special tokens are in tokenizer_config.json, as Kimi's."""
+    model = build(tmp_path / "model")
+    expected = slice_directory(model, TokenSelection(("fr",), data=DATA), tmp_path / "expected")
+    document = orjson.loads((model / "tokenizer.json").read_bytes())
+    added = {str(token["id"]): token for token in document["added_tokens"]}
+    ids = {name: i for name, i in document["model"]["vocab"].items() if str(i) not in added}
+    codes = {i: base64.b64encode(unspell(name)).decode() for name, i in ids.items()}
+    ranks = "".join(f"{code} {i}\n" for i, code in sorted(codes.items()))
+    (model / "tokenizer.model").unlink()
+    (model / "tokenizer.json").unlink()
+    (model / "tiktoken.model").write_text(ranks)
+    (model / "tokenizer_config.json").write_bytes(orjson.dumps({"added_tokens_decoder": added}))
+    made = slice_directory(model, TokenSelection(("fr",), data=DATA), tmp_path / "made")
+    assert made.ids.tolist() == expected.ids.tolist()
+    tokenizers = [open_tokenizer(str(each.output)) for each in (made, expected)]
+    for line in (DATA / "fr.txt").read_text("utf-8").splitlines()[:10]:
+        first, second = (each.encode(line) for each in tokenizers)
+        assert first.tolist() == second.tolist()
+        assert tokenizers[0].decode(first) == line
 
 
 def test_an_adopted_tokenizer_gives_the_same_slice(whole: Path, tmp_path: Path) -> None:

@@ -151,11 +151,20 @@ def test_files_of_other_formats_are_adopted(kind: str, tmp_path: Path) -> None:
             adopt(file, data=SAMPLE / "parallel")
         return
     owner = open_tokenizer(str(file))
+    end = {"content": "<|end|>", "special": True}  # which a rank file does not contain
+    config = {"eos_token": "<|end|>", "added_tokens_decoder": {"700": end}}
+    if kind == "ranks":
+        (file.parent / "tokenizer_config.json").write_bytes(orjson.dumps(config))
     adopted = adopt(file.parent, "en,fr", data=SAMPLE / "parallel", output=tmp_path / "adopted")
     part = extract(tmp_path / "adopted", "fr", tmp_path / "fr.json")
     again = open_tokenizer(str(tmp_path / "fr.json"))
     assert isinstance(again, Subtokenizer)
     assert again.size == part.size < owner.size
+    ends = [name for name in ("<|end|>", "</s>") if name in part.get_vocab()]
+    assert (adopted.settings["end_of_text"], adopted.size) == (
+        (ends[0] if ends else None), 701 if kind == "ranks" else owner.size
+    )  # fmt: skip
+    assert ends == (["<|end|>"] if kind == "ranks" else ["</s>"])
     unknown = ["  maisons  illassa ☃ \t<b> ", " \n \n  "] if kind != "unigram" else []
     for text in [*lines("fr"), *lines("fi"), *unknown]:
         ids = owner.encode(text)

@@ -144,7 +144,7 @@ class CausalLM:
     def signature(self) -> str:
         """Name and digest of configuration, tokenizer and the sizes of the weights."""
         facts = [str(file.stat().st_size) for file in self.directory.files]
-        parts = [read_file(self.path / file) for file in ("config.json", TOKENIZER)]
+        parts = [read_file(self.path / "config.json"), self.directory.tokenizer_json]
         return f"{model_name(self.path)}/{digest(b''.join([*parts, repr(facts).encode()]))}"
 
     @cached_property

@@ -45,6 +45,7 @@ from modtok_cli.inference.hf.token_tensors import TokenAxis, TokenTensors, size_
 from modtok_cli.inference.hf.weight_files import Cut, WeightFiles
 from modtok_cli.modular.adopted.restrict import indispensable, restrict, vocabulary_of
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.modular.open import tokenizers_in
 
 NAME = "modtok-vocabulary.json"
 """File of a sliced model with the ids that its tokens had before."""
@@ -84,8 +85,9 @@ class ModelDirectory(HfDirectory):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         refuse_adapter(self.path)
-        for name in (CONFIG, TOKENIZER):
-            if not (self.path / name).is_file():
+        there = {CONFIG: (self.path / CONFIG).is_file(), TOKENIZER: tokenizers_in(self.path)}
+        for name, is_there in there.items():
+            if not is_there:
                 raise UsageError(
                     f"has no {name}",
                     where=self.path,

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from modtok_cli.architectures.hf_directory import CONFIG, TOKENIZER, refuse_adapter
+from modtok_cli.architectures.hf_directory import CONFIG, refuse_adapter
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.hub import name_of
@@ -17,6 +17,7 @@ from modtok_cli.inference.hf.model_files import check_output
 from modtok_cli.modular.adopted.adopt import adopt_counts, used_tokens
 from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.open import tokenizers_in
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.reading import Reading
@@ -30,7 +31,7 @@ def is_model_directory(path: Path) -> bool:
         UsageError: it holds an adapter.
     """
     refuse_adapter(path)
-    return all((path / name).is_file() for name in (CONFIG, TOKENIZER))
+    return (path / CONFIG).is_file() and bool(tokenizers_in(path))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from modtok_cli.modular.formats.hugging_face import HuggingFace
 from modtok_cli.modular.manifest import Corpus
 from modtok_cli.modular.open import file_of, open_bytes, split_pattern
 from modtok_cli.modular.parameters import Coverage, ModularOutput, TokensPerLanguage
-from modtok_cli.modular.segmenters.json_frame import parse_document
+from modtok_cli.modular.segmenters.json_frame import added_tokens, parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus, count_languages
@@ -72,7 +72,24 @@ def read_tokenizer_file(source: FilePath, progress: Progress = SILENT) -> Tokeni
     file, line = converted_file(owner, where)
     if line:
         progress.warn(f"{where}: {line}")
-    return file
+    return _with_declared(file, _place(source) / "tokenizer_config.json")
+
+
+def _with_declared(file: TokenizerFile, config: Path) -> TokenizerFile:
+    """The file with the added tokens that only a tokenizer_config.json has, as for rank files."""
+    declared = _setting(config, "added_tokens_decoder")
+    added = []
+    for index, token in declared.items() if isinstance(declared, Mapping) else ():
+        name = token.get("content") if isinstance(token, Mapping) else None
+        if not isinstance(name, str) or not index.isdecimal():
+            raise ModtokError("field 'added_tokens_decoder' is damaged", where=config)
+        if name not in file.ids and int(index) not in file.ids.values():
+            added.append({**added_tokens([name])[0], **token, "id": int(index)})
+    model = file.document["model"]
+    if file.is_bpe:
+        model = {**model, "vocab": model["vocab"] | {each["content"]: each["id"] for each in added}}
+    tokens = [*file.document["added_tokens"], *added]
+    return TokenizerFile({**file.document, "model": model, "added_tokens": tokens}, file.where)
 
 
 def converted_file(owner: External, where: str) -> tuple[TokenizerFile, str]:

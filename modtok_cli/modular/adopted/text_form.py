@@ -100,7 +100,9 @@ def _change(document: Mapping[str, Any]) -> str | None:
             return None
         if splits.get("replacement") != SPACE or splits.get("split", True) is not False:
             return None
-        return {"never": "", "first": "space", "always": "space"}.get(splits["prepend_scheme"])
+        return {"never": "", "first": "space", "always": "space"}.get(
+            str(splits.get("prepend_scheme"))
+        )
     if splits is not None and not _never_splits(splits):
         return None
     if normalizer == REPLACE:
