@@ -161,7 +161,7 @@ def _table(title: str, lines: Iterable[Line]) -> Iterator[str]:
         for line in lines
     ]
     if rows:
-        yield from (f"## {title}", "", "| | |", "|---|---|", *rows, "")
+        yield from (f"## {title}", "", "| name | meaning |", "|---|---|", *rows, "")
 
 
 def _markdown(text: str) -> str:

@@ -259,7 +259,7 @@ def evaluate_mt(
 
     `infer` lang, the default, uses the union of both subtokenizers. With src|tgt, source
     sentences are tokenized by the subtokenizer of the source language; target sentences and
-    predictions by that of the target language. A slice uses its own vocabularies.
+    predictions by the subtokenizer of the target. A slice uses its own vocabularies.
 
     `data` is a directory with FLORES, TSV, JSON lines or line-aligned files, directly or in mt/,
     or one such file of several languages.

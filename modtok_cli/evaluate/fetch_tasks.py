@@ -39,7 +39,7 @@ def fetch_tasks(
 
     Writes the multiple-choice suites, FLORES-200 and WikiLingua to tasks/, in the layout that
     modtok eval reads. No other command needs the network. Without network access, place the
-    files by hand; the error describes the layout. The languages are those of tokenizer/ by
+    files by hand; the error describes the layout. The languages are from tokenizer/ by
     default.
 
     Returns:

@@ -197,7 +197,7 @@ class Subtokenizer(TokenizerMethods):
     ) -> tuple[Int32Array, Int64Array]:
         """Token ids of texts, strings or valid UTF-8, in one array, without an object for each.
 
-        Returns ids (N,) int32 and offsets (D + 1,) int64: those of text i are
+        Returns ids (N,) int32 and offsets (D + 1,) int64: the ids of text i are
         ids[offsets[i]:offsets[i + 1]].
 
         Raises:

@@ -211,7 +211,7 @@ class ModularTokenizer(TokenizerMethods):
         specials: bool = False,
         max_length: int | None = None,
     ) -> Int32Array:
-        """As `subset(languages).encode`, in ids of T, so that `decode` takes those of any subset.
+        """As `subset(languages).encode`, in ids of T, so that `decode` takes the ids of any subset.
 
         `languages`: as in `subset`; None for T.
         """

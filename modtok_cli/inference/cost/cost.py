@@ -116,7 +116,7 @@ def cost(
     packed into contexts of 4,096 tokens, and tokenizers alternate.
 
     Returns:
-        A row for each size and tokenizer: parameters, those of the vocabulary and their share;
+        A row for each size and tokenizer: parameters, parameters of the vocabulary, their share;
         bytes (bfloat16), kv_bytes_per_token; saved, the share of all parameters that the first
         tokenizer has more; token_flops, multiplications of a token relative to it; signature.
         With a text, for each language: tokens, tokens_per_character, kv_bytes_per_character;

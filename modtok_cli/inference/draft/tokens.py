@@ -71,7 +71,7 @@ def tokens(
     """List the ids of the tokens of some languages.
 
     Programs restrict a model's output with them, or the output of its draft in speculative
-    decoding. Ids are those of the whole model.
+    decoding. Ids count in the whole model.
 
     MODEL is a modular directory (also of modtok adopt), or a Hugging Face model, where a language
     has the tokens that its text in data/ uses.

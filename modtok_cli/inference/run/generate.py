@@ -283,7 +283,7 @@ def load_generator(
         [2, 2]
 
     Raises:
-        UsageError: an unknown language, or none of these.
+        UsageError: an unknown language, or no language.
         ModtokError: it is damaged.
     """
     return Generator(
