@@ -6,8 +6,8 @@ the packages that train are not needed to read them.
 
 import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,6 +16,7 @@ import orjson
 
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_bounded
+from modtok_cli.reports import means
 from modtok_cli.reports.charts import Chart, Curves, Panels
 from modtok_cli.reports.plot.layout import MOST_TOGETHER
 from modtok_cli.reports.tables import MARKS, Row, Table, cell, marked
@@ -147,16 +148,16 @@ def runs_finding(runs: Sequence[TrainingRun]) -> str | None:
     common = set.intersection(*map(set, last.values()))
     if not common:
         return None
-    means = {name: fmean(values[each] for each in common) for name, values in last.items()}
-    best, highest = (f(means, key=means.__getitem__) for f in (min, max))
+    mean = {name: fmean(values[each] for each in common) for name, values in last.items()}
+    best, highest = (f(mean, key=mean.__getitem__) for f in (min, max))
     over = f"over {len(common)} language{'s' * (len(common) != 1)}."
     if len(runs) == 1:
         first = fmean(_bits(runs[0].evaluations[0]["held_out"]).values())
-        move = f"{first:.3f} to {means[best]:.3f}"
+        move = f"{first:.3f} to {mean[best]:.3f}"
         return f"Run {best}: mean bits per byte of held-out text from {move} {over}"
     return (
         f"Training runs: {best} has the lowest mean bits per byte of held-out text, "
-        f"{means[best]:.3f} {over} {highest} has the highest, {means[highest]:.3f}."
+        f"{mean[best]:.3f} {over} {highest} has the highest, {mean[highest]:.3f}."
     )
 
 
@@ -173,7 +174,7 @@ def runs_tables(runs: Sequence[TrainingRun]) -> list[Table]:
     last = [_texts(run.evaluations[-1]) for run in runs]
     texts = list(dict.fromkeys(text for figures in last for text in figures))
     held = [[*_bits(run.evaluations[-1]["held_out"]).values()] for run in runs]
-    means = [fmean(values) if values else None for values in held]
+    mean_bits = [fmean(values) if values else None for values in held]
     body = [
         [
             run.name,
@@ -186,7 +187,7 @@ def runs_tables(runs: Sequence[TrainingRun]) -> list[Table]:
             ),
             mean,
         ]
-        for run, mean in zip(runs, marked(means, "ratio"), strict=True)
+        for run, mean in zip(runs, marked(mean_bits, "ratio"), strict=True)
     ]
     headings = ["run", "sampling", "model", "steps", "training bytes", "bits per byte"]
     note = MARKS.replace("row", "column") if len(runs) > 1 else ""
@@ -203,7 +204,30 @@ def runs_tables(runs: Sequence[TrainingRun]) -> list[Table]:
         tables.append(
             Table(caption, ["language", *names], rows, note=MARKS if len(runs) > 1 else "")
         )
-    return tables
+    return [*tables, *_over_seeds(runs, texts)]
+
+
+def _over_seeds(runs: Sequence[TrainingRun], texts: Sequence[str]) -> Iterator[Table]:
+    """Means, intervals and tests of every text, if some runs differ in the seed only."""
+    of: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        own, last = run.config["config"], run.evaluations[-1]
+        settings = {name: value for name, value in own.items() if name != "seed"}
+        recipe = repr((settings, run.config["tokenizer"]["signature"], last["step"]))
+        labels: dict[str, Any] = {name: own.get(name) for name in ("sampling", "p", "seed")}
+        labels |= {"recipe": recipe, "run": run.name, "checkpoint": run.name, "infer": "training"}
+        of.setdefault(recipe, []).append(labels | {"step": last["step"], "texts": _texts(last)})
+    if all(len({label["seed"] for label in group}) < 2 for group in of.values()):
+        return
+    for text in texts:
+        rows = [
+            label | {"language": language, "text": text, "bits_per_byte": value}
+            for group in of.values()
+            for label in group
+            for language, value in _bits(label["texts"].get(text, {})).items()
+        ]
+        for table in means.tables(rows):
+            yield replace(table, caption=f"{table.caption}, {text}")
 
 
 def _texts(row: Row) -> dict[str, Any]:

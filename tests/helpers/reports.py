@@ -107,7 +107,8 @@ ROWS: dict[str, list[Row]] = {
 RUNS = [
     TrainingRun(
         name,
-        {"config": {"sampling": "sub:1", "model": "tiny", "steps": 2000}, "command": "modtok"},
+        {"config": {"sampling": "sub:1", "model": "tiny", "steps": 2000, "seed": name},
+         "command": "modtok", "tokenizer": {"signature": "t"}},
         [{"step": 1, "languages": {"fi": {"bytes": 700}, "en": {"bytes": 500}}}] * 2,
         [
             {"step": step, "held_out": {"fi": {"bits_per_byte": bits}, "en": {"bits_per_byte": 2}},
