@@ -40,9 +40,9 @@ _USUAL = ("tokenizer.json", "manifest.json")
 _OTHER_TOKENIZERS = ["tekken.json", "tokenizer.model", "*.tiktoken", "tiktoken.model"]
 _INDEX = "model.safetensors.index.json"
 _MODEL = [
-    *_TOKENIZER[:4], "chat_template.jinja", "additional_chat_templates/*.jinja",
-    "special_tokens_map.json", "added_tokens.json", "adapter_config.json", "modtok*.json",
-    "LICENSE*", "NOTICE*", "README.md", "model.safetensors", _INDEX,
+    *_TOKENIZER[:4], "tokenizer_out.json", "chat_template.jinja",
+    "additional_chat_templates/*.jinja", "special_tokens_map.json", "added_tokens.json",
+    "adapter_config.json", "modtok*.json", "LICENSE*", "NOTICE*", "README.md", "model.safetensors", _INDEX,
 ]  # fmt: skip
 _RANKS = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
 _RANK_FILES = {
@@ -87,15 +87,14 @@ def local_path(spec: str, kind: Kind, progress: Progress) -> str:
     if is_hub_name(spec):
         match = _NAME.fullmatch(spec)
         assert match is not None
+        if match["languages"] and kind == "model":
+            raise UsageError(
+                "a model is not of languages",
+                where=spec,
+                remedy="what follows the first @ is a revision; choose languages with --langs",
+            )
         place = str(_snapshot(match["name"], match["revision"] or None, kind, progress))
-        if match["languages"]:
-            if kind == "model":
-                raise UsageError(
-                    "a model is not of languages",
-                    where=spec,
-                    remedy="what follows the first @ is a revision; choose languages with --langs",
-                )
-            place += f"@{match['languages']}"
+        place += f"@{match['languages']}" if match["languages"] else ""
     elif kind == "tokenizer" and (encoding := _encoding_of(spec)) is not None:
         place = _rank_file(spec, encoding)
     else:
