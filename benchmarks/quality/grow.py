@@ -56,7 +56,7 @@ SIZES = (0, 1000, 2000, 4000, 8000)
 OTHERS = ("en", "de", "fr", "sv", "el")
 CHECKED = (*OTHERS, "fi", "et", "ne", "hu", "es")
 LENGTH, LINES, DOCUMENTS = 128, 40, 2000
-STEPS, INITS, CHOSEN_AT = (0, 100, 200, 500), 3, 200
+STEPS, CHOSEN_AT = (0, 100, 200, 500), 200
 
 
 def main() -> None:
@@ -64,6 +64,8 @@ def main() -> None:
     parser.add_argument("tokenizers", nargs="*")
     parser.add_argument("--model", type=Path)
     parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--lr", type=float, default=1e-4, help="after 20 steps")
+    parser.add_argument("--rules", default="mean,neighbours,pursuit", help="of first rows")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--texts", type=Path, required=True)
     parser.add_argument("--langs", default="fi,et,ne")
@@ -171,17 +173,18 @@ def learn(options: argparse.Namespace) -> None:
     base = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.bfloat16)
     base.requires_grad_(False)
     for language in options.langs.split(","):
-        learners = list(grown_models(base, options.model, language, options.data))
+        learners = list(grown_models(base, options, language))
+        rules = options.rules.count(",") + 1
         for steps in (*(each for each in STEPS if each < options.steps), options.steps):
             if steps > CHOSEN_AT:
-                best = min(learners[:INITS], key=lambda each: each.last[language])
-                learners = [best, *learners[INITS:]]
+                best = min(learners[:rules], key=lambda each: each.last[language])
+                learners, rules = [best, *learners[rules:]], 1
             if steps:  # the model itself has no new rows
                 learners = [each for each in learners if len(each.new)]
             for learner in learners:
-                seconds = learner.train(steps)
+                seconds = learner.train(steps, options.lr)
                 learner.last = learner.bits(options.texts, ("en", language))
-                row = {**learner.name, "language": language, "step": learner.step}
+                row = {**learner.name, "language": language, "lr": options.lr, "step": learner.step}
                 common.emit({**row, "bits_per_byte": learner.last, "seconds_per_step": seconds})
 
 
@@ -202,7 +205,7 @@ class Learner:
         self.old = rows[order[: int((~is_new).sum())]].bfloat16()
         self.new = torch.nn.Parameter(rows[order[len(self.old) :]].float())
         self.base, self.name, self.encode, self.end, self.step = base, name, encode, end, 0
-        self.optimizer = torch.optim.Adam([self.new], lr=1e-3, betas=(0.9, 0.95))
+        self.optimizer = torch.optim.Adam([self.new], betas=(0.9, 0.95))
         self.last = {}
         ids = [torch.from_numpy(each).long() for each in encode(documents)]
         self.stream = torch.cat([part for each in ids for part in (torch.tensor([end]), each)])
@@ -225,11 +228,11 @@ class Learner:
             logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none"
         )
 
-    def train(self, until):
+    def train(self, until, rate):
         """Train up to a step; processor seconds of a step."""
         began, first = time.process_time(), self.step
         while self.step < until:
-            self.optimizer.param_groups[0]["lr"] = 1e-3 * min(1, (self.step + 1) / 20)
+            self.optimizer.param_groups[0]["lr"] = rate * min(1, (self.step + 1) / 20)
             draw = torch.Generator().manual_seed(self.step)
             at = int(torch.randint(len(self.stream) - LENGTH - 1, (), generator=draw))
             self.optimizer.zero_grad()
@@ -253,8 +256,9 @@ class Learner:
         return found
 
 
-def grown_models(base, path: Path, language: str, data: Path):
+def grown_models(base, options: argparse.Namespace, language: str):
     """The model itself, and with the rows of each method."""
+    path, data, rules = options.model, options.data, options.rules.split(",")
     file = read_tokenizer_file(path)
     source = data / f"{language}.jsonl.zst"
     documents = list(islice(common.texts(source), DOCUMENTS))
@@ -266,8 +270,7 @@ def grown_models(base, path: Path, language: str, data: Path):
     united = extended(file, union(file, counts))
     encode = Subtokenizer(Library(grown)).encode_batch
     is_new = torch.arange(grown.size) >= file.size
-    contexts = context_vectors(encode(list(common.texts(source))), grown.size)
-    for init, rows in first_rows(old, grown, file.size, contexts).items():
+    for init, rows in first_rows(old, grown, file.size, rules, encode, source):
         name = {"method": "continued", "rows": init}
         yield Learner(base, name, rows, is_new, encode, end, documents)
     rows = mean_rows(old, spell_by_merges(united, file.size))
@@ -321,19 +324,18 @@ def context_vectors(encoded, size, window=5, width=256):
     return torch.nn.functional.normalize(vectors, dim=1)
 
 
-def first_rows(old, grown, known, contexts):
-    """The table of a grown file by the rule for new rows."""
-    spelling = spell_by_merges(grown, known)
-    mean = mean_rows(old, spelling)
-    tables = {"mean": mean}
-    anchors = torch.nonzero(contexts[:known].norm(dim=1) > 0.5)[:, 0]
-    new = known + torch.nonzero(contexts[known:].norm(dim=1) > 0.5)[:, 0]  # others keep the mean
-    for name, rule in (("neighbours", neighbours), ("pursuit", pursuit)):
+def first_rows(old, grown, known, rules, encode, source):
+    """The table of a grown file for each rule for new rows."""
+    mean = mean_rows(old, spell_by_merges(grown, known))
+    for rule in rules:
         rows = mean.clone()
-        for block in torch.split(new, 1000):
-            rows[block] = rule(contexts[block], contexts[anchors], old[anchors])
-        tables[name] = rows
-    return tables
+        if rule != "mean":
+            contexts = context_vectors(encode(list(common.texts(source))), grown.size)
+            anchors = torch.nonzero(contexts[:known].norm(dim=1) > 0.5)[:, 0]
+            new = known + torch.nonzero(contexts[known:].norm(dim=1) > 0.5)[:, 0]
+            for block in torch.split(new, 1000):  # what has no context keeps the mean
+                rows[block] = RULES[rule](contexts[block], contexts[anchors], old[anchors])
+        yield rule, rows
 
 
 def neighbours(vectors, anchors, rows):
@@ -357,6 +359,8 @@ def pursuit(vectors, anchors, rows, parts=16):
         rest = vectors - (basis @ factors)[..., 0]
     return (rows[chosen].transpose(1, 2) @ factors)[..., 0]
 
+
+RULES = {"neighbours": neighbours, "pursuit": pursuit}
 
 if __name__ == "__main__":
     main()

@@ -42,7 +42,8 @@ _INDEX = "model.safetensors.index.json"
 _MODEL = [
     *_TOKENIZER[:4], "tokenizer_out.json", "chat_template.jinja",
     "additional_chat_templates/*.jinja", "special_tokens_map.json", "added_tokens.json",
-    "adapter_config.json", "modtok*.json", "LICENSE*", "NOTICE*", "README.md", "model.safetensors", _INDEX,
+    "adapter_config.json", "modtok*.json", "LICENSE*", "NOTICE*", "README.md",
+    "model.safetensors", _INDEX,
 ]  # fmt: skip
 _RANKS = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
 _RANK_FILES = {
