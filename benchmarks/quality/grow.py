@@ -37,7 +37,7 @@ import transformers
 
 from benchmarks import common
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.construct.grow import _learned, extended, segmented
+from modtok_cli.construct.grow import _learned, _splits, extended, segmented
 from modtok_cli.construct.request import Request
 from modtok_cli.inference.hf.transplant import transplant
 from modtok_cli.learn.merges import MAX_UNSPACED
@@ -83,14 +83,14 @@ def main() -> None:
 
 def rows(file: TokenizerFile, language: str, data: Path, texts: Path):
     """A row for each method and number of tokens."""
-    splits = file.merging_form.pretokenizer
+    splits = _splits(file)
     counts = count_corpus([data / f"{language}.jsonl.zst"], pretokenizer=splits)
     held = count_corpus([texts / f"{language}.txt"], pretokenizer=splits)
     words = len((texts / f"{language}.txt").read_text("utf-8").split())
     request = Request(Path("x"), k=SIZES[-1])
     continued = _learned(file, language, counts, request, MAX_UNSPACED)
     methods = {"continued": continued}
-    if not file.merging_form.of_characters:
+    if not file.form.of_characters:
         methods["union"] = union(file, counts)
     for method, merges in methods.items():
         for size in SIZES:
@@ -148,7 +148,7 @@ def checks(file: TokenizerFile, grown: TokenizerFile, texts: Path) -> dict[str, 
         path = texts / f"{name}.txt"
         lines = path.read_text("utf-8").split("\n")[:200]
         theirs = library.encode_batch(lines, add_special_tokens=False)
-        counts = count_corpus([path], pretokenizer=file.merging_form.pretokenizer)
+        counts = count_corpus([path], pretokenizer=_splits(file))
         pairs = zip(ours.encode_batch(lines), theirs, strict=True)
         texts_equal += sum(ids.tolist() == each.ids for ids, each in pairs)
         if name in OTHERS:
@@ -262,7 +262,7 @@ def grown_models(base, options: argparse.Namespace, language: str):
     file = read_tokenizer_file(path)
     source = data / f"{language}.jsonl.zst"
     documents = list(islice(common.texts(source), DOCUMENTS))
-    counts = count_corpus([source], pretokenizer=file.merging_form.pretokenizer)
+    counts = count_corpus([source], pretokenizer=_splits(file))
     request = Request(Path("x"), k=SIZES[-1])
     end = file.ids["<|endoftext|>"]
     old = base.model.embed_tokens.weight.float()
