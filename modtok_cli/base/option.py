@@ -85,6 +85,7 @@ class Option:
         parse: from the text of the command line to the value; also normalizes other values.
             Raises ValueError.
         changeable: may differ when a run is resumed.
+        staged: may differ between the stages of a run.
         of_shape: is a field of the model's shape.
         needs: name of a flag without which this option has no meaning.
     """
@@ -112,6 +113,7 @@ class Option:
     below: float | None = None
     parse: Callable[[Any], Any] | None = None
     changeable: bool = False
+    staged: bool = False
     of_shape: bool = False
     needs: str = ""
     name: str = ""

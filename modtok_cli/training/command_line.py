@@ -18,7 +18,8 @@ from modtok_cli.training.settings import OPTIONS, RunSettings, plain
 def command_line(config: Config, name: str, *, gpu: bool) -> str:
     """`modtok pretrain` with the fewest options that give `config`, and the sampling regime.
 
-    Quoted for a shell. Options may have come from a recipe or modtok.toml.
+    Quoted for a shell; stages after the first are a comment. Options may have come from a recipe
+    or modtok.toml.
     `name`: that of the run's directory. `gpu`: as in `resolve`.
     """
     source = Origin(config.model, config.shape) if config.init_from is not None else None
@@ -39,7 +40,8 @@ def command_line(config: Config, name: str, *, gpu: bool) -> str:
     words = ["modtok", "pretrain"]
     for option, value in chosen.items():
         words += _words(OPTIONS[option], value)
-    return shlex.join([*words, "--name", name])
+    stages = f"  # and {len(config.stages)} stages, see config.json" if config.stages else ""
+    return shlex.join([*words, "--name", name]) + stages
 
 
 def _words(option: Option, value: Any) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,8 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.training.data.sampling import Draw, Mixture, Regime, draw
 from modtok_cli.training.model.execution import Execution, InitStd
 from modtok_cli.training.schedule import Schedule
-from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.settings import OPTIONS, RunSettings
+from modtok_cli.training.stages import RATE, Stage
 
 if TYPE_CHECKING:
     from modtok_cli.training.rows.table import AdamW
@@ -28,6 +31,7 @@ class Config(RunSettings):
 
     shape: Shape
     lr_ends: tuple[tuple[int, int], ...]
+    stages: tuple[Stage, ...] = ()
 
     @property
     def regime(self) -> Regime:
@@ -74,8 +78,41 @@ class Config(RunSettings):
 
     @property
     def step_tokens(self) -> int:
-        """Tokens per step."""
+        """Tokens per step of the first stage, or of the stage that this is the configuration of."""
         return self.batch_size * self.seq_length
+
+    @property
+    def last_step(self) -> int:
+        """The last step of the last stage."""
+        return self.steps + sum(stage.steps for stage in self.stages)
+
+    @cached_property
+    def periods(self) -> tuple[Period, ...]:
+        """The stages in order, with the configuration of each."""
+        schedule = Schedule(
+            self.schedule, self.lr, self.final_lr, self.warmup, self.decay_steps, self.lr_ends
+        )
+        periods = [Period(1, range(1, self.steps + 1), self, schedule, Stage(self.steps, {}))]
+        for stage in self.stages:
+            before, first = periods[-1], periods[-1].steps.stop
+            steps = range(first, first + stage.steps)
+            changed = before.config._changed_by(stage)
+            schedule = _schedule_of(stage, steps, before.schedule)
+            periods.append(Period(before.number + 1, steps, changed, schedule, stage))
+        return tuple(periods)
+
+    def _changed_by(self, stage: Stage) -> Config:
+        """The configuration of the next stage; `lr_at` knows its learning rate."""
+        changes = {name: value for name, value in stage.options.items() if name not in RATE}
+        most = changes.get("batch_size", self.batch_size)
+        changes = {"micro_batch": min(self.micro_batch, most), **changes}
+        shape = replace(self.shape, rope_theta=changes.get("rope_theta", self.rope_theta))
+        return replace(self, **changes, shape=shape)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all steps."""
+        return sum(len(period.steps) * period.config.step_tokens for period in self.periods)
 
     def lr_at(self, step: int) -> float:
         """Learning rate of a step (1 …).
@@ -84,10 +121,8 @@ class Config(RunSettings):
         >>> resolve(RunSettings(lr=1.0, warmup=10, steps=110), gpu=False).lr_at(5)
         0.5
         """
-        schedule = Schedule(
-            self.schedule, self.lr, self.final_lr, self.warmup, self.decay_steps, self.lr_ends
-        )
-        return schedule.rate(step)
+        period = next((one for one in self.periods if step in one.steps), self.periods[-1])
+        return period.schedule.rate(step)
 
     def resumed_after(self, step: int) -> Config:
         """The configuration of a run that continues after `step`: a new `lr_steps` takes effect."""
@@ -100,6 +135,48 @@ class Config(RunSettings):
             )
         before = tuple(end for end in self.lr_ends if end[0] <= step)
         return replace(self, lr_ends=(*before, (step + 1, self.lr_steps)))
+
+
+def _schedule_of(stage: Stage, steps: range, before: Schedule) -> Schedule:
+    """The learning rate of a stage: to its last step, from the rate that was reached."""
+    given = stage.options
+    if not given.keys() & set(RATE):
+        return before
+    reached = before.rate(steps.start - 1)
+    usual = given["lr"] / 10 if "lr" in given else min(before.final, reached)
+    return Schedule(
+        given.get("schedule", before.kind),
+        given.get("lr", reached),
+        given.get("final_lr", usual),
+        given.get("warmup", 0),
+        given.get("decay_steps", max(1, len(steps) // 5)),
+        ((steps.start, steps.stop - 1),),
+        steps.start - 1,
+        reached,
+    )
+
+
+@dataclass(frozen=True)
+class Period:
+    """A stage of a run with its steps.
+
+    Attributes:
+        number: 1 for the first.
+        config, schedule: the configuration there, and the learning rate.
+        stage: the table that changes it; of the first stage, one that changes nothing.
+    """
+
+    number: int
+    steps: range
+    config: Config
+    schedule: Schedule
+    stage: Stage
+
+    @contextmanager
+    def locating(self) -> Iterator[None]:
+        """Context whose errors name the table."""
+        with self.stage.locating() if self.number > 1 else nullcontext():
+            yield
 
 
 def run_name(config: Config) -> str:
@@ -128,6 +205,41 @@ def check_ranks(config: Config, world: int) -> None:
             f"{config.batch_size} sequences per step are not divisible by {replicas} replicas",
             where="--batch-size",
             remedy=f"use a multiple of {replicas}",
+        )
+
+
+def refuse_conflicts(config: Config) -> None:
+    """Refuse options that do not go together, in any stage."""
+    for period in config.periods:
+        with period.locating():
+            invalid = period.config.shape.invalid_field()
+            if invalid:
+                flag = OPTIONS[invalid].flag if invalid in OPTIONS else f"field '{invalid}'"
+                raise UsageError("does not fit the other sizes of the model", where=flag)
+            for name, what, remedy in conflicts(period.config):
+                raise UsageError(what, where=OPTIONS[name].flag, remedy=remedy)
+            if (period.config.seq_length % config.tp == 0) != (config.seq_length % config.tp == 0):
+                raise UsageError(
+                    f"--tp {config.tp} divides the length of some stages only",
+                    where=OPTIONS["seq_length"].flag,
+                    remedy=f"use a multiple of {config.tp} in all",
+                )
+            _refuse_rate(period)
+
+
+def _refuse_rate(period: Period) -> None:
+    stage, schedule = period.stage, period.schedule
+    if not stage.options.keys() & set(RATE):
+        return
+    where = OPTIONS["final_lr"].flag
+    if schedule.kind == "constant" and "final_lr" in stage.options:
+        remedy = "set schedule of the stage"
+        raise UsageError("has no effect: the rate is constant", where=where, remedy=remedy)
+    if schedule.final > schedule.peak:
+        raise UsageError(
+            f"{schedule.final:g} is above the rate {schedule.peak:g} that it decays from",
+            where=where,
+            remedy="use a lower rate, or set lr of the stage",
         )
 
 

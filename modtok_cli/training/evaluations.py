@@ -26,12 +26,12 @@ def fitted(config: Config, settings: RunSettings, languages: int) -> Config:
     """
     if settings.sampling is None:
         config = replace(config, sampling=str(Regime.usual(languages)))
-    trained = config.steps * config.step_tokens
+    trained = config.tokens
     most = _SHARE / _FORWARD * trained / _texts(config, languages)  # tokens of one text
     if settings.eval_every is None:
         least = settings.eval_bytes or min(config.eval_bytes, _LEAST_BYTES)
         times = max(1, int(most / _tokens(config, least)))
-        config = replace(config, eval_every=max(config.eval_every, ceil(config.steps / times)))
+        config = replace(config, eval_every=max(config.eval_every, ceil(config.last_step / times)))
     if settings.eval_bytes is None:
         tokens = max(config.seq_length, int(most / _times(config)))
         config = replace(config, eval_bytes=min(config.eval_bytes, tokens * _TOKEN_BYTES))
@@ -42,7 +42,7 @@ def evaluation_plan(config: Config, languages: int) -> str:
     """How often a run evaluates, how much, and what that costs, in words."""
     texts, times = _texts(config, languages), _times(config)
     tokens = times * texts * _tokens(config, config.eval_bytes)
-    share = _FORWARD * tokens / (config.steps * config.step_tokens)
+    share = _FORWARD * tokens / config.tokens
     each = f"up to {config.eval_bytes:,} bytes of each of {texts} texts"
     return f"{times:,} evaluations of {each}, about {share:.0%} of training's time"
 
@@ -52,7 +52,7 @@ def _texts(config: Config, languages: int) -> int:
 
 
 def _times(config: Config) -> int:
-    return ceil(config.steps / config.eval_every)
+    return ceil(config.last_step / config.eval_every)
 
 
 def _tokens(config: Config, size: int) -> float:

@@ -57,7 +57,7 @@ def check_validation(
 
 def lost_texts(run: Run) -> dict[str, dict[str, Lost]]:
     """What the tokenizer cannot write of each text that is evaluated, by language; warns of it."""
-    held = {language: (store, store.held_out) for language, store in run.texts.stores.items()}
+    held = {language: (store, store.held_out) for language, store in run.texts.held_out.items()}
     texts: dict[str, Texts] = {HELD_OUT: held}
     texts |= {name: _whole(stores) for name, stores in run.texts.valid.items()}
     return {
@@ -90,7 +90,7 @@ def _subtokenizer(run: Run, language: str) -> Subtokenizer:
 
 def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
     """Bits per byte of each language on held-out text and on the texts of --valid."""
-    line = evaluate_held_out(run, model, step, run.config.eval_bytes, run.texts.stores)
+    line = evaluate_held_out(run, model, step, run.config.eval_bytes, run.texts.held_out)
     if run.texts.valid:
         line["valid"] = {
             name: _bits(run, model, _whole(stores), run.config.eval_bytes, run.lost[name])
@@ -103,7 +103,7 @@ def evaluate_held_out(
     run: Run, model: Model, step: int, most: int, languages: Iterable[str]
 ) -> dict[str, Any]:
     """Bits per byte of held-out text, `most` bytes of each language."""
-    stores = run.texts.stores
+    stores = run.texts.held_out
     texts = {name: (stores[name], stores[name].held_out) for name in languages}
     bits = _bits(run, model, texts, most, run.lost[HELD_OUT])
     wrong = [name for name, figures in bits.items() if not isfinite(figures["nats_per_token"])]

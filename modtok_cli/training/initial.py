@@ -49,7 +49,7 @@ from modtok_cli.training.rundir import (
     trained_languages,
 )
 from modtok_cli.training.settings import RunSettings
-from modtok_cli.training.stored_config import config_from_json
+from modtok_cli.training.stored_config import at_step, config_from_json
 
 # Special tokens that start or end a text, by table: the model reads one and predicts the other.
 _ENDS = {
@@ -124,8 +124,10 @@ class InitialRun:
             raise UsageError(
                 "is not a run", where=path, remedy="give a directory that pretrain wrote"
             )
-        facts = directory.read_config()
-        return InitialRun(directory, facts, config_from_json(facts["config"], str(path / CONFIG)))
+        last = checkpoint.last_step(directory.checkpoints) or 0
+        where = str(path / CONFIG)
+        facts = at_step(directory.read_config(), last, where)
+        return InitialRun(directory, facts, config_from_json(facts["config"], where))
 
     @property
     def languages(self) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -17,7 +17,7 @@ import torch.distributed as dist
 from modtok_cli.base.errors import Stopped
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.training import checkpoint
-from modtok_cli.training.data.stream import BatchStream, StreamPlan
+from modtok_cli.training.data.stream import BatchStream, State, StreamPlan, positions_of
 from modtok_cli.training.distributed.launch import handling
 from modtok_cli.training.distributed.ranks import Ranks, gather_json, stop_ranks
 from modtok_cli.training.distributed.watchdog import Watchdog
@@ -70,45 +70,48 @@ def pretrain(
             is not finite. The last checkpoint stays.
         Stopped: one of `launch.SIGNALS`; a checkpoint was saved.
     """
-    run = prepare(settings, resume=resume, force=force, progress=progress)
+    runs = prepare(settings, resume=resume, force=force, progress=progress)
+    place = runs[0].place
     try:
-        hang_seconds = 60 * run.config.hang_timeout
-        ranks = run.place.ranks
-        order = in_one_order(ranks.device) if run.config.deterministic else nullcontext()
+        hang_seconds = 60 * runs[0].config.hang_timeout
+        ranks = place.ranks
+        order = in_one_order(ranks.device) if runs[0].config.deterministic else nullcontext()
         with StopSignals() as signals, Watchdog(ranks, hang_seconds), order:
-            return _pretrain(run, resume, signals)
+            return _pretrain(runs, resume, signals)
     finally:
-        run.place.directory.close()
+        place.directory.close()
 
 
-def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
-    model, step, positions = _start(run, resume)
+def _pretrain(runs: Sequence[Run], resume: bool, signals: StopSignals) -> RunReport:
+    model, step, positions = _start(runs, resume)
+    run = runs[0]
     config = run.config
+    end = config.last_step
     reporter, tasks = Reporter(config, run.place, step), Tasks(run)
-    feed = open_stream(run, step + 1, positions)
     last: dict[str, Any] = {}
     try:
         with (
-            run.place.progress.task("training", config.steps, "steps") as task,
+            run.place.progress.task("training", end, "steps") as task,
             profiled(config.profile, run.place) as end_step,
+            closing(_stream(runs, model, step, positions)) as stream,
         ):
             task.advance(step)
             steps = _Steps(lambda line: reporter.step(line, task), model.kernels)
             if step and tasks.due(step) and not reporter.has_tasks(step):
                 reporter.tasks(tasks.evaluate(step))
-            for now in range(step + 1, config.steps + 1):
+            for run, feed, now in stream:
                 # The step before is read while the device computes this one.
                 steps.start(train_step(run, model, feed, now))
-                if now % config.eval_every == 0 or now == config.steps:
+                if now % config.eval_every == 0 or now == end:
                     steps.finish()
                     last = evaluate(run, model, now)
                     last["epochs"] = reads_until_now(
-                        config, run.texts.stores, run.place.ranks, feed.stream.state
+                        run.config, run.texts.stores, run.place.ranks, feed.stream.state
                     )
                     reporter.evaluation(last)
-                number = signals.agreed(run.place.ranks) if now < config.steps else 0
+                number = signals.agreed(run.place.ranks) if now < end else 0
                 due = tasks.due(now)
-                if number or due or now % config.save_every == 0 or now == config.steps:
+                if number or due or now % config.save_every == 0 or now == end:
                     steps.finish()
                     save_checkpoint(run, model, feed.stream, now, evaluated=last.get("step") == now)
                 if number:  # a resumed run evaluates the tasks of this step
@@ -120,16 +123,39 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
                 end_step()
         run.place.checkpointer.wait()
     finally:
-        feed.close()
         run.place.checkpointer.close()
         model.close()
         reporter.close()
     if not last:
         run.place.progress.warn(
-            f"{run.place.directory.path} is finished ({step:,} steps); --steps N trains further"
+            f"{run.place.directory.path} is finished ({step:,} steps); "
+            "more --steps or another [[stage]] train further"
         )
-        last = evaluate(run, model, step)
-    return RunReport(run.place.directory.path, max(step, config.steps), list(_rows(last)))
+        last = evaluate(_of_step(runs, step), model, step)
+    return RunReport(run.place.directory.path, max(step, end), list(_rows(last)))
+
+
+def _stream(
+    runs: Sequence[Run], model: Model, step: int, positions: State
+) -> Generator[tuple[Run, Prefetcher, int], None, None]:
+    """The steps after `step`: (stage, its batches, step). Collective where a stage begins."""
+    for run in runs:
+        first = max(run.steps.start, step + 1)
+        if first not in run.steps:
+            continue
+        model.backbone.rotate_by(run.config.shape.rope_theta)
+        feed = open_stream(run, first, positions)
+        try:
+            for now in range(first, run.steps.stop):
+                yield run, feed, now
+            positions = _positions(run, feed.stream)
+        finally:
+            feed.close()
+
+
+def _of_step(runs: Sequence[Run], step: int) -> Run:
+    """The stage of a step; the last for steps after it."""
+    return next((run for run in runs if step in run.steps), runs[-1])
 
 
 class _Steps:
@@ -160,20 +186,24 @@ class _Steps:
             self._report(line)
 
 
-def _start(run: Run, resume: bool) -> tuple[Model, int, dict[int, dict[str, tuple[int, int]]]]:
+def _start(runs: Sequence[Run], resume: bool) -> tuple[Model, int, State]:
     """The model of a new or resumed run, its last step, and stream positions by slot."""
+    run = runs[0]
     model = build_model(run)
     step, positions = restore(run, model) if resume else (0, {})
-    run.config = config = run.config.resumed_after(step)
+    for one in runs:
+        one.config = one.config.resumed_after(step)
+    config = run.config
+    model.backbone.rotate_by(_of_step(runs, step).config.shape.rope_theta)
     if config.init_from is not None and step == 0:
         source = run.initial or open_initial(config.init_from)
         source.initialize(
             model, run.texts.subtokenizers.tokenizer, rows=config.init_rows, note=run.place.progress
         )
     if run.place.ranks.first and resume:
-        update_config(run)
-    if run.place.ranks.first and step < config.steps:
-        reads = planned_reads(config, run.texts)
+        update_config(runs)
+    if run.place.ranks.first and step < config.last_step:
+        reads = planned_reads(runs)
         warn_of(reads, run.place.progress)
         if not resume:
             run.place.progress.note(_describe(run, model, in_words(reads)))
@@ -214,7 +244,7 @@ def build_model(run: Run) -> Model:
     )
 
 
-def restore(run: Run, model: Model) -> tuple[int, dict[int, dict[str, tuple[int, int]]]]:
+def restore(run: Run, model: Model) -> tuple[int, State]:
     """Load the last valid checkpoint: (its step, stream positions by slot).
 
     The ranks share a pass over the files of the checkpoint; each then loads its part.
@@ -225,17 +255,14 @@ def restore(run: Run, model: Model) -> tuple[int, dict[int, dict[str, tuple[int,
     path, state = newest
     checkpoint.load(path, state, model)
     run.place.progress.note(f"resuming after step {state['step']:,}")
-    positions = {
-        int(slot): {language: (int(n), int(at)) for language, (n, at) in packer.items()}
-        for slot, packer in state["positions"].items()
-    }
-    return int(state["step"]), positions
+    return int(state["step"]), _read_positions(state["positions"])
 
 
-def open_stream(
-    run: Run, step: int, positions: dict[int, dict[str, tuple[int, int]]]
-) -> Prefetcher:
-    """The batches of this rank's slots from `step` on."""
+def open_stream(run: Run, step: int, positions: State) -> Prefetcher:
+    """The batches of this rank's slots from `step` on, to the end of the stage.
+
+    `positions` are those of all slots, maybe of the stage before.
+    """
     config, ranks = run.config, run.place.ranks
     plan = StreamPlan(
         tokenizer=run.tokenizer,
@@ -251,7 +278,12 @@ def open_stream(
     share = config.batch_size // ranks.replicas
     mine = range(ranks.replica * share, (ranks.replica + 1) * share)
     stream = BatchStream(
-        plan, mine, first_step=step, last_step=config.steps, state=positions, workers=config.workers
+        plan,
+        mine,
+        first_step=step,
+        last_step=run.steps.stop - 1,
+        state=positions_of(positions, config.batch_size),
+        workers=config.workers,
     )
     sequences = config.sequences(ranks.replicas)
     return Prefetcher(stream, run.texts.subtokenizers, ranks, sequences, run.place.progress.warn)
@@ -262,17 +294,27 @@ def save_checkpoint(
 ) -> None:
     """Save weights, moments and stream positions. Collective: every rank calls it."""
     if not evaluated:  # look at a held-out loss: huge weights may still be finite
-        names = sorted(run.texts.stores)
+        names = sorted(run.texts.held_out)
         evaluate_held_out(run, model, step, _PROBE, [names[step % len(names)]])
-    positions: dict[str, Any] = {}
-    for part in gather_json(
-        run.place.ranks, {str(slot): one for slot, one in stream.state.items()}
-    ):
-        positions.update(part)
+    positions = {str(slot): one for slot, one in _positions(run, stream).items()}
     try:
         run.place.checkpointer.save(model, step, {"positions": positions})
     except checkpoint.NotFinite as error:
         raise run.place.diverged(f"after step {step} {error}") from error
+
+
+def _positions(run: Run, stream: BatchStream) -> State:
+    """Stream positions of the slots of all ranks. Collective."""
+    every = gather_json(run.place.ranks, {str(slot): one for slot, one in stream.state.items()})
+    return _read_positions({slot: one for part in every for slot, one in part.items()})
+
+
+def _read_positions(stored: Mapping[str, Mapping[str, Sequence[int]]]) -> State:
+    """Positions that were JSON, by slot in ascending order."""
+    return {
+        int(slot): {text: (number, at) for text, (number, at) in stored[slot].items()}
+        for slot in sorted(stored, key=int)
+    }
 
 
 def _rows(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -293,12 +335,14 @@ def _describe(run: Run, model: Model, reads: str) -> str:
     config, ranks = run.config, run.place.ranks
     tables = sum(table.size * table.width for table in model.tables.values())
     where = f"{ranks.world} × {torch.cuda.get_device_name()}" if ranks.device.type == "cuda" else ""
+    steps = ", then ".join(
+        f"{len(one.steps):,} steps of {one.config.step_tokens:,} tokens" for one in config.periods
+    )
     where = where or (f"{ranks.world} processes on CPU" if ranks.world > 1 else "one CPU process")
     return (
         f"{config.model}: {config.shape.parameters:,} parameters in the backbone, "
         f"{tables:,} in the tables of {run.texts.subtokenizers.size:,} rows; "
-        f"{config.steps:,} steps of "
-        f"{config.step_tokens:,} tokens, {config.sampling}, on {where}; {reads}; "
+        f"{steps}, {config.sampling}, on {where}; {reads}; "
         f"{evaluation_plan(config, len(run.texts.mixture.languages))}; {run.place.directory.path}"
     )
 

@@ -153,15 +153,18 @@ class SpikeDetector:
     deviation · 1.4826, (q - m) / 1.645 with their 95% quantile q, and m / 100. The first two are
     the standard deviation of normal losses; q is for text of two kinds, such as translations among
     others. A few spikes do not move them. Languages differ in their losses, so each has its own
-    window; with fewer than 20 losses there is no spike.
+    window; with fewer than 20 losses there is no spike. A stage begins new windows.
     """
 
     def __init__(self) -> None:
+        self._stage = 0
         self._losses: dict[str, deque[tuple[int, float]]] = {}
 
     def add(self, line: Mapping[str, Any]) -> dict[str, dict[str, float]]:
         """Add a step's line of metrics: its spikes by language, with loss, median and limit."""
         spikes = {}
+        if line["stage"] != self._stage:
+            self._stage, self._losses = line["stage"], {}
         for language, figures in line["languages"].items():
             loss = float(figures["nats_per_token"])
             losses = self._losses.setdefault(language, deque())
@@ -186,8 +189,8 @@ class Status:
     the remaining time includes evaluations and checkpoints.
     """
 
-    def __init__(self, steps: int, step_tokens: int) -> None:
-        self._steps, self._step_tokens = steps, step_tokens
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
         self._recent: deque[tuple[int, float, Mapping[str, Any]]] = deque(maxlen=_RECENT + 1)
         self._line: Mapping[str, Any] = {}
 
@@ -205,7 +208,8 @@ class Status:
         what = "no token in the loss" if isnan(loss) else f"loss {loss:.3f}"
         parts = [what, f"lr {self._line['lr']:.2e}"]
         if seconds:
-            parts.append(f"{len(times) * self._step_tokens / seconds:,.0f} tokens/s")
+            tokens = sum(time["tokens_per_second"] * time["step_seconds"] for time in times)
+            parts.append(f"{tokens / seconds:,.0f} tokens/s")
         if seconds and all(time["mfu"] is not None for time in times):
             mfu = sum(time["mfu"] * time["step_seconds"] for time in times) / seconds
             parts.append(f"MFU {mfu:.1%}")

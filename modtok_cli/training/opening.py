@@ -7,7 +7,7 @@ where `--data` says.
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training import checkpoint
 from modtok_cli.training.config import Config, run_name
-from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.evaluations import fitted
 from modtok_cli.training.initial import origin_of
 from modtok_cli.training.resolve import resolve, resumed
@@ -33,6 +32,7 @@ from modtok_cli.training.stored_config import config_from_json
 
 TOKENIZER = "tokenizer"
 _TASKS = "tasks"
+_STAGE = "stage"
 
 
 def text_files(config: Config, progress: Progress = SILENT) -> dict[str, list[Path]]:
@@ -58,6 +58,17 @@ def text_files(config: Config, progress: Progress = SILENT) -> dict[str, list[Pa
     return files
 
 
+def texts_by_stage(config: Config, progress: Progress = SILENT) -> list[dict[str, list[Path]]]:
+    """The `text_files` of each stage; raises as that."""
+    found: dict[Any, dict[str, list[Path]]] = {}
+    for period in config.periods:
+        place = (period.config.data, period.config.langs)
+        if place not in found:
+            with period.locating():
+                found[place] = text_files(period.config, progress)
+    return [found[period.config.data, period.config.langs] for period in config.periods]
+
+
 def choose_run(
     settings: RunSettings, *, resume: bool, gpu: bool
 ) -> tuple[RunDirectory, Config, list[str]]:
@@ -78,7 +89,8 @@ def choose_run(
     )
     then = _find_texts(directory, then, settings)
     others: Any = {"data": None, "tokenizer": None}
-    config, notes = resumed(then, replace(settings, **others), str(directory.path))
+    step = checkpoint.last_step(directory.checkpoints) or 0
+    config, notes = resumed(then, replace(settings, **others), str(directory.path), step)
     return directory, config, notes
 
 
@@ -106,15 +118,20 @@ def places_of(path: Path, run: Path) -> dict[str, str]:
 
 
 def places_of_texts(config: Config, run: Path) -> dict[str, dict[str, str]]:
-    """Where the directories of `--valid` and of the tasks are."""
+    """Where the directories of `--valid`, of the tasks and of stages' text are."""
     paths = {f"valid/{name}": path for name, path in (config.valid or {}).items()}
+    paths |= {
+        f"{_STAGE}/{period.number}": period.config.data
+        for period in config.periods[1:]
+        if "data" in period.stage.options
+    }
     if config.eval_tasks:
         paths[_TASKS] = config.eval_tasks_data
     return {name: places_of(path, run) for name, path in paths.items()}
 
 
 def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) -> Config:
-    """The configuration with the directories of `--valid` and the tasks where they are now."""
+    """The configuration with the directories of other text and the tasks where they are now."""
     moved: dict[str, Path] = {}
     for name, places in directory.read_places().items():
         text = name.partition("/")[2]
@@ -124,6 +141,9 @@ def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) ->
             what = "the tasks do"
             replaced = not {"eval_tasks", "eval_tasks_data"}.isdisjoint(settings.given())
             remedy = "set evaluation.eval_tasks_data to their directory, or use --eval-tasks none"
+        if name.startswith(_STAGE):
+            what, replaced = f"the text of stage {text} does", bool(settings.stages)
+            remedy = "give all stages with --config, this one with its data"
         try:
             moved[name] = _find(directory, places, what, remedy)
         except ModtokError:
@@ -133,7 +153,14 @@ def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) ->
     valid = then.valid and {
         name: moved.get(f"valid/{name}", path) for name, path in then.valid.items()
     }
-    return replace(then, valid=valid, eval_tasks_data=moved.get(_TASKS, then.eval_tasks_data))
+    stages = tuple(
+        replace(stage, options={**stage.options, "data": moved[f"{_STAGE}/{number}"]})
+        if f"{_STAGE}/{number}" in moved
+        else stage
+        for number, stage in enumerate(then.stages, 2)
+    )
+    tasks = moved.get(_TASKS, then.eval_tasks_data)
+    return replace(then, valid=valid, eval_tasks_data=tasks, stages=stages)
 
 
 def _find(directory: RunDirectory, places: Mapping[str, str], what: str, remedy: str) -> Path:
@@ -192,10 +219,14 @@ def check_tokenizer(directory: RunDirectory, own: ModularTokenizer, path: Path |
     return f"{path} contains the run's tokenizer ({proof}); the run continues with its own copy"
 
 
-def check_text(directory: RunDirectory, mixture: Mixture, texts: Mapping[str, int]) -> None:
-    """Check that a resumed run finds the text that it was started with."""
+def check_text(directory: RunDirectory, texts: Sequence[Mapping[str, Any]], begun: int) -> None:
+    """Check that a resumed run finds the text that it was started with.
+
+    `texts`: "mixture" and "text" of each stage, of which `begun` have begun.
+    """
     then = directory.read_config()
-    if (then["mixture"], then["text"]) != (mixture.as_dict(), texts):
+    stages = [{name: then[name] for name in ("mixture", "text")}, *then["stages"]]
+    if stages[:begun] != list(texts)[:begun]:
         raise ModtokError(
             "the text has changed since the run was started",
             where=directory.path,

@@ -7,13 +7,14 @@ from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.text.readers import is_text
-from modtok_cli.training.config import Config, check_ranks
+from modtok_cli.text.reading import Reading
+from modtok_cli.training.config import Config, Period, check_ranks
 from modtok_cli.training.data.sampling import Draw, Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.evaluations import evaluation_plan
 from modtok_cli.training.model.loss import CHUNK
-from modtok_cli.training.opening import choose_run, text_files
-from modtok_cli.training.reads import chat_of, reading_of, reads_of_files
+from modtok_cli.training.opening import choose_run, texts_by_stage
+from modtok_cli.training.reads import added, chat_of, reading_of, reads_of_files
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.resolve import usual_sources
 from modtok_cli.training.run_memory import (
@@ -44,18 +45,53 @@ _MORE_LANGUAGES = (100, 250)
 
 
 @dataclass(frozen=True)
+class StagePlan:
+    """What is planned of a stage; bytes are per device.
+
+    Attributes:
+        step_rows: mean numbers of rows in a step.
+        recompute: number of layers whose activations are recomputed.
+        memory: part → (parameters on this device, bytes); see `memory`.
+        seconds: time of a step.
+        reads: how often the text of each language is read, about.
+    """
+
+    period: Period
+    mixture: Mixture
+    step_rows: StepRows
+    recompute: int
+    memory: dict[str, tuple[int, int]]
+    seconds: float
+    reads: dict[str, float]
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its figures by name."""
+        config, steps = self.period.config, len(self.period.steps)
+        return {
+            "stage": self.period.number,
+            "steps": steps,
+            "batch_size": config.batch_size,
+            "seq_length": config.seq_length,
+            "tokens": steps * config.step_tokens,
+            "hours": round(self.seconds * steps / 3600, 3),
+            "lr": config.lr_at(self.period.steps[0]),
+            "last_lr": config.lr_at(self.period.steps[-1]),
+            "mixture": {name: round(one, 4) for name, one in self.mixture.as_dict().items()},
+            "epochs": {language: round(reads, 2) for language, reads in self.reads.items()},
+        }
+
+
+@dataclass(frozen=True)
 class RunPlan:
     """Planned parameters, memory and time of a run; bytes are per device.
 
     Attributes:
-        step_rows: mean numbers of rows in a step.
-        memory: part → (parameters on this device, bytes); see `memory`.
+        stages: its stages in order.
         available, owner: bytes that the device has for the run, None if unknown, and its name.
-        recompute: number of layers whose activations are recomputed.
         host: part → bytes of a node's memory, for rows in host memory.
         words: how the host bytes are computed, for messages.
         evaluation: how often it evaluates, how much, and what that costs.
-        reads: how often the text of each language is read, about.
         notes: changes of a resumed run, and what is not here, as sentences.
         sources: where options that are not given have their values from, by name.
     """
@@ -63,13 +99,9 @@ class RunPlan:
     config: Config
     ranks: int
     vocabulary: int
-    step_rows: StepRows
-    memory: dict[str, tuple[int, int]]
-    seconds: float
+    stages: Sequence[StagePlan]
     evaluation: str
-    reads: dict[str, float]
     device: str
-    recompute: int = 0
     host: dict[str, int] = field(default_factory=dict)
     words: str = ""
     available: int | None = None
@@ -79,8 +111,42 @@ class RunPlan:
 
     def check(self) -> None:
         """Check that the run fits its device."""
-        config = replace(self.config, recompute=self.recompute)
-        check_fits(config, self.vocabulary, self.step_rows, self.ranks, self.available, self.owner)
+        for stage in self.stages:
+            config = replace(stage.period.config, recompute=stage.recompute)
+            device = self.ranks, self.available, self.owner
+            with stage.period.locating():
+                check_fits(config, self.vocabulary, stage.step_rows, *device)
+
+    @property
+    def largest(self) -> StagePlan:
+        """The stage that needs most memory."""
+        return max(self.stages, key=lambda stage: total(stage.memory))
+
+    @property
+    def step_rows(self) -> StepRows:
+        """Those of the largest stage."""
+        return self.largest.step_rows
+
+    @property
+    def memory(self) -> dict[str, tuple[int, int]]:
+        """That of the largest stage."""
+        return self.largest.memory
+
+    @property
+    def recompute(self) -> int:
+        """Layers whose activations are recomputed, in all stages."""
+        return max(stage.recompute for stage in self.stages)
+
+    @property
+    def seconds(self) -> float:
+        """Mean time of a step."""
+        whole = sum(stage.seconds * len(stage.period.steps) for stage in self.stages)
+        return whole / self.config.last_step
+
+    @property
+    def reads(self) -> dict[str, float]:
+        """How often each text is read, about."""
+        return added([(stage.period.config.data, stage.reads) for stage in self.stages])
 
     @property
     def recomputation(self) -> str:
@@ -106,14 +172,15 @@ class RunPlan:
             "recompute": self.recompute,
             "active_rows": round(self.step_rows.active),
             "step_tokens": config.step_tokens,
-            "steps": config.steps,
-            "tokens": config.steps * config.step_tokens,
+            "steps": config.last_step,
+            "tokens": config.tokens,
             "step_seconds": round(self.seconds, 4),
-            "hours": round(self.seconds * config.steps / 3600, 3),
+            "hours": round(self.seconds * config.last_step / 3600, 3),
             "device": self.device,
             "device_bytes": self.available,
             "evaluation": self.evaluation,
             "epochs": {language: round(reads, 2) for language, reads in self.reads.items()},
+            "stages": [stage.row for stage in self.stages],
             "host": self.words or None,
         }
         parts = {**self.memory, "all": (0, total(self.memory))}
@@ -147,21 +214,20 @@ def plan(
     if gpu and not here:
         where = f"{ranks} × {device or 'H100'}"
         notes = [*notes, f"this machine has no GPU: the plan is for {where}"]
-    check_ranks(config, ranks)
     subtokenizers = SubtokenizerCache.load(config.tokenizer)
-    files = text_files(config)
-    mixture = _mixture(config, files)
-    config.regime.check(mixture.languages)
-    check_step_memory(config)
     reading = reading_of(config, chat_of(config, subtokenizers, directory.path if resume else None))
-    reads = reads_of_files(config, mixture, subtokenizers, files, reading)
-    step_rows = row_counts(config, mixture, subtokenizers, ranks // config.tp)
-    shape, shards = config.shape, config.tp
-    replicas = ranks // shards
     available, owner = capacity(config, gpu=gpu, here=ranks)
-    chosen = recomputed(config, subtokenizers.size, step_rows, ranks, available)
-    chunk = loss_chunk(chosen, subtokenizers.size, step_rows, ranks, available) if gpu else CHUNK
-    memory = memory_parts(chosen, subtokenizers.size, step_rows, ranks, chunk)
+    name, peak = device or "H100", config.device_flops or _H100
+    if not gpu:
+        name, peak = "CPU", config.device_flops or measured_flops(getattr(torch, config.dtype))
+    stages = []
+    for period, files in zip(config.periods, texts_by_stage(config), strict=True):
+        with period.locating():
+            check_ranks(period.config, ranks)
+            stages.append(
+                _stage_plan(period, files, subtokenizers, reading, ranks, (gpu, available, peak))
+            )
+    step_rows = max((stage.step_rows for stage in stages), key=lambda rows: rows.union)
     host, words = {}, ""
     if config.offload:
         need = host_need(config, subtokenizers.size, step_rows.union, ranks, ranks)
@@ -172,28 +238,50 @@ def plan(
             size = subtokenizers.size * more // languages
             tables = host_need(config, size, step_rows.union, ranks, ranks).tables
             host[f"tables of {more} languages"] = tables
-    flops = shape.step_flops(config.seq_length, [(config.step_tokens, step_rows.active)])
-    again = shape.recomputed_flops(config.seq_length, config.step_tokens, chosen.recompute or 0)
-    name, peak = device or "H100", config.device_flops or _H100
-    if not gpu:
-        name, peak = "CPU", config.device_flops or measured_flops(getattr(torch, config.dtype))
     return RunPlan(
         config,
         ranks,
         subtokenizers.size,
-        step_rows,
-        memory,
-        (flops + again) / (peak * _UTILIZATION * replicas * shards),
-        evaluation_plan(config, len(mixture.languages)),
-        reads,
+        stages,
+        evaluation_plan(config, len(stages[0].mixture.languages)),
         name,
-        chosen.recompute or 0,
         host,
         words,
         available,
         owner,
         notes,
         dict.fromkeys(OPTIONS, "the run") if resume else usual_sources(settings, config),
+    )
+
+
+def _stage_plan(
+    period: Period,
+    files: Mapping[str, Sequence[Path]],
+    subtokenizers: SubtokenizerCache,
+    reading: Reading,
+    ranks: int,
+    device: tuple[bool, int | None, float],
+) -> StagePlan:
+    """The plan of a stage; `device`: whether it is a GPU, its bytes, its FLOP/s."""
+    config, size, (gpu, available, peak) = period.config, subtokenizers.size, device
+    mixture = _mixture(config, files)
+    config.regime.check(mixture.languages)
+    check_step_memory(config)
+    reads = reads_of_files(config, len(period.steps), mixture, subtokenizers, files, reading)
+    step_rows = row_counts(config, mixture, subtokenizers, ranks // config.tp)
+    chosen = recomputed(config, size, step_rows, ranks, available)
+    layers = chosen.recompute or 0
+    chunk = loss_chunk(chosen, size, step_rows, ranks, available) if gpu else CHUNK
+    flops = config.shape.step_flops(config.seq_length, [(config.step_tokens, step_rows.active)])
+    flops += config.shape.recomputed_flops(config.seq_length, config.step_tokens, layers)
+    return StagePlan(
+        period,
+        mixture,
+        step_rows,
+        layers,
+        memory_parts(chosen, size, step_rows, ranks, chunk),
+        flops / (peak * _UTILIZATION * ranks),
+        reads,
     )
 
 

@@ -1,6 +1,7 @@
 """Prepare a run: ranks, tokenizer, text, mixture, directory."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -11,7 +12,7 @@ from modtok_cli.base.files import write_bytes
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.parallel import cores
-from modtok_cli.training.checkpoint import Checkpointer
+from modtok_cli.training.checkpoint import Checkpointer, last_step
 from modtok_cli.training.command_line import command_line
 from modtok_cli.training.config import Config, check_ranks
 from modtok_cli.training.data.conversation import FILE, ChatFormat
@@ -38,7 +39,7 @@ from modtok_cli.training.opening import (
     create,
     places_of,
     places_of_texts,
-    text_files,
+    texts_by_stage,
 )
 from modtok_cli.training.plan import row_counts
 from modtok_cli.training.reads import chat_of, check_answers, reading_of
@@ -68,8 +69,8 @@ def prepare(
     resume: bool,
     force: bool,
     progress: Progress,
-) -> Run:
-    """Join the ranks, read tokenizer and text, open the run's directory."""
+) -> list[Run]:
+    """Join the ranks, read tokenizer and text, open the run's directory: the stages of the run."""
     # Without memory for its threads, the process group waits forever.
     check_memory(1 << 30, "training", "end other processes, or use a larger machine")
     gpu = has_gpu()
@@ -81,7 +82,10 @@ def prepare(
         )
     require_loggers(config.log or ())
     progress = progress if ranks.first else SILENT
-    check_ranks(config, ranks.world)
+    for period in config.periods:
+        with period.locating():
+            check_ranks(period.config, ranks.world)
+            check_step_memory(period.config)
     if resume:
         _check_draw(config, ranks, directory)
     if resume and ranks.device.type == "cpu":  # sums on a CPU depend on the number of threads
@@ -91,33 +95,53 @@ def prepare(
         notes.append(check_tokenizer(directory, subtokenizers.tokenizer, settings.tokenizer))
     for note in filter(None, notes):
         progress.note(note)
-    check_step_memory(config)
     chat = chat_of(config, subtokenizers, directory.path if resume else None)
-    stores, valid = _open_texts(config, chat, subtokenizers, ranks, progress)
-    sizes = {language: store.text_bytes for language, store in stores.items()}
-    mixture = Mixture.of(sizes, config.mix, config.mix_rest)
-    config.regime.check(mixture.languages)
-    recompute, chunk = _check_resources(config, mixture, subtokenizers, ranks, directory)
+    texts = _open_texts(config, chat, subtokenizers, ranks, progress)
+    recompute, chunk = _check_resources(config, texts, ranks, directory)
     checkpoints = Checkpointer(
         directory.checkpoints, ranks, keep=config.keep, keep_every=config.keep_every
     )
     run = Run(
         config,
-        RunTexts(subtokenizers, stores, mixture, valid, chat),
+        texts[0],
         RunPlace(directory, ranks, checkpoints, progress),
         config.tokenizer.resolve(),
         recompute=recompute,
         chunk=chunk,
     )
-    Tasks(run).check()
     if config.init_from is not None:
         _use_initial(run, resume=resume)
-    _open_directory(run, resume=resume, force=force)
+    runs = _stages(run, texts)
+    Tasks(runs[0]).check()
+    _open_directory(runs, resume=resume, force=force)
     own = directory.path / TOKENIZER
-    if own.is_dir():  # what happens to the tokenizer elsewhere does not affect the run
-        run.tokenizer = own.resolve()
-    run.lost = lost_texts(run)
-    return run
+    lost: dict[bool, Any] = {}
+    for run in runs:
+        if own.is_dir():  # what happens to the tokenizer elsewhere does not affect the run
+            run.tokenizer = own.resolve()
+        # What splits evaluated text depends on this of all that a stage may change.
+        joint = run.config.regime.kind == "joint"
+        lost[joint] = run.lost = lost[joint] if joint in lost else lost_texts(run)
+    return runs
+
+
+def _stages(run: Run, texts: Sequence[RunTexts]) -> list[Run]:
+    """The stages of a run, by its configuration and the texts of each."""
+    runs: list[Run] = []
+    tokens = 0
+    for period, own in zip(run.config.periods, texts, strict=True):
+        runs.append(
+            replace(
+                run,
+                config=period.config,
+                texts=own,
+                number=period.number,
+                steps=period.steps,
+                tokens_before=tokens,
+            )
+        )
+        tokens += len(period.steps) * period.config.step_tokens
+    return runs
 
 
 def prepare_text(
@@ -129,23 +153,28 @@ def prepare_text(
     """
     gpu = has_gpu()
     directory, config, _ = choose_run(settings, resume=resume, gpu=gpu)
-    files = text_files(config, progress)
+    every = texts_by_stage(config, progress)
     reading, cache = config.reading, config.runs / TEXTS
     if config.chat_template is not None:
         subsets = SubtokenizerCache.load(config.tokenizer)
         reading = reading_of(config, chat_of(config, subsets, directory.path if resume else None))
-    stores = text_stores(files, cache, reading=reading, progress=progress)
-    if config.chat_template is not None:
-        check_answers(config, stores, progress)
-    return [
-        {
-            "language": language,
-            "documents": len(store),
-            "bytes": store.text_bytes,
-            "store": str(store.directory),
-        }
-        for language, store in stores.items()
-    ]
+    rows = []
+    for number, files in enumerate(every):
+        if files in every[:number]:
+            continue
+        stores = text_stores(files, cache, reading=reading, progress=progress)
+        if config.chat_template is not None:
+            check_answers(config, stores, progress)
+        rows += [
+            {
+                "language": language,
+                "documents": len(store),
+                "bytes": store.text_bytes,
+                "store": str(store.directory),
+            }
+            for language, store in stores.items()
+        ]
+    return rows
 
 
 def _open_texts(
@@ -154,21 +183,30 @@ def _open_texts(
     subtokenizers: SubtokenizerCache,
     ranks: Ranks,
     progress: Progress,
-) -> tuple[dict[str, TextStore], dict[str, dict[str, TextStore]]]:
-    """The stores of the training text, and those of --valid by name."""
-    files = text_files(config, progress)
+) -> list[RunTexts]:
+    """What each stage reads: the stores of its text and of --valid."""
+    files = texts_by_stage(config, progress)
     languages = subtokenizers.tokenizer.languages
     valid_files = check_validation(config, languages, progress)
     cache, reading = config.runs / TEXTS, reading_of(config, chat)
     error: ModtokError | None = None
-    stores: dict[str, TextStore] = {}
+    stores: list[dict[str, TextStore]] = []
     valid: dict[str, dict[str, TextStore]] = {}
     threads = max(1, cores() // ranks_here(ranks))
     try:
         # The ranks share the files, and wait for each other outside of collectives.
-        stores = text_stores(files, cache, reading=reading, threads=threads, progress=progress)
-        if chat is not None:
-            check_answers(config, stores, progress)
+        for number, (period, by_language) in enumerate(zip(config.periods, files, strict=True)):
+            if by_language in files[:number]:
+                stores.append(stores[files.index(by_language)])
+                continue
+            with period.locating():
+                stores.append(
+                    text_stores(
+                        by_language, cache, reading=reading, threads=threads, progress=progress
+                    )
+                )
+                if chat is not None:
+                    check_answers(period.config, stores[-1], progress)
         valid = {
             name: text_stores(by_language, cache, reading=reading, least=1, progress=progress)
             for name, by_language in valid_files.items()
@@ -176,7 +214,15 @@ def _open_texts(
     except ModtokError as caught:
         error = caught
     raise_together(ranks, error)
-    return stores, valid
+    held_out = {name: store for one in reversed(stores) for name, store in one.items()}
+    texts = []
+    for period, own in zip(config.periods, stores, strict=True):
+        with period.locating():
+            sizes = {language: store.text_bytes for language, store in own.items()}
+            mixture = Mixture.of(sizes, period.config.mix, period.config.mix_rest)
+            period.config.regime.check(mixture.languages)
+        texts.append(RunTexts(subtokenizers, own, held_out, mixture, valid, chat))
+    return texts
 
 
 def _use_initial(run: Run, *, resume: bool) -> None:
@@ -208,47 +254,54 @@ def _check_draw(config: Config, ranks: Ranks, directory: RunDirectory) -> None:
 
 def _check_resources(
     config: Config,
-    mixture: Mixture,
-    subtokenizers: SubtokenizerCache,
+    texts: Sequence[RunTexts],
     ranks: Ranks,
     directory: RunDirectory,
 ) -> tuple[int, int]:
     """Check, before anything is allocated, that devices, nodes and the disk have room.
 
     Returns the number of layers that are recomputed, and the chunk of the loss, the same on all
-    ranks.
+    ranks and in all stages.
     """
-    size = subtokenizers.size
-    step_rows = row_counts(config, mixture, subtokenizers, ranks.replicas)
-    here = ranks_here(ranks)
-    error, chosen, chunk = None, config, CHUNK
+    subtokenizers = texts[0].subtokenizers
+    size, gpu, here = subtokenizers.size, ranks.device.type == "cuda", ranks_here(ranks)
+    error, chosen = None, [(0, CHUNK)]
     try:
-        room, owner = capacity(config, gpu=ranks.device.type == "cuda", here=here)
-        chosen = recomputed(config, size, step_rows, ranks.world, room)
-        check_fits(chosen, size, step_rows, ranks.world, room, owner)
-        if ranks.device.type == "cuda":
-            chunk = loss_chunk(chosen, size, step_rows, ranks.world, room)
-        if config.offload:
-            check_host(config, host_need(config, size, step_rows.union, ranks.world, here))
+        for period, own in zip(config.periods, texts, strict=True):
+            with period.locating():
+                step_rows = row_counts(period.config, own.mixture, subtokenizers, ranks.replicas)
+                room, owner = capacity(config, gpu=gpu, here=here)
+                fitting = recomputed(period.config, size, step_rows, ranks.world, room)
+                check_fits(fitting, size, step_rows, ranks.world, room, owner)
+                rest = size, step_rows, ranks.world, room
+                chosen.append(
+                    (fitting.recompute or 0, loss_chunk(fitting, *rest) if gpu else CHUNK)
+                )
+                if config.offload:
+                    check_host(config, host_need(config, size, step_rows.union, ranks.world, here))
         if ranks.first:
             check_disk(config, size, directory.checkpoints)
     except ModtokError as caught:
         error = caught
     raise_together(ranks, error)
-    every = gather_json(ranks, [chosen.recompute or 0, chunk])
-    return max(layers for layers, _ in every), min(chunk for _, chunk in every)
+    every = gather_json(ranks, chosen[1:])
+    chunk = min(chunk for one in every for _, chunk in one)
+    return max(layers for one in every for layers, _ in one), chunk
 
 
-def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
+def _open_directory(runs: Sequence[Run], *, resume: bool, force: bool) -> None:
     """Rank 0 locks the directory of a resumed run, or creates that of a new one."""
+    run = runs[0]
     directory, error = run.place.directory, None
     try:
         if run.place.ranks.first and resume:
             directory.lock()
-            check_text(directory, run.texts.mixture, run.texts.checksums)
+            step = last_step(directory.checkpoints) or 0
+            begun = sum(one.steps.start <= step for one in runs)
+            check_text(directory, [_text(one) for one in runs], max(1, begun))
             point_latest(directory.path)
         elif run.place.ranks.first:
-            create(directory, _content(run), run.tokenizer, force=force)
+            create(directory, _content(runs), run.tokenizer, force=force)
             if run.texts.chat is not None:
                 write_bytes(directory.path / FILE, run.texts.chat.to_json())
     except ModtokError as caught:
@@ -257,14 +310,20 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
     raise_together(run.place.ranks, error)
 
 
-def _content(run: Run) -> dict[str, Any]:
+def _text(run: Run) -> dict[str, Any]:
+    """What config.json stores of the text of a stage."""
+    return {"mixture": run.texts.mixture.as_dict(), "text": run.texts.checksums}
+
+
+def _content(runs: Sequence[Run]) -> dict[str, Any]:
     """config.json of a new run."""
-    tokenizer, now = run.texts.subtokenizers.tokenizer, _changeable(run)
+    run = runs[0]
+    tokenizer, now = run.texts.subtokenizers.tokenizer, _changeable(runs)
     return {
         "command": now["command"],
         "config": now["config"],
-        "mixture": run.texts.mixture.as_dict(),
-        "text": run.texts.checksums,
+        **_text(run),
+        "stages": now["stages"],
         "data": now["data"],
         "places": now["places"],
         "tokenizer": {
@@ -283,20 +342,23 @@ def _content(run: Run) -> dict[str, Any]:
     }
 
 
-def update_config(run: Run) -> None:
-    """Store the options that a resumed run changes; rank 0 calls it."""
-    content = run.place.directory.read_config()
-    changed = {**content, **_changeable(run)}
+def update_config(runs: Sequence[Run]) -> None:
+    """Store the options and stages that a resumed run changes; rank 0 calls it."""
+    directory = runs[0].place.directory
+    content = directory.read_config()
+    changed = {**content, **_changeable(runs)}
     if orjson.dumps(changed) != orjson.dumps(content):
-        run.place.directory.write_config(changed)
+        directory.write_config(changed)
 
 
-def _changeable(run: Run) -> Mapping[str, Any]:
+def _changeable(runs: Sequence[Run]) -> Mapping[str, Any]:
     """What a resumed run may change of config.json."""
+    run = runs[0]
     path = run.place.directory.path
     return {
         "command": command_line(run.config, path.name, gpu=run.place.ranks.device.type == "cuda"),
         "config": config_as_json(run.config),
+        "stages": [_text(one) for one in runs[1:]],
         "data": places_of(run.config.data, path),
         "places": places_of_texts(run.config, path),
     }

@@ -14,11 +14,12 @@ from modtok_cli.text.reading import Reading
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.conversation import FIELD, MARK, ChatFormat, chat_format, in_loss
 from modtok_cli.training.data.sampling import Mixture
+from modtok_cli.training.data.slot_packer import place_of
 from modtok_cli.training.data.stream import State
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import Ranks, gather_json
-from modtok_cli.training.run import RunTexts
+from modtok_cli.training.run import Run
 
 MOST = 4
 """Text that is read more often teaches little more (Muennighoff et al. 2023, arXiv:2305.16264)."""
@@ -74,23 +75,42 @@ def _no_answer(config: Config, language: str, count: int) -> UsageError:
     )
 
 
-def planned_reads(config: Config, run: RunTexts) -> dict[str, float]:
-    """How often a run reads the training text of each language, about."""
-    texts, sizes = {}, {}
-    for language, store in run.stores.items():
-        texts[language] = list(_first(_training_texts(store)))
-        sizes[language] = store.text_bytes * store.training_size / len(store)
-    return _reads(config, run.mixture, run.subtokenizers, texts, sizes)
+def planned_reads(runs: Sequence[Run]) -> dict[str, float]:
+    """How often a run reads each text, about: by language, and directory where stages differ."""
+    stages = []
+    for run in runs:
+        texts, sizes = {}, {}
+        for language, store in run.texts.stores.items():
+            texts[language] = list(_first(_training_texts(store)))
+            sizes[language] = store.text_bytes * store.training_size / len(store)
+        rest = run.texts.mixture, run.texts.subtokenizers, texts, sizes
+        stages.append((run.config.data, _reads(run.config, len(run.steps), *rest)))
+    return added(stages)
+
+
+def added(stages: Sequence[tuple[Path, Mapping[str, float]]]) -> dict[str, float]:
+    """How often each text is read in all stages, from the directory and the reads of each.
+
+    >>> added([(Path("data"), {"en": 1, "fi": 2}), (Path("best"), {"en": 3})])
+    {'en': 1, 'fi': 2, 'en of best': 3}
+    """
+    found: dict[str, float] = {}
+    for data, reads in stages:
+        for language, times in reads.items():
+            name = language if data == stages[0][0] else f"{language} of {data}"
+            found[name] = found.get(name, 0) + times
+    return found
 
 
 def reads_of_files(
     config: Config,
+    steps: int,
     mixture: Mixture,
     subtokenizers: SubtokenizerCache,
     files: Mapping[str, Sequence[Path]],
     reading: Reading,
 ) -> dict[str, float]:
-    """The same before text is unpacked, from the begin of the files of each language.
+    """The same of a stage before text is unpacked, from the begin of the files of each language.
 
     Raises:
         UsageError: a language has no text, or no document with text in the loss.
@@ -119,23 +139,24 @@ def reads_of_files(
         if not trained:
             raise _no_answer(config, language, count)
         texts[language], sizes[language] = list(_first(documents)), size
-    return _reads(config, mixture, subtokenizers, texts, sizes)
+    return _reads(config, steps, mixture, subtokenizers, texts, sizes)
 
 
 def _reads(
     config: Config,
+    steps: int,
     mixture: Mixture,
     subtokenizers: SubtokenizerCache,
     texts: Mapping[str, Sequence[bytes]],
     sizes: Mapping[str, float],
 ) -> dict[str, float]:
-    """Tokens of a run by the mixture, in bytes of `texts`, over the bytes of all training text."""
+    """Tokens of the steps by the mixture, in bytes of `texts`, over the bytes of training text."""
     found = {}
     for language, weight in mixture.as_dict().items():
         subset = subtokenizers.of(config.regime.own(language))
         parts = [part for text in texts[language] for part in subtokenizers.pieces_of(text)]
         tokens = len(texts[language]) + sum(map(len, subtokenizers.encode(subset, parts)))
-        read = config.steps * config.step_tokens * weight
+        read = steps * config.step_tokens * weight
         found[language] = read * sum(map(len, texts[language])) / tokens / sizes[language]
     return found
 
@@ -143,14 +164,14 @@ def _reads(
 def reads_until_now(
     config: Config, stores: Mapping[str, TextStore], ranks: Ranks, positions: State
 ) -> dict[str, float]:
-    """How often the training text of each language has been read, from the positions of the slots
-    of this rank. Collective.
+    """How often the training text of each language of a stage has been read in the run, from the
+    positions of the slots of this rank. Collective.
     """
     slots, seed = config.batch_size, config.seed
     mine = dict.fromkeys(stores, 0.0)
     for slot, places in positions.items() if ranks.shard == 0 else ():
         for language, store in stores.items():
-            number, start = places.get(language, (0, 0))
+            number, start = places.get(place_of(language, store), (0, 0))
             document = store.training_document(number * slots + slot, seed)
             mine[language] += number + start / store.length(document)
     every = gather_json(ranks, mine)

@@ -7,12 +7,18 @@
     steps = 300000
     lr = 3e-4
 
+    [[stage]]
+    steps = 50000
+    data = "better"
+
 Every key is an option of `settings.RunSettings`, in the section that its declaration names.
-`--set schedule.lr=3e-4` sets one of them.
+`--set schedule.lr=3e-4` sets one of them. A stage (`stages.Stage`) has keys of any section.
 The recipes in the package are presets: `--model 0.5b` is `recipes/0.5b.toml`.
 """
 
 import json
+import re
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -24,6 +30,12 @@ from modtok_cli.architectures.sizes import RECIPES, SIZES, shape_of
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.reading import read_toml
 from modtok_cli.training.settings import OPTIONS, RunSettings, plain
+from modtok_cli.training.stages import Stage, read_stages
+
+_STAGE = "stage"
+# A line that begins a table, and one that sets a key.
+_HEADER = re.compile(r"\s*\[\[?\s*([\w.]+)\s*\]")
+_KEY = re.compile(r"\s*([\w-]+)[\s.\w]*=")
 
 
 def sections() -> dict[str, list[str]]:
@@ -36,23 +48,54 @@ def sections() -> dict[str, list[str]]:
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
-    """The options of a recipe file, by name, checked and converted.
+    """The options of a recipe file, by name, checked and converted; `stages` if it has some.
 
     Raises:
-        UsageError: not readable, not TOML, an unknown section or key, or an invalid value.
+        UsageError: not readable, not TOML, an unknown section or key, or an invalid value; names
+            file and line.
     """
     options: dict[str, Any] = {}
-    for section, table in read_toml(path).items():
+    tables, places = read_toml(path), _places(path)
+    stages = tables.pop(_STAGE, None)
+    for section, table in tables.items():
         known = sections()
         if section not in known or not isinstance(table, Mapping):
-            raise _unknown_section(section, path)
+            raise _unknown_section(section, places[section, 1].get("", str(path)))
         for key, value in table.items():
-            _check_key(section, key, f"{path}: [{section}] {key}")
+            where = f"{places[section, 1].get(key, path)}: [{section}] {key}"
+            _check_key(section, key, where)
             try:
                 options[key] = OPTIONS[key].read(value)
             except ValueError as error:
-                raise UsageError(str(error), where=f"{path}: [{section}] {key}") from error
+                raise UsageError(str(error), where=where) from error
+    if stages is not None:
+        lines = {"": str(path)}
+        if not isinstance(stages, list):
+            what = "expected tables [[stage]], not one [stage]"
+            raise UsageError(what, where=places[_STAGE, 1].get("", str(path)))
+        options["stages"] = tuple(
+            Stage.read(table, OPTIONS, lines | places[_STAGE, number])
+            for number, table in enumerate(stages, 1)
+        )
     return options
+
+
+def _places(path: Path) -> Mapping[tuple[str, int], dict[str, str]]:
+    """Where keys are, `recipe.toml:3`, by name of a table and which one of this name it is.
+
+    The key "" is the header's. What is not written as usual has no line.
+    """
+    places: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
+    seen: Counter[str] = Counter()
+    name, inner = "", ""
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
+        if header := _HEADER.match(line):
+            name, _, inner = header[1].partition(".")
+            seen[name] += not inner
+            places[name, seen[name]].setdefault(inner, f"{path}:{number}")
+        elif (key := _KEY.match(line)) and not inner:
+            places[name, seen[name]].setdefault(key[1], f"{path}:{number}")
+    return places
 
 
 def read_assignments(words: Sequence[str]) -> dict[str, Any]:
@@ -129,6 +172,9 @@ def write_recipe(config: RunSettings, sources: Mapping[str, str] | None = None) 
                 for name, line in zip(values, lines, strict=True)
             ]
         blocks.append("\n".join([f"[{section}]", *lines]) + "\n")
+    for stage in read_stages(config.stages, OPTIONS):
+        lines = [f"{name} = {_toml(value)}" for name, value in stage.as_json().items()]
+        blocks.append("\n".join(["[[stage]]", *lines]) + "\n")
     return "\n".join(blocks)
 
 

@@ -36,7 +36,7 @@ class Reporter:
         self._spikes = SpikeDetector()
         for line in self._directory.last_steps(WINDOW):
             self._spikes.add(line)
-        self._status = Status(self._config.steps, self._config.step_tokens)
+        self._status = Status(self._config.last_step)
         path = self._directory.path
         self._loggers = [
             Wandb(config, path) if name == "wandb" else TensorBoard(path / name, step)

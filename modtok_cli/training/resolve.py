@@ -8,9 +8,10 @@ from types import SimpleNamespace
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import shape_of
 from modtok_cli.base.errors import UsageError
-from modtok_cli.training.config import Config, conflicts
+from modtok_cli.training.config import Config, refuse_conflicts
 from modtok_cli.training.recipe import PRESETS, continued, preset
 from modtok_cli.training.settings import OPTIONS, RunSettings, plain, values_of_shape
+from modtok_cli.training.stages import read_stages
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,9 @@ def resolve(settings: RunSettings, *, gpu: bool, source: Origin | None = None) -
         UsageError: two options conflict.
     """
     resolved = SimpleNamespace(gpu=gpu)
+    if settings.stages and settings.steps is None:
+        what = "is not given: the length of the stage before the first [[stage]]"
+        raise UsageError(what, where=OPTIONS["steps"].flag, remedy="set steps of [schedule]")
     if source is not None and settings.model is None:
         settings = replace(settings, model=source.name)
     model = settings.model or OPTIONS["model"].default_for(resolved)
@@ -56,12 +60,10 @@ def resolve(settings: RunSettings, *, gpu: bool, source: Origin | None = None) -
     values = {name: getattr(resolved, name) for name in OPTIONS}
     changes = {name: values[name] for name, option in OPTIONS.items() if option.of_shape}
     shape = shape_of(changes) if source is None else replace(source.shape, **changes)
-    invalid = shape.invalid_field()
-    if invalid:
-        flag = OPTIONS[invalid].flag if invalid in OPTIONS else f"field '{invalid}'"
-        raise UsageError("does not fit the other sizes of the model", where=flag)
-    config = Config(**values, shape=shape, lr_ends=((1, values["lr_steps"]),))
-    _refuse_conflicts(config)
+    ends = ((1, values["lr_steps"]),)
+    stages = read_stages(settings.stages, OPTIONS)
+    config = Config(**values, stages=stages, shape=shape, lr_ends=ends)
+    refuse_conflicts(config)
     return config
 
 
@@ -78,11 +80,6 @@ def _check_origin(settings: RunSettings, source: Origin) -> None:
             )
 
 
-def _refuse_conflicts(config: Config) -> None:
-    for name, what, remedy in conflicts(config):
-        raise UsageError(what, where=OPTIONS[name].flag, remedy=remedy)
-
-
 def usual_sources(settings: RunSettings, config: Config) -> dict[str, str]:
     """Where the options that `settings` leave open have their values from, by name.
 
@@ -95,8 +92,9 @@ def usual_sources(settings: RunSettings, config: Config) -> dict[str, str]:
     return {name: f"preset {config.model}" for name in usual if getattr(settings, name) is None}
 
 
-def resumed(then: Config, settings: RunSettings, where: str) -> tuple[Config, list[str]]:
-    """The configuration of a resumed run: as stored, except for options given now.
+def resumed(then: Config, settings: RunSettings, where: str, step: int) -> tuple[Config, list[str]]:
+    """The configuration of a run that is resumed after `step`: as stored, except for options and
+    stages given now.
 
     Returns:
         The configuration, and a sentence for every option that changes.
@@ -115,11 +113,46 @@ def resumed(then: Config, settings: RunSettings, where: str) -> tuple[Config, li
         for name, value in changes.items()
         if OPTIONS[name].section
     ]
-    config = replace(then, **{"runs": OPTIONS["runs"].default, **changes})
-    _refuse_conflicts(config)
+    stages = read_stages(settings.stages or then.stages, OPTIONS)
+    config = replace(then, **{"runs": OPTIONS["runs"].default, **changes}, stages=stages)
+    refuse_conflicts(config)
+    notes += _changed_stages(then, config, step)
     if "steps" in changes and config.steps > config.lr_steps and config.schedule != "constant":
         notes.append(
             f"the learning rate stays at {config.final_lr:g} after step {config.lr_steps:,}, where "
             "its schedule ends; --set schedule.lr_steps extends the schedule"
         )
     return config, notes
+
+
+def _changed_stages(then: Config, now: Config, step: int) -> list[str]:
+    """A sentence for each stage after the first that changes.
+
+    Raises:
+        UsageError: a stage that has begun after `step` steps would change.
+    """
+    notes, at = [], f"the run is at step {step:,}"
+    begun = sum(period.steps.start <= step for period in then.periods[1:])
+    for index in range(max(len(then.stages), len(now.stages))):
+        number = index + 2
+        if index >= len(now.stages):
+            if index < begun:
+                what = f"stage {number} is missing, which has begun: {at}"
+                remedy = "give all stages of the run, and new ones after them"
+                raise UsageError(what, where="[[stage]]", remedy=remedy)
+            notes.append(f"stage {number} is removed")
+            continue
+        new = now.periods[index + 1]
+        old = then.stages[index] if index < len(then.stages) else None
+        key = new.stage.differs(old)
+        if index < begun and (key is not None or new.steps != then.periods[index + 1].steps):
+            what = f"stage {number} has begun and cannot change: {at}"
+            remedy = "restore it, and add other stages after it"
+            raise UsageError(what, where=new.stage.at(key or ""), remedy=remedy)
+        if index >= begun and new.steps.start <= step:
+            what = f"stage {number} would begin at step {new.steps.start:,}, and {at}"
+            raise UsageError(what, where=new.stage.at(), remedy="use more --steps")
+        if key is not None:
+            words = ", ".join(f"{name} = {value}" for name, value in new.stage.as_json().items())
+            notes.append(f"stage {number}, from step {new.steps.start:,} on, is now {words}")
+    return notes

@@ -25,11 +25,14 @@ from modtok_cli.training.rundir import RunDirectory
 class RunTexts:
     """What a run reads: the text of each language, texts of `--valid` by name, and how it is split.
 
-    `chat` says how conversations become text, None if documents are plain.
+    The text is that of a stage. `held_out` is the text that is evaluated in all of them, for each
+    language of the first stage that has it. `chat` says how conversations become text, None if
+    documents are plain.
     """
 
     subtokenizers: SubtokenizerCache
     stores: Mapping[str, TextStore]
+    held_out: Mapping[str, TextStore]
     mixture: Mixture
     valid: Mapping[str, Mapping[str, TextStore]] = field(default_factory=dict)
     chat: ChatFormat | None = None
@@ -61,7 +64,10 @@ class RunPlace:
 
 @dataclass
 class Run:
-    """A run: settings, texts and place; the tokenizer's directory; what it starts from, if any.
+    """A stage of a run: settings, texts and place; the tokenizer's directory; what the run starts
+    from, if any.
+
+    `number` is that of the stage, 1 for the first, which trains for `steps` after `tokens_before`.
 
     `only_rows` are the rows that `--train rows` trains; `lost` is what the tokenizer cannot write
     of evaluated text, see `heldout.lost_texts`. `recompute` layers keep no activations, and logits
@@ -77,3 +83,10 @@ class Run:
     lost: Mapping[str, Mapping[str, Lost]] = field(default_factory=dict)
     recompute: int = 0
     chunk: int = CHUNK
+    number: int = 1
+    steps: range = range(0)
+    tokens_before: int = 0
+
+    def tokens_at(self, step: int) -> int:
+        """Tokens that the run has trained on after a step of this stage."""
+        return self.tokens_before + (step + 1 - self.steps.start) * self.config.step_tokens

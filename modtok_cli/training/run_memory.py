@@ -226,7 +226,7 @@ def checkpoint_bytes(config: Config, size: int) -> int:
 def check_disk(config: Config, size: int, directory: Path) -> None:
     """Refuse a run whose checkpoints do not fit the disk."""
     need = checkpoint_bytes(config, size)
-    count = config.keep + 1 + (config.steps // config.keep_every if config.keep_every else 0)
+    count = config.keep + 1 + (config.last_step // config.keep_every if config.keep_every else 0)
     free = shutil.disk_usage(_existing(directory)).free
     if count * need > free:
         raise ModtokError(

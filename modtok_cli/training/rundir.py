@@ -119,9 +119,11 @@ class RunDirectory:
                 if not isinstance(config[table], dict):
                     raise TypeError(f"field '{table}' is not an object")
                 config[table][field]
-            for table in ("mixture", "text"):
-                if not isinstance(config[table], dict):
-                    raise TypeError(f"field '{table}' is not an object")
+            config.setdefault("stages", [])
+            for text in (config, *config["stages"]):
+                for table in ("mixture", "text"):
+                    if not isinstance(text[table], dict):
+                        raise TypeError(f"field '{table}' is not an object")
             if not all(isinstance(path, str) for path in config["data"].values()):
                 raise TypeError("field 'data' is not a pair of paths")
             for field in ("threads", "world", "shards"):

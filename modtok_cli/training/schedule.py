@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from math import cos, pi
 
-SCHEDULES = ("cosine", "wsd", "constant")
+SCHEDULES = ("cosine", "linear", "wsd", "constant")
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The learning rate of every step of a run.
+    """The learning rate of every step of a run, or of a stage that has a schedule of its own.
 
     Attributes:
-        kind: "cosine"; "wsd" (warm-up, stable, decay: linear over the last `decay` steps); or
-            "constant".
+        kind: "cosine"; "linear"; "wsd" (warm-up, stable, decay: linear over the last `decay`
+            steps); or "constant".
         peak, final: learning rate after the warm-up, and after the end.
         warmup: number of warm-up steps.
         decay: number of steps of the decay of "wsd".
@@ -20,6 +20,7 @@ class Schedule:
             never changed. A resumed run with another length adds an entry: from its first step
             on, the rate decays from the rate that the schedule had reached, so that it is
             continuous.
+        start, reached: the step before its first, and the rate there, where a warm-up begins.
     """
 
     kind: str
@@ -28,6 +29,8 @@ class Schedule:
     warmup: int
     decay: int
     ends: tuple[tuple[int, int], ...]
+    start: int = 0
+    reached: float = 0.0
 
     def rate(self, step: int) -> float:
         """Learning rate of a step (1 …).
@@ -36,9 +39,10 @@ class Schedule:
         >>> schedule.rate(5), schedule.rate(10), round(schedule.rate(60), 9), schedule.rate(500)
         (0.5, 1.0, 0.55, 0.1)
         """
-        if step <= self.warmup:
-            return self.peak * step / self.warmup
-        start, rate = self.warmup, self.peak
+        if step <= self.start + self.warmup:
+            rise = self.peak - self.reached
+            return self.reached + rise * (step - self.start) / self.warmup
+        start, rate = self.start + self.warmup, self.peak
         for (_, end), following in zip(self.ends, [*self.ends[1:], None], strict=True):
             if following is None or step < following[0]:
                 return self._decayed(step, start, rate, end)
@@ -56,6 +60,6 @@ class Schedule:
         if step >= end:
             return self.final
         done = (step - start) / (end - start)
-        if self.kind == "wsd":
+        if self.kind in ("linear", "wsd"):
             return rate + (self.final - rate) * done
         return self.final + (rate - self.final) * (1 + cos(pi * done)) / 2

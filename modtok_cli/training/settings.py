@@ -7,7 +7,7 @@ declaration. Fields follow the order of the help. What people change from run to
 others are `recipe_only`: keys of a recipe, which --set also sets.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
@@ -19,12 +19,15 @@ from modtok_cli.base.files import path_text
 from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.text.reading import PANEL, Reading
 from modtok_cli.training import option_values as values
+from modtok_cli.training.stages import Stage, read_stages
 
 # The tables of a recipe.
 _data = partial(option, section="data")
+_text = partial(_data, staged=True)
 _architecture = partial(option, section="architecture")
 _shape = partial(_architecture, of_shape=True, recipe_only=True)
 _schedule = partial(option, section="schedule")
+_rate = partial(_schedule, staged=True)
 _optimizer = partial(option, section="optimizer")
 _init = partial(option, section="init")
 _parallelism = partial(option, section="parallelism")
@@ -43,14 +46,14 @@ _layers = {"metavar": "N", "low": 1, "high": 1 << 16}
 class ModelSettings(Declared):
     """Options of the model and its training; see `RunSettings`."""
 
-    sampling: str = _data(
+    sampling: str = _text(
         "Subtokenizer of a batch: none (its language only), full (all of T), sub:N (N more "
         "languages) or joint (T always). Default: sub:2; sub:1 of two languages, none of one.",
         default=lambda run: "sub:2",
         metavar="REGIME",
         parse=values.sampling,
     )
-    p: float = _data(
+    p: float = _text(
         "Probability that a batch also uses the languages drawn by --sampling.",
         default=0.5,
         metavar="P",
@@ -63,17 +66,17 @@ class ModelSettings(Declared):
         default="micro",
         recipe_only=True,
     )
-    mix: dict[str, float] | None = _data(
+    mix: dict[str, float] | None = _text(
         "Share of some languages in the mixture. Default: en=0.7 if there is English.",
         metavar="LANG=SHARE,...",
         parse=values.mix,
     )
-    mix_rest: Literal["data", "uniform"] = _data(
+    mix_rest: Literal["data", "uniform"] = _text(
         "Shares of the other languages: by the size of their text, or equal.",
         default="data",
         recipe_only=True,
     )
-    langs: tuple[str, ...] | None = _data(
+    langs: tuple[str, ...] | None = _text(
         "Languages, separated by commas.",
         metavar="LANG,...",
         parse=values.languages,
@@ -97,6 +100,7 @@ class ModelSettings(Declared):
     )
     rope_theta: float = _shape(
         "Base of the rotary position embedding. Default: by preset.",
+        staged=True,
         default=lambda run: 1e5,
         metavar="BASE",
         above=0,
@@ -108,24 +112,24 @@ class ModelSettings(Declared):
     steps: int = _schedule(
         "Number of optimizer steps. Default: by preset; 300 for tiny.", **_steps, changeable=True
     )
-    batch_size: int = _data("Sequences per step. Default: by preset; 8 for tiny.", **_count)
-    micro_batch: int = _data(
+    batch_size: int = _text("Sequences per step. Default: by preset; 8 for tiny.", **_count)
+    micro_batch: int = _text(
         "Sequences per forward pass; less on a rank with a smaller share. Default: by preset.",
         **_count,
         adapt=lambda run, value: min(value, run.batch_size),
     )
-    seq_length: int = _data(
+    seq_length: int = _text(
         "Tokens per sequence. Default: by preset; 256 for tiny.", metavar="N", low=8, high=1 << 31
     )
-    lr: float = _schedule("Peak learning rate. Default: by preset.", metavar="RATE", above=0)
-    final_lr: float = _schedule(
+    lr: float = _rate("Peak learning rate. Default: by preset.", metavar="RATE", above=0)
+    final_lr: float = _rate(
         "Final learning rate. Default: a tenth of --lr.",
         default=lambda run: run.lr / 10,
         metavar="RATE",
         low=0,
         recipe_only=True,
     )
-    schedule: Literal["cosine", "wsd", "constant"] = _schedule(
+    schedule: Literal["cosine", "linear", "wsd", "constant"] = _rate(
         "Learning-rate schedule after the warm-up; wsd: stable, then linear decay.",
         default="cosine",
     )
@@ -136,13 +140,13 @@ class ModelSettings(Declared):
         changeable=True,
         recipe_only=True,
     )
-    decay_steps: int = _schedule(
+    decay_steps: int = _rate(
         "Steps of the decay of wsd. Default: a fifth of lr_steps.",
         **_steps,
         default=lambda run: max(1, run.lr_steps // 5),
         recipe_only=True,
     )
-    warmup: int = _schedule(
+    warmup: int = _rate(
         "Number of warm-up steps. Default: by preset.",
         default=lambda run: values.tenth_of(run.steps),
         adapt=lambda run, value: min(value, values.tenth_of(run.steps)),
@@ -255,8 +259,11 @@ class RunSettings(ModelSettings):
 
     `batch_size` counts sequences per step over all ranks; sequence s of a step is slot s.
     `micro_batch` counts sequences in one forward pass. With `draw` = "micro" they share a
-    language and a subtokenizer; else more sequences share them.
+    language and a subtokenizer; else more sequences share them. `stages` follow the `steps` that
+    all other options are for; a call may give tables, such as {"steps": 100, "lr": 1e-4}.
     """
+
+    stages: Sequence[Stage | Mapping[str, Any]] = ()
 
     recompute: int | None = _execution(
         "Layers whose activations are recomputed in the backward pass. Default: as few as fit the "
@@ -423,7 +430,7 @@ class RunSettings(ModelSettings):
         metavar="NAME",
         parse=values.run_name,
     )
-    data: Path = _data(
+    data: Path = _text(
         "Directory with the text of each language, or one file with --lang-field.",
         default=Path("data"),
         metavar="PATH",
@@ -460,6 +467,11 @@ class RunSettings(ModelSettings):
         panel=PANEL,
         metavar="NAME",
     )
+
+    def __post_init__(self) -> None:
+        """Check every value that is given, and the stages."""
+        super().__post_init__()
+        object.__setattr__(self, "stages", read_stages(self.stages, OPTIONS))
 
     @property
     def reading(self) -> Reading:

@@ -107,11 +107,12 @@ class StartedStep:
         loss, languages = self.sums.figures(numbers, unmeasured(self.run.lost[HELD_OUT]))
         line = {
             "step": step,
+            "stage": self.run.number,
             "loss": loss,
             "bits_per_byte": mean_bits(languages),
             "lr": self.known["lr"],
             "grad_norm": norm,
-            "tokens": step * config.step_tokens,
+            "tokens": self.run.tokens_at(step),
             "languages": languages,
             "draws": self.known["draws"],
             "time": timing(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from modtok_cli.architectures.registry import read_shape
 from modtok_cli.architectures.shape import Shape
-from modtok_cli.base.errors import ModtokError
-from modtok_cli.training.config import Config, conflicts
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.training.config import Config, refuse_conflicts
 from modtok_cli.training.settings import OPTIONS, plain, values_of_shape
+from modtok_cli.training.stages import read_stages
 
 _RESTORE = "restore the file, or start another run with --name"
 
@@ -17,7 +19,10 @@ _RESTORE = "restore the file, or start another run with --name"
 def config_as_json(config: Config) -> dict[str, Any]:
     """The options as `config.json` stores them."""
     options = {name: plain(getattr(config, name)) for name in _stored()}
-    return {**options, "lr_ends": config.lr_ends, "shape": config.shape.as_json()}
+    stages = [stage.as_json() for stage in config.stages]
+    return {
+        **options, "lr_ends": config.lr_ends, "shape": config.shape.as_json(), "stages": stages
+    }  # fmt: skip
 
 
 def config_from_json(data: object, where: str = "config") -> Config:
@@ -41,13 +46,40 @@ def config_from_json(data: object, where: str = "config") -> Config:
         except ValueError as error:
             raise _invalid(name, str(error), where) from error
     for name in data:
-        if name not in _stored() and name not in ("shape", "lr_ends"):
+        if name not in _stored() and name not in ("shape", "lr_ends", "stages"):
             raise _invalid(name, "is unknown", where)
     ends = _read_ends(data.get("lr_ends"), where)
-    config = Config(**values, **values_of_shape(shape), shape=shape, lr_ends=ends)
-    for name, what, _ in conflicts(config):
-        raise _invalid(name, what, where)
+    try:
+        stages = read_stages(data.get("stages", ()), OPTIONS)
+        values |= {"stages": stages, **values_of_shape(shape)}
+        config = Config(**values, shape=shape, lr_ends=ends)
+        refuse_conflicts(config)
+    except TypeError as error:
+        raise _invalid("stages", "expected a list of tables", where) from error
+    except UsageError as error:
+        found = next((name for name in OPTIONS if OPTIONS[name].flag == error.where), None)
+        what = error.what if found else f"{error.where}: {error.what}"
+        raise _invalid(found or "stages", what, where) from error
     return config
+
+
+def at_step(content: Mapping[str, Any], step: int, where: str) -> dict[str, Any]:
+    """The content of config.json as it holds for a checkpoint: with what stages had changed.
+
+    "mixture" has every language of these stages. The learning rate stays that of the first.
+
+    Raises:
+        ModtokError: the configuration of a run of several stages is damaged.
+    """
+    if not content.get("stages"):
+        return dict(content)
+    config = config_from_json(content["config"], where)
+    begun = [one for one in config.periods if one.number == 1 or one.steps.start <= step]
+    options = config_as_json(replace(begun[-1].config, stages=()))
+    mixture = dict(content["mixture"])
+    for text in content["stages"][: len(begun) - 1]:
+        mixture |= text["mixture"]
+    return {**content, "config": options, "mixture": mixture, "stages": []}
 
 
 def stored_shape(data: object, where: str) -> Shape:

@@ -35,7 +35,7 @@ class Tasks:
     def due(self, step: int) -> bool:
         """Whether tasks are evaluated after `step`."""
         config = self._run.config
-        every = step % config.eval_tasks_every == 0 or step == config.steps
+        every = step % config.eval_tasks_every == 0 or step == config.last_step
         return bool(config.eval_tasks) and every
 
     def evaluate(self, step: int) -> dict[str, Any] | None:

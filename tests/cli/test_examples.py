@@ -24,7 +24,7 @@ import pytest
 
 from helpers.documented import code_lines
 from helpers.python_processes import write_command
-from helpers.sample import SAMPLE
+from helpers.sample import ROOT, SAMPLE
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
 from modtok_cli.cli.tree import nodes
@@ -376,6 +376,17 @@ def grown(place: Path) -> None:
     must("pretrain", "-t", "other-tokenizer", "--langs", "en,fi", "--name", "old")
 
 
+def staged(place: Path) -> None:
+    """The recipes of the page, with few steps, and text for its second stage."""
+    page = (ROOT / "docs/guides/annealing.md").read_text(encoding="utf-8")
+    page = re.sub(r"(steps|warmup) = \d+", r"\1 = 2", page)
+    first, more = re.findall(r"(?m)^    \[(?:.|\n(?=\n?    \S))*?(?=\n\n    modtok|\n\n\S)", page)
+    (place / "stages.toml").write_text(inspect.cleandoc(first))
+    (place / "more.toml").write_text(f"{inspect.cleandoc(first)}\n{inspect.cleandoc(more)}")
+    shutil.copytree(place / "data", place / "best")
+    (place / "best" / "fr.jsonl").unlink()
+
+
 def compared(place: Path) -> None:
     """Tasks, and the answers of two systems."""
     tasked(place)
@@ -388,6 +399,7 @@ PAGES: dict[str, Callable[[Path], None]] = {
     "README.md": sampled,
     "docs/evaluation-generation.md": compared,
     "docs/fewest-tokens.md": lambda place: None,
+    "docs/guides/annealing.md": staged,
     "docs/guides/grow-a-tokenizer.md": grown,
     "docs/inference.md": merged,
     "docs/measuring.md": lambda place: None,

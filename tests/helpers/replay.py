@@ -23,6 +23,7 @@ import torch
 
 from helpers.plain_training import PlainTraining, Rates, Sequences
 from helpers.sample import ROOT
+from modtok_cli.architectures.shape import Shape
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.sampling import Draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
@@ -44,22 +45,33 @@ class Case:
     draw: str
     update: str = "sparse"
     tied: bool = False
+    staged: bool = False
 
     @property
     def name(self) -> str:
         words = [self.sampling.replace(":", ""), self.draw, self.update]
         words += [f"tp{self.tp}", f"dp{self.world // self.tp}", *["tied"] * self.tied]
+        words += ["staged"] * self.staged
         return "-".join(words)
 
     def settings(self, place: Path, steps: int, seed: int) -> RunSettings:
-        """A decoder of 2 layers and width 32; 8 sequences of 24 tokens, 2 in a microbatch."""
+        """A decoder of 2 layers and width 32; 8 sequences of 24 tokens, 2 in a microbatch.
+
+        The last two thirds of a staged run have other text, batches and rates, then longer ones.
+        """
+        part = steps // 3 if self.staged else 0
+        stages: list[dict[str, Any]] = [
+            {"steps": part, "langs": "el,fi", "sampling": "sub:1", "batch_size": 4, "lr": 1e-3},
+            {"steps": part, "mix": {"fi": 0.8}, "seq_length": 32, "rope_theta": 5e5},
+        ]  # fmt: skip
         return RunSettings(
             sampling=self.sampling, draw=self.draw, update=self.update, tied=self.tied,
             tp=self.tp, gpus=self.world, model="tiny", layers=2, hidden_size=32, ffn=88, heads=4,
-            kv_heads=2, head_width=8, batch_size=8, micro_batch=2, seq_length=24, steps=steps,
-            warmup=10, lr=3e-3, seed=seed, eval_every=steps, save_every=steps, eval_bytes=256,
-            workers=0, data=place / "data", tokenizer=place / "tokenizer", runs=place / "runs",
-            name=self.name,
+            kv_heads=2, head_width=8, batch_size=8, micro_batch=2, seq_length=24,
+            steps=steps - 2 * part, warmup=10, lr=3e-3, seed=seed, eval_every=steps,
+            save_every=steps, eval_bytes=256, workers=0, data=place / "data",
+            tokenizer=place / "tokenizer", runs=place / "runs",
+            name=self.name, stages=stages if self.staged else (),
         )  # type: ignore[arg-type]  # fmt: skip
 
 
@@ -114,7 +126,8 @@ def replay(run: Path, replicas: int) -> tuple[list[float], list[float]]:
     )
     found = []
     batches = sequences(run, config, subtokenizers, [line["draws"] for line in lines], replicas)
-    for line, parts in zip(lines, batches, strict=True):
+    for line, (shape, parts) in zip(lines, batches, strict=True):
+        plain.shape = shape
         found.append(plain.step(parts, line["lr"]))
     return [line["loss"] for line in lines], found
 
@@ -138,42 +151,50 @@ def sequences(
     subtokenizers: SubtokenizerCache,
     draws: Sequence[Sequence[str]],
     replicas: int,
-) -> Iterator[list[Sequences]]:
-    """The sequences of each step, those of a draw together."""
+) -> Iterator[tuple[Shape, list[Sequences]]]:
+    """The model's shape in each step, and its sequences, those of a draw together."""
     from modtok_cli.text.workspace import language_files
     from modtok_cli.training.data.sampling import Mixture
     from modtok_cli.training.data.slot_packer import SlotPacker
+    from modtok_cli.training.data.stream import positions_of
     from modtok_cli.training.data.text_store import text_store
 
-    stores = {
-        language: text_store(language, paths, run.parent / ".text")
-        for language, paths in language_files(config.data).items()
-    }
-    size = config.group_size(replicas)
-    packers = [
-        SlotPacker(
-            slot, config.batch_size, stores=stores, subtokenizers=subtokenizers,
-            regime=config.regime, p=config.p, seed=config.seed, rows=1, length=config.seq_length,
-            mixture=Mixture.of({name: store.text_bytes for name, store in stores.items()}),
-            group=slot // size,
-        )
-        for slot in range(config.batch_size)
-    ]  # fmt: skip
-    for step, recorded in enumerate(draws, 1):
-        parts = []
-        for group, name in enumerate(recorded):
-            batches = [packer.batch(step) for packer in packers[group * size : (group + 1) * size]]
-            drawn = {str(batch.draw) for batch in batches}
-            if drawn != {name}:
-                raise AssertionError(f"step {step}: recorded {name}, sampled {drawn}")
-            ids = subtokenizers.of(Draw.parse(name).languages).global_ids
-            vocabulary = torch.from_numpy(ids.astype(np.int64))
-            inputs, targets = (
-                torch.from_numpy(np.concatenate(arrays).astype(np.int64))
-                for arrays in zip(*((b.inputs, b.targets) for b in batches), strict=True)
+    packers: list[SlotPacker] = []
+    for period in config.periods:
+        config = period.config
+        stores = {
+            language: text_store(language, paths, run.parent / ".text")
+            for language, paths in language_files(config.data, config.langs).items()
+        }
+        size = config.group_size(replicas)
+        sizes = {name: store.text_bytes for name, store in stores.items()}
+        state = {packer.slot: packer.positions for packer in packers}
+        state = positions_of(state, config.batch_size)
+        packers = [
+            SlotPacker(
+                slot, config.batch_size, stores=stores, subtokenizers=subtokenizers,
+                regime=config.regime, p=config.p, seed=config.seed, rows=1,
+                length=config.seq_length, mixture=Mixture.of(sizes, config.mix),
+                group=slot // size, positions=state.get(slot),
             )
-            parts.append(Sequences(inputs, vocabulary[targets], vocabulary))
-        yield parts
+            for slot in range(config.batch_size)
+        ]  # fmt: skip
+        for step in period.steps:
+            parts = []
+            for group, name in enumerate(draws[step - 1]):
+                mine = packers[group * size : (group + 1) * size]
+                batches = [packer.batch(step) for packer in mine]
+                drawn = {str(batch.draw) for batch in batches}
+                if drawn != {name}:
+                    raise AssertionError(f"step {step}: recorded {name}, sampled {drawn}")
+                ids = subtokenizers.of(Draw.parse(name).languages).global_ids
+                vocabulary = torch.from_numpy(ids.astype(np.int64))
+                inputs, targets = (
+                    torch.from_numpy(np.concatenate(arrays).astype(np.int64))
+                    for arrays in zip(*((b.inputs, b.targets) for b in batches), strict=True)
+                )
+                parts.append(Sequences(inputs, vocabulary[targets], vocabulary))
+            yield config.shape, parts
 
 
 def compare(case: Case, place: Path) -> dict[str, Any]:

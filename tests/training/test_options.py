@@ -113,6 +113,7 @@ def reached(monkeypatch: pytest.MonkeyPatch, config: Config) -> dict[str, Any]:
             subtokenizers=SimpleNamespace(size=40, end_of_text=3), stores={}, mixture=mixture
         ),
         only_rows=None, tokenizer=Path("t"), recompute=config.recompute or 0, chunk=2048,
+        steps=config.periods[0].steps,
     )  # fmt: skip
     loop.build_model(run)
     loop.open_stream(run, 1, {})

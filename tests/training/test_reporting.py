@@ -24,7 +24,8 @@ from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 
 def line_of(step: int, losses: dict[str, float]) -> dict[str, Any]:
-    return {"step": step, "languages": {name: {"nats_per_token": x} for name, x in losses.items()}}
+    figures = {name: {"nats_per_token": x} for name, x in losses.items()}
+    return {"step": step, "stage": 1, "languages": figures}
 
 
 def test_a_spike_is_far_above_the_median() -> None:
@@ -37,6 +38,7 @@ def test_a_spike_is_far_above_the_median() -> None:
     assert found == {"en": {"loss": 2.5, "median": pytest.approx(2.05), "limit": limit}}
     found = detector.add(line_of(22, {"en": 2.5, "fi": 4.25}))
     assert found == {"fi": {"loss": 4.25, "median": 4.0, "limit": pytest.approx(4.24)}}
+    assert detector.add({**line_of(23, {"fi": 9.0}), "stage": 2}) == {}
 
 
 def test_spikes_as_computed_from_all_losses() -> None:
@@ -107,9 +109,9 @@ def test_spikes_are_reported_and_resume(
 
 
 def test_status_by_hand() -> None:
-    status = Status(1000, 500)
+    status = Status(1000)
     for step in range(1, 5):
-        time = {"step_seconds": 0.25, "mfu": None if step == 4 else 0.5}
+        time = {"step_seconds": 0.25, "tokens_per_second": 2000, "mfu": None if step == 4 else 0.5}
         line = {"step": step, "loss": 3.21449, "lr": 2.9e-3, "time": time}
         status.add(line, 10 + 0.5 * step)
         if step == 3:

@@ -289,9 +289,9 @@ from modtok_cli.training.settings import RunSettings
 recipe.PRESETS["toy"] = recipe.Preset(json.loads(os.environ["TOY"]))
 torch.use_deterministic_algorithms("MODTOK_GPU_CHECK" in os.environ, warn_only=True)
 data, tokenizer, runs = map(Path, sys.argv[1:4])
-settings = RunSettings(model="toy", sampling="sub:1", steps=4000, warmup=2, eval_every=9,
-    save_every=7, eval_bytes=700, name="it", data=data, tokenizer=tokenizer, runs=runs,
-    offload="offload" in sys.argv)
+settings = RunSettings(model="toy", sampling="sub:1", warmup=2, eval_every=9, save_every=7,
+    **json.loads(os.environ["STAGES"]), eval_bytes=700, name="it", data=data, tokenizer=tokenizer,
+    runs=runs, offload="offload" in sys.argv)
 loop.pretrain(settings)
 """
 
@@ -305,6 +305,11 @@ def test_killed_at_any_step_and_resumed(
     metrics = settings.runs / "it" / "metrics.jsonl"
     words = [script, settings.data, settings.tokenizer, settings.runs, *["offload"][: int(offload)]]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOY": json.dumps(dict(TOY.options))}
+    stages: dict[str, Any] = {"steps": 12, "lr_steps": 4000, "stages": [
+        {"steps": 5, "sampling": "full", "batch_size": 2},
+        {"steps": 3983, "mix": {"fi": 0.5}, "seq_length": 48, "rope_theta": 5e5},
+    ]}  # fmt: skip
+    environment["STAGES"] = json.dumps(stages)
     if "MODTOK_GPU_CHECK" in os.environ:  # a fork of a process that has used CUDA cannot use it
         command = [sys.executable, *map(str, words)]
         running: Any = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
@@ -339,8 +344,8 @@ def test_killed_at_any_step_and_resumed(
 
     loop.train_step = counted  # type: ignore[assignment]
     try:
-        full = replace(settings, steps=4000, warmup=2, eval_every=9, save_every=7, name="unbroken")
-        full = replace(full, offload=offload)
+        full = replace(settings, warmup=2, eval_every=9, save_every=7, name="unbroken")
+        full = replace(full, offload=offload, **stages)
         for change, resume in ((full, False), (replace(full, name="it"), True)):
             with pytest.raises(Enough):
                 pretrain(change, resume=resume)

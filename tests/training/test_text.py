@@ -189,7 +189,7 @@ def test_characters_cut_by_a_batch_are_read_again(
     reader = packer(subtokenizers, store, regime=Regime.parse("none"), rows=1, length=8)
     for step in range(1, 20):
         batch = reader.batch(step)
-        number, offset = batch.positions["fi"]
+        ((number, offset),) = batch.positions.values()
         text = store["fi"].document(store["fi"].training_document(number, 3))
         text[offset:].decode()  # a position is always between characters
 

@@ -25,7 +25,8 @@ TEXT_COLUMNS = parse_columns("language, documents:int, bytes=text:bytes, store=d
 
 
 ConfigFile = Annotated[
-    Path | None, Option("Recipe (TOML) with options of the run.", metavar="FILE")
+    Path | None,
+    Option("Recipe (TOML): options of the run, tables [[stage]] of later stages.", metavar="FILE"),
 ]
 Set = Annotated[
     list[str] | None,
@@ -172,11 +173,19 @@ def _show_plan(
     warn_of(planned.reads, call.progress)
     rows = planned.rows()
     facts = rows[0]
+    for stage, own in zip(facts["stages"], planned.stages, strict=True):
+        if len(planned.stages) > 1:
+            call.progress.note(
+                f"stage {stage['stage']}: {stage['steps']:,} steps of {stage['batch_size']:,} "
+                f"sequences of {stage['seq_length']:,} tokens are {stage['tokens']:,} tokens, "
+                f"about {stage['hours']:.3g} hours; learning rate {stage['lr']:.3g} to "
+                f"{stage['last_lr']:.3g}; {in_words(own.reads)}"
+            )
     caption = (
         f"{facts['backbone_parameters']:,} parameters in the backbone, "
         f"{facts['table_parameters']:,} in tables of {facts['vocabulary']:,} rows, of which "
         f"{facts['active_rows']:,} are active in a batch; {facts['steps']:,} steps of "
-        f"{facts['step_tokens']:,} tokens are {facts['tokens']:,} tokens; about "
+        f"{facts['tokens'] // facts['steps']:,} tokens are {facts['tokens']:,} tokens; about "
         f"{facts['step_seconds']:.3g} s a step on {planned.ranks} × {facts['device']}, "
         f"{facts['hours']:.3g} hours in all; {in_words(planned.reads)}; {facts['evaluation']}"
     )

@@ -40,7 +40,7 @@ from modtok_cli.training.rundir import (
     trained_languages,
 )
 from modtok_cli.training.settings import DTYPES, ModelSettings
-from modtok_cli.training.stored_config import stored_shape
+from modtok_cli.training.stored_config import at_step, stored_shape
 
 _BACKBONE = "backbone.weight/"
 
@@ -290,8 +290,9 @@ def open_run(
                 remedy="leave --step out, or pass the run",
             )
         step = own
-    config, shape = _config(root / CONFIG)
+    _config(root / CONFIG, step or 0)
     directory, state = _checkpoint(root / CHECKPOINTS, step, progress)
+    config, shape = _config(root / CONFIG, state["step"])
     return RunSource(
         root.resolve() if root.is_symlink() else root,
         directory,
@@ -302,9 +303,10 @@ def open_run(
     )
 
 
-def _config(file: Path) -> tuple[dict[str, Any], Shape]:
+def _config(file: Path, step: int) -> tuple[dict[str, Any], Shape]:
+    """The content of config.json at a step, and the model's shape."""
     try:
-        config: dict[str, Any] = orjson.loads(read_bounded(file))
+        config = at_step({**orjson.loads(read_bounded(file))}, step, str(file))
         stored = config["config"]
         shape = stored_shape(stored, str(file))
         if type(stored["seq_length"]) is not int or not 1 <= stored["seq_length"] < 1 << 31:

@@ -26,6 +26,11 @@ StreamPosition = tuple[int, int]
 _PART = 1 << 16
 
 
+def place_of(language: str, store: TextStore) -> str:
+    """The name of a text among stream positions: stages of a run may have several of a language."""
+    return f"{language}:{store.checksum}"
+
+
 @dataclass(frozen=True)
 class Batch:
     """A microbatch: B sequences of S tokens of one language and one subtokenizer.
@@ -37,7 +42,7 @@ class Batch:
         end_of_text: local id of the token between documents.
         bytes: bytes of text of the targets in the loss; end-of-text tokens count as 0.
         first_document: number of its first document, for error messages.
-        positions: stream positions of the slot after this batch, by source of its draws.
+        positions: stream positions of the slot after this batch, by text (`place_of`).
         in_loss: (B, S) bool, targets that are in the loss; None: all.
     """
 
@@ -111,11 +116,12 @@ class SlotPacker:
         what = draw(self._regime, self._p, self._mixture, self._seed, step, self._group)
         subtokenizer = self._subtokenizers.of(what.languages)
         source = what.language
-        position = self.positions.get(source, (0, 0))
+        place = place_of(source, self._stores[source])
+        position = self.positions.get(place, (0, 0))
         first = self._document(source, position[0])
         rows, length = self._shape
         ids, in_loss, size, position = self._read(source, subtokenizer, rows * length, position)
-        self.positions = {**self.positions, source: position}
+        self.positions = {**self.positions, place: position}
         end = self._subtokenizers.end_in(subtokenizer)
         # Each batch starts after an end-of-text token, so that every token is predicted once.
         inputs = np.concatenate([ids[:0], np.array([end], dtype=np.int32), ids[:-1]])

@@ -27,9 +27,29 @@ AHEAD = 4
 State = dict[int, dict[str, StreamPosition]]
 
 
+def positions_of(state: State, slots: int) -> State:
+    """Positions of a stage with `slots` slots, from those of all slots before it.
+
+    Another number of slots divides the documents otherwise: all begin behind the last document
+    of a text that any slot has begun. Documents before it that a slower slot has not read are
+    left out of this epoch.
+
+    >>> positions_of({0: {"en:1": (4, 7)}, 1: {"en:1": (2, 0)}}, 4)
+    {0: {'en:1': (3, 0)}, 1: {'en:1': (3, 0)}, 2: {'en:1': (3, 0)}, 3: {'en:1': (3, 0)}}
+    """
+    if len(state) in (0, slots):
+        return state
+    begun: dict[str, int] = {}
+    for places in state.values():
+        for text, (number, start) in places.items():
+            begun[text] = max(begun.get(text, 0), number + (start > 0))
+    first = {text: (-(-number * len(state) // slots), 0) for text, number in begun.items()}
+    return {slot: dict(first) for slot in range(slots)}
+
+
 @dataclass(frozen=True)
 class StreamPlan:
-    """Everything that determines the batches of a run; sent to the worker processes.
+    """Everything that determines the batches of a stage; sent to the worker processes.
 
     A slot is a sequence of `length` tokens; `group` consecutive slots share a draw.
     """

@@ -339,21 +339,26 @@ def _block(shape: Shape, config: Any, spec: Any, shards: int, kernel: str) -> An
             )
             # The block would fork a random state of CUDA for dropout, which there is not.
             self.block.config = replace(config, sequence_parallel=False)
+            self.attentions = [m for m in self.block.modules() if isinstance(m, CausalAttention)]
+            for attention in self.attentions:
+                attention.kernel = kernel
+            self.rotate_by(shape.rope_theta)
+
+        def rotate_by(self, theta: float) -> None:
             rotary = parts.models.common.embeddings.rotary_pos_embedding.RotaryEmbedding
             self.rotary = rotary(
                 shape.head_width,
                 rotary_percent=1.0,
-                rotary_base=shape.rope_theta,
+                rotary_base=theta,
                 use_cpu_initialization=True,
             )
             if shape.rope_scaling is not None:
-                scaled = rope_frequencies(shape.head_width, shape.rope_theta, shape.rope_scaling)
+                scaled = rope_frequencies(shape.head_width, theta, shape.rope_scaling)
                 self.rotary.inv_freq = torch.from_numpy(scaled).float()
             # Megatron would compute cosines and sines in every layer again.
             own = Rotary(self.rotary, fused=config.bias_activation_fusion)
-            self.attentions = [m for m in self.block.modules() if isinstance(m, CausalAttention)]
             for attention in self.attentions:
-                attention.rotary, attention.kernel = own, kernel
+                attention.rotary = own
 
         def forward(self, x_SBd: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
             length = x_SBd.shape[0] * (shards if config.sequence_parallel else 1)
@@ -422,6 +427,10 @@ class Backbone:
                 gather = core().tensor_parallel.gather_from_sequence_parallel_region
                 result = gather(result, tensor_parallel_output_grad=False)
         return result
+
+    def rotate_by(self, theta: float) -> None:
+        """Set the base of the rotary position embedding."""
+        self.wrapped.module.rotate_by(theta)
 
     @property
     def attentions(self) -> list[CausalAttention]:

@@ -1,0 +1,187 @@
+"""Runs of several stages: `[[stage]]` tables of a recipe."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+
+from helpers.said import Said
+from modtok_cli.base.errors import UsageError
+from modtok_cli.inference.slice.run import open_run
+from modtok_cli.training.data.sampling import Draw
+from modtok_cli.training.loop import pretrain
+from modtok_cli.training.plan import plan
+from modtok_cli.training.recipe import read_recipe, write_recipe
+from modtok_cli.training.resolve import resolve
+from modtok_cli.training.settings import RunSettings
+
+from .conftest import SAMPLE
+from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
+
+RECIPE = """
+[schedule]
+steps = 4
+
+[[stage]]
+steps = 3
+data = "best"
+mix = { el = 0.25 }
+batch_size = 6
+schedule = "linear"
+final_lr = 0
+
+[[stage]]
+steps = 3
+seq_length = 48
+batch_size = 2
+rope_theta = 5e5
+lr = 1e-3
+warmup = 2
+
+[stage.mix]
+fi = 0.9
+"""
+
+
+@pytest.fixture
+def staged(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> RunSettings:  # noqa: F811
+    """A mixture, then other text with a decay to zero, then longer sequences."""
+    place = settings.data.parent
+    monkeypatch.chdir(place)
+    (place / "best").mkdir()
+    for language in ("el", "fi"):
+        lines = (SAMPLE / f"{language}.jsonl").read_bytes().splitlines(keepends=True)
+        (place / "best" / f"{language}.jsonl").write_bytes(b"".join(lines[:60]))
+    (place / "recipe.toml").write_text(RECIPE)
+    return replace(settings, **read_recipe(Path("recipe.toml")), save_every=1, keep=20)
+
+
+def last(run: Path) -> bytes:
+    """Weights, moments and row steps after the last step, and where the streams are."""
+    path = max((run / "checkpoints").iterdir())
+    return b"".join(file.read_bytes() for file in sorted(path.iterdir()))
+
+
+def test_a_run_that_is_stopped_at_any_step_of_any_stage(staged: RunSettings) -> None:
+    pretrain(staged)
+    whole, runs = staged.runs / "it", staged.runs
+    lines = [line for line in numbers(whole) if "loss" in line]
+    assert [line["stage"] for line in lines] == [1] * 4 + [2] * 3 + [3] * 3
+    sizes = [4 * 32] * 4 + [6 * 32] * 3 + [2 * 48] * 3
+    assert [line["tokens"] for line in lines] == list(accumulate(sizes))
+    rates = [line["lr"] for line in lines]
+    assert rates[4:7] == pytest.approx([rates[3] * 2 / 3, rates[3] / 3, 0])
+    assert rates[7:] == pytest.approx([5e-4, 1e-3, 1e-4])
+    languages = [{Draw.parse(draw).language for draw in line["draws"]} for line in lines]
+    assert set().union(*languages[4:]) <= {"el", "fi"}
+    assert {"en"} <= set().union(*languages[:4])
+    expected, state = numbers(whole), last(whole)
+    for step in range(1, 10):
+        shutil.copytree(whole, runs / "part")
+        for path in (runs / "part" / "checkpoints").iterdir():
+            if int(path.name[5:]) > step:
+                shutil.rmtree(path)
+        pretrain(RunSettings(runs=runs, name="part"), resume=True)
+        assert numbers(runs / "part") == expected, step
+        assert last(runs / "part") == state, step
+        shutil.rmtree(runs / "part")
+    for step, length, theta in ((7, 32, 1e5), (8, 48, 5e5)):
+        found = open_run(whole, step=step)
+        assert (found.context, found.shape.rope_theta) == (length, theta)
+
+
+def test_a_finished_run_goes_on_with_stages(staged: RunSettings) -> None:
+    pretrain(staged)
+    pretrain(replace(staged, stages=(), name="first"))
+    more = RunSettings(runs=staged.runs, name="first", **read_recipe(Path("recipe.toml")))
+    said = Said()
+    pretrain(replace(more, stages=more.stages[:1]), resume=True)
+    pretrain(more, resume=True, progress=said)
+    assert any(
+        "stage 3, from step 8 on, is now steps = 3, seq_length = 48" in n for n in said.notes
+    )
+    found = [line for line in numbers(staged.runs / "first") if "loss" in line]
+    assert found == [line for line in numbers(staged.runs / "it") if "loss" in line]
+    assert last(staged.runs / "first") == last(staged.runs / "it")
+    for old, new, message in (
+        (
+            "steps = 3\ndata",
+            "steps = 5\ndata",
+            r"recipe.toml:6: \[\[stage\]\] steps: stage 2 has beg",
+        ),
+        (
+            "warmup = 2",
+            "warmup = 1",
+            r"recipe.toml:19: \[\[stage\]\] warmup: stage 3 has begun and ",
+        ),
+        (
+            "steps = 4",
+            "steps = 5",
+            r"recipe.toml:5: \[\[stage\]\]: stage 2 has begun and cannot ch",
+        ),
+    ):
+        Path("recipe.toml").write_text(RECIPE.replace(old, new))
+        with pytest.raises(UsageError, match=message):
+            pretrain(replace(more, **read_recipe(Path("recipe.toml"))), resume=True)
+    with pytest.raises(UsageError, match=r"stage 3 is missing, which has begun: the run is at st"):
+        pretrain(replace(more, stages=more.stages[:1]), resume=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("warmup = 2", "warm_up = 2", r":19: \[\[stage\]\] warm_up: unknown key .*mean warmup\?"),
+        ("warmup = 2", "seed = 2", r":19: \[\[stage\]\] seed: cannot change between stages; set"),
+        ("steps = 3\nseq", "steps = 0\nseq", r":14: \[\[stage\]\] steps: expected at least 1"),
+        ("steps = 3\nseq", "seq", r":13: \[\[stage\]\]: has no steps"),
+        ("fi = 0.9", "xx = 0.9", r":21: \[\[stage\]\] mix: there is no text of language 'xx'"),
+        ("el = 0.25", "en = 0.25", r":8: \[\[stage\]\] mix: there is no text of language 'en'"),
+        ('"best"', '"worst"', r":7: \[\[stage\]\] data: does not exist"),
+        ("final_lr = 0", "final_lr = 1", r":11: \[\[stage\]\] final_lr: 1 is above the rate 0"),
+        ('"linear"', '"constant"', r":11: \[\[stage\]\] final_lr: has no effect: the rate is"),
+        ("batch_size = 6", "batch_size = 7", r":5: \[\[stage\]\]: .*not divisible into microbatch"),
+        ("5e5", "0.5", r":17: \[\[stage\]\] rope_theta: does not fit the other sizes"),
+        ("mix = { el", 'sampling = "sub:2"\nmix = { el', r":8: \[\[stage\]\] sampling: sub:2"),
+    ],
+)  # fmt: skip
+def test_bad_stages(staged: RunSettings, old: str, new: str, message: str) -> None:
+    assert old in RECIPE
+    Path("recipe.toml").write_text(RECIPE.replace(old, new))
+    with pytest.raises(UsageError, match=rf"^recipe\.toml{message}"):
+        plan(replace(staged, **read_recipe(Path("recipe.toml"))))
+
+
+def test_shares_of_stages(staged: RunSettings) -> None:
+    """Draws of each stage are those of its mixture: chi-square, at 1 in 10,000."""
+    planned = plan(staged)
+    for stage, limit in zip(planned.stages, (21.1, 15.1, 15.1), strict=True):
+        steps = range(stage.period.steps.start, stage.period.steps.start + 500)
+        seen = Counter(
+            one.language
+            for step in steps
+            for one in stage.period.config.draws(stage.mixture, step, range(4))
+        )
+        shares = stage.mixture.as_dict()
+        parts = [
+            (seen[name] - 2000 * share) ** 2 / (2000 * share) for name, share in shares.items()
+        ]
+        assert sum(parts) < limit
+    assert [stage.row["tokens"] for stage in planned.stages] == [512, 576, 288]
+    assert planned.rows()[0]["tokens"] == 1376
+    best = planned.stages[1].reads["fi"] + planned.stages[2].reads["fi"]
+    assert planned.reads["fi of best"] == pytest.approx(best)
+
+
+def test_a_recipe_of_stages_is_written_and_read(staged: RunSettings) -> None:
+    config = resolve(staged, gpu=False)
+    Path("again.toml").write_text(write_recipe(config))
+    again = RunSettings(**read_recipe(Path("again.toml")))
+    assert resolve(again, gpu=False).stages == config.stages
+    Path("again.toml").write_text("[stage]\nsteps = 1\n")
+    with pytest.raises(UsageError, match=r"^again.toml:1: expected tables \[\[stage\]\], not"):
+        read_recipe(Path("again.toml"))
