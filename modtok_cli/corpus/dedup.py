@@ -6,11 +6,13 @@ values are then compared over all runs, as many values at a time as fit into mem
 gets the list of its hashes that an earlier run has.
 
 Cost of a billion paragraphs: 8 GB of disk for the hashes (one `uint64` per distinct paragraph of a
-run) plus 8 bytes for each hash that an earlier run has. A task takes at most `MEMORY` bytes while
-comparing and about 90 × `RUN` bytes while writing. Two different paragraphs collide with
+run; 24 GB with those of sites and their counts) plus 8 bytes for each hash that an earlier run has.
+A task takes at most `MEMORY` bytes while comparing and about 90 × `RUN` bytes while writing (twice
+that with sites). Two different paragraphs collide with
 probability n² / 2⁶⁵: among a billion (10⁹) distinct ones 0.03 paragraphs are lost on average.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
@@ -25,6 +27,7 @@ from modtok_cli.base.files import write_bytes
 
 RUN = 2_000_000
 MEMORY = 512 << 20
+_NUMBER = re.compile(r"\d+")
 _BYTES_EACH = 40  # hash, run, sort order, and copies
 _TYPE = np.dtype("<u8")
 
@@ -37,6 +40,45 @@ def paragraph_hash(paragraph: str) -> int:
     """
     key = " ".join(paragraph.lower().split()).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(key, digest_size=8).digest(), "little")
+
+
+def site_hash(host: str, paragraph: str) -> int:
+    """Hash of a paragraph on a site; numbers in it are alike, such as dates and pages.
+
+    >>> site_hash("a.fi", "Page 2 of 31") == site_hash("a.fi", "Page 10 of 31")
+    True
+    """
+    return paragraph_hash(f"{host} {_NUMBER.sub('0', paragraph)}")
+
+
+def save_counts(path: Path, counts: Mapping[int, int]) -> None:
+    """Write hashes, ascending, and then the count of each."""
+    hashes = np.fromiter(sorted(counts), dtype=_TYPE, count=len(counts))
+    numbers = np.fromiter((counts[int(one)] for one in hashes), dtype=_TYPE, count=len(counts))
+    write_bytes(path, hashes.tobytes() + numbers.tobytes())
+
+
+def frequent(
+    files: Sequence[Path], least: int, low: int, high: int, memory: int = MEMORY
+) -> list[UInt64Array]:
+    """Hashes in [low, high) whose counts in all files of `save_counts` are at least `least`.
+
+    A list of ascending pieces. `memory` limits the bytes compared at once.
+    """
+    halves = [np.split(load_hashes(file), 2) for file in files]
+    total = sum(int(_stop(hashes, high) - _start(hashes, low)) for hashes, _ in halves)
+    found = []
+    for first, last in split(high - low, max(1, -(-total * _BYTES_EACH // memory))):
+        hashes, counts = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.uint64)]
+        for own, numbers in halves:
+            part = slice(_start(own, low + first), _stop(own, low + last))
+            hashes.append(own[part])
+            counts.append(numbers[part])
+        distinct, places = np.unique(np.concatenate(hashes), return_inverse=True)
+        sums = np.zeros(len(distinct), dtype=np.uint64)
+        np.add.at(sums, places, np.concatenate(counts))
+        found.append(np.asarray(distinct[sums >= least], dtype=np.uint64))
+    return found
 
 
 def save_hashes(path: Path, hashes: Iterable[int] | UInt64Array) -> int:

@@ -178,29 +178,34 @@ class Walk:
     def blocks(self, body: Any) -> Block:
         """The page as a block."""
         self._open.append(Block("body"))
-        node, depth = body, 0
+        above: list[Any] = []  # a node that is held is not made again
+        node = body
         while True:
-            child = node.first_child if depth == 0 or self._enter(node) else None
+            child = self._enter(node) if above else node.first_child
             if child is not None:
-                node, depth = child, depth + 1
+                above.append(node)
+                node = child
                 continue
-            while depth and node.next is None:
-                node, depth = node.parent, depth - 1
-                self._leave(node.tag if depth else "")
-            if not depth:
+            following = node.next if above else None
+            while following is None and above:
+                node = above.pop()
+                if above:
+                    self._leave(node.tag)
+                    following = node.next
+            if following is None:
                 break
-            node = node.next
+            node = following
         self._end_line()
         return self._open[0]
 
-    def _enter(self, node: Any) -> bool:
-        """Whether to go into a node. What has no children is left at once."""
+    def _enter(self, node: Any) -> Any:
+        """The first child of a node to go into, else None. What has no children is left at once."""
         kind = node.type
         if kind == 3:  # text
             self._add(node.value)
-            return False
+            return None
         if kind != 1:
-            return False
+            return None
         tag = node.tag
         if tag in _UNREAD:
             self._open[-1].controls += tag in ("button", "input", "select")
@@ -208,15 +213,15 @@ class Walk:
                 count = self.unread.setdefault(_COUNTED[tag], [0, 0])
                 count[0] += 1
                 count[1] += len(node.text)
-            return False
+            return None
         if tag == "span" and self._open[-1].tag in HEADINGS and _block(node, tag).label:
-            return False  # such as "edit" beside a heading
+            return None  # such as "edit" beside a heading
         if tag == "br":
             if self._pre:
                 self._text.append("\n")
             else:
                 self._end_line()
-            return False
+            return None
         if tag == "a":
             href = node.getattr("href") or ""
             self._link += not (href.startswith("#") and self._open[-1].tag in HEADINGS)
@@ -224,16 +229,16 @@ class Walk:
             self._end_line()
             self._open.append(_block(node, tag))
             self._pre += tag in ("pre", "listing", "xmp")
-        if node.first_child is None:
+        child = node.first_child
+        if child is None:
             self._leave(tag)
-            return False
-        return True
+        return child
 
     def _leave(self, tag: str) -> None:
         if tag == "a":
             self._link = max(0, self._link - 1)
             self._links += 1
-        elif tag in _INLINE or not tag:
+        elif tag in _INLINE:
             return
         elif self._pre and tag not in ("pre", "listing", "xmp"):
             self._text.append("\n")  # a line of code may be an element

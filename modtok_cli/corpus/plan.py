@@ -22,7 +22,7 @@ VERSION = 3
 LAYOUTS = ("languages", "fineweb-2")
 """Layouts of the output: JSON lines in a directory per language, or Parquet as FineWeb-2 has it."""
 FINEWEB = LAYOUTS[1]
-FILTERS = ("repair", "repetition", "stop-words", "pii")
+FILTERS = ("repair", "repetition", "stop-words", "sites", "pii")
 """Steps that can be switched off or on."""
 DEFAULT_FILTERS = FILTERS[:-1]
 STAGES = (

@@ -22,7 +22,7 @@ from modtok_cli.text.streams import Broken
 _FIELDS = {"text", "lang", "lang_score", "source"}
 _STALE = "stale.json"
 # Statistics and bad records of the tasks stay: a build killed at its very end reports them again.
-_BETWEEN = ("parts", "scores", "near", "hashes", "repeated", "out", "progress")
+_BETWEEN = ("parts", "scores", "near", "hashes", "sites", "repeated", "frequent", "out", "progress")
 
 
 class Publish(FileStep):

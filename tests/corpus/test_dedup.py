@@ -1,5 +1,6 @@
 """Deduplication in bounded memory against the obvious way, and by quality in a build."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,30 @@ def test_runs_within_a_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert found[0] == found[1]
     every = "\n".join([*pages, text[16]]).split("\n")
     assert "\n".join(found[0]).split("\n") == list(dict.fromkeys(every))
+
+
+def test_what_a_site_repeats_is_dropped(tmp_path: Path) -> None:
+    """With other numbers too, and also its first copy; a page under many addresses stays once."""
+    text = paragraphs("fi")
+    footer = "Tämä sivusto käyttää evästeitä, sivu {} kaikkiaan 12 sivusta."
+    rows = []
+    for n in range(12):
+        body = f"{text[n]}\n{footer.format(n)}"
+        rows += [(f"http://one.fi/{n}", body), (f"http://two.fi/?s={n}", "\n".join(text[13:16]))]
+        if n < 9:  # one page too few
+            rows.append((f"http://three.fi/{n}", f"{text[n][::-1]} {text[n]}\n{footer}"))
+    lines = [json.dumps({"url": url, "text": page}) + "\n" for url, page in rows]
+    # More than one file, and runs of few pages: counts are summed up.
+    (tmp_path / "a.jsonl").write_text("".join(lines[:11]), "utf-8")
+    (tmp_path / "b.jsonl").write_text("".join(lines[11:]), "utf-8")
+    inputs = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    report = corpus_build(inputs, "fi", output=tmp_path / "out", shard_bytes=1, workers=1)
+    texts = {one["url"]: one["text"] for one in records_of(tmp_path / "out" / "fi")}
+    assert [texts[f"http://one.fi/{n}"] for n in range(12)] == text[:12]
+    assert texts["http://two.fi/?s=0"] == "\n".join(text[13:16])
+    assert footer in texts["http://three.fi/0"]
+    (row,) = [row for row in report.dropped if row["reason"] == "paragraph: of the site"]
+    assert row["paragraphs"] == 12
 
 
 def build_here(inputs: list[Path], output: Path) -> None:
