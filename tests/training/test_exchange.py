@@ -3,6 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -39,7 +40,8 @@ class Group:
         output_split_sizes: list[int],
         input_split_sizes: list[int],
         group: Any,
-    ) -> None:
+        async_op: bool,
+    ) -> Any:
         assert values.is_contiguous()
         rank = self.mine.rank
         parts = [
@@ -47,7 +49,7 @@ class Group:
             for every, sizes in zip(self.share(values), self.share(input_split_sizes), strict=True)
         ]
         assert [len(part) for part in parts] == output_split_sizes
-        out.copy_(torch.cat(parts))
+        return SimpleNamespace(wait=lambda: out.copy_(torch.cat(parts)))
 
 
 def ranks_of(replica: int, replicas: int, shards: int, shard: int, group: Any) -> Ranks:
@@ -77,7 +79,7 @@ def test_exchange_equals_plain_indexing(data: st.DataObject, replicas: int, shar
         for name, plan in plans.items():
             assert torch.equal(plan.ids, needed[replica][name])
             (placed,) = exchange.place([plan])
-            assert torch.equal(exchange.gather(placed, table[plan.own]), table[plan.ids])
+            assert torch.equal(exchange.gather(placed, table[plan.own])(), table[plan.ids])
             total = torch.zeros(SIZE, WIDTH)
             for one, gradient in zip(needed, gradients, strict=True):
                 total.index_add_(0, one[name], gradient[name])
@@ -113,7 +115,7 @@ def test_one_replica_copies_nothing() -> None:
     ids, rows = torch.tensor([1, 4]), torch.randn(2, WIDTH)
     plan = exchange.plan({"table": ids})["table"]
     (placed,) = exchange.place([plan])
-    assert exchange.gather(placed, rows) is rows
+    assert exchange.gather(placed, rows)() is rows
     assert exchange.reduce(placed, rows) is rows
     assert torch.equal(plan.own, ids)
     assert exchange.sent == 0

@@ -111,6 +111,32 @@ def test_a_step_that_is_not_finite_changes_nothing(subtokenizers, stores) -> Non
             assert torch.equal(getattr(mine, part), getattr(other, part))
 
 
+def test_rows_of_the_output_arrive_beside_the_forward_pass(
+    subtokenizers, stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model(SHAPE, subtokenizers.size, start_ranks())
+    events: list[str] = []
+    gather, backbone = model.exchange.gather, model.backbone.wrapped
+
+    def gathering(placed, own):
+        name = "output" if "started input" in events else "input"
+        events.append(f"started {name}")
+        arrive = gather(placed, own)
+        return lambda: (events.append(name), arrive())[1]
+
+    monkeypatch.setattr(model.exchange, "gather", gathering)
+    forward = type(backbone).forward
+
+    def computing(one, *of):
+        events.append("forward")
+        return forward(one, *of)
+
+    monkeypatch.setattr(type(backbone), "forward", computing)
+    optimizer_step(model, microbatches(subtokenizers, stores, 1)[0], 1e-3)
+    expected = ["started input", "started output", "input", "forward", "output", "forward"]
+    assert events == expected
+
+
 def test_bfloat16_trains_with_master_weights(subtokenizers, stores) -> None:
     model = Model(SHAPE, subtokenizers.size, start_ranks(), dtype=torch.bfloat16)
     first = last = 0.0

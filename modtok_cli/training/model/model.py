@@ -180,10 +180,11 @@ class Model:
             own = self.offloaded.begin(plan.own)
         else:
             own = self.offloaded.read(plan.own)
-        gathered = []
-        for name, part in plan.gathered.items():
-            rows = self.exchange.gather(part, own[name])
-            gathered.append(GatheredRows(part.ids, rows.requires_grad_(training)))
+        # Rows of the output arrive while the device computes the forward pass.
+        gathered = [
+            GatheredRows(part.ids, self.exchange.gather(part, own[name]), training)
+            for name, part in plan.gathered.items()
+        ]
         return gathered[0], gathered[-1]
 
     def proceed(self, upcoming: Sequence[MicroBatch] | None) -> None:
@@ -324,6 +325,7 @@ class Model:
         None takes part in a `measure` of other replicas; the result is empty.
         """
         if microbatch is None:
-            self.activate([], training=False)
+            for gathered in self.activate([], training=False):
+                assert not len(gathered.rows)
             return torch.empty(0)
         return self.loss(microbatch, self.activate([microbatch], training=False))[1]

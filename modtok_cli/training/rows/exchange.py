@@ -13,9 +13,10 @@ owner adds gradients in the order of the ranks. With one replica nothing is copi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -156,16 +157,24 @@ class RowExchange:
             for plan in plans
         ]
 
-    def gather(self, placed: PlacedPlan, own: torch.Tensor) -> torch.Tensor:
-        """The rows of `placed.ids`, (n, d), from this rank's rows of `placed.own`."""
-        plan = placed.plan
-        if placed.order is None or placed.places is None:
-            return own
+    def gather(self, placed: PlacedPlan, own: torch.Tensor) -> Callable[[], torch.Tensor]:
+        """Start to gather the rows of `placed.ids` from this rank's rows of `placed.own`.
+
+        The result, (n, d), waits for them; what is computed until then runs meanwhile.
+        """
+        plan, order = placed.plan, placed.order
+        if order is None or placed.places is None:
+            return lambda: own
         group = self._ranks.replica_group
-        received = self._all_to_all(own[placed.places], plan.asks, plan.needs, group)
-        rows = torch.empty_like(received)
-        rows[placed.order] = received
-        return rows
+        received, sending = self._start(own[placed.places], plan.asks, plan.needs, group)
+
+        def arrive() -> torch.Tensor:
+            sending.wait()
+            rows = torch.empty_like(received)
+            rows[order] = received
+            return rows
+
+        return arrive
 
     def reduce(self, placed: PlacedPlan, gradients: torch.Tensor) -> torch.Tensor:
         """Sum over replicas of the gradients of `placed.own`, from those of `placed.ids`; float32.
@@ -194,6 +203,18 @@ class RowExchange:
         out_of: Iterable[int],
         group: dist.ProcessGroup | None,
     ) -> torch.Tensor:
+        """What `_start` receives, when it has arrived."""
+        received, sending = self._start(values, to, out_of, group)
+        sending.wait()
+        return received
+
+    def _start(
+        self,
+        values: torch.Tensor,
+        to: Iterable[int],
+        out_of: Iterable[int],
+        group: dist.ProcessGroup | None,
+    ) -> tuple[torch.Tensor, Any]:
         """Send the first `to[0]` of `values` to replica 0, the next `to[1]` to 1, …; what arrives.
 
         `out_of` says how many come from each.
@@ -203,14 +224,15 @@ class RowExchange:
         self.sent += others * values[:1].numel() * values.element_size()
         entering()
         received = values.new_empty(sum(back), *values.shape[1:])
-        dist.all_to_all_single(
+        sending = dist.all_to_all_single(
             received,
             values.contiguous(),
             output_split_sizes=back,
             input_split_sizes=there,
             group=group,
+            async_op=True,
         )
-        return received
+        return received, sending
 
 
 def owners_of(ids: torch.Tensor, shards: int, replicas: int) -> torch.Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +26,19 @@ class GatheredRows:
 
     Attributes:
         ids: (n,) int64, ascending, ids of this shard.
-        rows: (n, d), a leaf tensor that accumulates their gradients.
+        arriving: gives the rows when they have come from their owners.
+        training: whether gradients are computed.
     """
 
     ids: torch.Tensor
-    rows: torch.Tensor
+    arriving: Callable[[], torch.Tensor]
+    training: bool
     _sum: torch.Tensor | None = None
+
+    @cached_property
+    def rows(self) -> torch.Tensor:
+        """(n, d), a leaf tensor that accumulates their gradients; the first use waits for it."""
+        return self.arriving().requires_grad_(self.training)
 
     def find(self, ids: torch.Tensor) -> torch.Tensor:
         """Positions in `rows` of ids that are among them."""
