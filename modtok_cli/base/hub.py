@@ -125,7 +125,7 @@ def _snapshot(name: str, revision: str | None, kind: Kind, progress: Progress) -
             if not parts:
                 raise UsageError("has no weights in safetensors", where=name)
             get(parts, place.name)
-        if kind == "tokenizer" and not any((place / each).is_file() for each in _USUAL):
+        if not any((place / each).is_file() for each in _USUAL):
             get(_OTHER_TOKENIZERS, place.name)
             if not any(found for each in _OTHER_TOKENIZERS for found in place.glob(each)):
                 raise UsageError("has no tokenizer that modtok reads", where=name)

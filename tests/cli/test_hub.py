@@ -49,6 +49,7 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str
         "acme/cut": tokenizer,
         "acme/gated": tokenizer,
         "acme/none": {"README.md": b"#"},
+        "acme/ranks": {"config.json": b"{}", "model.safetensors": weights, "a.tiktoken": b"YQ== 0"},
         "acme/modular": content(place / "modular"),
         "acme/tiny": {**model, **others, "model.safetensors": weights},
         "acme/parts": {**model, **others, **parts},
@@ -92,6 +93,9 @@ def test_tokenizers_and_models_of_the_hub(hub: Hub, here: Here, workspace: Path)
         assert (status, "modeling.py" in content(workspace / name)) == (0, False), err
     assert {"model.safetensors", "model-1-of-1.safetensors", "LICENSE"} <= {*hub.fetched}
     assert not {"pytorch_model.bin", "modeling.py", "tokenizer.model"} & {*hub.fetched}
+    hub.fetched.clear()
+    assert here("export", "acme/ranks", "-o", "x.gguf")[0] != 0  # no model, but all files of one
+    assert "a.tiktoken" in hub.fetched
     settings = located(None, RunSettings(init_from=Path("acme/tiny"), steps=3), SILENT)
     assert (settings.init_from / "config.json").is_file()
     assert settings.steps == 3
