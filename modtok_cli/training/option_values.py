@@ -33,6 +33,18 @@ def mix(value: str | Mapping[str, float]) -> dict[str, float]:
     return parse_mix(value)
 
 
+def mix_rest(value: str) -> str:
+    """`data`, `uniform`, or `data^A` with a power A between 0 and 1.
+
+    >>> mix_rest("data^0.3")
+    'data^0.3'
+    """
+    from modtok_cli.training.data.sampling import power_of
+
+    power_of(value)
+    return value
+
+
 def _parts(value: str | Sequence[str], expected: str) -> list[str]:
     """The entries of `a,b` or of a list."""
     parts = value.split(",") if isinstance(value, str) else value

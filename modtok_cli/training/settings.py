@@ -29,6 +29,7 @@ _shape = partial(_architecture, of_shape=True, recipe_only=True)
 _schedule = partial(option, section="schedule")
 _rate = partial(_schedule, staged=True)
 _optimizer = partial(option, section="optimizer")
+_optimizer_key = partial(_optimizer, recipe_only=True)
 _init = partial(option, section="init")
 _parallelism = partial(option, section="parallelism")
 _precision = partial(option, section="precision")
@@ -71,9 +72,12 @@ class ModelSettings(Declared):
         metavar="LANG=SHARE,...",
         parse=values.mix,
     )
-    mix_rest: Literal["data", "uniform"] = _text(
-        "Shares of the other languages: by the size of their text, or equal.",
+    mix_rest: str = _text(
+        "Shares of the other languages: data (in proportion to the size of their text), data^A (to "
+        "a power of it, such as data^0.3) or uniform.",
         default="data",
+        metavar="SHARES",
+        parse=values.mix_rest,
         recipe_only=True,
     )
     langs: tuple[str, ...] | None = _text(
@@ -172,53 +176,45 @@ class ModelSettings(Declared):
         default=lambda run: "all",
         needs="init_from",
     )
-    update: Literal["sparse", "dense"] = _optimizer(
+    update: Literal["sparse", "dense"] = _optimizer_key(
         "Embedding rows to update: active rows, or all (equals a full softmax).",
         default="sparse",
-        recipe_only=True,
     )
-    beta1: float = _optimizer(
+    beta1: float = _optimizer_key(
         "Decay rate of the first moment of AdamW.",
         default=0.9,
         metavar="B",
         low=0,
         below=1,
-        recipe_only=True,
     )
-    beta2: float = _optimizer(
+    beta2: float = _optimizer_key(
         "Decay rate of the second moment of AdamW.",
         default=0.95,
         metavar="B",
         low=0,
         below=1,
-        recipe_only=True,
     )
-    eps: float = _optimizer(
-        "Epsilon of AdamW.", default=1e-8, metavar="EPS", low=1e-30, recipe_only=True
-    )
+    eps: float = _optimizer_key("Epsilon of AdamW.", default=1e-8, metavar="EPS", low=1e-30)
     weight_decay: float = _optimizer(
         "Weight decay, multiplied by the learning rate.", default=0.1, metavar="RATE", low=0
     )
-    decay_params: tuple[str, ...] = _optimizer(
+    decay_params: tuple[str, ...] = _optimizer_key(
         "Parameters with weight decay: matrices, embeddings, norms (with biases).",
         default="matrices,embeddings",
         metavar="KIND,...",
         parse=values.decayed,
-        recipe_only=True,
     )
-    clip: float = _optimizer(
+    clip: float = _optimizer_key(
         "Maximum norm of the gradient of all parameters; 0: no clipping.",
         default=1.0,
         metavar="NORM",
         low=0,
-        recipe_only=True,
     )
-    z_loss: float = _optimizer(
+    z_loss: float = _optimizer_key(
         "Coefficient of the z-loss, the squared logarithm of the softmax denominator.",
         default=0.0,
         metavar="C",
         low=0,
-        recipe_only=True,
     )
     init_std: float = _init(
         "Standard deviation of initial weights.",

@@ -4,6 +4,7 @@ import pytest
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training.data.sampling import REGIMES, Mixture, Regime, draw, parse_mix
+from modtok_cli.training.settings import RunSettings
 
 FROZEN: list[object] = [
     ("de", ("de", "en", "fr")),
@@ -23,6 +24,11 @@ def test_mixture_by_size_and_uniform() -> None:
     assert MIX.as_dict() == pytest.approx({"en": 0.7, "fi": 0.1, "fr": 0.2})
     even = Mixture.of({"en": 1, "fi": 1, "fr": 98}, {"en": 0.5}, "uniform")
     assert even.as_dict() == pytest.approx({"en": 0.5, "fi": 0.25, "fr": 0.25})
+    root = Mixture.of({"en": 1, "fi": 4, "fr": 16}, {"en": 0.4}, "data^0.5")
+    assert root.as_dict() == pytest.approx({"en": 0.4, "fi": 0.2, "fr": 0.4})
+    for bad in ("data^2", "data^-1", "data^", "size"):
+        with pytest.raises(UsageError, match="mix_rest: expected data, uniform or data\\^A with A"):
+            RunSettings(mix_rest=bad)
 
 
 def test_english_has_seventy_percent_unless_said() -> None:

@@ -18,6 +18,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.text.languages import canonical, the_one
 
 _SHARE = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=\s*(\S+)\s*")
+_POWER = re.compile(r"data\^([0-9]+(?:\.[0-9]+)?)")
 REGIMES = "none, full, joint or sub:N"
 
 
@@ -89,8 +90,8 @@ class Mixture:
         """Weights for the languages of `sizes` (bytes of text).
 
         `fixed` gives the shares of some languages (default: {"en": 0.7} if there is English).
-        The others divide the rest in proportion to their text (`rest` = "data") or equally
-        ("uniform").
+        The others divide the rest in proportion to their text (`rest` = "data"), to a power of it
+        ("data^0.3") or equally ("uniform").
 
         >>> Mixture.of({"en": 10, "fi": 30, "fr": 10}, {"en": 0.5}, "uniform").weights
         (0.5, 0.25, 0.25)
@@ -124,7 +125,8 @@ class Mixture:
             what = f"the shares sum to {1 - left:g}"
             remedy = f"leave a share for {', '.join(others)}" if others else "make them sum to 1"
             raise UsageError(what, where="--mix", remedy=remedy)
-        parts = {name: 1.0 if rest == "uniform" else float(sizes[name]) for name in others}
+        power = power_of(rest)
+        parts = {name: float(sizes[name]) ** power for name in others}
         whole = sum(parts.values())
         weights = {**fixed, **{name: left * part / whole for name, part in parts.items()}}
         total = sum(weights.values())
@@ -133,6 +135,21 @@ class Mixture:
     def as_dict(self) -> dict[str, float]:
         """Language → weight."""
         return dict(zip(self.languages, self.weights, strict=True))
+
+
+def power_of(rest: str) -> float:
+    """The power of the size of a text that its share is proportional to.
+
+    >>> power_of("data"), power_of("data^0.3"), power_of("uniform")
+    (1.0, 0.3, 0.0)
+    """
+    powers = {"data": 1.0, "uniform": 0.0}
+    match = _POWER.fullmatch(str(rest))
+    power = powers.get(str(rest), -1.0) if match is None else float(match[1])
+    if not 0 <= power <= 1:
+        what = "expected data, uniform or data^A with A between 0 and 1"
+        raise ValueError(f"{what}, got {rest!r}")
+    return power
 
 
 def parse_mix(value: str | Mapping[str, float]) -> dict[str, float]:
