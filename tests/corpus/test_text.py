@@ -11,6 +11,7 @@ import pytest
 
 from helpers.crawl import LANGUAGES, page, paragraphs
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.corpus import build
 from modtok_cli.corpus.content import plain
 from modtok_cli.corpus.repair import repair
 from modtok_cli.corpus.sandbox import Failed, Sandbox, decode, page_text
@@ -139,6 +140,12 @@ WINDOWS = {
     for byte in range(0x80, 0xA0)
     if byte not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
 }
+
+
+def test_absent_extractor_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "is_installed", lambda _: False)
+    with pytest.raises(UsageError, match=r"trafilatura is not installed.*pip install trafilatura"):
+        build.corpus_build("a.jsonl", extractor="trafilatura")
 
 
 def test_hostile_page_affects_only_itself() -> None:
