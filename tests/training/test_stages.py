@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from helpers.said import Said
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.slice.run import open_run
 from modtok_cli.training.data.sampling import Draw
 from modtok_cli.training.loop import pretrain
@@ -130,6 +130,17 @@ def test_a_finished_run_goes_on_with_stages(staged: RunSettings) -> None:
             pretrain(replace(more, **read_recipe(Path("recipe.toml"))), resume=True)
     with pytest.raises(UsageError, match=r"stage 3 is missing, which has begun: the run is at st"):
         pretrain(replace(more, stages=more.stages[:1]), resume=True)
+    Path("best").rename("moved")
+    with pytest.raises(
+        ModtokError, match=r"the text of stage 2 does not exist in .*best; give all"
+    ):
+        pretrain(RunSettings(runs=staged.runs, name="first"), resume=True)
+    Path("recipe.toml").write_text(RECIPE.replace('"best"', '"moved"'))
+    moved = read_recipe(Path("recipe.toml"))
+    assert pretrain(replace(more, **moved), resume=True).step == 10
+    (Path("moved") / "fi.jsonl").write_text('{"text": "toinen"}\n' * 60)
+    with pytest.raises(ModtokError, match="the text has changed since the run was started"):
+        pretrain(RunSettings(runs=staged.runs, name="first"), resume=True)
 
 
 @pytest.mark.parametrize(
