@@ -1,4 +1,4 @@
-"""The table of docs/scale.md: memory and step time of runs on 8 to 512 GPUs.
+"""The table of docs/scale.md: memory and step time of runs on 8 and 64 GPUs.
 
     python -m benchmarks scale            # print the table
     python -m benchmarks scale --write    # replace it in docs/scale.md
@@ -35,7 +35,7 @@ ROWS_PER_LANGUAGE, K, POWER = 340_147 / 21, 24_000, 0.87
 # Steps that numbers of rows are means of.
 SAMPLED = 8
 MODELS = ("0.5b", "1b", "2.5b", "7b", "12b", "30b")
-GPUS = (8, 64, 512)
+GPUS = (8, 64)
 LANGUAGES = (21, 250)
 GIB = 2**30
 
