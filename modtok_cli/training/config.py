@@ -228,19 +228,26 @@ def refuse_conflicts(config: Config) -> None:
 
 
 def _refuse_rate(period: Period) -> None:
-    stage, schedule = period.stage, period.schedule
-    if not stage.options.keys() & set(RATE):
-        return
-    where = OPTIONS["final_lr"].flag
-    if schedule.kind == "constant" and "final_lr" in stage.options:
-        remedy = "set schedule of the stage"
-        raise UsageError("has no effect: the rate is constant", where=where, remedy=remedy)
-    if schedule.final > schedule.peak:
+    """Refuse options of a stage that have no effect on its rate, and a stage that learns nothing.
+
+    Weight decay is multiplied by the rate too.
+    """
+    options, schedule = period.stage.options, period.schedule
+    unused = {"final_lr": schedule.kind == "constant", "decay_steps": schedule.kind != "wsd"}
+    for name in unused:
+        if unused[name] and name in options:
+            what = f"has no effect: the schedule is {schedule.kind}"
+            remedy = "set schedule of the stage"
+            raise UsageError(what, where=OPTIONS[name].flag, remedy=remedy)
+    if options.keys() & set(RATE) and schedule.final > schedule.peak:
         raise UsageError(
             f"{schedule.final:g} is above the rate {schedule.peak:g} that it decays from",
-            where=where,
+            where=OPTIONS["final_lr"].flag,
             remedy="use a lower rate, or set lr of the stage",
         )
+    first, last = period.steps[0], period.steps[-1]
+    if period.number > 1 and schedule.rate(first) == schedule.rate(last) == 0:
+        raise UsageError("the learning rate is 0 in all of its steps", remedy="set its lr")
 
 
 def conflicts(config: Config) -> Iterator[tuple[str, str, str]]:

@@ -129,7 +129,7 @@ def _pretrain(runs: Sequence[Run], resume: bool, signals: StopSignals) -> RunRep
     if not last:
         run.place.progress.warn(
             f"{run.place.directory.path} is finished ({step:,} steps); "
-            "more --steps or another [[stage]] train further"
+            f"{'' if config.stages else 'more --steps or '}another [[stage]] continues it"
         )
         last = evaluate(_of_step(runs, step), model, step)
     return RunReport(run.place.directory.path, max(step, end), list(_rows(last)))

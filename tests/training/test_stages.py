@@ -122,7 +122,7 @@ def test_a_finished_run_goes_on_with_stages(staged: RunSettings) -> None:
         (
             "steps = 4",
             "steps = 5",
-            r"recipe.toml:5: \[\[stage\]\]: stage 2 has begun and cannot ch",
+            r"^--steps: stage 1 has ended and its length cannot change: the run is at step 10; add",
         ),
     ):
         Path("recipe.toml").write_text(RECIPE.replace(old, new))
@@ -154,7 +154,9 @@ def test_a_finished_run_goes_on_with_stages(staged: RunSettings) -> None:
         ("el = 0.25", "en = 0.25", r":8: \[\[stage\]\] mix: there is no text of language 'en'"),
         ('"best"', '"worst"', r":7: \[\[stage\]\] data: does not exist"),
         ("final_lr = 0", "final_lr = 1", r":11: \[\[stage\]\] final_lr: 1 is above the rate 0"),
-        ('"linear"', '"constant"', r":11: \[\[stage\]\] final_lr: has no effect: the rate is"),
+        ('"linear"', '"constant"', r":11: \[\[stage\]\] final_lr: has no effect: the schedule"),
+        ("warmup = 2", "decay_steps = 2", r":19: \[\[stage\]\] decay_steps: has no effect: the s"),
+        ("lr = 1e-3\nwarmup = 2", "", r":13: \[\[stage\]\]: the learning rate is 0 in all of its"),
         ("batch_size = 6", "batch_size = 7", r":5: \[\[stage\]\]: .*not divisible into microbatch"),
         ("5e5", "0.5", r":17: \[\[stage\]\] rope_theta: does not fit the other sizes"),
         ("mix = { el", 'sampling = "sub:2"\nmix = { el', r":8: \[\[stage\]\] sampling: sub:2"),
