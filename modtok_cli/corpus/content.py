@@ -24,9 +24,15 @@ _FEW_LINKS = 0.1
 _CONTAINERS = {
     "body", "div", "section", "center", "td", "th", "tr", "tbody", "table", "form", "span", "font",
 }  # fmt: skip
+_PARTS = frozenset((
+    "p", "ul", "ol", "li", "dl", "dt", "dd", "blockquote", "pre", "details", "summary", "figure",
+    "figcaption",
+))  # fmt: skip
+_ITEMS = frozenset(("li", "dt", "dd"))
 _LISTS = frozenset(("ul", "ol", "dl", "menu", "table"))
 _END = re.compile(
-    "[.!?\u2026\u3002\uff01\uff1f\u0964\u0965\u0589\u061f\u06d4][\"'\u201d\u2019\u00bb)\\]]*$"
+    "[.!?;\u2026\u3002\uff01\uff1f\u0964\u0965\u0589\u061f\u06d4\u037e\u1362\u104b\u17d4\u0f0d]"
+    "[\"'\u201c\u201d\u2019\u00bb\u00ab\u300d\u300f)\\]]*$"
 )
 _RIGHTS = re.compile("\u00a9|\\(c\\) ?[12][0-9]{3}", re.IGNORECASE)
 _RIGHTS_WEIGHT = 200
@@ -137,22 +143,27 @@ class _Page:
     def _drop_links(self) -> None:
         """Leave out blocks and lines that are mostly links and have no prose."""
         for block in self._body.inner_first():
+            whole, items = block.parts, _linked_items(block)
+            block.parts = [part for part in whole if id(part) not in items]
             block.sum_up()
+            if _only_line(block):
+                continue  # with its list
             least = 0.5 if block.tag in _LISTS else 0.6
-            if block.links > 1 and not block.prose and block.linked > least * block.weight:
-                self._drop(block, "links")
-                continue
+            is_links = block.links > 1 and not block.prose and block.linked > least * block.weight
             few = block.weight < _TEASER * block.teasers and 2 * block.mass < self._total
-            if block.teasers > 1 and few:
-                self._drop(block, "teasers")
+            if is_links or (block.teasers > 1 and few):
+                block.parts = whole
+                self._drop(block, "links" if is_links else "teasers")
                 continue
-            stay = []
-            for part in block.parts:
-                if isinstance(part, Line) and _is_links(part):
+            # Items that are links have the fate of the others, if those are more.
+            stays = block.tag in _LISTS and sum(items.values()) <= block.weight
+            block.parts = []
+            for part in whole:
+                is_links = isinstance(part, Line) and _is_links(part)
+                if is_links or (id(part) in items and not stays):
                     self._drop(part, "links")
                 else:
-                    stay.append(part)
-            block.parts = stay
+                    block.parts.append(part)
             block.sum_up()
 
     def _narrow(self) -> None:
@@ -184,7 +195,8 @@ class _Page:
                 self._drop(line, "line numbers")
             else:
                 stay.append(line)
-        whole = [n for n, line in enumerate(stay) if _is_text(line)]
+        near = _near_text(self._body)
+        whole = [n for n, line in enumerate(stay) if _is_text(line) or id(line) in near]
         if not whole:
             return stay
         first, last = whole[0], whole[-1] + 1
@@ -225,8 +237,58 @@ def _is_links(line: Line) -> bool:
     return 2 * line.linked > line.weight
 
 
+def _only_line(item: Block | Line) -> Line | None:
+    """The line of an item of a list that holds nothing else."""
+    if isinstance(item, Line) or item.tag not in _ITEMS or len(item.parts) != 1:
+        return None
+    return item.parts[0] if isinstance(item.parts[0], Line) else None
+
+
+def _linked_items(block: Block) -> dict[int, float]:
+    """Weights of the items of a list that are nothing but links, by their id."""
+    lines = {id(part): _only_line(part) for part in block.parts}
+    return {item: line.weight for item, line in lines.items() if line and _is_links(line)}
+
+
 def _is_text(line: Line) -> bool:
     return line.is_prose or line.tag in ("pre", "table")
+
+
+def _near_text(body: Block) -> set[int]:
+    """Lines of elements that hold prose or code, and of elements with the same class.
+
+    The lines are paragraphs, lists and bare text. An element holds what its lists hold.
+    """
+    holding: set[int] = set()
+    kinds: set[tuple[str, str]] = set()
+    for block in body.inner_first():
+        if any(
+            part.is_prose or part.tag == "pre"
+            if isinstance(part, Line)
+            else part.tag in _PARTS and id(part) in holding
+            for part in block.parts
+        ):
+            holding.add(id(block))
+            if block.names.strip():
+                kinds.add((block.tag, block.names))
+    near: set[int] = set()
+    stack = [(body, False)]
+    while stack:
+        block, is_near = stack.pop()
+        is_near |= id(block) in holding or (block.tag, block.names) in kinds
+        for part in block.parts:
+            if isinstance(part, Block):
+                stack.append((part, is_near and (part.tag in _PARTS or _is_bare(part))))
+            elif is_near and part.tag not in HEADINGS:
+                near.add(id(part))
+    return near
+
+
+def _is_bare(block: Block) -> bool:
+    """Whether an element is a paragraph of an editor that writes every line as a div."""
+    last = block.parts[-1] if block.parts else None
+    is_plain = block.tag == "div" and not block.names.strip() and not block.controls
+    return is_plain and isinstance(last, Line) and bool(_END.search(last.text))
 
 
 def _is_sentence(line: Line) -> bool:

@@ -102,6 +102,17 @@ STRUCTURES = {
         f"<td><p>{ONE}<p>{TWO}<tr><td colspan=2>&copy; 2026 We</table>",
         f"{ONE}\n{TWO}",
     ),
+    "short ends": (
+        f"<div class=post>We met at six.<p>{ONE}</p><div>Home by bus;</div></div><p>{TWO}"
+        "<h2>When</h2><p>In 1780<dl><dt>x<dd>the first<dl><dt>y<dd>more</dl></dl>"
+        "<div class=post>Bye</div>",
+        f"We met at six.\n{ONE}\nHome by bus;\n{TWO}\nWhen\nIn 1780\nx\nthe first\ny\nmore\nBye",
+    ),
+    "linked items": (
+        f"<p>{ONE}<ul><li>225 g butter<li>225 g <a href=/s>sugar</a><li><a href=/f>flour</a></ul>"
+        f"<p>{TWO}<ul><li>Seen<li><a href=/1>Three more cakes</a></ul>",
+        f"{ONE}\n225 g butter\n225 g sugar\nflour\n{TWO}\nSeen",
+    ),
     "form": (
         f"<form><div>We use cookies. <button>Accept</button></div><div><p>{ONE}</p></div></form>",
         ONE,
