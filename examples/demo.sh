@@ -57,7 +57,7 @@ say "6. PRETRAIN a tiny model (0.7 million parameters and the embedding rows) on
     "   union of it and another language. Only active rows are computed and updated. Watch the" \
     "   bits per byte of stories that it has not read."
 run "modtok pretrain --data stories --langs en,fi,fr --sampling sub:1 --mix en=0.3 \\
-        --seq-length 128 --steps 350 --eval-every 50"
+        --lr 0.005 --seq-length 128 --steps 350 --eval-every 50"
 
 say "7. EVALUATE it: bits per byte with each language's own subtokenizer, then with the whole" \
     "   vocabulary, which takes more; then the questions (guessing gives 25)."
