@@ -363,7 +363,8 @@ def test_the_engine_admits_what_the_middleware_has_read(served: ServedLanguages)
     CURRENT.append(served)
     try:
         assert admitted("el|fr", extra_args={"a": 1}).extra_args == {"a": 1, "languages": "fr"}
-        assert admitted("full").extra_args == {"languages": ""}
+        shared = admitted("full").extra_args
+        assert shared == admitted("full", extra_args=shared).extra_args == {"languages": ""}
         assert admitted("fr", extra_args={"languages": "fr"}).extra_args == {"languages": "fr"}
         assert admitted("fr", allowed_token_ids=[*greek, french[9]]).allowed_token_ids
         params = admitted("fr", bad_words=["bonjour"])

@@ -15,7 +15,7 @@ from vllm.model_executor.models.registry import ModelRegistry
 from vllm.v1.sample.logits_processor import LogitsProcessor
 from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.inference.serve.languages import KEY, TOKENIZER, ServedLanguages, admit
 from modtok_cli.inference.serve.plugin import OFFLOAD, PREFIX, PROCESSOR
 from modtok_cli.inference.serve.rows import SHARE, ActiveRows, move_to_host
@@ -37,7 +37,7 @@ class RequestLanguages(LogitsProcessor):
         """
         try:
             admit(sampling_params)
-        except UsageError as error:
+        except ModtokError as error:
             raise ValueError(str(error)) from error
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:

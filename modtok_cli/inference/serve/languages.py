@@ -187,6 +187,7 @@ def admit(params: Any) -> None:
     Raises:
         UsageError: the request has no languages, or other ones than its parameters say; no allowed
             token is one of its languages.
+        ModtokError: a forbidden word is not valid Unicode.
     """
     served, chosen = current(), OF_REQUEST.get()
     if served is None or chosen is None:
@@ -195,7 +196,8 @@ def admit(params: Any) -> None:
             remedy="use /v1/completions or /v1/chat/completions, of modtok serve",
         )
     extra = dict(params.extra_args or {})
-    if extra.get(KEY) is not None and served.chosen(extra[KEY], []).output != chosen.output:
+    own = extra.get(KEY)  # the steps of a beam search share parameters, with what is set below
+    if own not in (None, chosen.output) and served.chosen(own, []).output != chosen.output:
         raise UsageError(f"the request is in {chosen}, its parameters say {extra[KEY]}")
     if params.allowed_token_ids:
         served.check_allowed(params.allowed_token_ids, chosen.output)
