@@ -40,7 +40,8 @@ class Directory:
         self._is_text = is_text
         self._formats = formats or names_of_text()
         self._splits: dict[Path, str | None] = {}  # of files that are left out
-        self._mixed: set[str | None] = set()  # splits that are read together
+        self._has_train = False
+        self._others: set[str | None] = set()  # splits that are read of languages without train
         self._removed: set[str] = set()
         self._unread: set[Path] = set()
 
@@ -70,8 +71,9 @@ class Directory:
         splits = {file: self._split(file) for file in files}
         found = set(splits.values())
         if TRAIN not in found:
-            self._mixed |= found if len(found) > 1 else set()
+            self._others |= found - {None} if len(found) == 1 else found
             return list(splits)
+        self._has_train = True
         self._splits |= {
             file: split for file, split in splits.items() if split not in (TRAIN, None)
         }
@@ -85,9 +87,11 @@ class Directory:
                 f"{self.root}: the split {TRAIN} is read; left out: {names} "
                 f"({_shown(self._splits, self.root)})"
             )
-        if self._mixed:
-            names = ", ".join(sorted(name or "others" for name in self._mixed))
-            progress.warn(f"{self.root}: files of several splits are read as one text: {names}")
+        if len(self._others) > 1 or (self._others and self._has_train):
+            names = ", ".join(sorted(name or "others" for name in self._others))
+            progress.warn(
+                f"{self.root}: of languages without a split {TRAIN}, all text is read: {names}"
+            )
         if self._removed:
             progress.warn(
                 f"{self.root}: left out, since a filter removed this text: "

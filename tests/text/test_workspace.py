@@ -102,7 +102,7 @@ def test_only_the_split_train_of_published_data_is_read(tmp_path):
         "data/20231101.fr/validation-0-of-1.txt", "data/sv/test/0.txt", "data/de/dataset_dict.json",
         "data/de/train/0.txt", "data/de/small/0.txt", "data/mt/mt_clean_0.txt",
         "data/mt/mt_noisy_0.txt", "data/mt/a.html", "data/el/.cache/a.md", "data/el/a.dev",
-        "data/el/a.devtest", "data/fi.md",
+        "data/el/a.devtest", "data/fi.md", "data/so/test/0.txt",
     ]  # fmt: skip
     for name in names:
         (hub / name).parent.mkdir(parents=True, exist_ok=True)
@@ -119,12 +119,13 @@ def test_only_the_split_train_of_published_data_is_read(tmp_path):
         "fi": ["fin_Latn/train/000.txt"],
         "fr": ["20231101.fr/train-0-of-1.txt"],
         "mt": ["mt/mt_clean_0.txt"],
+        "so": ["so/test/0.txt"],
         "sv": ["sv/link/b.txt", "sv/test/0.txt"],
     }
     told = [
         "the split train is read; left out: noisy, small, test, validation "
         "(20231101.fr/validation-0-of-1.txt, de/small/0.txt, fin_Latn/test/000.txt and 1 more)",
-        "files of several splits are read as one text: others, test, validation",
+        "of languages without a split train, all text is read: others, test, validation",
         "left out, since a filter removed this text: fin_Latn_removed",
         "left out, since these are no files with names of text formats: "
         "fi.md, mt/a.html, sv/gone.txt; expected .",
@@ -138,6 +139,9 @@ def test_only_the_split_train_of_published_data_is_read(tmp_path):
         assert len(heard.warnings) == 4
         for warning, start in zip(heard.warnings, told, strict=True):
             assert warning.startswith(f"{hub / 'data'}: {start}")
+    heard = Silent()
+    assert sorted(language_files(hub, ["fi", "so"], progress=heard)) == ["fi", "so"]
+    assert heard.warnings[1].endswith("without a split train, all text is read: test")
     # One that is named is read.
     assert files_in(hub / "data/fin_Latn/test") == [hub / "data/fin_Latn/test/000.txt"]
 
