@@ -243,7 +243,7 @@ def _begun(
     if finished:
         clear_sockets(plan.work / "logs")
     else:
-        _check_models(settings)
+        _check_files(settings)
         _require_places(output, settings.languages or (), settings.layout, plan.force)
         check_no_jobs(plan.work / "logs")
         begin(plan)
@@ -335,7 +335,8 @@ def _require_places(output: Path, languages: Sequence[str], layout: str, force: 
         check_places(places, force=force)
 
 
-def _check_models(settings: BuildSettings) -> None:
+def _check_files(settings: BuildSettings) -> None:
+    from modtok_cli.corpus.filters import blocked_names
     from modtok_cli.corpus.language import LanguageModel
     from modtok_cli.corpus.quality import QualityModel
 
@@ -343,6 +344,8 @@ def _check_models(settings: BuildSettings) -> None:
     LanguageModel(path, settings.languages)
     if settings.quality_model:
         QualityModel(Path(settings.quality_model))
+    if settings.blocked_urls:
+        blocked_names(Path(settings.blocked_urls))
 
 
 def _existing_report(plan: BuildPlan, progress: Progress) -> CorpusReport | None:

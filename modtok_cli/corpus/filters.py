@@ -1,5 +1,6 @@
 """Filters of pages in a known language: repetition, stop words; addresses that are left out."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
@@ -10,6 +11,7 @@ from datatrove.data import Document
 from datatrove.pipeline.filters import GopherRepetitionFilter
 from datatrove.pipeline.formatters import PIIFormatter
 
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.corpus.blocks import Filter
 from modtok_cli.corpus.elements import BREAK
@@ -24,6 +26,8 @@ LEAST_WORDS = 50
 STOP_WORDS = 2
 """Minimum number of distinct stop words of a page."""
 _EDGES = "'\"«»“”„‚‘’()[]{}.,;:!?…–—-।॥*"
+_SCHEME = re.compile("^[a-z][a-z0-9+.-]*://")
+_NO_ADDRESS = re.compile(r"^[^/]*\s|\^$|^[*.@!|]")  # of lists for browsers and resolvers
 _EMAIL, _ADDRESS = "email@example.com", "192.0.2.1"  # reserved for examples
 
 
@@ -150,10 +154,29 @@ class ReplaceAddresses(Filter):
 
 
 def blocked_names(path: Path) -> frozenset[str]:
-    """Lines of a list of hosts and addresses, in lower case, without scheme and empty lines."""
-    lines = read_bounded(path).decode("utf-8", "replace").lower().splitlines()
-    names = (line.strip().rpartition("://")[2].rstrip("/") for line in lines)
-    return frozenset(name for name in names if name and not name.startswith("#"))
+    """Lines of a list of hosts and addresses, in lower case, without scheme and empty lines.
+
+    Raises:
+        UsageError: a line is neither, as "0.0.0.0 HOST" or "*.HOST".
+    """
+    names = set()
+    text = read_bounded(path).decode("utf-8-sig", "replace").lower()
+    for number, line in enumerate(text.splitlines(), 1):
+        name = _without_scheme(line.strip()).rstrip("/")
+        if not name or name.startswith("#"):
+            continue
+        if _NO_ADDRESS.search(name):
+            raise UsageError(
+                f"'{line.strip()}' is neither a host nor an address",
+                where=f"{path}:{number}",
+                remedy="write one host (example.org, with all below it) or address per line",
+            )
+        names.add(name)
+    return frozenset(names)
+
+
+def _without_scheme(address: str) -> str:
+    return _SCHEME.sub("", address)
 
 
 def is_blocked(url: str, names: frozenset[str]) -> bool:
@@ -162,9 +185,9 @@ def is_blocked(url: str, names: frozenset[str]) -> bool:
     >>> is_blocked("https://www.spam.example/a", frozenset(["spam.example"]))
     True
     """
-    address = url.lower().rpartition("://")[2]
+    address = _without_scheme(url.lower())
     try:
-        host = urlsplit("//" + address).hostname or ""
+        host = (urlsplit("//" + address).hostname or "").rstrip(".")
     except ValueError:
         return False
     labels = host.split(".")

@@ -13,7 +13,7 @@ from helpers.crawl import LANGUAGES, paragraphs, records_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus import quality
 from modtok_cli.corpus.build import corpus_build
-from modtok_cli.corpus.filters import Repetition
+from modtok_cli.corpus.filters import Repetition, is_blocked
 from modtok_cli.corpus.heuristics import faults, letter_shares
 from modtok_cli.corpus.language import (
     LanguageModel,
@@ -172,7 +172,7 @@ def test_filters_of_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     }
     lines = [json.dumps({"url": url, "text": page}) + "\n" for url, page in pages.items()]
     Path("pages.jsonl").write_text("".join(lines), "utf-8")
-    Path("blocked").write_text("# hosts\nSpam.example\nhttp://good.example/bad\n")
+    Path("blocked").write_text("\ufeffSpam.example\n# hosts\nhttp://good.example/bad\n", "utf-8")
 
     def build(**options: object) -> tuple[list[str], set[str], list[str]]:
         report = corpus_build("pages.jsonl", "en", workers=1, force=True, **options)
@@ -190,6 +190,12 @@ def test_filters_of_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert changed == ["addresses replaced"]
     assert len(build(filters="none")[0]) == 5
     assert build()[1] == {"repetition: phrase", "few stop words"}
+    assert is_blocked("http://a.spam.example.:80/", frozenset(["spam.example"]))
+    assert not is_blocked("http://a.example/?to=http://spam.example/", frozenset(["spam.example"]))
+    for line in ("0.0.0.0 spam.example", "||spam.example^", "*.spam.example"):
+        Path("list").write_text(f"spam.example\n{line}\n")
+        with pytest.raises(UsageError, match=r"list:2: .* is neither a host nor an address"):
+            build(blocked_urls="list")
 
 
 def test_marks_are_letters() -> None:
