@@ -118,17 +118,22 @@ def _snapshot(name: str, revision: str | None, kind: Kind, progress: Progress) -
             huggingface_hub.snapshot_download(name, revision=revision, allow_patterns=patterns)
         )
 
+    def lack(what: str) -> UsageError:
+        # Without a connection, the library gives a cache that may have some of the files.
+        huggingface_hub.HfApi().list_repo_files(name, revision=place.name)
+        return UsageError(f"has no {what}", where=name)
+
     with _of_hub(name, revision, kind, progress):
         place = get(files, revision)
         if kind == "model" and not (place / "model.safetensors").is_file():
             parts = _parts(place / _INDEX)
             if not parts:
-                raise UsageError("has no weights in safetensors", where=name)
+                raise lack("weights in safetensors")
             get(parts, place.name)
         if not any((place / each).is_file() for each in _USUAL):
             get(_OTHER_TOKENIZERS, place.name)
             if not any(found for each in _OTHER_TOKENIZERS for found in place.glob(each)):
-                raise UsageError("has no tokenizer that modtok reads", where=name)
+                raise lack("tokenizer that modtok reads")
     progress.note(f"{name}: revision {place.name[:12]}")
     return place
 

@@ -132,6 +132,12 @@ def test_what_is_in_the_cache_needs_no_connection(
     assert here("inspect", "acme/tok")[0] == 0
     status, _, err = here("transplant", "acme/tok", "-o", "new")
     assert (status, "hf download acme/tok\n" in err) == (1, True), err
+    part = workspace / "cache" / "models--acme--modular"  # without the list of its files
+    (part / "snapshots" / COMMIT).mkdir(parents=True)
+    (part / "refs").mkdir()
+    (part / "refs" / "main").write_text(COMMIT)
+    status, _, err = here("inspect", "acme/modular")
+    assert (status, "hf download acme/modular tokenizer.json" in err) == (1, True), err
     url = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
     ranks = b"".join(b"%b %d\n" % (b64encode(bytes([i])), i) for i in range(256))
     (workspace / hashlib.sha1(url.encode()).hexdigest()).write_bytes(ranks)
