@@ -26,6 +26,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -132,11 +133,16 @@ REMEDY = f"pip install '{ZIG}', then: python {Path(__file__).resolve()}"
 _NO_WASM = f"modtok: without {WASM}, which modtok explore needs; {REMEDY}"
 
 
+def version() -> int:
+    """What `mt_version` returns: a library of another header is refused when it is loaded."""
+    return zlib.crc32((SOURCES / "modtok.h").read_bytes()) & 0x7FFFFFFF
+
+
 def sources() -> list[str]:
     """Arguments for the compiler: the sources, and the pre-tokenizers among them."""
     names = sorted(path.stem for path in (SOURCES / "pretokenizers").glob("*.c"))
     listed = "-DMT_PRETOKENIZERS=" + " ".join(f"X({name})" for name in names)
-    return [listed, *sorted(map(str, SOURCES.rglob("*.c")))]
+    return [listed, f"-DMT_VERSION={version()}", *sorted(map(str, SOURCES.rglob("*.c")))]
 
 
 def _run(command: list[str], output: Path, *, quiet: bool = False) -> bool:

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-VERSION = 1
+VERSION = 560646082
+"""Of `src/modtok.h`, see `backend.version`; a library of another header is refused."""
 PADDING = 64
 """Bytes that must follow the text in a buffer: the core reads up to 64 bytes at a time."""
 BLOCK = 1 << 15
@@ -129,11 +130,11 @@ def _open(path: Path) -> ctypes.CDLL:
         raise ImportError(
             f"{path}: the native core of modtok is not built ({error}); run: python {_BACKEND}"
         ) from None
+    if library.mt_version() != VERSION:
+        raise ImportError(f"{path} is of another version; run: python {_BACKEND}")
     for function, (result, arguments) in _SIGNATURES.items():
         declared = getattr(library, function)
         declared.restype, declared.argtypes = result, arguments
-    if library.mt_version() != VERSION:
-        raise ImportError(f"{path} is of another version; run: python {_BACKEND}")
     return library
 
 

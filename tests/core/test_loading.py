@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from modtok_cli.core.binding import native
+import pytest
+
+from modtok_cli.core import backend
+from modtok_cli.core.binding import VERSION, native
 
 SHOW = "from modtok_cli.core.binding import native; print(native._name)"
 
@@ -30,3 +33,15 @@ def test_a_library_that_is_missing_is_an_error(tmp_path: Path) -> None:
     done = run(tmp_path / "none.so", "-c", SHOW)
     assert done.returncode == 1
     assert f"{tmp_path / 'none.so'}: the native core of modtok is not built" in done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
+def test_a_library_of_another_header_is_an_error(tmp_path: Path) -> None:
+    """A changed header changes VERSION, and a library that was not compiled since is refused."""
+    assert backend.version() == VERSION
+    source, other = tmp_path / "old.c", tmp_path / "old.so"
+    source.write_text("int mt_version(void) { return 1; }")
+    subprocess.run(["cc", "-shared", "-fPIC", str(source), "-o", str(other)], check=True)
+    done = run(other, "-c", SHOW)
+    assert done.returncode == 1
+    assert f"{other} is of another version; run: python" in done.stderr

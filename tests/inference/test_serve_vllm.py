@@ -151,6 +151,8 @@ def test_beams_and_other_languages_of_the_answer(server: Server, run: Path) -> N
             for choice in answer["choices"]:
                 assert len(choice["token_ids"]) == 9
                 assert set(choice["token_ids"]) <= own
+    body = {"prompt": "The", "languages": "full", "use_beam_search": True, "n": 2}
+    assert server.complete(**body, **same)[0] == 200
     own_ids = english.vocabularies.ids[prompt.tolist() and [*english.encode_in("The")]]
     assert answer["choices"][0]["prompt_token_ids"][1:] == own_ids.tolist()
     messages = [{"role": "user", "content": "The"}]

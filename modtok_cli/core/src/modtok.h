@@ -25,7 +25,7 @@
 #define MT_SIZE(usual, small) (usual)
 #endif
 
-enum { MT_VERSION = 1, MT_PADDING = 64, MT_ENDS = 16, MT_CODE_POINTS = 0x110000 };
+enum { MT_PADDING = 64, MT_ENDS = 16, MT_CODE_POINTS = 0x110000 };
 enum { MT_BLOCK = MT_SIZE(1 << 15, 128) };
 enum { MT_OK = 0, MT_NO_MEMORY = -1, MT_INVALID = -2, MT_FULL = -3 };
 
