@@ -66,6 +66,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--lr", type=float, default=1e-4, help="after 20 steps")
     parser.add_argument("--rules", default="mean,neighbours,pursuit", help="of first rows")
+    parser.add_argument("--methods", default="continued,union,transplant", help="of --model")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--texts", type=Path, required=True)
     parser.add_argument("--langs", default="fi,et,ne")
@@ -173,10 +174,12 @@ def learn(options: argparse.Namespace) -> None:
     base = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.bfloat16)
     base.requires_grad_(False)
     for language in options.langs.split(","):
-        learners = list(grown_models(base, options, language))
-        rules = options.rules.count(",") + 1
+        methods = ("none", *options.methods.split(","))
+        learners = grown_models(base, options, language)
+        learners = [each for each in learners if each.name["method"] in methods]
+        rules = sum(each.name["method"] == "continued" for each in learners)
         for steps in (*(each for each in STEPS if each < options.steps), options.steps):
-            if steps > CHOSEN_AT:
+            if rules and steps > CHOSEN_AT:
                 best = min(learners[:rules], key=lambda each: each.last[language])
                 learners, rules = [best, *learners[rules:]], 1
             if steps:  # the model itself has no new rows
