@@ -20,7 +20,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     place = tmp_path_factory.mktemp("of")
     with contextlib.chdir(place), contextlib.redirect_stderr(io.StringIO()) as said:
         run(command_tree(), ["sample", "."])
-    assert said.getvalue() == "wrote .: data, parallel, tasks, stories, unseen\n"
+    assert said.getvalue() == "wrote .: data, jobs, parallel, tasks, stories, unseen\n"
     assert sorted(path.name for path in place.iterdir()) == [
         "data", "jobs", "parallel", "stories", "tasks", "unseen",
     ]  # fmt: skip

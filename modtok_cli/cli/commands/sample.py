@@ -17,6 +17,6 @@ from modtok_cli.samples.sample import sample
 def show(call: Call, json: Json = False) -> None:
     output = call()
     follows = "" if output.samefile(".") else f"; next: cd {output}"
-    call.say(f"wrote {output}: data, parallel, tasks, stories, unseen{follows}")
+    call.say(f"wrote {output}: data, jobs, parallel, tasks, stories, unseen{follows}")
     if json:
         emit_each([{"output": str(output)}])
