@@ -83,4 +83,4 @@ def test_readme_index_and_results_link_every_page() -> None:
         for target in LINK.findall(prose(page))
     }
     pages = {page for page in PAGES if page.is_relative_to(ROOT / "docs")}
-    assert pages - linked == {ROOT / "docs" / "index.md"}  # the first page of the site
+    assert pages <= linked
