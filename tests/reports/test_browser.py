@@ -1,0 +1,108 @@
+"""The pages of explore and report in a browser: no errors, no text beyond the width of a phone."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import orjson
+import pytest
+
+from helpers.sample import SAMPLE
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.core import backend
+from modtok_cli.measure.nsl import nsl
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.reports.explore.page import explore
+from modtok_cli.reports.report import report
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell")
+BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
+pytestmark = [
+    pytest.mark.skipif(BROWSER is None, reason=f"needs a browser: {', '.join(NAMES)}"),
+    pytest.mark.skipif(
+        not (backend.CORE / backend.WASM).exists(), reason="needs the core compiled to WebAssembly"
+    ),
+]
+PHONE, DESK = (375, 667), (1440, 900)
+# Each page stands in frames, because a window has a minimal width. Elements beyond the width are
+# named if the page itself scrolls to them.
+HARNESS = """<!doctype html><body><script>
+const found = {};
+for (const name of ["explore", "report"]) for (const size of SIZES) {
+  const frame = document.body.appendChild(document.createElement("iframe"));
+  frame.width = size[0]; frame.height = size[1]; frame.style.border = 0;
+  frame.src = name + ".html";
+  setTimeout(() => {
+    const page = frame.contentDocument, root = page.documentElement;
+    const tops = [...page.querySelectorAll("#cards .token")].map(
+      (token) => token.getBoundingClientRect().top);
+    found[name + " " + size[0]] = {
+      problems: frame.contentWindow.problems || [],
+      beyond: root.scrollWidth > root.clientWidth
+        ? [...page.body.querySelectorAll("*")].filter(
+            (one) => one.getBoundingClientRect().right > root.clientWidth + 1
+          ).map((one) => one.outerHTML.slice(0, 80)) : [],
+      seen: tops.filter((top) => top < size[1]).length,
+    };
+  }, 20000);
+}
+setTimeout(() => {
+  const node = document.createElement("pre"); node.id = "found";
+  node.textContent = JSON.stringify(found);
+  document.body.replaceChildren(node);
+}, 21000);
+</script>"""
+PROBE = """<head><script>
+const problems = []; window.problems = problems;
+for (const kind of ["error", "unhandledrejection", "securitypolicyviolation"])
+  addEventListener(kind, (event) =>
+    problems.push(kind + ": " + (event.message || event.reason || event.violatedDirective)), true);
+console.error = console.warn = (...words) => problems.push(words.join(" "));
+</script>"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *words: Any) -> None:
+        pass
+
+
+def test_pages_on_a_phone_and_a_desk(tmp_path: Path) -> None:
+    bpe_seq(("en", "fi"), data=SAMPLE / "data", output=tmp_path / "tokenizer", k=500)
+    texts = [SAMPLE / "parallel" / f"{name}.txt" for name in ("en", "fi")]
+    (tmp_path / "results").mkdir()
+    rows = nsl([str(tmp_path / "tokenizer"), f"{tmp_path}/tokenizer@each"], texts)
+    (tmp_path / "results" / "nsl.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    explore([ModularTokenizer.load(tmp_path / "tokenizer")], tmp_path / "explore.html")
+    report(tmp_path, tmp_path / "report.html")
+    page = (tmp_path / "explore.html").read_text("utf-8")
+    (tmp_path / "explore.html").write_text(page.replace("<head>", PROBE, 1), "utf-8")
+    harness = HARNESS.replace("SIZES", json.dumps([PHONE, DESK]))
+    (tmp_path / "all.html").write_text(harness, "utf-8")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        done = subprocess.run(
+            [
+                str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu",
+                "--virtual-time-budget=60000", "--dump-dom",
+                f"http://127.0.0.1:{server.server_port}/all.html",
+            ],
+            capture_output=True, check=True, text=True, timeout=120,
+        )  # fmt: skip
+    finally:
+        server.shutdown()
+    answer = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert answer, done.stdout[-500:] + done.stderr[-500:]
+    found = json.loads(answer[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    assert len(found) == 4
+    for name, one in found.items():
+        assert one["problems"] == one["beyond"] == [], name
+        assert one["seen"] > 0 or name.startswith("report"), name
