@@ -53,12 +53,12 @@ def run_external_tasks(
             label=f"{language} {name}",
         )
         outcome = run_tasks(lm, {name: task}, limit=settings.limit)
-        samples = outcome.samples[name]
+        samples = _by_document(outcome.samples[name])
         shots = int(outcome.shots.get(name, 0))
         sign = evaluation_signature(
             name,
             language=language,
-            data=data_digest(str(row["doc_hash"]) for row in samples),
+            data=data_digest(str(row["doc_hash"]) for row, _ in samples),
             shots=shots,
             infer=f"{mode}:{infer}",
             model=models.signed,
@@ -69,22 +69,40 @@ def run_external_tasks(
             name, language, len(samples), shots, mode, sign, models.labels, facts
         )
         for metric, value in outcome.scores[name].items():
-            values = [row[metric] for row in samples if isinstance(row.get(metric), (int, float))]
-            if metric in _FRACTIONS and len(values) == len(samples):
-                builder.add_mean(metric, [float(each) for each in values])
+            values = [scores[metric] for _, scores in samples if metric in scores]
+            fraction = metric.partition(",")[0] in _FRACTIONS
+            if fraction and len(values) == len(samples):
+                builder.add_mean(metric, values)
             else:
-                scale = 100 if metric in _FRACTIONS else 1
-                builder.add(metric, scale * value, None)
+                builder.add(metric, 100 * value if fraction else value, None)
         evaluation.results += builder.results
-        evaluation.examples += [_example(name, language, row) for row in samples]
+        evaluation.examples += [
+            example(name, language, str(row["doc_id"]), scores, target=str(row["target"]))
+            for row, scores in samples
+        ]
     return evaluation
 
 
-def _example(task: str, language: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    scores = {
-        name: float(row[name]) for name in row["metrics"] if isinstance(row[name], (int, float))
-    }
-    return example(task, language, str(row["doc_id"]), scores, target=str(row["target"]))
+def _by_document(
+    rows: Sequence[Mapping[str, Any]],
+) -> list[tuple[Mapping[str, Any], dict[str, float]]]:
+    """A row of each document with its scores; lm-eval has one for each filter of the answers."""
+    found: dict[Any, tuple[Mapping[str, Any], dict[str, float]]] = {}
+    for row in rows:
+        scores = found.setdefault(row["doc_id"], (row, {}))[1]
+        for metric in row["metrics"]:
+            if isinstance(row[metric], (int, float)):
+                scores[_metric_name(f"{metric},{row['filter']}")] = float(row[metric])
+    return list(found.values())
+
+
+def _metric_name(name: str) -> str:
+    """The name of a metric of lm-eval, with its filter if the task has one.
+
+    >>> _metric_name("exact_match,none"), _metric_name("exact_match,strict-match")
+    ('exact_match', 'exact_match,strict-match')
+    """
+    return name.removesuffix(",none")
 
 
 @dataclass(frozen=True)
@@ -151,7 +169,7 @@ def run_tasks(lm: Any, tasks: Mapping[str, Any], *, limit: int | None = None) ->
         )
     scores = {
         name: {
-            key.removesuffix(",none"): float(value)
+            _metric_name(key): float(value)
             for key, value in metrics.items()
             if isinstance(value, (int, float)) and "_stderr" not in key and key != "sample_len"
         }

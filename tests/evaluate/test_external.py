@@ -38,6 +38,17 @@ doc_to_target: "{{word}}"
 generation_kwargs: {until: ["."], max_gen_toks: 4, do_sample: false}
 metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]
 """,
+    "filtered": """output_type: generate_until
+doc_to_text: "{{text}}"
+doc_to_target: ""
+generation_kwargs: {until: ["."], max_gen_toks: 4, do_sample: false}
+metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]
+filter_list:
+- name: strict
+  filter: [{function: regex, regex_pattern: "(?!)", fallback: x}, {function: take_first}]
+- name: loose
+  filter: [{function: regex, regex_pattern: "(?!)", fallback: ""}, {function: take_first}]
+""",
 }
 
 
@@ -68,7 +79,13 @@ def test_tasks_of_lm_eval_by_name(few_steps: Path, include: Path) -> None:
         ("choice_fr", "acc_norm"),
         ("whole_fr", "bits_per_byte"),
         ("write_fr", "exact_match"),
+        ("filtered_fr", "exact_match,strict"),
+        ("filtered_fr", "exact_match,loose"),
     }
+    strict, loose = (
+        by_metric["filtered_fr", f"exact_match,{name}"] for name in ("strict", "loose")
+    )
+    assert (strict.value, strict.n, loose.value, loose.n) == (0, 2, 100, 2)
     model = load(few_steps, "full", ["fr"])
     right = [
         by_hand(model, row["text"], f" {row['word']}") > by_hand(model, row["text"], " marché")
@@ -82,7 +99,7 @@ def test_tasks_of_lm_eval_by_name(few_steps: Path, include: Path) -> None:
     bits = by_metric["whole_fr", "bits_per_byte"]
     assert bits.value == pytest.approx(-nats / size / 0.6931471805599453, rel=1e-4)
     assert bits.low is None
-    assert len(found.examples) == 6
+    assert len(found.examples) == 8
     assert "infer:full-lang:full>fr" in result.signature
 
 
