@@ -216,7 +216,7 @@ def offloaded_run(part: Part) -> Iterator[dict[str, Any]]:
 def figures(lines: list[dict[str, Any]]) -> dict[str, Any]:
     """Losses, kernels, and medians of times without the first steps."""
     timed = [line["time"] for line in lines[len(lines) // 5 :]]
-    keys = ("step_seconds", "wait_share", "tokens_per_second", "mfu")
+    keys = ("step_seconds", "tokens_per_second", "mfu")
     medians = {
         key: statistics.median(values) if None not in values else None
         for key in keys
@@ -229,8 +229,13 @@ def figures(lines: list[dict[str, Any]]) -> dict[str, Any]:
         flops = statistics.median(time["model_flops_per_second"] for time in timed)
         whole = 1 + more * medians["tokens_per_second"] / flops
         medians["mfu_whole_attention"] = round(medians["mfu"] * whole, 4)
+    phases = {
+        name: round(statistics.fmean(time["phases"][name] for time in timed), 6)
+        for name in timed[0]["phases"]
+    }
     kernels = lines[0]["time"].get("kernels")
-    return {"losses": [round(line["loss"], 4) for line in lines], **medians, "kernels": kernels}
+    rest = {**medians, "phases": phases, "peak_bytes": timed[-1]["peak_bytes"], "kernels": kernels}
+    return {"losses": [round(line["loss"], 4) for line in lines], **rest}
 
 
 def tests(part: Part) -> Iterator[dict[str, Any]]:

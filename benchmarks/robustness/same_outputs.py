@@ -58,8 +58,8 @@ VALUES = {
 }
 # Fields that hold a time or a rate, the version, or a checksum over fields that hold one.
 PASSING = {
-    "seconds", "time", "version", "written_by", "checksum", "crc", "step_seconds", "wait_share",
-    "mfu", "tokens_per_second", "tokens_per_s", "modtok", "date", "created", "started", "ended",
+    "seconds", "time", "version", "written_by", "checksum", "crc", "step_seconds", "mfu",
+    "tokens_per_second", "tokens_per_s", "modtok", "date", "created", "started", "ended",
     "sha256", "elapsed", "ms", "milliseconds", "pid", "host", "peak_bytes", "free_bytes",
 }  # fmt: skip
 # Files in which the later checkout may write more fields than the earlier one.

@@ -73,6 +73,12 @@ def available() -> int | None:
     return min(sizes) if sizes else None
 
 
+def peak_bytes() -> int:
+    """Most memory that this process has held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak * (1 if sys.platform == "darwin" else 1024)
+
+
 def check_memory(need: int, work: str, remedy: str) -> None:
     """Refuse work that will not fit in memory; `remedy`: how the user can reduce it.
 

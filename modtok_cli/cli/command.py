@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ import typer
 
 from modtok_cli.base.errors import IN_COMMAND, UsageError
 from modtok_cli.base.files import check_new, one_call
+from modtok_cli.base.memory import peak_bytes
 from modtok_cli.base.option import Option, options_of, parameters_of
 from modtok_cli.base.public import description_of, located, refuse_inputs
 from modtok_cli.cli import completion
@@ -361,6 +360,4 @@ def _say_settings(session: Session, ctx: typer.Context) -> None:
 
 
 def _say_cost(session: Session, seconds: float) -> None:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    mebibytes = peak / (2**20 if sys.platform == "darwin" else 2**10)
-    session.say(f"{session.label}: {seconds:.2f} s, peak memory {mebibytes:.0f} MiB")
+    session.say(f"{session.label}: {seconds:.2f} s, peak memory {peak_bytes() / 2**20:.0f} MiB")

@@ -22,6 +22,8 @@ from modtok_cli.reports.plot.layout import MOST_TOGETHER
 from modtok_cli.reports.tables import MARKS, Row, Table, cell, marked
 
 Points = list[tuple[float, float]]
+# Points of a curve over all steps.
+_GROUPS = 100
 # Exceptions that invalid or missing values in rows lead to.
 INVALID = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 
@@ -90,7 +92,9 @@ def _read(place: Path) -> TrainingRun:
 
 
 def run_charts(run: TrainingRun) -> list[Curves]:
-    """Bits per byte of every text, and accuracy of every task, over steps by language."""
+    """Over steps: bits per byte of every text and accuracy of every task by language, and seconds
+    by phase.
+    """
     bits: dict[str, dict[str, Points]] = {}
     tasks: dict[str, dict[str, Points]] = {}
 
@@ -110,7 +114,21 @@ def run_charts(run: TrainingRun) -> list[Curves]:
     return [
         *(Curves(title, "step", "bits per byte", series) for title, series in bits.items()),
         *(Curves(title, "step", "%", series) for title, series in tasks.items()),
+        *_time_charts(run),
     ]
+
+
+def _time_charts(run: TrainingRun) -> Iterator[Curves]:
+    """Seconds of a step by phase, means over groups of steps."""
+    timed = [row for row in run.steps if "phases" in row.get("time", {})]
+    series: dict[str, Points] = {}
+    size = -(-len(timed) // _GROUPS) or 1
+    for group in (timed[first : first + size] for first in range(0, len(timed), size)):
+        for phase in group[0]["time"]["phases"]:
+            mean = fmean(float(row["time"]["phases"][phase]) for row in group)
+            series.setdefault(phase, []).append((float(group[-1]["step"]), mean))
+    if series:
+        yield Curves("Seconds of a step by phase", "step", "seconds", series)
 
 
 def comparison(runs: Sequence[TrainingRun]) -> Sequence[Chart]:

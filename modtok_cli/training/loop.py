@@ -26,6 +26,7 @@ from modtok_cli.training.heldout import evaluate, evaluate_held_out
 from modtok_cli.training.initial import open_initial
 from modtok_cli.training.model.execution import in_one_order
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.model.phases import Pace
 from modtok_cli.training.prepare import prepare, update_config
 from modtok_cli.training.profiling import profiled
 from modtok_cli.training.reads import in_words, planned_reads, reads_until_now, warn_of
@@ -96,7 +97,8 @@ def _pretrain(runs: Sequence[Run], resume: bool, signals: StopSignals) -> RunRep
             closing(_stream(runs, model, step, positions)) as stream,
         ):
             task.advance(step)
-            steps = _Steps(lambda line: reporter.step(line, task), model.kernels)
+            pace = Pace(run.place.ranks)
+            steps = _Steps(lambda line: reporter.step(line, task), model.kernels, pace)
             if step and tasks.due(step) and not reporter.has_tasks(step):
                 reporter.tasks(tasks.evaluate(step))
             for run, feed, now in stream:
@@ -109,7 +111,7 @@ def _pretrain(runs: Sequence[Run], resume: bool, signals: StopSignals) -> RunRep
                         run.config, run.texts.stores, run.place.ranks, feed.stream.state
                     )
                     reporter.evaluation(last)
-                number = signals.agreed(run.place.ranks) if now < end else 0
+                number = signals.agreed(run.place.ranks, pace) if now < end else 0
                 due = tasks.due(now)
                 if number or due or now % config.save_every == 0 or now == end:
                     steps.finish()
@@ -122,6 +124,7 @@ def _pretrain(runs: Sequence[Run], resume: bool, signals: StopSignals) -> RunRep
                     reporter.tasks(tasks.evaluate(now))
                 end_step()
         run.place.checkpointer.wait()
+        reporter.end()
     finally:
         run.place.checkpointer.close()
         model.close()
@@ -165,9 +168,12 @@ class _Steps:
     """
 
     def __init__(
-        self, report: Callable[[dict[str, Any]], None], kernels: Mapping[str, Any]
+        self,
+        report: Callable[[dict[str, Any]], None],
+        kernels: Mapping[str, Any],
+        pace: Pace,
     ) -> None:
-        self._kernels = kernels
+        self._kernels, self._pace = kernels, pace
         self._report, self._finished = report, 0.0
         self._started: StartedStep | None = None
 
@@ -181,6 +187,7 @@ class _Steps:
         step, self._started = self._started, None
         if step is not None:
             line, self._finished = step.finish(self._finished)
+            line["time"] |= self._pace.add(line["time"]["phases"])
             if self._kernels:
                 line["time"]["kernels"], self._kernels = self._kernels, {}
             self._report(line)
@@ -376,12 +383,17 @@ class StopSignals:
         self._handling.close()
         signal.raise_signal(number)
 
-    def agreed(self, ranks: Ranks) -> int:
-        """The signal to stop for, the same on all ranks; 0 to continue. A collective."""
+    def agreed(self, ranks: Ranks, pace: Pace) -> int:
+        """The signal to stop for, the same on all ranks; 0 to continue. A collective.
+
+        `pace` learns what it wants to know of the others.
+        """
         if ranks.world == 1:
             return self.received
-        received = torch.tensor([self.received])
-        dist.all_reduce(received, op=dist.ReduceOp.MAX, group=ranks.hosts)
+        largest = torch.tensor([self.received, *pace.numbers()])
+        dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=ranks.hosts)
+        received, *others = largest.tolist()
+        pace.learn(others)
         return int(received)
 
 

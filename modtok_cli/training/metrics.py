@@ -133,12 +133,11 @@ def mean_bits(languages: Mapping[str, Mapping[str, Any]]) -> float | None:
 
 
 def timing(
-    *, seconds: float, waited: float, tokens: int, flops: float, peak: float | None, world: int
+    *, seconds: float, tokens: int, flops: float, peak: float | None, world: int
 ) -> dict[str, Any]:
     """The part of a metrics line that differs between runs."""
     return {
         "step_seconds": round(seconds, 4),
-        "wait_share": round(waited / seconds, 4) if seconds else 0.0,
         "tokens_per_second": round(tokens / seconds, 1) if seconds else 0.0,
         "model_flops_per_second": round(flops / seconds) if seconds else 0,
         "mfu": round(flops / seconds / (peak * world), 4) if peak and seconds else None,

@@ -15,6 +15,7 @@ from modtok_cli.base.progress import Task
 from modtok_cli.training.config import Config
 from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.metrics import HELD_OUT, WINDOW, SpikeDetector, Status
+from modtok_cli.training.model.phases import Spending
 from modtok_cli.training.run import RunPlace
 from modtok_cli.training.stored_config import config_as_json
 
@@ -36,7 +37,7 @@ class Reporter:
         self._spikes = SpikeDetector()
         for line in self._directory.last_steps(WINDOW):
             self._spikes.add(line)
-        self._status = Status(self._config.last_step)
+        self._status, self._spending = Status(self._config.last_step), Spending()
         path = self._directory.path
         self._loggers = [
             Wandb(config, path) if name == "wandb" else TensorBoard(path / name, step)
@@ -57,6 +58,7 @@ class Reporter:
             )
         self._spiking = self._spiking - line["languages"].keys() | spikes.keys()
         self._status.add(line, time.monotonic())
+        self._spending.add(line["time"])
         task.describe(str(self._status))
         task.advance(1)
         if not self._progress.draws and line["step"] % self._config.log_every == 0:
@@ -91,6 +93,11 @@ class Reporter:
         self._directory.add(line)
         for logger in self._loggers:
             logger.add(line)
+
+    def end(self) -> None:
+        """Say what the steps of this process were spent on, if there were any."""
+        if self._first and self._spending:
+            self._progress.note(str(self._spending))
 
     def close(self) -> None:
         """Close the loggers; the metrics belong to the run's directory."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -28,7 +29,8 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> StartedSt
     A step whose loss or gradient is not finite updates nothing: the device decides that.
     """
     config, texts, ranks = run.config, run.texts, run.place.ranks
-    started, waited = time.perf_counter(), feed.stream.waited
+    started, phases = time.perf_counter(), model.phases
+    phases.begin("wait")
     # Draw: language and subtokenizer of each group of sequences, of all ranks. Workers make the
     # same draws for the sequences of this rank, and pack and tokenize their text ahead.
     groups = range(config.batch_size // config.group_size(ranks.replicas))
@@ -47,7 +49,9 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> StartedSt
         numbers, lambda: model.copies.empty(len(numbers), numbers.dtype)
     )
     apply(model, gradients, lr, dense=config.update == "dense")
+    phases.begin("wait")
     following = feed.ahead(step + 1)  # copied, and planned, while the device computes
+    phases.begin("gather")
     if following is not None:
         model.plan_ahead(following.microbatches)
     spent = {name: round(seconds, 4) for name, seconds in model.take_host_seconds().items()}
@@ -58,9 +62,9 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> StartedSt
         gradients.losses,
         sums,
         arriving,
+        partial(phases.read, phases.end()),
         started,
         time.perf_counter() if ranks.device.type == "cpu" else None,
-        feed.stream.waited - waited,
         {"offload": spent} if spent else {},
         config.device_flops or peak_flops(ranks.device, model.dtype),
     )
@@ -74,8 +78,8 @@ class StartedStep:
         known: what its line for the metrics has without the device: step, learning rate, draws.
         now, losses, sums: its batches, nll of each microbatch's tokens, and sums over them.
         arriving: the numbers of `LanguageSums.over_replicas`, and the gradient norm.
+        phases: gives seconds by phase, when the step has ended.
         started, ended: when it was started, and had ended; None: the device says.
-        waited: seconds that it waited for text.
         host: what the line's "time" has of rows in host memory, since the step before.
         peak: FLOP/s of a device, None if unknown.
     """
@@ -86,9 +90,9 @@ class StartedStep:
     losses: list[torch.Tensor]
     sums: LanguageSums
     arriving: Download
+    phases: Callable[[], dict[str, float]]
     started: float
     ended: float | None
-    waited: float
     host: dict[str, Any]
     peak: float | None
 
@@ -117,12 +121,12 @@ class StartedStep:
             "draws": self.known["draws"],
             "time": timing(
                 seconds=ended - max(self.started, before),
-                waited=self.waited,
                 tokens=config.step_tokens,
                 flops=config.shape.step_flops(config.seq_length, self.now.sizes) * ranks.replicas,
                 peak=self.peak,
                 world=ranks.world,
             )
+            | {"phases": self.phases()}
             | self.host,
         }
         return line, ended
@@ -156,24 +160,28 @@ def mean_gradients(
     `upcoming` are the `microbatches` of the next call, if known: offloaded rows are then
     prefetched. The host does not wait for the device.
     """
-    backbone, optimizer = model.backbone, model.optimizer
-    # Gather: rows of the tokens that occur (input) and that may be predicted (output).
+    backbone, optimizer, phases = model.backbone, model.optimizer, model.phases
+    # Rows of the tokens that occur (input) and that may be predicted (output).
+    phases.begin("gather")
     backbone.clear_gradients()
     plan = model.plan(microbatches)
     active = model.gather(plan)
     losses, totals = [], []
     for index, microbatch in enumerate(microbatches):
+        phases.begin("forward")
         with backbone.accumulating(more=index + 1 < len(microbatches)):
-            # Forward, loss over V_S, backward.
             loss, nll = model.loss(microbatch, active)
+            phases.begin("backward")
             loss.backward()  # type: ignore[no-untyped-call]
-        if index == 0:
-            model.proceed(upcoming)
         losses.append(nll)
         totals.append(loss.detach())
         for rows in active:
             rows.add_gradient()
-    # Exchange: sums of gradients over replicas, those of rows on the ranks that own them.
+        if index == 0:
+            phases.begin("gather")
+            model.proceed(upcoming)
+    # Sums of gradients over replicas, those of rows on the ranks that own them.
+    phases.begin("exchange")
     gradients = {}
     if model.only_rows is None:
         gradients = optimizer.own(backbone.finish_gradients())
@@ -191,6 +199,7 @@ def apply(model: Model, gradients: Gradients, lr: float, *, dense: bool = False)
     If their norm is not finite, nothing changes; the host does not wait to know. `dense` updates
     whole tables and requires them on the device.
     """
+    model.phases.begin("update")
     of_rows = [gradient for _, gradient in gradients.rows.values()]
     finite = torch.isfinite(gradients.norm)
     clip([*gradients.backbone.values(), *of_rows], gradients.norm, model.clip)
@@ -216,6 +225,7 @@ def optimizer_step(
     """
     gradients = mean_gradients(model, microbatches, upcoming)
     apply(model, gradients, lr, dense=dense)
+    model.phases.end()
     return gradients.losses, gradients.norm
 
 

@@ -109,7 +109,13 @@ RUNS = [
         name,
         {"config": {"sampling": "sub:1", "model": "tiny", "steps": 2000, "seed": name},
          "command": "modtok", "tokenizer": {"signature": "t"}},
-        [{"step": 1, "languages": {"fi": {"bytes": 700}, "en": {"bytes": 500}}}] * 2,
+        [
+            {"step": step, "languages": {"fi": {"bytes": 7}, "en": {"bytes": 5}},
+             "tokens": 100 * step, "time": {
+                 "phases": {"forward": step / 100, "update": last / 10},
+                 "model_flops_per_second": 10**9, "step_seconds": last}}
+            for step in range(10, 1021, 10)
+        ],
         [
             {"step": step, "held_out": {"fi": {"bits_per_byte": bits}, "en": {"bits_per_byte": 2}},
              "valid": {"news": {"sw": {"bits_per_byte": 3 * bits}}}}

@@ -133,10 +133,9 @@ def test_flops_by_hand() -> None:
     shape = PRESETS["tiny"].shape
     expected = 10 * (6 * 738_432 + 6 * 128 * 500 + 6 * 4 * 256 * 128)
     assert shape.step_flops(256, [(10, 500)]) == expected
-    found = timing(seconds=2.0, waited=0.5, tokens=100, flops=1e9, peak=1e9, world=2)
+    found = timing(seconds=2.0, tokens=100, flops=1e9, peak=1e9, world=2)
     assert found == {
         "step_seconds": 2.0,
-        "wait_share": 0.25,
         "tokens_per_second": 50.0,
         "model_flops_per_second": 500_000_000,
         "mfu": 0.25,

@@ -161,6 +161,10 @@ def test_any_number_of_ranks_trains_as_one(tokenizer: Path, tmp_path: Path) -> N
         assert len(alone) == 5
         for other in others:
             assert other == [pytest.approx(line, rel=1e-6) for line in alone]
+    slow = [line["time"] for line in read_metrics(tmp_path / "runs" / "text-4-2") if "time" in line]
+    assert "slowest" not in slow[0]  # ranks tell each other after a step
+    assert all(time["slowest"]["rank"] in range(4) for time in slow[1:])
+    assert all(0 <= time["slowest"]["seconds"] < 60 for time in slow[1:])
     # All replicas compute; draws of the first differ a little from those of the others.
     computed = [
         sum(line["time"]["model_flops_per_second"] * line["time"]["step_seconds"]

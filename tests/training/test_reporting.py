@@ -13,9 +13,12 @@ import torch
 
 from helpers.metrics import read_metrics
 from helpers.said import Said
+from helpers.sample import ROOT
 from modtok_cli.training import metrics
+from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.metrics import LanguageSums, SpikeDetector, Status
+from modtok_cli.training.model.phases import PHASES, Pace, Phases, Spending
 from modtok_cli.training.plan import plan
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.step import StartedStep
@@ -122,6 +125,61 @@ def test_status_by_hand() -> None:
     prompts = {**line, "loss": LanguageSums([], torch.device("cpu")).figures([0.0, 0.0])[0]}
     status.add(prompts, 12.5)
     assert str(status).startswith("no token in the loss, lr ")  # "loss nan" looks like divergence
+
+
+class Event:
+    """An event of a GPU that passes its commands one after the other; nothing may wait for it."""
+
+    passed = issued = 0
+
+    def __init__(self, *, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self) -> None:
+        Event.issued += 1
+        self.at = Event.issued
+
+    def query(self) -> bool:
+        return self.at <= Event.passed
+
+    def elapsed_time(self, end: Event) -> float:
+        assert end.query()
+        return 1000.0 * (end.at**2 - self.at**2)
+
+
+def test_phases_of_a_gpu_count_when_they_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    phases = Phases(torch.device("cuda"))
+    steps = []
+    for _ in range(2):
+        for phase in ("gather", "forward", "update"):
+            phases.begin(phase)
+        steps.append(phases.end())
+    Event.passed = 3  # the update runs
+    none = dict.fromkeys(PHASES, 0.0)
+    assert phases.read(steps[0]) == none | {"gather": 3.0, "forward": 5.0}
+    Event.passed = 8
+    assert phases.read(steps[1]) == none | {"gather": 11.0, "forward": 13.0, "update": 7.0 + 15.0}
+
+
+def test_the_slowest_rank_is_told_to_all() -> None:
+    two = [Pace(replace(start_ranks(), rank=rank, world=2)) for rank in range(2)]
+    spent = dict.fromkeys(PHASES, 0.0) | {"exchange": 9.0}
+    for pace, seconds in zip(two, (0.5, 0.75), strict=True):
+        assert pace.add(spent | {"backward": seconds}).keys() == {"peak_bytes"}
+    largest = [max(both) for both in zip(*(pace.numbers() for pace in two), strict=True)]
+    for pace in two:
+        pace.learn(largest)
+        assert pace.add(spent)["slowest"] == {"rank": 1, "seconds": 0.25}
+    said = Spending()
+    phases = spent | {"backward": 1.0}
+    said.add({"phases": phases, **pace.add(spent), "peak_bytes": 1 << 30})
+    assert str(said) == (
+        "a step takes 10 s: exchange of gradients 90%, backward 10%; peak of memory 1.0 GiB; "
+        "rank 1 is the slowest, by 2.5% of the time"
+    )
+    page = (ROOT / "docs" / "pretraining.md").read_text()
+    assert all(f"`{name}`" in page for name in (*PHASES, "peak_bytes", "slowest"))
 
 
 def test_status_lines_outside_a_terminal(settings: RunSettings) -> None:  # noqa: F811

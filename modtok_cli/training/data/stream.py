@@ -7,7 +7,6 @@ few numbers per slot and language. Batches still in a queue are made again after
 import multiprocessing
 import os
 import signal
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -92,7 +91,6 @@ class BatchStream:
 
     Attributes:
         state: positions of the packers after the batches taken so far, by slot.
-        waited: total seconds spent waiting for batches.
     """
 
     def __init__(
@@ -107,7 +105,6 @@ class BatchStream:
     ) -> None:
         self._slots = list(slots)
         self.state: State = {slot: dict((state or {}).get(slot, {})) for slot in slots}
-        self.waited = 0.0
         self._last_step = last_step
         self._workers: list[_Worker] = []
         self._packers: list[SlotPacker] = []
@@ -127,14 +124,10 @@ class BatchStream:
         """
         if step > self._last_step:
             return None
-        started = time.perf_counter()
         if self._workers:
             count = len(self._workers)
-            batches = [self._workers[i % count].take() for i in range(len(self._slots))]
-        else:
-            batches = [packer.batch(step) for packer in self._packers]
-        self.waited += time.perf_counter() - started
-        return batches
+            return [self._workers[i % count].take() for i in range(len(self._slots))]
+        return [packer.batch(step) for packer in self._packers]
 
     def use(self, step: int, batches: Sequence[Batch]) -> None:
         """Advance the state after the batches of `step`."""

@@ -18,6 +18,7 @@ from modtok_cli.training.model import megatron
 from modtok_cli.training.model.execution import Execution, InitStd, compile_failure
 from modtok_cli.training.model.loss import CHUNK, sliced_cross_entropy
 from modtok_cli.training.model.optimizer import backbone_optimizer
+from modtok_cli.training.model.phases import Phases
 from modtok_cli.training.model.products import IN_FLOAT32
 from modtok_cli.training.rows.copies import Warn, copies_for
 from modtok_cli.training.rows.exchange import PlacedPlan, RowExchange
@@ -53,6 +54,7 @@ class Model:
     Attributes:
         input, output: this rank's share of the tables; one and the same when tied.
         exchange: exchanges rows with the other replicas.
+        phases: what steps are spent on.
         offloaded: moves their rows if they are in host memory, else None.
         clip: norm that a step clips the gradient of all parameters to; 0 does not clip.
         only_rows: (V,) bool, the rows that a step updates; all others and the backbone are
@@ -101,7 +103,7 @@ class Model:
             and shape.head_width in range(8, 257, 8)
             and megatron.document_attention() is not None
         )
-        self.copies = copies_for(ranks.device, warn)
+        self.copies, self.phases = copies_for(ranks.device, warn), Phases(ranks.device)
         self.exchange = RowExchange(ranks, self.copies)
         self._ahead: ActivePlan | None = None
         self._host_seconds: dict[str, float] = {}
@@ -185,6 +187,7 @@ class Model:
             GatheredRows(part.ids, self.exchange.gather(part, own[name]), training)
             for name, part in plan.gathered.items()
         ]
+        _ = gathered[0].rows  # needed at once
         return gathered[0], gathered[-1]
 
     def proceed(self, upcoming: Sequence[MicroBatch] | None) -> None:
