@@ -18,6 +18,7 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.reports import means
 from modtok_cli.reports.charts import Chart, Curves, Panels
+from modtok_cli.reports.equal_loss import Course, equal_loss
 from modtok_cli.reports.plot.layout import MOST_TOGETHER
 from modtok_cli.reports.tables import MARKS, Row, Table, cell, marked
 
@@ -222,7 +223,27 @@ def runs_tables(runs: Sequence[TrainingRun]) -> list[Table]:
         tables.append(
             Table(caption, ["language", *names], rows, note=MARKS if len(runs) > 1 else "")
         )
-    return [*tables, *_over_seeds(runs, texts)]
+    return [*tables, *equal_loss(list(map(course_of, runs))), *_over_seeds(runs, texts)]
+
+
+def course_of(run: TrainingRun) -> Course:
+    """How the loss of a run fell, over the languages of its last evaluation."""
+    last = run.evaluations[-1]["held_out"]
+    languages = _bits(last)
+    stages = [run.config, *reversed(run.config.get("stages", []))]
+    checksums = {name: crc for stage in stages[::-1] for name, crc in stage.get("text", {}).items()}
+    spent: dict[int, tuple[float, float]] = {}
+    flops = 0.0
+    for row in run.steps:
+        flops += row["time"]["model_flops_per_second"] * row["time"]["step_seconds"]
+        spent[row["step"]] = float(row["tokens"]), flops
+    points = [
+        (*spent[row["step"]], fmean(bits[name] for name in languages))
+        for row in run.evaluations
+        if (bits := _bits(row["held_out"])).keys() >= languages.keys() and languages
+    ]
+    texts = {name: (checksums.get(name), last[name].get("bytes")) for name in languages}
+    return Course(run.name, texts, str(run.config["tokenizer"]["signature"]), points)
 
 
 def _over_seeds(runs: Sequence[TrainingRun], texts: Sequence[str]) -> Iterator[Table]:

@@ -25,6 +25,7 @@ from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
 from modtok_cli.reports.charts import Dots
+from modtok_cli.reports.equal_loss import Course, equal_loss
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.page import Section
 from modtok_cli.reports.page import page as html_page
@@ -282,11 +283,34 @@ def write_run(place: Path, less: float = 0.0) -> None:
     lines: list[dict[str, Any]] = []
     for step in (10, 20):
         figures = {"bits_per_byte": 4 - step / 10 - less, "bytes": 1000}
-        lines.append({"step": step, "loss": 5.0, "languages": {"fi": figures}})
+        time = {"model_flops_per_second": 1e9, "step_seconds": 0.5}
+        lines.append({"step": step, "loss": 5.0, "tokens": 64 * step,
+                      "languages": {"fi": figures}, "time": time})  # fmt: skip
         news = {"news": {"sw": {"bits_per_byte": 8 - step / 10, "bytes": 10}}}
         lines.append({"step": step, "held_out": {"fi": figures}, "valid": news})
         lines.append({"step": step, "tasks": {"fi": {"arc_easy": {"value": 20.0 + step}}}})
     (place / "metrics.jsonl").write_bytes(b"".join(orjson.dumps(x) + b"\n" for x in lines) + b'{"')
+
+
+def test_equal_loss_by_hand() -> None:
+    text = {"fi": (17, 1000)}
+    slow = Course("slow", text, "t", [(100, 1e9, 4.0), (300, 4e9, 3.0), (500, 6e9, 2.5)])
+    fast = Course("fast", text, "u", [(200, 1e9, 3.0), (400, 3e9, 2.0)])
+    late = Course("late", text, "t", [(900, 8e9, 1.9)])
+    other = Course("other", {"fi": (18, 1000)}, "t", fast.points)
+    none = Course("none", {}, "t", [])
+    table, left_out = equal_loss([slow, other, fast, none])
+    assert table.caption == "Equal loss on held-out text, 1 language"
+    assert table.rows == [
+        ["fast", "slow", "2.500", "300", "60.00", "2e+09", "33.33"],
+        ["slow", "fast", "2.000", "not reached", "–", "not reached", "–"],
+    ]
+    assert "Tokens of different tokenizers" in table.note
+    assert left_out.note == "Left out, as no other run has their held-out text: other, none."
+    (table,) = equal_loss([slow, late])
+    assert table.rows[0] == ["late", "slow", "2.500", "≤ 900", "180.00", "≤ 8e+09", "133.33"]
+    assert table.note == "≤: at the first evaluation."
+    assert equal_loss([slow]) == []
 
 
 def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
