@@ -31,10 +31,9 @@ from modtok_cli.modular.containment import containment
 from modtok_cli.modular.spelling import LibraryVocabulary, Spelling, spell, spell_by_merges
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training import checkpoint
-from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, reshard
+from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, JoinedRows, own_part
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.model import megatron
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.resolve import Origin
 from modtok_cli.training.rows.growth import grow_rows
@@ -95,9 +94,11 @@ def _new_rows(tokenizer: ModularTokenizer, old_languages: Sequence[str]) -> torc
     return torch.from_numpy(~tokenizer.token_membership[:, columns].any(axis=1))
 
 
-def _load_backbone(model: Model, name: str, shards: list[torch.Tensor]) -> None:
-    """Set a parameter from the parts of all shards; moments stay zero."""
-    own = reshard(shards, megatron.partition(model.backbone.parameters[name]), model.ranks)
+def _load_backbone(
+    model: Model, name: str, shards: Sequence[JoinedRows] | Sequence[torch.Tensor]
+) -> None:
+    """Set a parameter from the parts of all shards; moments stay zero. Collective."""
+    own = own_part(model, name, shards)
     zeros = {part: torch.zeros_like(own) for part in BACKBONE_PARTS}
     model.optimizer.load(name, {**zeros, "weight": own})
 
@@ -183,7 +184,7 @@ class InitialRun:
 
         `rows`: "spelling" or "random", see `init_rows`.
         """
-        newest = checkpoint.newest(self.directory.checkpoints, note)
+        newest = checkpoint.newest(self.directory.checkpoints, note, model.ranks)
         if newest is None:
             raise ModtokError("has no checkpoint yet", where=self.directory.path)
         path, state = newest
@@ -192,7 +193,7 @@ class InitialRun:
             shards = checkpoint.open_shards(path, state)
             with torch.no_grad():
                 for name in model.backbone.parameters:
-                    parts = [file.get_tensor(f"backbone.weight/{name}") for file in shards]
+                    parts = [file.get_slice(f"backbone.weight/{name}") for file in shards]
                     _load_backbone(model, name, parts)
                 model.optimizer.set_steps(0)
             for name, table in model.tables.items():

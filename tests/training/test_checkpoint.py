@@ -21,7 +21,7 @@ from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import checkpoint_files as files
 from modtok_cli.training.checkpoint import saving
 from modtok_cli.training.checkpoint.checkpoint_files import write_safetensors
-from modtok_cli.training.checkpoint.reading import ShardFile
+from modtok_cli.training.checkpoint.reading import JoinedRows, ShardFile
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.step import optimizer_step
@@ -66,10 +66,49 @@ def test_rows_in_several_files_read_as_one_tensor(tmp_path: Path, parts: int) ->
     file = ShardFile([safe_open(path, framework="pt") for path in paths])
     assert torch.equal(file.get_tensor("t"), whole)
     rows = file.get_slice("t")
-    assert list(rows.get_shape()) == [11, 2]
+    assert rows.shape == [11, 2]
     for start in range(12):
         for stop in range(start, 12):
             assert torch.equal(rows[start:stop], whole[start:stop])
+            assert torch.equal(rows[start:stop, 1:], whole[start:stop, 1:])
+
+
+@pytest.mark.parametrize(("written", "read"), [(1, 2), (1, 4), (2, 4), (4, 2), (4, 4), (3, 4)])
+def test_a_rank_reads_what_it_would_write(
+    subtokenizers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int, read: int
+) -> None:
+    """Ranks one after the other: what they send each other stays away."""
+
+    def rank_of(world: int, rank: int) -> Model:
+        place = {"rank": rank, "replica": rank, "world": world, "replicas": world}
+        return Model(SHAPE, subtokenizers.size, replace(start_ranks(), **place))
+
+    for rank in range(written):
+        model = rank_of(written, rank)
+        for table in model.tables.values():  # each row is another one
+            table.moment1[:] = torch.arange(table.shard, table.size, written)[:, None]
+        name = files.shard_name(0, 1, rank, written)
+        write_safetensors(tmp_path / name, dict(saving._own_rows(model)))
+    taken: list[int] = []
+    whole = JoinedRows.__getitem__
+
+    def counted(rows: JoinedRows, index: Any) -> torch.Tensor:
+        found = whole(rows, index)
+        taken.append(found.numel() * found.element_size())
+        return found
+
+    monkeypatch.setattr(JoinedRows, "__getitem__", counted)
+    state, sizes, own = {"step": 3, "shards": 1, "parts": written}, [], []
+    for rank in range(read):
+        taken.clear()
+        model = rank_of(read, rank)
+        checkpoint.load(tmp_path, state, model)
+        sizes.append(sum(taken))
+        own.append(sum(t.numel() * t.element_size() for _, t in saving._own_rows(model)))
+        for table in model.tables.values():
+            ids = torch.arange(table.shard, table.size, read)
+            assert torch.equal(table.moment1, ids[:, None].expand(-1, 32).float())
+    assert sizes == own
 
 
 def slow_writer(monkeypatch: pytest.MonkeyPatch) -> Event:

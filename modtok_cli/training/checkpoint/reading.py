@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.training.checkpoint.checkpoint_files import WEIGHTS_ONLY, shard_name
-from modtok_cli.training.distributed.ranks import Ranks
+from modtok_cli.training.distributed.ranks import Ranks, summed
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows.offload import Rows
@@ -28,35 +29,36 @@ _BLOCK = 1 << 16
 
 
 class JoinedRows:
-    """A tensor of a shard whose rows are stored in several files, one range after the other."""
+    """A tensor of a shard whose rows are stored in several files, one range after the other.
+
+    Files are mapped into memory: only what is used of a slice is read.
+    """
 
     def __init__(self, slices: Sequence[Any]) -> None:
         self._slices = slices
         shapes = [part.get_shape() for part in slices]
         self._ends = list(accumulate(shape[0] for shape in shapes))
-        self._shape = [self._ends[-1], *shapes[0][1:]]
+        self.shape: list[int] = [self._ends[-1], *shapes[0][1:]]
 
-    def get_shape(self) -> list[int]:
-        """Shape of the whole tensor."""
-        return self._shape
-
-    def __getitem__(self, rows: slice) -> torch.Tensor:
-        start, stop, _ = rows.indices(self._shape[0])
+    def __getitem__(self, index: slice | tuple[slice, ...]) -> torch.Tensor:
+        rows, *columns = index if isinstance(index, tuple) else (index,)
+        if len(self._slices) == 1:
+            whole: torch.Tensor = self._slices[0][(rows, *columns)]
+            return whole
+        start, stop, _ = rows.indices(self.shape[0])
         pieces: list[torch.Tensor] = []
         first = bisect_right(self._ends, start)
         for part in range(min(first, len(self._ends) - 1), len(self._ends)):
             before = self._ends[part - 1] if part else 0
             if before >= stop and pieces:
                 break
-            pieces.append(self._slices[part][max(0, start - before) : max(0, stop - before)])
+            place = slice(max(0, start - before), max(0, stop - before))
+            pieces.append(self._slices[part][(place, *columns)])
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
 
 class ShardFile:
-    """One tensor-parallel shard of the backbone, in as many files as replicas wrote it.
-
-    `get_slice` and `get_tensor` are those of `safetensors.safe_open`.
-    """
+    """One tensor-parallel shard of the backbone, in as many files as replicas wrote it."""
 
     def __init__(self, files: Sequence[Any]) -> None:
         self._files = files
@@ -70,16 +72,13 @@ class ShardFile:
         """Names of the tensors."""
         return list(self._files[0].keys())
 
-    def get_slice(self, name: str) -> Any:
+    def get_slice(self, name: str) -> JoinedRows:
         """A tensor to be read by ranges of its rows."""
-        if len(self._files) == 1:
-            return self._files[0].get_slice(name)
         return JoinedRows([file.get_slice(name) for file in self._files])
 
     def get_tensor(self, name: str) -> torch.Tensor:
         """A whole tensor."""
-        parts = [file.get_tensor(name) for file in self._files]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        return self.get_slice(name)[:]
 
 
 def open_shards(path: Path, state: Mapping[str, Any]) -> list[ShardFile]:
@@ -108,7 +107,11 @@ def row_files(shards: Sequence[ShardFile]) -> list[ShardFile]:
 
 
 def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
-    """Fill `model` from a checkpoint that any number of ranks wrote."""
+    """Fill `model` from a checkpoint that any number of ranks wrote. Collective.
+
+    A rank reads the rows of the tables that it owns, and the rows of the backbone that it would
+    write; replicas send each other the rest.
+    """
     if state.get(WEIGHTS_ONLY):
         raise ModtokError(
             "has weights only, no state of the optimizer",
@@ -118,19 +121,13 @@ def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
     try:
         opened = open_shards(path, state)
         with torch.no_grad():
-            for name, parameter in model.backbone.parameters.items():
-                parts = {}
-                partition = megatron.partition(parameter)
-                as_written = partition is None or len(opened) == model.ranks.shards
-                own = opened[0 if partition is None else model.ranks.shard :][:1]
-                for part in BACKBONE_PARTS:
-                    shards = [
-                        file.get_tensor(f"backbone.{part}/{name}")
-                        for file in (own if as_written else opened)
-                    ]
-                    parts[part] = (
-                        shards[0] if as_written else reshard(shards, partition, model.ranks)
+            for name in model.backbone.parameters:
+                parts = {
+                    part: own_part(
+                        model, name, [file.get_slice(f"backbone.{part}/{name}") for file in opened]
                     )
+                    for part in BACKBONE_PARTS
+                }
                 model.optimizer.load(name, parts)
             model.optimizer.set_steps(int(state["step"]))
             load_tables(model, row_files(opened))
@@ -142,21 +139,61 @@ def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
         ) from error
 
 
-def reshard(
-    shards: list[torch.Tensor], partition: tuple[int, int] | None, ranks: Ranks
+def own_part(
+    model: Model, name: str, shards: Sequence[JoinedRows] | Sequence[torch.Tensor]
 ) -> torch.Tensor:
-    """This rank's part of a parameter, from the parts of all shards that were written."""
+    """This rank's part of a parameter, from those of all shards that were written. Collective.
+
+    The tensor is on the device, or maybe in a file that is mapped into memory.
+    """
+    parameter, ranks = model.backbone.parameters[name], model.ranks
+    own = rows_of(len(parameter), ranks)
+    rows = _read(parameter, shards, ranks, own)
+    if ranks.replicas == 1:
+        return rows
+    whole = torch.zeros(parameter.shape, device=ranks.device)
+    whole[own] = rows.to(ranks.device)
+    # As integers: sums with zeros keep every bit, the sign of a zero as well.
+    summed(whole.view(torch.int32), ranks.replica_group)
+    return whole
+
+
+def rows_of(rows: int, ranks: Ranks) -> slice:
+    """The rows of a tensor of the backbone that this replica writes."""
+    first, last = (rows * part // ranks.replicas for part in (ranks.replica, ranks.replica + 1))
+    return slice(first, last)
+
+
+def _read(
+    parameter: torch.nn.Parameter, shards: Sequence[Any], ranks: Ranks, rows: slice
+) -> torch.Tensor:
+    """Rows of this rank's part of a parameter, from the parts of all shards that were written."""
+    partition = megatron.partition(parameter)
+    dim, parts = partition or (0, 1)
+    shape = list(parameter.shape)
+    if partition is not None:
+        shape[dim] = shape[dim] * ranks.shards // len(shards)
+    for shard in shards:
+        if list(shard.shape) != shape:
+            raise RuntimeError(f"a tensor of {list(shard.shape)} in the place of {shape}")
     if partition is None:
-        return shards[0]
-    dim, parts = partition
-    if len(shards) == ranks.shards:
-        return shards[ranks.shard]
-    pieces = [shard.chunk(parts, dim) for shard in shards]
-    mine = []
+        taken: torch.Tensor = shards[0][rows]
+        return taken
+    # Each shard has a part of each of the parts; so has this rank.
+    size = shape[dim] // parts
+    first, last = (size * len(shards) * n // ranks.shards for n in (ranks.shard, ranks.shard + 1))
+    pieces, before = [shards[0][:0] if dim == 0 else shards[0][rows, :0]], 0
     for part in range(parts):
-        whole = torch.cat([one[part] for one in pieces], dim)
-        mine.append(whole.chunk(ranks.shards, dim)[ranks.shard])
-    return torch.cat(mine, dim)
+        for number, shard in enumerate(shards):
+            start, stop = (min(max(n - number * size, 0), size) for n in (first, last))
+            place = slice(part * size + start, part * size + stop)
+            if dim:
+                pieces.append(shard[rows, place])
+                continue
+            ends = (min(max(n - before, 0), stop - start) for n in (rows.start, rows.stop))
+            pieces.append(shard[slice(*(place.start + n for n in ends))])
+            before += stop - start
+    return torch.cat(pieces, dim)
 
 
 def table_tensors(model: Model) -> dict[str, torch.Tensor]:
@@ -172,49 +209,48 @@ def table_tensors(model: Model) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def load_tables(model: Model, opened: list[Any]) -> None:
+def load_tables(model: Model, opened: Sequence[ShardFile]) -> None:
     """Fill the tables from the files of all ranks there were, in order of their row shards."""
     late: Rows = {}
     for name, table in model.tables.items():
         for part in _PARTS:
-            slices = [file.get_slice(f"{name}.{part}") for file in opened]
-            fill(getattr(table, part), slices, table)
+            fill(getattr(table, part), [file.get_slice(f"{name}.{part}") for file in opened], table)
         if f"{name}.{_LATE_PARTS[0]}" in opened[0].names:
-            ids, weights = (
-                torch.cat([file.get_tensor(f"{name}.{part}") for file in opened])
-                for part in _LATE_PARTS
-            )
+            found = []
+            for number in _places(len(opened), table):
+                ids, weights = (opened[number].get_tensor(f"{name}.{part}") for part in _LATE_PARTS)
+                own = ids % table.shards == table.shard
+                found.append((ids[own], weights[own]))
+            ids, weights = (torch.cat(parts) for parts in zip(*found, strict=True))
             order = torch.argsort(ids)
-            order = order[ids[order] % table.shards == table.shard]
             late[name] = (ids[order], weights[order])
     if model.offloaded is not None:
         model.offloaded.resume(late)
 
 
-def fill(target: torch.Tensor, shards: list[Any], table: RowTable) -> None:
-    """This shard's rows, from rows dealt round-robin to any number of shards.
-
-    `shards` give rows by slices and their shape by `get_shape`.
-
-    Example: rows 0 … 4 dealt to two, [0, 2, 4] and [1, 3]; of three, shard 1 has [1, 4].
-    """
-    old, new = len(shards), table.shards
+def fill(target: torch.Tensor, shards: Sequence[JoinedRows], table: RowTable) -> None:
+    """This shard's rows, from rows dealt round-robin to any number of shards."""
+    old = len(shards)
     for shard, rows in enumerate(shards):
         there = [(table.size - shard + old - 1) // old, *target.shape[1:]]
-        if list(rows.get_shape()) != there:
-            raise RuntimeError(f"a table of {rows.get_shape()} in the place of {there}")
-    for start in range(0, table.size, _BLOCK):
-        stop = min(start + _BLOCK, table.size)
-        block = torch.empty(stop - start, *target.shape[1:], dtype=target.dtype)
-        for shard, rows in enumerate(shards):
-            if old == new and shard != table.shard:
-                continue
-            first, last = _count_below(start, shard, old), _count_below(stop, shard, old)
-            block[first * old + shard - start :: old] = rows[first:last]
-        first, last = _count_below(start, table.shard, new), _count_below(stop, table.shard, new)
-        target[first:last] = block[first * new + table.shard - start :: new]
+        if rows.shape != there:
+            raise RuntimeError(f"a table of {rows.shape} in the place of {there}")
+    for shard, (theirs, here) in _places(old, table).items():
+        values, own = shards[shard][theirs], target[here]
+        for start in range(0, len(own), _BLOCK):
+            own[start : start + _BLOCK] = values[start : start + _BLOCK]
 
 
-def _count_below(row: int, shard: int, shards: int) -> int:
-    """How many rows below `row` a shard has."""
-    return (row - shard + shards - 1) // shards
+def _places(old: int, table: RowTable) -> dict[int, tuple[slice, slice]]:
+    """Of `old` shards that have rows of this one: where those are there, and where here.
+
+    Example: rows 0 … 4 dealt to two, [0, 2, 4] and [1, 3]; of three, shard 1 has [1, 4]: number 2
+    of the first as its 1, and number 0 of the second as its 0.
+    """
+    new, common = table.shards, gcd(old, table.shards)
+    places = {}
+    for shard in range(table.shard % common, old, common):
+        first = next(n for n in range(new) if (shard + n * old) % new == table.shard)
+        here = (shard + first * old) // new
+        places[shard] = slice(first, None, new // common), slice(here, None, old // common)
+    return places

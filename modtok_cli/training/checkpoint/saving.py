@@ -30,7 +30,7 @@ from modtok_cli.training.checkpoint.checkpoint_files import (
     step_directory,
     write_safetensors,
 )
-from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, table_tensors
+from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, rows_of, table_tensors
 from modtok_cli.training.distributed.ranks import Ranks, gather_json, raise_together
 from modtok_cli.training.model.model import Model
 
@@ -239,16 +239,10 @@ def _own_rows(model: Model) -> Iterator[tuple[str, torch.Tensor]]:
     for name in model.backbone.parameters:
         parts = model.optimizer.state(name)  # a collective if replicas have shares of it
         for part in BACKBONE_PARTS:
-            rows = parts.pop(part)[_range(len(model.backbone.parameters[name]), ranks)].detach()
+            rows = parts.pop(part)[rows_of(len(model.backbone.parameters[name]), ranks)].detach()
             yield f"backbone.{part}/{name}", rows.clone() if model.optimizer.distributed else rows
     for name, tensor in table_tensors(model).items():
         yield name, tensor.detach()
-
-
-def _range(rows: int, ranks: Ranks) -> slice:
-    """The rows of a tensor of the backbone that this replica writes."""
-    first, last = (rows * part // ranks.replicas for part in (ranks.replica, ranks.replica + 1))
-    return slice(first, last)
 
 
 def _is_finite(tensor: torch.Tensor) -> bool:
@@ -263,7 +257,7 @@ def _fits(model: Model) -> bool:
     free, ranks = available(), model.ranks
     size = sum(t.numel() * t.element_size() for t in table_tensors(model).values())
     for parameter in model.backbone.parameters.values():
-        rows = _range(len(parameter), ranks)
+        rows = rows_of(len(parameter), ranks)
         of_row = parameter.numel() // max(1, len(parameter))
         size += len(BACKBONE_PARTS) * 4 * of_row * (rows.stop - rows.start)
     nodes = gather_json(ranks, [platform.node(), size])
