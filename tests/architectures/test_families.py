@@ -21,6 +21,7 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.base import plugins
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.inference.run.backbone import backbone_config, build_backbone, cache_name
+from modtok_cli.training.distributed.megatron_core import partition
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model import megatron
 
@@ -91,7 +92,7 @@ def test_parameters_and_shards_are_megatrons(shape: Shape) -> None:
     parameters = backbone_of(shape).parameters
     assert sum(each.numel() for each in parameters.values()) == shape.parameters
     for name, parameter in parameters.items():
-        assert shape.megatron_partition(name) == megatron.partition(parameter), name
+        assert shape.megatron_partition(name) == partition(parameter), name
 
 
 def test_hf_names_round_trip(shape: Shape) -> None:

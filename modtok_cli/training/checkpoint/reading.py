@@ -14,8 +14,8 @@ from safetensors import SafetensorError, safe_open
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.training.checkpoint.checkpoint_files import WEIGHTS_ONLY, shard_name
+from modtok_cli.training.distributed.megatron_core import partition
 from modtok_cli.training.distributed.ranks import Ranks, summed
-from modtok_cli.training.model import megatron
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows.offload import Rows
 from modtok_cli.training.rows.table import RowTable
@@ -168,15 +168,15 @@ def _read(
     parameter: torch.nn.Parameter, shards: Sequence[Any], ranks: Ranks, rows: slice
 ) -> torch.Tensor:
     """Rows of this rank's part of a parameter, from the parts of all shards that were written."""
-    partition = megatron.partition(parameter)
-    dim, parts = partition or (0, 1)
+    divided = partition(parameter)
+    dim, parts = divided or (0, 1)
     shape = list(parameter.shape)
-    if partition is not None:
+    if divided is not None:
         shape[dim] = shape[dim] * ranks.shards // len(shards)
     for shard in shards:
         if list(shard.shape) != shape:
             raise RuntimeError(f"a tensor of {list(shard.shape)} in the place of {shape}")
-    if partition is None:
+    if divided is None:
         taken: torch.Tensor = shards[0][rows]
         return taken
     # Each shard has a part of each of the parts; so has this rank.

@@ -1,4 +1,4 @@
-"""Megatron-Core's modules and its process groups.
+"""Megatron-Core's modules, its process groups, and how it divides parameters.
 
 Megatron-Core 0.16 (Python 3.11) to 0.19 (3.12) asks `torch.cuda` for the current device and
 stream even in code that runs on a CPU. `cpu_as_current_device` answers these questions while
@@ -65,6 +65,16 @@ def cpu_as_current_device(device: torch.device) -> Iterator[None]:
     finally:
         for name, function in originals.items():
             setattr(cuda, name, function)
+
+
+def partition(parameter: torch.nn.Parameter) -> tuple[int, int] | None:
+    """How a parameter is sharded: (dimension, interleaved parts), None if replicated.
+
+    With two parts ([gate; up] of SwiGLU) a shard holds its slice of each, concatenated.
+    """
+    if not getattr(parameter, "tensor_model_parallel", False):
+        return None
+    return int(parameter.partition_dim), int(getattr(parameter, "partition_stride", 1))  # type: ignore[attr-defined]
 
 
 def start_groups(shards: int, device: torch.device) -> list[dist.ProcessGroup]:

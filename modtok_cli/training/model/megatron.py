@@ -33,7 +33,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from modtok_cli.architectures.rope import rope_frequencies
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.extras import require
-from modtok_cli.training.distributed.megatron_core import core, cpu_as_current_device
+from modtok_cli.training.distributed.megatron_core import core, cpu_as_current_device, partition
 from modtok_cli.training.distributed.ranks import summed
 from modtok_cli.training.model.execution import Execution, InitStd
 from modtok_cli.training.model.products import fuse_weight_gradients
@@ -494,13 +494,3 @@ class Backbone:
             if whole or name.endswith(_PER_HEAD):
                 summed(gradient, self._shard_group)
         return gradients
-
-
-def partition(parameter: torch.nn.Parameter) -> tuple[int, int] | None:
-    """How a parameter is sharded: (dimension, interleaved parts), None if replicated.
-
-    With two parts ([gate; up] of SwiGLU) a shard holds its slice of each, concatenated.
-    """
-    if not getattr(parameter, "tensor_model_parallel", False):
-        return None
-    return int(parameter.partition_dim), int(getattr(parameter, "partition_stride", 1))  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from modtok_cli.training.distributed.megatron_core import core
+from modtok_cli.training.distributed.megatron_core import core, partition
 from modtok_cli.training.distributed.ranks import Ranks, summed
 from modtok_cli.training.model import megatron
 from modtok_cli.training.rows.table import AdamW
@@ -267,7 +267,7 @@ def gradient_norm(
     """
     sharing: dict[bool, list[torch.Tensor]] = {True: [], False: []}
     for name, gradient in backbone.items():
-        sharing[megatron.partition(parameters[name]) is None].append(gradient)
+        sharing[partition(parameters[name]) is None].append(gradient)
     whole, own = _square(sharing[True], ranks), _square(sharing[False], ranks)
     rows = _square(list(tables), ranks) + 0 * torch.stack(losses).sum()
     if sharded:
