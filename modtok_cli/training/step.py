@@ -200,6 +200,7 @@ def apply(model: Model, gradients: Gradients, lr: float, *, dense: bool = False)
     whole tables and requires them on the device.
     """
     model.phases.begin("update")
+    model.copies.before_change()
     of_rows = [gradient for _, gradient in gradients.rows.values()]
     finite = torch.isfinite(gradients.norm)
     clip([*gradients.backbone.values(), *of_rows], gradients.norm, model.clip)

@@ -24,6 +24,7 @@ from modtok_cli.training.checkpoint.checkpoint_files import write_safetensors
 from modtok_cli.training.checkpoint.reading import JoinedRows, ShardFile
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.rows.copies import Copies, Download
 from modtok_cli.training.step import optimizer_step
 
 from .test_model import microbatches
@@ -135,10 +136,33 @@ def same(one: Model, other: Model) -> bool:
     )
 
 
+class LateCopies(Copies):
+    """As a GPU that copies as late as it may: before something changes."""
+
+    def __init__(self) -> None:
+        self.late: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.copied = Event()
+        self.synchronize = self.copied.wait
+
+    def keep(self, source: torch.Tensor) -> Download:
+        self.copied.clear()
+        copy = torch.empty_like(source)
+        self.late.append((copy, source))
+        return Download(copy, self)
+
+    def before_change(self) -> None:
+        for copy, source in self.late:
+            copy.copy_(source)
+        self.late = []
+        self.copied.set()
+
+
+@pytest.mark.parametrize("copies", [Copies, LateCopies])
 def test_training_continues_while_a_checkpoint_is_written(
-    subtokenizers, stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    subtokenizers, stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copies: type[Copies]
 ) -> None:
     model, twin, loaded = (Model(SHAPE, subtokenizers.size, start_ranks()) for _ in range(3))
+    model.copies = copies()
     batches = microbatches(subtokenizers, stores, 4)
     for batch in batches[:2]:
         optimizer_step(model, batch, 1e-2)

@@ -1,14 +1,14 @@
 """Save checkpoints in the background, every rank its own part.
 
-Training stops only while the ranks copy what they write. A thread of each rank then writes its
-file; the thread of rank 0 waits for all files, adds `state.json` and gives the directory its
-name. The ranks meet on the file system they share, so that no message of a save can cross those
-of training.
+On a CPU training stops while the ranks copy what they write; on a GPU the copy runs beside the next
+step, until its update. A thread of each rank then writes its file; the thread of rank 0 waits for
+all files, adds `state.json` and gives the directory its name. The ranks meet on the file system
+they share, so that no message of a save can cross those of training.
 """
 
 import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
@@ -33,6 +33,7 @@ from modtok_cli.training.checkpoint.checkpoint_files import (
 from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, rows_of, table_tensors
 from modtok_cli.training.distributed.ranks import Ranks, gather_json, raise_together
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.rows.copies import Download
 
 _FULL = "the previous checkpoint is complete; free space, then continue with --resume"
 _WRITTEN = ".written.json"
@@ -67,7 +68,7 @@ class Checkpointer:
     ) -> None:
         self._directory, self._ranks = directory, ranks
         self._keep, self._keep_every = keep, keep_every
-        self._background = background
+        self._background, self._pinned = background, False
         self._thread: Thread | None = None
         self._error: ModtokError | None = None
 
@@ -87,14 +88,17 @@ class Checkpointer:
         except ModtokError as caught:
             error = caught
         raise_together(ranks, error)
-        background = all(gather_json(ranks, _fits(model) and self._background))
-        tensors: dict[str, torch.Tensor] = {}
-        odd = None
+        background = all(gather_json(ranks, self._background and (self._pinned or _fits(model))))
+        # Pinned memory stays with its allocator: the next copy has room too.
+        self._pinned = background and ranks.device.type == "cuda"
+        copies: dict[str, Download] = {}
+        finite: dict[str, torch.Tensor] = {}
         for name, tensor in _own_rows(model):
-            if odd is None and not _is_finite(tensor):
-                odd = name
-            if odd is None:
-                tensors[name] = tensor.to("cpu", copy=True) if background else tensor
+            finite[name] = _is_finite(tensor)
+            copies[name] = model.copies.keep(tensor) if background else Download(tensor)
+            if model.optimizer.distributed:  # made for this: one at a time on the device
+                copies[name].wait()
+        odd = next((name for name, flag in finite.items() if not flag), None)
         wrong = [name for name in gather_json(ranks, odd) if name is not None]
         if wrong:
             raise NotFinite(f"'{wrong[0]}' is not finite")
@@ -106,7 +110,7 @@ class Checkpointer:
         }
         final = step_directory(self._directory, step)
         beside, renaming = self._create(final)
-        work = (final, beside, renaming, tensors, state)
+        work = (final, beside, renaming, copies, state, model.copies.enter_thread)
         self._thread = Thread(target=self._write, args=work, name=f"checkpoint {step}")
         self._thread.daemon = True  # a second Ctrl-C does not wait for it
         self._thread.start()
@@ -150,13 +154,17 @@ class Checkpointer:
         final: Path,
         beside: Path,
         renaming: ExitStack,
-        tensors: dict[str, torch.Tensor],
+        copies: dict[str, Download],
         state: dict[str, Any],
+        enter: Callable[[], None],
     ) -> None:
         """In a thread: fill the directory, and complete it on rank 0."""
         first = self._ranks.first
         try:
             with renaming:
+                enter()
+                tensors = {name: copy.wait() for name, copy in copies.items()}
+                copies.clear()
                 self._write_part(beside, tensors)
                 if first:
                     state |= {"files": self._collect(beside)}
@@ -245,21 +253,24 @@ def _own_rows(model: Model) -> Iterator[tuple[str, torch.Tensor]]:
         yield name, tensor.detach()
 
 
-def _is_finite(tensor: torch.Tensor) -> bool:
+def _is_finite(tensor: torch.Tensor) -> torch.Tensor:
+    """Whether all numbers are, a bool where they are."""
     if not tensor.is_floating_point() or not tensor.numel():
-        return True
+        return torch.ones((), dtype=torch.bool)
     lowest, highest = torch.aminmax(tensor)  # takes no memory; NaN wins over all
-    return bool(torch.isfinite(lowest) & torch.isfinite(highest))
+    return torch.isfinite(lowest) & torch.isfinite(highest)
 
 
 def _fits(model: Model) -> bool:
     """Whether this node has memory for copies of what its ranks write."""
     free, ranks = available(), model.ranks
-    size = sum(t.numel() * t.element_size() for t in table_tensors(model).values())
+    sizes = [t.numel() * t.element_size() for t in table_tensors(model).values()]
     for parameter in model.backbone.parameters.values():
         rows = rows_of(len(parameter), ranks)
         of_row = parameter.numel() // max(1, len(parameter))
-        size += len(BACKBONE_PARTS) * 4 * of_row * (rows.stop - rows.start)
-    nodes = gather_json(ranks, [platform.node(), size])
+        sizes += len(BACKBONE_PARTS) * [4 * of_row * (rows.stop - rows.start)]
+    if ranks.device.type == "cuda":  # the allocator of pinned memory takes powers of two
+        sizes = [1 << (size - 1).bit_length() for size in sizes if size]
+    nodes = gather_json(ranks, [platform.node(), sum(sizes)])
     here = sum(one for node, one in nodes if node == platform.node())
     return free is None or here + _MARGIN < free

@@ -2,7 +2,8 @@
 
 One CUDA stream uploads rows, another downloads gradients. They synchronize with compute by
 two events: compute waits for the rows of its step, and the download waits for the gradients
-of its step. Neither the host nor compute waits for a copy otherwise.
+of its step. An update waits until a checkpoint has been copied. Neither the host nor compute
+waits for a copy otherwise.
 
 On a CPU nothing is copied or waited for, and the same code runs.
 """
@@ -79,6 +80,13 @@ class Copies:
         """
         return Download(source)
 
+    def keep(self, source: torch.Tensor) -> Download:
+        """Start to copy what stays as it is until the next `before_change` to the host."""
+        return Download(source.clone())
+
+    def before_change(self) -> None:
+        """Let compute that this thread issues from now on wait for copies of `keep`."""
+
 
 class CudaCopies(Copies):
     """On a GPU: pinned memory, one stream per direction."""
@@ -88,6 +96,7 @@ class CudaCopies(Copies):
         stream: Any = torch.cuda.Stream
         self._up, self._down = stream(device), stream(device)
         self._pinned = True
+        self._kept: Download | None = None
 
     def enter_thread(self) -> None:
         """The device of this rank is the thread's."""
@@ -126,6 +135,20 @@ class CudaCopies(Copies):
             # A step that fails drops a download: compute has its memory after the stream down.
             source.record_stream(self._down)
             return Download(staged, self._down.record_event())
+
+    def keep(self, source: torch.Tensor) -> Download:
+        """On the stream down, to pinned memory; what is on the host is copied there at once."""
+        if source.device.type == "cpu":
+            return super().keep(source)
+        stage = lambda: self.empty(source.numel(), source.dtype).view(source.shape)  # noqa: E731
+        self._kept = self.download(source, stage)
+        return self._kept
+
+    def before_change(self) -> None:
+        """Wait for the last of them, on the device."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            torch.cuda.current_stream(self._device).wait_event(kept.done)
 
 
 def copies_for(device: torch.device, warn: Warn) -> Copies:
