@@ -24,7 +24,7 @@ _SHAPE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Combination:
-    """A run: `offload` is resident, or the delay of offloaded rows."""
+    """A run: `offload` is resident, or the delay of offloaded rows; `stages` are 1 or 2."""
 
     replicas: int
     tp: int
@@ -34,6 +34,7 @@ class Combination:
     sampling: str = "sub:2"
     train: str = "all"
     attention: str = "packed"
+    stages: int = 1
 
     @property
     def world(self) -> int:
@@ -60,6 +61,9 @@ class Combination:
             more |= {"offload": True, "offload_delay": int(self.offload[-1])}
         if self.attention == "document":
             more |= {"seq_length": 512}  # documents of the sample end in it
+        if self.stages > 1:
+            longer = {"seq_length": 128, "rope_theta": 5e5, "batch_size": 8}
+            more |= {"steps": 1, "stages": ({"steps": STEPS - 1, **longer},)}
         return RunSettings(
             **started,
             langs=LANGUAGES if self.sampling != "none" else ("fi",),
@@ -95,20 +99,24 @@ def _run(steps: int) -> dict[str, Any]:
 def combinations() -> list[Combination]:
     """All, those of the same ranks together."""
     ranks = ((1, 1), (2, 1), (1, 2), (2, 2))
-    return [
-        Combination(replicas, tp, *rest)
-        for (replicas, tp), *rest in product(
-            ranks,
-            ("resident", "delay 0", "delay 1"),
-            ("bfloat16", "float32"),
-            (False, True),
-            ("sub:2", "none"),
-            ("all", "rows"),
-        )
-    ] + [
-        Combination(replicas, tp, dtype="bfloat16", recompute=again, attention="document")
-        for (replicas, tp), again in product(ranks, (False, True))
-    ]
+    return (
+        [
+            Combination(replicas, tp, *rest)
+            for (replicas, tp), *rest in product(
+                ranks,
+                ("resident", "delay 0", "delay 1"),
+                ("bfloat16", "float32"),
+                (False, True),
+                ("sub:2", "none"),
+                ("all", "rows"),
+            )
+        ]
+        + [
+            Combination(replicas, tp, dtype="bfloat16", recompute=again, attention="document")
+            for (replicas, tp), again in product(ranks, (False, True))
+        ]
+        + [Combination(replicas, tp, "delay 1", stages=2) for replicas, tp in ranks]
+    )
 
 
 def prepare(work: Path) -> None:
