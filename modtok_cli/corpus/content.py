@@ -12,9 +12,13 @@ which is also their line end; cells are separated by tabs.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from modtok_cli.corpus.elements import BREAK, HEADINGS, SURE_TAGS, Block, Line, Walk
+from modtok_cli.corpus.elements import BREAK, HEADINGS, PROSE, SURE_TAGS, Block, Line, Walk
+from modtok_cli.corpus.repair import repair
 
 _MOST = 0.75  # share of the mass of the page above which the label of a block does not hold
 _DOMINANT = 0.7  # share of the mass of an element above which the search goes on in a child
@@ -26,7 +30,7 @@ _CONTAINERS = {
 }  # fmt: skip
 _PARTS = frozenset((
     "p", "ul", "ol", "li", "dl", "dt", "dd", "blockquote", "pre", "details", "summary", "figure",
-    "figcaption",
+    "figcaption", "table", "tbody", "tr", "td",
 ))  # fmt: skip
 _ITEMS = frozenset(("li", "dt", "dd"))
 _LISTS = frozenset(("ul", "ol", "dl", "menu", "table"))
@@ -36,7 +40,19 @@ _END = re.compile(
 )
 _RIGHTS = re.compile("\u00a9|\\(c\\) ?[12][0-9]{3}", re.IGNORECASE)
 _RIGHTS_WEIGHT = 200
+_LONGEST_TITLE = 300
 _DIGITS = "0123456789 \n\t"
+_DIGIT = re.compile(r"\d+")
+_TIMES = 3  # a short line that occurs that often is of the site
+_DATE = re.compile(
+    r"\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d\d)|\d{4}[./-]\d{1,2}[./-]\d{1,2}|\d{4}\s?\u5e74"
+    r"|\d{1,2}(st|nd|rd|th|er|[.\u00ba])? (de )?[^\W\d]{3,}[.,]? (de )?\d{4}"
+    r"|[^\W\d]{3,}\.? \d{1,2}, \d{4}"
+)
+_MOST_LETTERS, _MOST_SIGNS = 30, 12  # beside a date
+_LETTERS = re.compile(r"[^\W\d_]")
+_WORD = re.compile(r"\w+")
+_OWN = {"dt", "pre", "table", "td", "th", "figcaption", "summary"}
 
 Dropped = dict[str, list[int]]
 """Reason -> lines and characters."""
@@ -53,22 +69,24 @@ class Found:
 
 def main_text(html: str, repairs: bool = True) -> Found:
     """The main text; with `repairs`, of text whose encoding was misread."""
-    walk, body = _walked(html, repairs)
-    page = _Page(body)
+    walk, body, title = _walked(html, repairs)
+    page = _Page(body, title)
     return Found(page.units(), page.dropped | walk.unread, walk.repaired)
 
 
 def all_text(html: str, repairs: bool = True) -> Found:
     """All text."""
-    walk, body = _walked(html, repairs)
+    walk, body, _ = _walked(html, repairs)
     return Found([_unit(line) for line in body.lines()], walk.unread, walk.repaired)
 
 
-def _walked(html: str, repairs: bool) -> tuple[Walk, Block]:
+def _walked(html: str, repairs: bool) -> tuple[Walk, Block, str]:
+    """The walk over a page, its blocks and its title."""
     from resiliparse.parse.html import HTMLTree
 
-    walk, body = Walk(repairs), HTMLTree.parse(html).body
-    return walk, Block("body") if body is None else walk.blocks(body)
+    walk, tree = Walk(repairs), HTMLTree.parse(html)
+    body = Block("body") if tree.body is None else walk.blocks(tree.body)
+    return walk, body, repair(tree.title or "")
 
 
 def plain(text: str) -> str:
@@ -81,16 +99,20 @@ def plain(text: str) -> str:
 
 
 class _Page:
-    """Choice of the main text. Blocks that are left out lose their parts."""
+    """Choice of the main text. Blocks that are left out lose their parts, except titles."""
 
-    def __init__(self, body: Block) -> None:
+    def __init__(self, body: Block, title: str) -> None:
         self.dropped: Dropped = {}
         self._body = body
         self._total = body.mass
+        self._titles = _titles(body, title)
+        self._kept = {*self._titles}  # lines that stay when their block is left out
+        self._outside: set[int] = set()  # these lines, of such blocks
 
     def units(self) -> list[str]:
         """The main text."""
         self._drop_labelled()
+        self._drop_particulars()
         self._drop_links()
         self._narrow()
         lines = self._without_edges(list(self._body.lines()))
@@ -99,8 +121,10 @@ class _Page:
     def _drop(self, part: Block | Line, reason: str) -> None:
         lines = [part] if isinstance(part, Line) else list(part.lines())
         if isinstance(part, Block):
-            part.parts = []
+            part.parts = [line for line in lines if id(line) in self._kept]
+            self._outside |= {*map(id, part.parts)}
             part.sum_up()
+            lines = [line for line in lines if id(line) not in self._outside]
         if lines:
             count = self.dropped.setdefault(reason, [0, 0])
             count[0] += len(lines)
@@ -134,11 +158,39 @@ class _Page:
         most = _MOST if block.is_sure and block.label != "comments" else 0.5
         if not block.label or block.mass > most * self._total:
             return False
-        if block.label == "header" and in_article:
+        few_links = block.linked <= _FEW_LINKS * block.weight
+        if block.label == "header" and (in_article or (few_links and self._has_title(block))):
+            return False
+        if block.label == "navigation" and not block.is_sure and few_links:
             return False
         if block.tag == "aside" and in_article:
-            return not block.prose or block.linked > _FEW_LINKS * block.weight
+            return not (block.prose and few_links)
         return block.is_sure or not block.prose or 2 * block.linked > block.weight
+
+    def _has_title(self, block: Block) -> bool:
+        """Whether a block has the title of the page, or nothing but headings."""
+        lines = list(block.lines())
+        agree = any(self._titles.get(id(line)) for line in lines)
+        return agree or all(line.tag in HEADINGS for line in lines)
+
+    def _drop_particulars(self) -> None:
+        """Leave out dates, and short lines that repeat between others, as in each post."""
+        shapes = [_shape(line) for line in self._body.lines()]
+        times = Counter(shapes) - Counter({one: len(shapes) for one in _series(shapes)})
+        for block in self._body.inner_first():
+            stay: list[Block | Line] = []
+            for part in block.parts:
+                shape = _shape(part) if isinstance(part, Line) else ""
+                if not shape or isinstance(part, Block):
+                    stay.append(part)
+                elif times[shape] >= _TIMES and _LETTERS.search(shape):
+                    self._drop(part, "repeated")
+                elif part.tag not in (*_ITEMS, *HEADINGS) and _is_date(part.text):
+                    self._drop(part, "byline")
+                else:
+                    stay.append(part)
+            block.parts = stay
+            block.sum_up()
 
     def _drop_links(self) -> None:
         """Leave out blocks and lines that are mostly links and have no prose."""
@@ -176,17 +228,31 @@ class _Page:
                 break
             if best.tag not in _CONTAINERS and best.tag not in ("article", "main"):
                 break
-            stay = []
+            stay: list[Block | Line] = []
+            before = True
             for part in block.parts:
+                before &= part is not best
                 if part is best or _belongs(part, best, total):
                     stay.append(part)
-                else:
-                    self._drop(part, "beside")
+                    continue
+                if before and isinstance(part, Block):
+                    self._keep_lead(part)
+                self._drop(part, "beside")
+                if isinstance(part, Block) and part.parts:
+                    stay.append(part)
             block.parts = stay
             block = best
 
+    def _keep_lead(self, part: Block) -> None:
+        """Keep what introduces the main text after its title."""
+        below = False
+        for line in part.lines():
+            if below and (line.tag in HEADINGS or _ends(line)):
+                self._kept.add(id(line))
+            below |= id(line) in self._titles
+
     def _without_edges(self, lines: list[Line]) -> list[Line]:
-        """Lines from the first to the last of the text, without notes of rights."""
+        """Lines from the title to the last of the text, without what only describes it."""
         stay = []
         for line in lines:
             if line.weight < _RIGHTS_WEIGHT and _RIGHTS.search(line.text) and line.tag != "pre":
@@ -198,21 +264,82 @@ class _Page:
         near = _near_text(self._body)
         whole = [n for n, line in enumerate(stay) if _is_text(line) or id(line) in near]
         if not whole:
-            return stay
-        first, last = whole[0], whole[-1] + 1
-        titles = [n for n, line in enumerate(stay[:first]) if line.tag == "h1"]
-        if titles:
-            first = titles[0]
-        while first and (stay[first - 1].tag in HEADINGS or _is_sentence(stay[first - 1])):
-            first -= 1
+            return [line for line in stay if id(line) not in self._outside]
+        first, last = self._first(stay, whole[0]), whole[-1] + 1
         for n in range(last, len(stay)):
-            if stay[n].tag in ("li", "dd") or _is_sentence(stay[n]):
+            line, is_headed = stay[n], stay[n - 1].tag in HEADINGS
+            if line.tag in ("li", "dd") or _is_sentence(line) or (is_headed and _ends(line)):
                 last = n + 1
-            elif stay[n].tag not in (*HEADINGS, "dt"):
+            elif line.tag not in (*HEADINGS, "dt"):
                 break
         for line in stay[:first] + stay[last:]:
             self._drop(line, "edge")
         return stay[first:last]
+
+    def _first(self, lines: list[Line], first: int) -> int:
+        """Place of the title, or of what introduces the text at `first`."""
+        inner = [line for line in lines[:first] if id(line) not in self._outside]
+        titles = [line for line in inner if line.tag == "h1" or self._titles.get(id(line))]
+        is_headed = any(line.tag in HEADINGS for line in (*inner, lines[first]))
+        outer = [
+            line
+            for line in lines[:first]
+            if id(line) in self._outside
+            and id(line) in self._titles
+            and (self._titles[id(line)] or not is_headed)
+        ]
+        if titles or outer:
+            title = titles[0] if titles else outer[-1]
+            return next(n for n, line in enumerate(lines) if line is title)
+        while first and (lines[first - 1].tag in HEADINGS or _is_sentence(lines[first - 1])):
+            first -= 1
+        return first
+
+
+def _titles(body: Block, title: str) -> dict[int, bool]:
+    """Lines that may be the title of the page, by id: whether they are part of its `<title>`.
+
+    Headings, and if none is part of it, the lines that it begins with.
+    """
+    whole = f" {_key(title)} "
+    found: dict[int, bool] = {}
+    first: dict[int, bool] = {}
+    for line in body.lines():
+        if line.weight > _LONGEST_TITLE or line.tag in ("pre", "table", "li"):
+            continue
+        key = f" {_key(line.text)} "
+        if line.tag not in ("h1", "h2", "h3"):
+            first |= {id(line): True} if whole.startswith(key) else {}
+        elif key in whole:
+            found[id(line)] = True
+        elif line.tag == "h1" and 2 * line.linked < line.weight:
+            found[id(line)] = False
+    return found if any(found.values()) else first | found
+
+
+def _key(text: str) -> str:
+    return " ".join(_WORD.findall(text.casefold()))
+
+
+def _shape(line: Line) -> str:
+    """Text of a short line, with numbers alike; empty for links, sentences, tables and code."""
+    is_own = line.tag in _OWN or line.linked > 0.8 * line.weight
+    if is_own or line.is_prose or _END.search(line.text):
+        return ""
+    return line.text if line.tag in HEADINGS else _DIGIT.sub("0", line.text)
+
+
+def _series(shapes: Sequence[str]) -> set[str]:
+    """Shapes of lines that follow each other, such as "Room 1" and "Room 2"."""
+    return {one for one, following in pairwise(shapes) if one == following}
+
+
+def _is_date(text: str) -> bool:
+    """Whether a date is most of a text."""
+    rest = "".join(_DATE.sub("", text).split())
+    letters = len(_LETTERS.findall(rest))
+    has_date = _DATE.search(text) is not None
+    return has_date and letters <= _MOST_LETTERS and len(rest) - letters <= _MOST_SIGNS
 
 
 def _belongs(part: Block | Line, best: Block, total: float) -> bool:
@@ -223,7 +350,9 @@ def _belongs(part: Block | Line, best: Block, total: float) -> bool:
         return True
     if part.tag == best.tag and part.names == best.names and part.names.strip():
         return True
-    if part.controls or part.linked > _FEW_LINKS * part.weight or not part.prose:
+    if part.tag == "figure":
+        return not part.linked
+    if part.linked > _FEW_LINKS * part.weight or 2 * part.controls >= part.prose:
         return False
     alike = part.tag == best.tag == "tr" and len(part.parts) == len(best.parts)
     return alike or part.tag == "p" or part.mass > _BESIDE * total
@@ -255,27 +384,29 @@ def _is_text(line: Line) -> bool:
 
 
 def _near_text(body: Block) -> set[int]:
-    """Lines of elements that hold prose or code, and of elements with the same class.
+    """Lines of elements that hold prose, code or sentences, and of elements with the same class.
 
     The lines are paragraphs, lists and bare text. An element holds what its lists hold.
     """
-    holding: set[int] = set()
+    held: dict[int, float] = {}  # weight of prose and sentences; code is prose
     kinds: set[tuple[str, str]] = set()
     for block in body.inner_first():
-        if any(
-            part.is_prose or part.tag == "pre"
-            if isinstance(part, Line)
-            else part.tag in _PARTS and id(part) in holding
-            for part in block.parts
-        ):
-            holding.add(id(block))
-            if block.names.strip():
-                kinds.add((block.tag, block.names))
+        weight = 0.0
+        for part in block.parts:
+            if isinstance(part, Block):
+                weight += held[id(part)] if part.tag in _PARTS else 0.0
+            elif part.tag == "pre" or part.is_prose:
+                weight += PROSE
+            elif _ends(part) and part.tag not in HEADINGS:
+                weight += part.weight
+        held[id(block)] = weight
+        if weight >= PROSE and block.names.strip():
+            kinds.add((block.tag, block.names))
     near: set[int] = set()
     stack = [(body, False)]
     while stack:
         block, is_near = stack.pop()
-        is_near |= id(block) in holding or (block.tag, block.names) in kinds
+        is_near |= held[id(block)] >= PROSE or (block.tag, block.names) in kinds
         for part in block.parts:
             if isinstance(part, Block):
                 stack.append((part, is_near and (part.tag in _PARTS or _is_bare(part))))
@@ -293,6 +424,11 @@ def _is_bare(block: Block) -> bool:
 
 def _is_sentence(line: Line) -> bool:
     return line.tag in ("p", "li", "dd", "blockquote") and bool(_END.search(line.text))
+
+
+def _ends(line: Line) -> bool:
+    """Whether a line of any element is a sentence, and no link."""
+    return bool(_END.search(line.text)) and line.linked <= _FEW_LINKS * line.weight
 
 
 def _unit(line: Line) -> str:

@@ -42,15 +42,17 @@ _CLASSES = {
         "sidebar": "sidebar sidenav rail?",
         "footer": "footer colophon copyright",
         "header": "masthead? header? logo?",
-        "dialog": "cookie cookies consent gdpr cookiebar popup? modal? overlay? lightbox?",
+        "dialog": "cookie consent onetrust didomi usercentrics gdpr popup? modal? overlay? "
+        "lightbox?",
         "share": "share sharing social? sharedaddy addthis follow?",
         "related": "related recommended recommendations teaser teasers trending popular? promo? "
         "outbrain taboola",
         "advertisement": "ad? ads? advert advertisement advertising sponsored sponsor? banner?",
         "form": "newsletter subscribe signup login? search? searchbox",
-        "byline": "byline? meta? metadata? author? timestamp? postmeta? tags? taglist?",
+        "byline": "byline? meta? metadata? author? timestamp? postmeta? tags? taglist? date? "
+        "username? postprofile? signature? tagline? votes? score?",
         "comments": "comment comments commentlist disqus respond",
-        "hidden": "hidden? noprint printonly editsection",
+        "hidden": "noprint printonly editsection",
     }.items()
     for word in words.split()
 }  # fmt: skip
@@ -70,8 +72,14 @@ _SPACE = re.compile(r"[ \t\n\r\f]+")
 _WIDE = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]"
 )
+_LETTER = re.compile(r"\w")
+_COOKIES = re.compile(r"\bcookie[a-z]+")  # as in cookiebar
 _WORDS = re.compile(r"[A-Za-z][a-z]+|[A-Z]+")
 _HIDDEN = re.compile(r"display:\s*none|visibility:\s*hidden", re.I)
+_UNSEEN = {
+    "hidden", "is-hidden", "visually-hidden", "visuallyhidden", "sr-only", "screen-reader-text",
+}  # fmt: skip
+"""Classes of text that is not on the screen."""
 
 
 @dataclass(slots=True)
@@ -128,6 +136,7 @@ class Block:
         """Append a part."""
         self.parts.append(part)
         self._count(part)
+        self.controls += part.controls if isinstance(part, Block) else 0
 
     def _count(self, part: Block | Line) -> None:
         self.weight += part.weight
@@ -207,14 +216,17 @@ class Walk:
         if kind != 1:
             return None
         tag = node.tag
-        if tag in _UNREAD:
+        in_heading = self._open[-1].tag in HEADINGS
+        if tag in _UNREAD and not (tag == "button" and in_heading):  # which opens what is below it
             self._open[-1].controls += tag in ("button", "input", "select")
             if tag in _COUNTED:
                 count = self.unread.setdefault(_COUNTED[tag], [0, 0])
                 count[0] += 1
                 count[1] += len(node.text)
             return None
-        if tag == "span" and self._open[-1].tag in HEADINGS and _block(node, tag).label:
+        if (tag == "span" and not self._pre) and (
+            _block(node, tag).label if in_heading else _is_unseen(node.getattr("class"))
+        ):
             return None  # such as "edit" beside a heading
         if tag == "br":
             if self._pre:
@@ -224,8 +236,10 @@ class Walk:
             return None
         if tag == "a":
             href = node.getattr("href") or ""
-            self._link += not (href.startswith("#") and self._open[-1].tag in HEADINGS)
-        elif tag not in _INLINE and not self._pre:
+            if href.startswith("#") and not _LETTER.search(node.text):
+                return None  # a sign beside a heading, or the way back from a note
+            self._link += not (href.startswith("#") and in_heading)
+        elif tag not in _INLINE and tag != "button" and not self._pre:
             self._end_line()
             self._open.append(_block(node, tag))
             self._pre += tag in ("pre", "listing", "xmp")
@@ -238,7 +252,7 @@ class Walk:
         if tag == "a":
             self._link = max(0, self._link - 1)
             self._links += 1
-        elif tag in _INLINE:
+        elif tag in _INLINE or tag == "button":
             return
         elif self._pre and tag not in ("pre", "listing", "xmp"):
             self._text.append("\n")  # a line of code may be an element
@@ -248,6 +262,8 @@ class Walk:
             block = self._open.pop()
             if block.parts or tag in ("td", "th"):  # an empty cell has a column
                 self._open[-1].add(_as_table(block) if tag == "table" else block)
+            else:
+                self._open[-1].controls += block.controls
 
     def _add(self, text: str) -> None:
         self._text.append(text)
@@ -256,6 +272,7 @@ class Walk:
 
     def _end_line(self) -> None:
         if not self._text:
+            self._links = 0  # of images
             return
         text, self._text = "".join(self._text), []
         block = self._open[-1]
@@ -277,7 +294,8 @@ class Walk:
 
 def _block(node: Any, tag: str) -> Block:
     """An element with the reason why it may be no main text, if something says one."""
-    names = f"{node.getattr('class') or ''} {node.getattr('id') or ''}"
+    classes, anchor = node.getattr("class") or "", node.getattr("id") or ""
+    names = f"{classes} {anchor}"
     role, style = node.getattr("role"), node.getattr("style")
     if role == "main":
         tag = "main"
@@ -292,14 +310,40 @@ def _block(node: Any, tag: str) -> Block:
     label = _TAGS.get(tag, "")
     if tag in SURE_TAGS or len(names) == 1:
         return Block(tag, label, tag in SURE_TAGS, names)
-    words = [word.lower() for word in _WORDS.findall(names)]
-    sure = [_CLASSES[word] for word in words if word in _CLASSES]
-    unsure = [_CLASSES[word + "?"] for word in words if word + "?" in _CLASSES]
+    if _is_unseen(classes):
+        return Block(tag, "hidden", False, names)
+    sure, unsure = _labels(names)
+    if anchor and (sure or unsure) and _is_target(node, tag, anchor):
+        sure, unsure = _labels(classes)
+    if tag in HEADINGS:
+        unsure = [one for one in unsure if one != "header"]
     # The author of a comment is no comment.
     named = [one for one in sure if one != "comments"]
     if named or not (unsure or label):
         return Block(tag, (named or sure or [""])[0], True, names)
     return Block(tag, (unsure or [label])[0], False, names)
+
+
+def _labels(names: str) -> tuple[list[str], list[str]]:
+    """Labels by words of class names and ids: sure ones, and others."""
+    words = _COOKIES.sub("cookie", " ".join(_WORDS.findall(names)).lower()).split()
+    sure = [_CLASSES[word] for word in words if word in _CLASSES]
+    return sure, [_CLASSES[word + "?"] for word in words if word + "?" in _CLASSES]
+
+
+def _is_target(node: Any, tag: str, anchor: str) -> bool:
+    """Whether an id is the text of a heading, for links to a chapter: it says nothing else."""
+    head = node if tag in HEADINGS else node.first_element_child
+    if head is None or head.tag not in HEADINGS:
+        return False
+    same = [word.lower() for word in _WORDS.findall(head.text)]
+    # A chapter on comments looks like the comments; other boxes have fields or buttons.
+    is_box = same == ["comments"] or node.query_selector("input, button") is not None
+    return same == [word.lower() for word in _WORDS.findall(anchor)] and not is_box
+
+
+def _is_unseen(classes: str | None) -> bool:
+    return not _UNSEEN.isdisjoint((classes or "").split())
 
 
 def _cell(part: Block | Line) -> Block:
@@ -324,7 +368,9 @@ def _as_table(block: Block) -> Block:
     # Cells of each row by their lines.
     cells = [[list(_cell(part).lines()) for part in row.parts] for row in rows]
     is_data = max(map(len, cells), default=0) > 1 and all(
-        len(lines) <= _CELL_LINES and sum(line.weight for line in lines) <= _LONG_CELL
+        len(lines) <= _CELL_LINES
+        and sum(line.weight for line in lines) <= _LONG_CELL
+        and not (len(lines) > 1 and any(line.is_prose for line in lines))
         for row in cells
         for lines in row
     )

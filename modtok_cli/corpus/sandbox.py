@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO, NamedTuple
 
@@ -199,6 +200,9 @@ _HEAD = 2048
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 # Declared by default. Not believed if the bytes look like another script.
 _DEFAULTS = frozenset({"windows-1252", "cp1252", "iso-8859-1", "latin-1", "us-ascii", "utf-8"})
+_LINE_END = re.compile("\r\n|[\n\r\x85]")
+_FENCE = re.compile("```|~~~")
+_SIGNS = re.compile(r"[;:(\[]\s*$|[={}<>|\\]|\w\(|^\s*([#$)\]]|//|--)")
 _CONTROL = re.compile("[\x00-\x08\n-\x1f\x7f-\x9f]")  # except tab
 
 
@@ -252,6 +256,49 @@ def clean(unit: str) -> str:
     return BREAK + text if text else ""
 
 
+def text_units(lines: Sequence[str]) -> list[str]:
+    """Units of plain text: its lines, but a preformatted block for code.
+
+    Code is between Markdown's fences, or a paragraph with an indented line and signs of code in
+    half of its lines; paragraphs with such signs after it too.
+
+    >>> text_units(["So:", "", "if x:", "    y(1)", "", "z = 1", "", "Then."])
+    ['So:', '\\x0bif x:\\x0b    y(1)\\x0b\\x0bz = 1', 'Then.']
+    """
+    units: list[str] = []
+    at, after_code = 0, False
+    while at < len(lines):
+        end = _fenced(lines, at)
+        is_code = end > at
+        while not is_code and end < len(lines) and lines[end].strip():
+            end += 1
+        paragraph = lines[at : max(end, at + 1)]
+        at += len(paragraph)
+        if is_code or _is_code(paragraph, after_code):
+            code = BREAK + BREAK.join(paragraph)
+            if after_code and not is_code:
+                units[-1] += BREAK + code
+            else:
+                units.append(code)
+            after_code = not is_code
+        elif paragraph[0].strip():
+            units += paragraph
+            after_code = False
+    return units
+
+
+def _fenced(lines: Sequence[str], at: int) -> int:
+    """Place after the code whose fence is a line; the line's place if there is none."""
+    fence = _FENCE.match(lines[at])
+    ends = (n + 1 for n in range(at + 1, len(lines)) if fence and lines[n].strip() == fence[0])
+    return next(ends, at)
+
+
+def _is_code(paragraph: Sequence[str], after_code: bool) -> bool:
+    is_set = after_code or any(line.startswith(("\t", "  ")) for line in paragraph)
+    return is_set and 2 * sum(map(bool, map(_SIGNS.search, paragraph))) >= len(paragraph)
+
+
 def page_text(
     data: bytes,
     is_html: bool,
@@ -261,17 +308,16 @@ def page_text(
 ) -> PageText:
     """Text of a page, a unit per line, and what was left out.
 
-    Of HTML the main text (`content`). Of plain text each line is a unit.
+    Of HTML the main text (`content`). Of plain text each line is a unit, except in code.
     """
     text = decode(data, charset, is_html)
     if is_html:
         found = extract(text, extractor, repairs)
     else:
-        lines = text.split("\n")
+        lines = _LINE_END.split(text)
         fixed = list(map(repair, lines)) if repairs else lines
         changed = [len(now) for now, before in zip(fixed, lines, strict=True) if now != before]
-        units = [line for one in fixed for line in re.split("[\r\x85]", one)]
-        found = Found(units, {}, [len(changed), sum(changed)])
+        found = Found(text_units(fixed), {}, [len(changed), sum(changed)])
     whole = "\n".join(filter(None, map(clean, found.units)))
     return PageText(whole.encode(errors="replace").decode(), found.dropped, found.repaired)
 

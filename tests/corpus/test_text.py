@@ -120,6 +120,56 @@ STRUCTURES = {
 }
 
 
+POST = (
+    "<div class=post><dl class=who><dt><a href=/u>{}</a><dd>Posts: {}</dl><p class=on>on 3.4.2020, "
+    "12:0{}</p><div class=text><p>{}</p></div><div>Reply</div></div>"
+)
+# (page, its main text), as content systems write them
+SYSTEMS = {
+    "title in a banner": (
+        "<title>How to bake - Our site</title><div class=site-header><h1>Our site</h1>"
+        f"<ul>{MENU}</ul></div><div class=page-header><h1>How to bake</h1><p>It is easy.</p></div>"
+        f"<div><a href=/x><img></a><p>{ONE}<p>{TWO}<figure><figcaption>An oven</figure></div>",
+        f"How to bake\nIt is easy.\n{ONE}\n{TWO}\nAn oven",
+    ),
+    "title without a heading": (
+        f"<title>Two cakes: a forum</title><div><b>Two cakes</b></div><div><p>{ONE}<p>{TWO}</div>",
+        f"Two cakes\n{ONE}\n{TWO}",
+    ),
+    "names of chapters": (
+        f"<main><h1>Sites</h1><p>{ONE}<section id=cookies><h2>Cookies</h2><p>{TWO}</section>"
+        f'<div class="overflow-hidden"><table><tr><td>a<td>1<tr><td>b<td>2</table></div>'
+        f'<h2 id=search>Search <a href=#search>#</a></h2><div class="card-header"><h3>'
+        f"<button>Who?</button></h3></div><div>{THREE}</div></main>",
+        f"Sites\n{ONE}\nCookies\n{TWO}\na\t1\nb\t2\nSearch\nWho?\n{THREE}",
+    ),
+    "particulars of posts": (
+        "<title>Bread</title><h1>Bread</h1>"
+        + "".join(
+            POST.format(*post) for post in (("a", 7, 1, ONE), ("b", 8, 2, TWO), ("c", 9, 3, THREE))
+        ),
+        f"Bread\n{ONE}\n{TWO}\n{THREE}",
+    ),
+    "notice": (
+        f"<div class=n-1><div><p>{ONE[:90]}</p></div><div><button>Yes</button></div></div>"
+        f"<div><h1>Bread</h1><p>{TWO}<p>{THREE}<ul class=menu-1><li>Rye<li>Wheat</ul></div>",
+        f"Bread\n{TWO}\n{THREE}\nRye\nWheat",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_pages_of_content_systems(name: str) -> None:
+    html, text = SYSTEMS[name]
+    assert plain(page_text(html.encode(), True, None).text) == text
+
+
+def test_code_in_plain_text_keeps_its_indentation() -> None:
+    text = f"{ONE}\n\n{CODE}\n\n  - an item\n\n```\nx\n\n    y\n```\n\n  {TWO}\r\n{THREE}"
+    found = page_text(text.encode(), False, None).text
+    assert plain(found) == f"{ONE}\n{CODE}\n- an item\n```\nx\n\n    y\n```\n{TWO}\n{THREE}"
+
+
 @pytest.mark.parametrize("wrap", ["<main><article>{}</article></main>", "<div class=x>{}</div>"])
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_structure_of_main_text_stays(name: str, wrap: str) -> None:
