@@ -124,15 +124,28 @@ def test_csv_and_tsv(tmp_path_factory, rows, suffix, language, small):
     assert found == expected(filled, language)
 
 
-def test_rows_in_a_quote_of_tsv_are_told(tmp_path):
+TSV = [
+    # (cells as written, texts; None for those of QUOTE_NONE)
+    ('1\t"Hello, she said.\n2\tBye, he said"\n3\tc\n', None),
+    ('1\t"Hello"\n2\t"Bye", he said.\n', None),
+    ('1\tc\n2\tsay "x"\n3\t"Hello"', None),
+    ('1\t"Hello"\n2\tBye\n', None),
+    ('1\ta\n2\t"Hello\n', None),
+    ('1\t"a\nb"\n2\tc\n', ["a\nb", "c"]),
+    ('1\t"a ""b"""\n2\t"c\td"\n', ['a "b"', "c\td"]),
+    ('1\t"a\nb"\n2\t"a\n""b"""\n', ["a\nb", 'a\n"b"']),
+]
+
+
+@pytest.mark.parametrize(("cells", "texts"), TSV)
+def test_quotes_of_tsv_quote_if_all_do(tmp_path, cells, texts):
     path = tmp_path / "fi.tsv"
-    path.write_text('id\ttext\n0\t"a\nb"\n1\t"Hello, she said.\n2\tBye, he said"\n3\tc\n')
+    path.write_text("id\ttext\n" + cells)
     found, warnings = read(path)
-    assert [text for text, _ in found] == ["a\nb", "Hello, she said.\n2\tBye, he said", "c"]
-    (warning,) = warnings
-    assert warning.startswith(f"{path}:4: a quoted cell holds tabs and line ends; ")
-    path.with_suffix(".csv").write_text('id,text\n1,"a\tb\nc"\n')
-    assert read(path.with_suffix(".csv"))[1] == []
+    plain = [line.split("\t")[1] for line in cells.splitlines()] if texts is None else texts
+    assert ([text for text, _ in found], warnings) == (plain, [])
+    path.write_text('"id"\t"text"\n1\t"Hello"\n2\t"Bye"\n')
+    assert [text for text, _ in read(path)[0]] == ["Hello", "Bye"]
 
 
 KINDS = [pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int16(), pa.string())]

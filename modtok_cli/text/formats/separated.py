@@ -1,17 +1,20 @@
 """CSV and TSV with a header: a document per row, with the text in one of the columns.
 
-Cells are quoted as spreadsheets and pandas do it: `"a ""b"" c"`, and may then hold line ends. A
-`.tsv` without a header is a table of word counts (`table_files.is_table`).
+Cells are quoted as spreadsheets and pandas do it: `"a ""b"" c"`, and may then hold line ends. Many
+programs write TSV without quoting (`_is_quoted`). A `.tsv` without a header is a table of word
+counts (`table_files.is_table`).
 """
 
 import csv
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
 from modtok_cli.text.streams import CHUNK
-from modtok_cli.text.text_format import Document, TextFormat, TextReader
+from modtok_cli.text.text_format import Document, Lines, TextFormat, TextReader
 
 _MARKS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
 _WIDTH = 4
@@ -31,11 +34,6 @@ class Commas(TextReader):
     """Cells separated by commas."""
 
     delimiter = ","
-    _swallowed: int | None = None
-
-    def swallows(self, cell: str) -> bool:
-        """Whether a cell probably holds the next rows, since its quote was none."""
-        return False
 
     def too_long(self, line: int) -> None:
         """Fail: a line that is left out may be part of a row."""
@@ -45,61 +43,53 @@ class Commas(TextReader):
             remedy="break it into several, or write JSON lines, of which --errors skip skips one",
         )
 
-    def report(self, progress: Progress) -> None:
-        """As of any text; and where quotes may be text."""
-        super().report(progress)
-        if self._swallowed is not None:
-            progress.warn(
-                f"{self.name}:{self._swallowed}: a quoted cell holds tabs and line ends; if "
-                "cells of this file are not quoted, rows were read as one: write cells with "
-                'quotes as "a ""b"" c"'
-            )
-
     def blocks(self) -> Iterator[list[_Row]]:
-        # A limit of the process; other readers keep none of theirs.
-        csv.field_size_limit(self.reading.longest // _WIDTH)
-        rows = csv.reader(self._lines(), delimiter=self.delimiter, strict=True)
         block: list[_Row] = []
-        size, line = 0, 1
+        size = 0
         header: list[str] | None = None
         places: tuple[int, int | None] = (0, None)
+        for line, row in self.rows(self.lines()):
+            if header is None:
+                header, places = row, self._places(row, line)
+                continue
+            if len(row) != len(header):
+                raise ModtokError(
+                    f"{len(row)} cells under a header of {len(header)}",
+                    where=f"{self.name}:{line}",
+                    remedy="quote cells that hold separators or line ends",
+                )
+            text = row[places[0]]
+            language = None if places[1] is None else row[places[1]] or None
+            block.append(_Row(line, text, language))
+            size += len(text)
+            if size >= CHUNK:
+                yield block
+                block, size = [], 0
+        if block:
+            yield block
+
+    def rows(self, blocks: Iterable[Lines]) -> Iterator[tuple[int, list[str]]]:
+        """Rows of quoted cells, with the line of their beginning."""
+        # A limit of the process; other readers keep none of theirs.
+        csv.field_size_limit(self.reading.longest // _WIDTH)
+        blocks = iter(blocks)
+        begin = next(blocks, None)
+        if begin is None:
+            return
+        lines = (line for block in chain([begin], blocks) for line in _decoded(block))
+        rows = csv.reader(lines, delimiter=self.delimiter, strict=True)
+        line = begin.first
         try:
             for row in rows:
-                first, line = line, rows.line_num + 1
-                if not row:
-                    continue
-                if header is None:
-                    header, places = row, self._places(row, first)
-                    continue
-                if len(row) != len(header):
-                    raise ModtokError(
-                        f"{len(row)} cells under a header of {len(header)}",
-                        where=f"{self.name}:{first}",
-                        remedy="quote cells that hold separators or line ends",
-                    )
-                if line - first > 1 and self._swallowed is None and any(map(self.swallows, row)):
-                    self._swallowed = first
-                text = row[places[0]]
-                language = None if places[1] is None else row[places[1]] or None
-                block.append(_Row(first, text, language))
-                size += len(text)
-                if size >= CHUNK:
-                    yield block
-                    block, size = [], 0
+                first, line = line, rows.line_num + begin.first
+                if row:
+                    yield first, row
         except csv.Error as error:
             raise ModtokError(
                 f"not {'TSV' if self.delimiter == chr(9) else 'CSV'} ({error})",
                 where=f"{self.name}:{line}",
                 remedy="quote cells that hold quotes or line ends, and close every quote",
             ) from error
-        if block:
-            yield block
-
-    def _lines(self) -> Iterator[str]:
-        for block in self.lines():
-            # Invalid bytes are kept, and reported with the row.
-            for line in _with_ends(block.data):
-                yield line.decode("utf-8", "surrogateescape")
 
     def _places(self, header: list[str], line: int) -> tuple[int, int | None]:
         """Columns of the text and of the language."""
@@ -136,22 +126,82 @@ class Commas(TextReader):
 
 
 class Tabs(Commas):
-    """Cells separated by tabs."""
+    """Cells separated by tabs. The first half megabyte with quotes tells whether they quote."""
 
     delimiter = "\t"
+    _unquoted = 0  # line of the first cell that begins with a quote, if that is text
 
-    def swallows(self, cell: str) -> bool:
-        """A cell with tabs and line ends: many programs write TSV without quoting."""
-        return "\t" in cell and "\n" in cell
+    def report(self, progress: Progress) -> None:
+        """As of any text; and where quotes are text."""
+        super().report(progress)
+        if self._unquoted:
+            progress.note(f"{self.name}:{self._unquoted}: cells are not quoted; quotes are text")
+
+    def rows(self, blocks: Iterable[Lines]) -> Iterator[tuple[int, list[str]]]:
+        """As of CSV, or each line is a row."""
+        blocks = iter(blocks)
+        is_known, width = False, 0
+        while block := next(blocks, None):
+            lines = list(_decoded(block))
+            if not is_known and b'"' in block.data:
+                is_known, following = True, [each for each in [next(blocks, None)] if each]
+                blocks = chain(following, blocks)
+                if _is_quoted("".join(lines), width, is_whole=not following):
+                    yield from super().rows(chain([block], blocks))
+                    return
+            for number, line in enumerate(lines, block.first):
+                if row := line.rstrip("\r\n"):
+                    cells = row.split("\t")
+                    width = width or len(cells)
+                    if not self._unquoted and any(cell.startswith('"') for cell in cells):
+                        self._unquoted = number
+                    yield number, cells
 
 
-def _with_ends(data: bytes) -> Iterator[bytes]:
-    """Lines with their "\\n"; no other character ends a line."""
-    lines = data.split(b"\n")
+_CELL = re.compile(r'(?:"([^"]*(?:""[^"]*)*)("|\Z)(?=[\t\n]|\Z)|([^\t\n]*))(\t|\n|\Z)')
+
+
+def _is_quoted(text: str, width: int, is_whole: bool) -> bool:
+    """Whether quotes at the beginning of TSV cells quote: all agree with a program that quotes.
+
+    It quotes every cell, or those with quotes, tabs and line ends, and these all; and a quoted
+    cell does not begin and end within complete rows. `width`: cells of a row, 0 if the text begins
+    with the header; `is_whole`: whether nothing follows the text.
+    """
+    text = text.replace("\r\n", "\n")
+    at = column = 0
+    all_quoted = are_needed = True
+    while at < len(text):
+        cell = _CELL.match(text, at)
+        assert cell is not None  # it matches any text
+        quoted, closed, plain, end = cell.groups()
+        at = cell.end()
+        if quoted is None:
+            if '"' in plain:
+                return False
+            all_quoted = all_quoted and not plain.strip("0123456789.-")
+        elif not closed and is_whole:
+            return False
+        else:
+            first, *inner = (line.count("\t") for line in quoted.split("\n"))
+            is_row = bool(inner) and column + first == width - 1 and inner[-1] == column
+            if width > 1 and (is_row or width - 1 in inner[:-1]):
+                return False
+            is_needed = any(mark in quoted for mark in ('""', "\t", "\n", "\r"))
+            are_needed = are_needed and (is_needed or (width == 1 and not quoted))
+        column += 1
+        if end != "\t":
+            width, column = width or column, 0
+    return all_quoted or are_needed
+
+
+def _decoded(block: Lines) -> Iterator[str]:
+    """Lines with their ends; invalid bytes are kept, and reported with the row."""
+    lines = block.data.split(b"\n")
     last = lines.pop()
-    yield from (line + b"\n" for line in lines)
+    yield from (line.decode("utf-8", "surrogateescape") + "\n" for line in lines)
     if last:
-        yield last
+        yield last.decode("utf-8", "surrogateescape")
 
 
 FORMATS = (TextFormat((".csv",), Commas), TextFormat((".tsv",), Tabs))
