@@ -18,7 +18,12 @@ _NAMES = {
     "noisy": "",
 }
 _SPLITS = {word: split for split, words in _NAMES.items() for word in (split, *words.split())}
-"""Words of names of files and directories: those that `datasets` knows, and MADLAD-400's."""
+"""Names of files and directories: those that `datasets` knows, and MADLAD-400's."""
+_SPLIT = re.compile(
+    rf"([a-z]{{2,3}}([_-][A-Z][a-z]{{3}})?[_-])?((?i:{'|'.join(_SPLITS)}))"
+    r"([_-]?[0-9]+)?([_-]of[_-][0-9]+)?"
+)
+"""Such a name, maybe after a language, maybe with the number of a shard."""
 _REMOVED = re.compile(r"[^.]*_removed(\..*)?")
 """As fin_Latn_removed of FineWeb-2: what a filter took out of fin_Latn."""
 _SAVED = "dataset_dict.json"
@@ -79,6 +84,12 @@ class Directory:
         }
         return [file for file in splits if file not in self._splits]
 
+    def look_for_train(self, entries: Iterable[Path]) -> None:
+        """Look for a split `train` of languages that are not read, if another split is."""
+        if self._others and not self._has_train:
+            files = (file for entry in entries for file in self._files(entry))
+            self._has_train = any(self._split(file) == TRAIN for file in files)
+
     def tell(self, progress: Progress) -> None:
         """Warn of what is left out or mixed."""
         if self._splits:
@@ -128,9 +139,9 @@ class Directory:
                 break
             if path != file and (path.parent / _SAVED).exists():
                 return _SPLITS.get(path.name, path.name)
-            for word in re.findall("[a-z]+", path.name.lower()):
-                if word in _SPLITS:
-                    return _SPLITS[word]
+            for part in path.name.split("."):
+                if match := _SPLIT.fullmatch(part):
+                    return _SPLITS[match[3].lower()]
         return None
 
 

@@ -113,6 +113,7 @@ def language_files(
     for name, own in of.items():
         _check_spelling(name, own)
         found[name] = _files_of(name, own, directory)
+    directory.look_for_train(entry for those in entries.values() for entry in those)
     directory.tell(progress)
     return found
 

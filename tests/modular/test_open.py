@@ -343,6 +343,7 @@ def test_a_missing_library_names_the_extra(
         (b'{"model": {"type": "BPE"}}', "the tokenizers library cannot load it"),
         (RANK_FILE.replace(b"\n", b" x\n", 1), "unknown kind of tokenizer"),
         (RANK_FILE + b"!! 900\n", ":263: not 'base64 rank'"),
+        (RANK_FILE + b"dGhX 1_0\n", ":263: not 'base64 rank'"),
         (RANK_FILE + b"dGhl 900\n", ":263: a token or a rank occurs twice"),
         (RANK_FILE[RANK_FILE.index(b"\n") + 1 :], "byte 0x21 has no rank"),
     ],

@@ -103,6 +103,7 @@ def test_only_the_split_train_of_published_data_is_read(tmp_path):
         "data/de/train/0.txt", "data/de/small/0.txt", "data/mt/mt_clean_0.txt",
         "data/mt/mt_noisy_0.txt", "data/mt/a.html", "data/el/.cache/a.md", "data/el/a.dev",
         "data/el/a.devtest", "data/fi.md", "data/so/test/0.txt",
+        "data/sv/clean-text/the-last-train.txt", "data/so/test.0.txt",
     ]  # fmt: skip
     for name in names:
         (hub / name).parent.mkdir(parents=True, exist_ok=True)
@@ -119,8 +120,8 @@ def test_only_the_split_train_of_published_data_is_read(tmp_path):
         "fi": ["fin_Latn/train/000.txt"],
         "fr": ["20231101.fr/train-0-of-1.txt"],
         "mt": ["mt/mt_clean_0.txt"],
-        "so": ["so/test/0.txt"],
-        "sv": ["sv/link/b.txt", "sv/test/0.txt"],
+        "so": ["so/test/0.txt", "so/test.0.txt"],
+        "sv": ["sv/clean-text/the-last-train.txt", "sv/link/b.txt", "sv/test/0.txt"],
     }
     told = [
         "the split train is read; left out: noisy, small, test, validation "
@@ -142,6 +143,10 @@ def test_only_the_split_train_of_published_data_is_read(tmp_path):
     heard = Silent()
     assert sorted(language_files(hub, ["fi", "so"], progress=heard)) == ["fi", "so"]
     assert heard.warnings[1].endswith("without a split train, all text is read: test")
+    for wanted, others in ((["so"], 1), (["fi"], 0)):
+        heard = Silent()
+        language_files(hub, wanted, progress=heard)
+        assert sum("all text is read: test" in each for each in heard.warnings) == others
     # One that is named is read.
     assert files_in(hub / "data/fin_Latn/test") == [hub / "data/fin_Latn/test/000.txt"]
 

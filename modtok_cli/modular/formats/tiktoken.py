@@ -148,10 +148,12 @@ def parse_ranks(data: bytes, where: str) -> dict[bytes, int]:
             continue
         try:
             code, rank_text = line.split()
+            if not rank_text.isdigit():  # int reads 1_0 and +1
+                raise ValueError
             token, rank = base64.b64decode(code, validate=True), int(rank_text)
         except (ValueError, binascii.Error) as error:
             raise ModtokError("not 'base64 rank'", where=f"{where}:{number}") from error
-        if not token or rank < 0 or rank in seen or token in ranks:
+        if not token or rank in seen or token in ranks:
             raise ModtokError("a token or a rank occurs twice", where=f"{where}:{number}")
         ranks[token] = rank
         seen.add(rank)
