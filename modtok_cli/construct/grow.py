@@ -34,7 +34,7 @@ from modtok_cli.modular.adopted.adopt import (
     find_rows,
     read_tokenizer_file,
 )
-from modtok_cli.modular.adopted.library_splits import library_splits
+from modtok_cli.modular.adopted.file_splits import file_splits
 from modtok_cli.modular.adopted.restrict import BYTE_TOKENS, is_byte_level
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import UNREACHED, TokenizerFile
@@ -153,7 +153,7 @@ def _splits(file: TokenizerFile) -> PreTokenizer:
     if form.is_native and not form.pretokenizer.name.startswith(NONE.name):
         found = form.pretokenizer
     elif is_byte_level(file.document):
-        found = library_splits(file.document, file.where)
+        found = file_splits(file.document, file.where)
     if found is None:
         raise UsageError(
             "how it splits text into words is not known, so it cannot grow",

@@ -51,7 +51,7 @@ class LibrarySplits(CalledPreTokenizer):
         return True
 
 
-def library_splits(document: Mapping[str, Any], where: str) -> PreTokenizer | None:
+def file_splits(document: Mapping[str, Any], where: str) -> PreTokenizer | None:
     """How a file splits text, where no pre-tokenizer of ours does; None if it changes text too."""
     normalizer = document.get("normalizer")
     steps = normalizer.get("normalizers") if isinstance(normalizer, Mapping) else None
