@@ -34,7 +34,7 @@ from modtok_cli.training.stages import Stage, read_stages
 
 _STAGE = "stage"
 # A line that begins a table, and one that sets a key.
-_HEADER = re.compile(r"\s*\[\[?\s*([\w.]+)\s*\]")
+_HEADER = re.compile(r"\s*\[\[?\s*([\w.'\" -]+?)\s*\]")
 _KEY = re.compile(r"\s*([\w-]+)[\s.\w]*=")
 
 
@@ -60,7 +60,8 @@ def read_recipe(path: Path) -> dict[str, Any]:
     for section, table in tables.items():
         known = sections()
         if section not in known or not isinstance(table, Mapping):
-            raise _unknown_section(section, places[section, 1].get("", str(path)))
+            place = places[section, 1].get("") or places["", 1].get(section, str(path))
+            raise _unknown_section(section, place)
         for key, value in table.items():
             where = f"{places[section, 1].get(key, path)}: [{section}] {key}"
             _check_key(section, key, where)
@@ -88,10 +89,11 @@ def _places(path: Path) -> Mapping[tuple[str, int], dict[str, str]]:
     places: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
     seen: Counter[str] = Counter()
     name, inner = "", ""
+    seen[name] = 1
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
         if header := _HEADER.match(line):
-            name, _, inner = header[1].partition(".")
-            seen[name] += not inner
+            name, inner, *_ = [part.strip(" '\"") for part in header[1].split(".")] + [""]
+            seen[name] += not (inner and seen[name])
             places[name, seen[name]].setdefault(inner, f"{path}:{number}")
         elif (key := _KEY.match(line)) and not inner:
             places[name, seen[name]].setdefault(key[1], f"{path}:{number}")
@@ -172,7 +174,7 @@ def write_recipe(config: RunSettings, sources: Mapping[str, str] | None = None) 
                 for name, line in zip(values, lines, strict=True)
             ]
         blocks.append("\n".join([f"[{section}]", *lines]) + "\n")
-    for stage in read_stages(config.stages, OPTIONS):
+    for stage in read_stages(config.stages or (), OPTIONS):
         lines = [f"{name} = {_toml(value)}" for name, value in stage.as_json().items()]
         blocks.append("\n".join(["[[stage]]", *lines]) + "\n")
     return "\n".join(blocks)

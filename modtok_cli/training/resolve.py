@@ -61,7 +61,7 @@ def resolve(settings: RunSettings, *, gpu: bool, source: Origin | None = None) -
     changes = {name: values[name] for name, option in OPTIONS.items() if option.of_shape}
     shape = shape_of(changes) if source is None else replace(source.shape, **changes)
     ends = ((1, values["lr_steps"]),)
-    stages = read_stages(settings.stages, OPTIONS)
+    stages = read_stages(settings.stages or (), OPTIONS)
     config = Config(**values, stages=stages, shape=shape, lr_ends=ends)
     refuse_conflicts(config)
     return config
@@ -113,7 +113,11 @@ def resumed(then: Config, settings: RunSettings, where: str, step: int) -> tuple
         for name, value in changes.items()
         if OPTIONS[name].section
     ]
-    stages = read_stages(settings.stages or then.stages, OPTIONS)
+    if then.stages and settings.stages is not None and not settings.stages:
+        what = f"has no [[stage]], and the run has {len(then.stages)}"
+        remedy = "give all stages of the run, and new ones after them, or leave it out"
+        raise UsageError(what, where="--config", remedy=remedy)
+    stages = read_stages(then.stages if settings.stages is None else settings.stages, OPTIONS)
     config = replace(then, **{"runs": OPTIONS["runs"].default, **changes}, stages=stages)
     refuse_conflicts(config)
     notes += _changed_stages(then, config, step)

@@ -256,10 +256,10 @@ class RunSettings(ModelSettings):
     `batch_size` counts sequences per step over all ranks; sequence s of a step is slot s.
     `micro_batch` counts sequences in one forward pass. With `draw` = "micro" they share a
     language and a subtokenizer; else more sequences share them. `stages` follow the `steps` that
-    all other options are for; a call may give tables, such as {"steps": 100, "lr": 1e-4}.
+    all other options are for, in tables such as {"steps": 100, "lr": 1e-4}; None keeps a run's.
     """
 
-    stages: Sequence[Stage | Mapping[str, Any]] = ()
+    stages: Sequence[Stage | Mapping[str, Any]] | None = None
 
     recompute: int | None = _execution(
         "Layers whose activations are recomputed in the backward pass. Default: as few as fit the "
@@ -467,7 +467,7 @@ class RunSettings(ModelSettings):
     def __post_init__(self) -> None:
         """Check every value that is given, and the stages."""
         super().__post_init__()
-        object.__setattr__(self, "stages", read_stages(self.stages, OPTIONS))
+        object.__setattr__(self, "stages", self.stages and read_stages(self.stages, OPTIONS))
 
     @property
     def reading(self) -> Reading:

@@ -20,6 +20,7 @@ from modtok_cli.base.option import Option
 RATE = ("lr", "final_lr", "schedule", "warmup", "decay_steps")
 """Options of the learning rate: a stage that sets one has a schedule of its own."""
 _TABLE = "[[stage]]"
+_DEFAULT = "default"
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Stage:
 
     Attributes:
         steps: its number of steps.
-        options: options that it changes, by name.
+        options: options that it changes, by name; None is a default that a stage before had
+            replaced, "default" in a table.
         flags: their flags, by name.
         places: file and line of its keys, by name; "" is its first line. None are known of a
             stage that does not come from a file.
@@ -64,7 +66,8 @@ class Stage:
                 remedy = f"did you mean {close[0]}?" if close else f"use {', '.join(known)}"
                 raise UsageError(f"unknown key of {_TABLE}", where=where, remedy=remedy)
             try:
-                values[key] = options[key].read(value)
+                usual = value == _DEFAULT and options[key].optional
+                values[key] = None if usual else options[key].read(value)
             except ValueError as error:
                 raise UsageError(str(error), where=where) from error
         if "steps" not in values:
@@ -75,11 +78,7 @@ class Stage:
 
     def as_json(self) -> dict[str, Any]:
         """The table, as a recipe and `config.json` have it."""
-        options = {
-            name: path_text(value) if isinstance(value, Path) else value
-            for name, value in self.options.items()
-        }
-        return {"steps": self.steps, **options}
+        return {"steps": self.steps, **{name: _plain(one) for name, one in self.options.items()}}
 
     def at(self, key: str = "") -> str:
         """Where it, or one of its keys, is: `recipe.toml:14: [[stage]] lr`."""
@@ -111,6 +110,12 @@ class Stage:
             ):
                 return key
         return None
+
+
+def _plain(value: Any) -> Any:
+    if value is None:
+        return _DEFAULT
+    return path_text(value) if isinstance(value, Path) else value
 
 
 def _where(places: Mapping[str, str], key: str) -> str:

@@ -66,7 +66,7 @@ def test_a_recipe_is_between_settings_and_flags(here: Any, loop: StandIn, worksp
     recipe = workspace / "recipe.toml"
     recipe.write_text("[init]\nseed = 5\n[schedule]\nsteps = 6\nlr = 1e-2\n")
     assert here("pretrain", "--config", str(recipe), "--steps", "7")[0] == 0
-    assert loop.args == (RunSettings(seed=5, warmup=4, steps=7, lr=1e-2),)
+    assert loop.args == (RunSettings(seed=5, warmup=4, steps=7, lr=1e-2, stages=()),)
 
 
 def test_gpus_start_that_many_ranks(

@@ -37,7 +37,9 @@ def test_a_resolved_configuration_is_a_recipe(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("x", "invalid TOML"),
-        ("a = 1", r"unknown section \[a\]; use data, architecture"),
+        ("\na = 1", r"recipe.toml:2: unknown section \[a\]; use data, architecture"),
+        ("[data.mix]\nen = 2\nfi = 'x'", r"recipe.toml:1: \[data\] mix: expected shares such"),
+        ("[data]\np = 1\n[data.'mix'.x-y]", r"recipe.toml:3: \[data\] mix: expected shares such"),
         ("[data]\nsteps = 3", r"unknown key of \[data\]; did you mean steps in \[schedule\]\?"),
         ("[data]\nmicro-batch = 3", r"unknown key of \[data\]; did you mean micro_batch\?"),
         ("[optimizer]\nzzz = 3", r"unknown key of \[optimizer\]; use update, beta1"),

@@ -19,6 +19,7 @@ from modtok_cli.training.plan import plan
 from modtok_cli.training.recipe import read_recipe, write_recipe
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.stored_config import config_as_json, config_from_json
 
 from .conftest import SAMPLE
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
@@ -130,6 +131,10 @@ def test_a_finished_run_goes_on_with_stages(staged: RunSettings) -> None:
             pretrain(replace(more, **read_recipe(Path("recipe.toml"))), resume=True)
     with pytest.raises(UsageError, match=r"stage 3 is missing, which has begun: the run is at st"):
         pretrain(replace(more, stages=more.stages[:1]), resume=True)
+    with pytest.raises(
+        UsageError, match=r"^--config: has no \[\[stage\]\], and the run has 2; giv"
+    ):
+        pretrain(replace(more, stages=()), resume=True)
     Path("best").rename("moved")
     with pytest.raises(
         ModtokError, match=r"the text of stage 2 does not exist in .*best; give all"
@@ -158,6 +163,7 @@ def test_a_finished_run_goes_on_with_stages(staged: RunSettings) -> None:
         ("warmup = 2", "decay_steps = 2", r":19: \[\[stage\]\] decay_steps: has no effect: the s"),
         ("lr = 1e-3\nwarmup = 2", "", r":13: \[\[stage\]\]: the learning rate is 0 in all of its"),
         ("batch_size = 6", "batch_size = 7", r":5: \[\[stage\]\]: .*not divisible into microbatch"),
+        ("lr = 1e-3", 'lr = "default"', r":18: \[\[stage\]\] lr: expected a number"),
         ("5e5", "0.5", r":17: \[\[stage\]\] rope_theta: does not fit the other sizes"),
         ("mix = { el", 'sampling = "sub:2"\nmix = { el', r":8: \[\[stage\]\] sampling: sub:2"),
     ],
@@ -191,7 +197,11 @@ def test_shares_of_stages(staged: RunSettings) -> None:
 
 
 def test_a_recipe_of_stages_is_written_and_read(staged: RunSettings) -> None:
+    Path("recipe.toml").write_text(f'{RECIPE}[[stage]]\nsteps = 1\nmix = "default"\n')
+    staged = replace(staged, **read_recipe(Path("recipe.toml")))
     config = resolve(staged, gpu=False)
+    assert [one.config.mix for one in config.periods] == [None, {"el": 0.25}, {"fi": 0.9}, None]
+    assert config_from_json(config_as_json(config)).stages == config.stages
     Path("again.toml").write_text(write_recipe(config))
     again = RunSettings(**read_recipe(Path("again.toml")))
     assert resolve(again, gpu=False).stages == config.stages

@@ -126,7 +126,8 @@ def _settings(
         if name in call.explicit or not resume or not OPTIONS[name].section:
             values[name] = value
             sources[name] = OPTIONS[name].flag if name in call.explicit else "modtok.toml"
-    for name, value in (read_recipe(recipe) if recipe is not None else {}).items():
+    given = {} if recipe is None else {"stages": (), **read_recipe(recipe)}
+    for name, value in given.items():
         if name not in call.explicit:
             values[name], sources[name] = value, f"{recipe}"
     for name, value in read_assignments(assignments).items():
