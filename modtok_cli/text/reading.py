@@ -38,7 +38,7 @@ class Reading(Declared):
         lang_field: field of a document's language. None: `lang`, and the languages of a
             workspace are those in file names only.
         language: with `lang_field`, leave out documents of other languages.
-        sources: read where documents come from.
+        source_fields: fields of where a document comes from; the first that it has is used.
         longest: bytes of the longest document; longer ones are an error, or left out with "skip".
         renderer: makes the text from the value of `field` in JSON lines.
     """
@@ -61,7 +61,7 @@ class Reading(Declared):
         panel=PANEL,
     )
     language: str | None = None
-    sources: bool = False
+    source_fields: tuple[str, ...] = ()
     longest: int = LONGEST
     renderer: Renderer | None = None
 
@@ -93,4 +93,5 @@ class Reading(Declared):
         fields = {"errors": self.errors, "field": self.field, "lang_field": self.lang_field}
         limit = {"longest": self.longest} if self.longest != LONGEST else {}
         renderer = {"renderer": self.renderer.key} if self.renderer else {}
-        return {**fields, **limit, **renderer}
+        sources = {"sources": ",".join(self.source_fields)} if self.source_fields else {}
+        return {**fields, **limit, **renderer, **sources}

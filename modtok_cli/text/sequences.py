@@ -19,6 +19,9 @@ from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.text_format import Document
 
+SOURCES = ("source", "url")
+"""Fields with the source of a document."""
+
 LONGEST = 4
 """Words of the longest sequences."""
 CHARACTERS = 32
@@ -212,5 +215,5 @@ def sample_documents(
     """
     sample = Sample(limit)
     for file in files:
-        sample.add(read_documents(file, replace(reading, sources=True), may_be_empty=True))
+        sample.add(read_documents(file, replace(reading, source_fields=SOURCES), may_be_empty=True))
     return sample.groups()

@@ -26,9 +26,6 @@ from modtok_cli.text.streams import CHUNK, SUFFIXES, Advance, Broken, display, r
 
 PADDING = bytes(binding.PADDING)
 
-SOURCES = ("source", "url")
-"""Fields with the source of a document; the first is used."""
-
 # After so many documents without the field, the field is taken for a wrong one.
 _ENOUGH = 1000
 
@@ -37,7 +34,7 @@ _ENOUGH = 1000
 class Document:
     """A text (valid UTF-8), its stated language, and its line or row number (from 1).
 
-    `source`: where it comes from, if `Reading.sources` and the file says it.
+    `source`: where it comes from, if the file has one of `Reading.source_fields`.
     """
 
     text: bytes
@@ -167,8 +164,8 @@ class TextReader(ABC):
 
     def source_of(self, record: Mapping[str, Any]) -> str | None:
         """The source that a document states, if sources are read; of a URL its host."""
-        for name in SOURCES if self.reading.sources else ():
-            if isinstance(value := record.get(name), str):
+        for name in self.reading.source_fields:
+            if isinstance(value := value_of(record, name)[1], str) and value:
                 return value.split("/", 3)[2] if value.count("/") > 1 else value
         return None
 
@@ -253,6 +250,18 @@ class TextReader(ABC):
             what = f"not UTF-8 (byte 0x{text[error.start]:02x} at column {error.start + 1})"
             return self.repair(lambda: text.decode(errors="replace").encode(), what, line)
         return text
+
+
+def value_of(record: Mapping[str, Any], name: str) -> tuple[bool, Any]:
+    """Whether a record has the field, and its value: of the whole name, else nested by dots."""
+    if name in record:
+        return True, record[name]
+    value: Any = record
+    for part in name.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return value is None, None
+        value = value[part]
+    return True, value
 
 
 def _documents(number: int) -> str:

@@ -110,6 +110,7 @@ def _pretrain(runs: Sequence[Run], resume: bool, signals: StopSignals) -> RunRep
                     last["epochs"] = reads_until_now(
                         run.config, run.texts.stores, run.place.ranks, feed.stream.state
                     )
+                    last["shares"] = reporter.shares(run.texts.mixture)
                     reporter.evaluation(last)
                 number = signals.agreed(run.place.ranks, pace) if now < end else 0
                 due = tasks.due(now)
@@ -273,7 +274,7 @@ def open_stream(run: Run, step: int, positions: State) -> Prefetcher:
     config, ranks = run.config, run.place.ranks
     plan = StreamPlan(
         tokenizer=run.tokenizer,
-        stores={language: store.directory for language, store in run.texts.stores.items()},
+        stores={name: store.directory for name, store in run.texts.stores.items()},
         regime=config.regime,
         p=config.p,
         mixture=run.texts.mixture,

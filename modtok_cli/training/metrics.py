@@ -5,7 +5,7 @@ byte do not depend on the vocabulary: nats of the text tokens / ln 2 / bytes of 
 End-of-text tokens count in the loss, not in bits per byte.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Container, Mapping, Sequence
 from math import isnan, log
 from time import perf_counter
@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from modtok_cli.training.data.sampling import Draw, Mixture
 from modtok_cli.training.distributed.ranks import Ranks, summed
 
 # Dense bfloat16 FLOP/s by data sheet; the first name that the device's contains counts.
@@ -142,6 +143,28 @@ def timing(
         "model_flops_per_second": round(flops / seconds) if seconds else 0,
         "mfu": round(flops / seconds / (peak * world), 4) if peak and seconds else None,
     }
+
+
+class Drawn:
+    """Counts how often each text was drawn in a stage; all draws stand for as many sequences."""
+
+    def __init__(self) -> None:
+        self._stage = 0
+        self._draws: Counter[str] = Counter()
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Add a step's line of metrics."""
+        if line["stage"] != self._stage:
+            self._stage, self._draws = line["stage"], Counter()
+        self._draws.update(Draw.parse(draw).text for draw in line["draws"])
+
+    def shares(self, mixture: Mixture) -> dict[str, dict[str, float]]:
+        """Text → its share as planned, and as seen."""
+        whole = max(1, self._draws.total())
+        return {
+            name: {"planned": round(share, 6), "seen": round(self._draws[name] / whole, 6)}
+            for name, share in mixture.of_texts().items()
+        }
 
 
 class SpikeDetector:

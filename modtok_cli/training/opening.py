@@ -7,7 +7,7 @@ where `--data` says.
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,13 @@ from modtok_cli.modular.containment import containment
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import languages_of
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.languages import the_one
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training import checkpoint
 from modtok_cli.training.config import Config, run_name
+from modtok_cli.training.data.sampling import Mixture, text_name
+from modtok_cli.training.data.sources import Sources
+from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.evaluations import fitted
 from modtok_cli.training.initial import origin_of
 from modtok_cli.training.resolve import resolve, resumed
@@ -31,6 +35,7 @@ from modtok_cli.training.settings import OPTIONS, RunSettings, plain
 from modtok_cli.training.stored_config import config_from_json
 
 TOKENIZER = "tokenizer"
+TEXTS = ".text"
 _TASKS = "tasks"
 _STAGE = "stage"
 
@@ -67,6 +72,35 @@ def texts_by_stage(config: Config, progress: Progress = SILENT) -> list[dict[str
             with period.locating():
                 found[place] = text_files(period.config, progress)
     return [found[period.config.data, period.config.langs] for period in config.periods]
+
+
+def sources_of(config: Config, stage: Config, languages: Collection[str]) -> Sources:
+    """What tells the sources of the text of a stage apart, in languages that have weights of
+    sources in some stage of this text."""
+    labels = {
+        text.partition("/")[0]
+        for period in config.periods
+        if period.config.data == stage.data
+        for text in period.config.sources or ()
+    }
+    named = {the_one(label, list(languages)) or label for label in labels}
+    return Sources(named, stage.data, config.source_field)
+
+
+def by_source(
+    config: Config, mixture: Mixture, stores: Mapping[str, TextStore], progress: Progress
+) -> tuple[Mixture, dict[str, TextStore]]:
+    """The mixture with the `sources` of a stage, and its texts by name; notes those left out."""
+    texts = dict(stores)
+    if config.sources:
+        known = {language: store.sources for language, store in stores.items()}
+        mixture = mixture.with_sources(config.sources, known)
+    for language, weights in mixture.sources.items():
+        store = texts.pop(language)
+        texts |= {text_name(language, name): replace(store, source=name) for name in weights}
+        if rest := sorted(store.sources.keys() - weights.keys()):
+            progress.note(f"{language}: text of {', '.join(rest)} is not read, see data.sources")
+    return mixture, texts
 
 
 def choose_run(

@@ -6,6 +6,7 @@ Each function raises ValueError with the text of the error.
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from modtok_cli.base.remote import path_of
 
@@ -31,6 +32,13 @@ def mix(value: str | Mapping[str, float]) -> dict[str, float]:
     from modtok_cli.training.data.sampling import parse_mix
 
     return parse_mix(value)
+
+
+def sources(value: str | Mapping[str, Any]) -> dict[str, float]:
+    """Weights by source, of `fi/web=0.7,fi/wiki=0.3` or `{"fi": {"web": 0.7, "wiki": 0.3}}`."""
+    from modtok_cli.training.data.sampling import parse_sources
+
+    return parse_sources(value)
 
 
 def mix_rest(value: str) -> str:

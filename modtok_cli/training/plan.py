@@ -6,15 +6,26 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.reading import Reading
 from modtok_cli.training.config import Config, Period, check_ranks
 from modtok_cli.training.data.sampling import Draw, Mixture
+from modtok_cli.training.data.sources import Sources
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.data.text_store import text_stores
 from modtok_cli.training.evaluations import evaluation_plan
 from modtok_cli.training.model.loss import CHUNK
-from modtok_cli.training.opening import choose_run, texts_by_stage
-from modtok_cli.training.reads import added, chat_of, reading_of, reads_of_files
+from modtok_cli.training.opening import TEXTS, by_source, choose_run, sources_of, texts_by_stage
+from modtok_cli.training.reads import (
+    added,
+    chat_of,
+    limited,
+    reading_of,
+    reads_of,
+    samples_of,
+    samples_of_files,
+)
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.resolve import usual_sources
 from modtok_cli.training.run_memory import (
@@ -53,7 +64,7 @@ class StagePlan:
         recompute: number of layers whose activations are recomputed.
         memory: part → (parameters on this device, bytes); see `memory`.
         seconds: time of a step.
-        reads: how often the text of each language is read, about.
+        reads: how often each text is read, about.
     """
 
     period: Period
@@ -77,8 +88,8 @@ class StagePlan:
             "hours": round(self.seconds * steps / 3600, 3),
             "lr": config.lr_at(self.period.steps[0]),
             "last_lr": config.lr_at(self.period.steps[-1]),
-            "mixture": {name: round(one, 4) for name, one in self.mixture.as_dict().items()},
-            "epochs": {language: round(reads, 2) for language, reads in self.reads.items()},
+            "mixture": {name: round(one, 4) for name, one in self.mixture.of_texts().items()},
+            "epochs": {name: round(reads, 2) for name, reads in self.reads.items()},
         }
 
 
@@ -197,6 +208,7 @@ def plan(
     resume: bool = False,
     ranks: int | None = None,
     device: str | None = None,
+    progress: Progress = SILENT,
 ) -> RunPlan:
     """Parameters, memory and time of a new or resumed run on `ranks` devices.
 
@@ -224,8 +236,10 @@ def plan(
     for period, files in zip(config.periods, texts_by_stage(config), strict=True):
         with period.locating():
             check_ranks(period.config, ranks)
+            sources = sources_of(config, period.config, files)
+            planned = _texts_plan(period, files, sources, subtokenizers, reading, progress)
             stages.append(
-                _stage_plan(period, files, subtokenizers, reading, ranks, (gpu, available, peak))
+                _stage_plan(period, *planned, subtokenizers, ranks, (gpu, available, peak))
             )
     step_rows = max((stage.step_rows for stage in stages), key=lambda rows: rows.union)
     host, words = {}, ""
@@ -254,20 +268,45 @@ def plan(
     )
 
 
-def _stage_plan(
+def _texts_plan(
     period: Period,
     files: Mapping[str, Sequence[Path]],
+    sources: Sources,
     subtokenizers: SubtokenizerCache,
     reading: Reading,
+    progress: Progress,
+) -> tuple[Mixture, dict[str, float]]:
+    """The mixture of a stage by file sizes, and how often each text is read, about.
+
+    Text is read as a whole only to count sources: it is unpacked, as the run would do.
+    """
+    config, steps = period.config, len(period.steps)
+    mixture = _mixture(config, files)
+    config.regime.check(mixture.languages)
+    counted = {language: files[language] for language in sources.languages if language in files}
+    stores = text_stores(
+        counted, config.runs / TEXTS, reading=reading, sources=sources, progress=progress
+    )
+    mixture, texts = by_source(config, mixture, stores, progress)
+    rest = {language: files[language] for language in files if language not in stores}
+    samples = {**samples_of(texts), **samples_of_files(config, rest, reading)}
+    reads = reads_of(config, steps, mixture, subtokenizers, samples)
+    final = limited(config, mixture, reads)
+    before = mixture.of_texts()
+    return final, {name: reads[name] * w / before[name] for name, w in final.of_texts().items()}
+
+
+def _stage_plan(
+    period: Period,
+    mixture: Mixture,
+    reads: dict[str, float],
+    subtokenizers: SubtokenizerCache,
     ranks: int,
     device: tuple[bool, int | None, float],
 ) -> StagePlan:
     """The plan of a stage; `device`: whether it is a GPU, its bytes, its FLOP/s."""
     config, size, (gpu, available, peak) = period.config, subtokenizers.size, device
-    mixture = _mixture(config, files)
-    config.regime.check(mixture.languages)
     check_step_memory(config)
-    reads = reads_of_files(config, len(period.steps), mixture, subtokenizers, files, reading)
     step_rows = row_counts(config, mixture, subtokenizers, ranks // config.tp)
     chosen = recomputed(config, size, step_rows, ranks, available)
     layers = chosen.recompute or 0

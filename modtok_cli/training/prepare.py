@@ -32,17 +32,27 @@ from modtok_cli.training.heldout import check_validation, lost_texts
 from modtok_cli.training.initial import open_initial, trained_rows
 from modtok_cli.training.model.loss import CHUNK
 from modtok_cli.training.opening import (
+    TEXTS,
     TOKENIZER,
+    by_source,
     check_text,
     check_tokenizer,
     choose_run,
     create,
     places_of,
     places_of_texts,
+    sources_of,
     texts_by_stage,
 )
 from modtok_cli.training.plan import row_counts
-from modtok_cli.training.reads import chat_of, check_answers, reading_of
+from modtok_cli.training.reads import (
+    chat_of,
+    check_answers,
+    limited,
+    reading_of,
+    reads_of,
+    samples_of,
+)
 from modtok_cli.training.reporting import require_loggers
 from modtok_cli.training.run import Run, RunPlace, RunTexts
 from modtok_cli.training.run_memory import (
@@ -59,8 +69,6 @@ from modtok_cli.training.rundir import RunDirectory, point_latest
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.stored_config import config_as_json
 from modtok_cli.training.tasks import Tasks
-
-TEXTS = ".text"
 
 
 def prepare(
@@ -162,7 +170,8 @@ def prepare_text(
     for number, files in enumerate(every):
         if files in every[:number]:
             continue
-        stores = text_stores(files, cache, reading=reading, progress=progress)
+        sources = sources_of(config, config.periods[number].config, files)
+        stores = text_stores(files, cache, reading=reading, sources=sources, progress=progress)
         if config.chat_template is not None:
             check_answers(config, stores, progress)
         rows += [
@@ -202,7 +211,12 @@ def _open_texts(
             with period.locating():
                 stores.append(
                     text_stores(
-                        by_language, cache, reading=reading, threads=threads, progress=progress
+                        by_language,
+                        cache,
+                        reading=reading,
+                        sources=sources_of(config, period.config, by_language),
+                        threads=threads,
+                        progress=progress,
                     )
                 )
                 if chat is not None:
@@ -221,7 +235,12 @@ def _open_texts(
             sizes = {language: store.text_bytes for language, store in own.items()}
             mixture = Mixture.of(sizes, period.config.mix, period.config.mix_rest)
             period.config.regime.check(mixture.languages)
-        texts.append(RunTexts(subtokenizers, own, held_out, mixture, valid, chat))
+            mixture, by_name = by_source(period.config, mixture, own, progress)
+            if period.config.max_epochs is not None:
+                what = mixture, subtokenizers, samples_of(by_name)
+                reads = reads_of(period.config, len(period.steps), *what)
+                mixture = limited(period.config, mixture, reads)
+        texts.append(RunTexts(subtokenizers, by_name, held_out, mixture, valid, chat))
     return texts
 
 

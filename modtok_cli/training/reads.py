@@ -9,6 +9,7 @@ from pathlib import Path
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Progress
+from modtok_cli.text.languages import the_one
 from modtok_cli.text.readers import is_text, read_documents
 from modtok_cli.text.reading import Reading
 from modtok_cli.training.config import Config
@@ -28,6 +29,8 @@ MOST = 4
 # text they hold.
 _SAMPLE, _MEASURED = 1 << 16, 1 << 20
 _NAMED = 5
+# Documents of a text, and its bytes; by its name.
+Samples = dict[str, tuple[Sequence[bytes], float]]
 
 
 def chat_of(
@@ -57,7 +60,7 @@ def check_answers(config: Config, stores: Mapping[str, TextStore], progress: Pro
         UsageError: no training document of a language has text in the loss.
     """
     for language, store in stores.items():
-        count = sum(map(in_loss, _training_texts(store)))
+        count = sum(map(in_loss, store.training_texts))
         if not count:
             raise _no_answer(config, language, store.training_size)
         if count < store.training_size:
@@ -76,16 +79,38 @@ def _no_answer(config: Config, language: str, count: int) -> UsageError:
 
 
 def planned_reads(runs: Sequence[Run]) -> dict[str, float]:
-    """How often a run reads each text, about: by language, and directory where stages differ."""
+    """How often a run reads each text, about: by name, and directory where stages differ."""
     stages = []
     for run in runs:
-        texts, sizes = {}, {}
-        for language, store in run.texts.stores.items():
-            texts[language] = list(_first(_training_texts(store)))
-            sizes[language] = store.text_bytes * store.training_size / len(store)
-        rest = run.texts.mixture, run.texts.subtokenizers, texts, sizes
-        stages.append((run.config.data, _reads(run.config, len(run.steps), *rest)))
+        what = run.texts.mixture, run.texts.subtokenizers, samples_of(run.texts.stores)
+        stages.append((run.config.data, reads_of(run.config, len(run.steps), *what)))
     return added(stages)
+
+
+def samples_of(stores: Mapping[str, TextStore]) -> Samples:
+    """The begin of each text, and the bytes of its training documents."""
+    return {
+        name: (list(_first(store.training_texts)), store.training_bytes)
+        for name, store in stores.items()
+    }
+
+
+def limited(config: Config, mixture: Mixture, reads: Mapping[str, float]) -> Mixture:
+    """The mixture under `max_epochs`, from how often it reads each text.
+
+    Raises:
+        UsageError: a share of --mix, or all text together, is read more often.
+    """
+    if config.max_epochs is None:
+        return mixture
+    most = {
+        language: weight
+        * config.max_epochs
+        / max(times for name, times in reads.items() if name.partition("/")[0] == language)
+        for language, weight in mixture.as_dict().items()
+    }
+    fixed = {the_one(name, mixture.languages) or name for name in config.mix or ()}
+    return mixture.capped(most, fixed)
 
 
 def added(stages: Sequence[tuple[Path, Mapping[str, float]]]) -> dict[str, float]:
@@ -102,20 +127,15 @@ def added(stages: Sequence[tuple[Path, Mapping[str, float]]]) -> dict[str, float
     return found
 
 
-def reads_of_files(
-    config: Config,
-    steps: int,
-    mixture: Mixture,
-    subtokenizers: SubtokenizerCache,
-    files: Mapping[str, Sequence[Path]],
-    reading: Reading,
-) -> dict[str, float]:
-    """The same of a stage before text is unpacked, from the begin of the files of each language.
+def samples_of_files(
+    config: Config, files: Mapping[str, Sequence[Path]], reading: Reading
+) -> Samples:
+    """As `samples_of` before text is unpacked; sizes by the begin of the files of each language.
 
     Raises:
         UsageError: a language has no text, or no document with text in the loss.
     """
-    texts, sizes = {}, {}
+    samples: Samples = {}
     for language, paths in files.items():
         own = [path for path in paths if is_text(path)]
         taken: list[float] = []
@@ -138,33 +158,33 @@ def reads_of_files(
             raise UsageError(f"language '{language}' has no text", where=config.data)
         if not trained:
             raise _no_answer(config, language, count)
-        texts[language], sizes[language] = list(_first(documents)), size
-    return _reads(config, steps, mixture, subtokenizers, texts, sizes)
+        samples[language] = list(_first(documents)), size
+    return samples
 
 
-def _reads(
+def reads_of(
     config: Config,
     steps: int,
     mixture: Mixture,
     subtokenizers: SubtokenizerCache,
-    texts: Mapping[str, Sequence[bytes]],
-    sizes: Mapping[str, float],
+    samples: Samples,
 ) -> dict[str, float]:
-    """Tokens of the steps by the mixture, in bytes of `texts`, over the bytes of training text."""
+    """How often the steps of a stage read each text, about: their tokens in bytes, over its own."""
     found = {}
-    for language, weight in mixture.as_dict().items():
-        subset = subtokenizers.of(config.regime.own(language))
-        parts = [part for text in texts[language] for part in subtokenizers.pieces_of(text)]
-        tokens = len(texts[language]) + sum(map(len, subtokenizers.encode(subset, parts)))
+    for name, weight in mixture.of_texts().items():
+        texts, size = samples[name]
+        subset = subtokenizers.of(config.regime.own(name.partition("/")[0]))
+        parts = [part for text in texts for part in subtokenizers.pieces_of(text)]
+        tokens = len(texts) + sum(map(len, subtokenizers.encode(subset, parts)))
         read = steps * config.step_tokens * weight
-        found[language] = read * sum(map(len, texts[language])) / tokens / sizes[language]
+        found[name] = read * sum(map(len, texts)) / tokens / size
     return found
 
 
 def reads_until_now(
     config: Config, stores: Mapping[str, TextStore], ranks: Ranks, positions: State
 ) -> dict[str, float]:
-    """How often the training text of each language of a stage has been read in the run, from the
+    """How often the training documents of each text of a stage have been read in the run, from the
     positions of the slots of this rank. Collective.
     """
     slots, seed = config.batch_size, config.seed
@@ -189,12 +209,13 @@ def in_words(reads: Mapping[str, float]) -> str:
     """
     least, most = min(reads, key=reads.__getitem__), max(reads, key=reads.__getitem__)
     if least == most:
-        return f"the text is read {_number(reads[most])} times"
-    low, high = _number(reads[least]), _number(reads[most])
+        return f"the text is read {number(reads[most])} times"
+    low, high = number(reads[least]), number(reads[most])
     return f"each text is read {low} ({least}) to {high} ({most}) times"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """How often, for people: `0.25`, `41`, `1,234`."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
 
 
@@ -203,16 +224,12 @@ def warn_of(reads: Mapping[str, float], progress: Progress) -> None:
     often = sorted((name for name in reads if reads[name] > MOST), key=lambda name: -reads[name])
     if not often:
         return
-    words = [f"{name} {_number(reads[name])} times" for name in often[:_NAMED]]
+    words = [f"{name} {number(reads[name])} times" for name in often[:_NAMED]]
     more = f", and {len(often) - _NAMED} more languages" if often[_NAMED:] else ""
     progress.warn(
         f"text is read again and again: {', '.join(words)}{more}; more than {MOST} times teaches "
         "little: use fewer --steps or more text, or change --mix"
     )
-
-
-def _training_texts(store: TextStore) -> Iterator[bytes]:
-    return (store.document(n) for n in range(len(store)) if n not in store.held_out)
 
 
 def _first(documents: Iterable[bytes]) -> Iterator[bytes]:

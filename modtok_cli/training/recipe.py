@@ -182,10 +182,15 @@ def write_recipe(config: RunSettings, sources: Mapping[str, str] | None = None) 
 
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
+        words = [f"{_toml_key(key)} = {_toml(each)}" for key, each in value.items()]
+        return "{ " + ", ".join(words) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return json.dumps(value, ensure_ascii=False)
+
+
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from typing import Any
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Task
 from modtok_cli.training.config import Config
+from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.distributed.ranks import gather_json
-from modtok_cli.training.metrics import HELD_OUT, WINDOW, SpikeDetector, Status
+from modtok_cli.training.metrics import HELD_OUT, WINDOW, Drawn, SpikeDetector, Status
 from modtok_cli.training.model.phases import Spending
 from modtok_cli.training.run import RunPlace
 from modtok_cli.training.stored_config import config_as_json
@@ -35,8 +36,11 @@ class Reporter:
             return
         self._directory.open_metrics(step)
         self._spikes = SpikeDetector()
-        for line in self._directory.last_steps(WINDOW):
-            self._spikes.add(line)
+        self._drawn = Drawn()
+        for line in self._directory.steps():
+            self._drawn.add(line)
+            if line["step"] > step - WINDOW:
+                self._spikes.add(line)
         self._status, self._spending = Status(self._config.last_step), Spending()
         path = self._directory.path
         self._loggers = [
@@ -48,6 +52,7 @@ class Reporter:
         """Report a training step."""
         if not self._first:
             return
+        self._drawn.add(line)
         spikes = self._spikes.add(line)
         self._add({**line, "spikes": spikes} if spikes else line)
         for language in sorted(spikes.keys() - self._spiking):
@@ -63,6 +68,10 @@ class Reporter:
         task.advance(1)
         if not self._progress.draws and line["step"] % self._config.log_every == 0:
             self._progress.note(self._status.with_progress)
+
+    def shares(self, mixture: Mixture) -> dict[str, dict[str, float]]:
+        """Shares of the texts in the stage until now, planned and seen; {} on other ranks."""
+        return self._drawn.shares(mixture) if self._first else {}
 
     def evaluation(self, line: Mapping[str, Any]) -> None:
         """Report an evaluation, in a sentence for each text."""

@@ -108,6 +108,9 @@ def resumed(then: Config, settings: RunSettings, where: str, step: int) -> tuple
             where=where,
             remedy="leave them out, or start another run with --name",
         )
+    if then.max_epochs is not None and "steps" in changes:
+        what = "cannot change: the mixture follows from max_epochs and the number of steps"
+        raise UsageError(what, where=OPTIONS["steps"].flag, remedy="add a [[stage]]")
     notes = [
         f"{OPTIONS[name].flag} is now {plain(value)}, was {plain(getattr(then, name))}"
         for name, value in changes.items()

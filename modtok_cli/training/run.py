@@ -25,9 +25,9 @@ from modtok_cli.training.rundir import RunDirectory
 class RunTexts:
     """What a run reads: the text of each language, texts of `--valid` by name, and how it is split.
 
-    The text is that of a stage. `held_out` is the text that is evaluated in all of them, for each
-    language of the first stage that has it. `chat` says how conversations become text, None if
-    documents are plain.
+    The text is that of a stage, in `stores` by the names of `Mixture.of_texts`. `held_out` is the
+    text that is evaluated in all of them, for each language of the first stage that has it. `chat`
+    says how conversations become text, None if documents are plain.
     """
 
     subtokenizers: SubtokenizerCache
@@ -39,8 +39,8 @@ class RunTexts:
 
     @property
     def checksums(self) -> dict[str, int]:
-        """Checksum of the text of each language."""
-        return {language: store.checksum for language, store in self.stores.items()}
+        """Checksum of each text."""
+        return {name: store.checksum for name, store in self.stores.items()}
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ import os
 import re
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -209,11 +208,10 @@ class RunDirectory:
                 return True
         return False
 
-    def last_steps(self, count: int) -> list[dict[str, Any]]:
-        """The lines of the last `count` training steps, without those of evaluations."""
-        lines = reversed(self.metrics.read_bytes().split(b"\n")[:-1])
-        steps = (read for line in lines if "loss" in (read := orjson.loads(line)))
-        return list(islice(steps, count))[::-1]
+    def steps(self) -> Iterator[dict[str, Any]]:
+        """The lines of training steps, without those of evaluations."""
+        with open(self.metrics, "rb") as lines:
+            yield from (read for line in lines if "loss" in (read := orjson.loads(line)))
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Append a line of metrics; it is in the file when this returns."""

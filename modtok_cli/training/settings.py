@@ -80,6 +80,19 @@ class ModelSettings(Declared):
         parse=values.mix_rest,
         recipe_only=True,
     )
+    max_epochs: float | None = _text(
+        "Most times that a stage reads a text, but for shares of --mix; the others have the rest.",
+        metavar="N",
+        above=0,
+        recipe_only=True,
+    )
+    sources: dict[str, float] | None = _text(
+        "Weights of sources as fi = { web = 0.7, wiki = 0.3 }: files or directories of a language.",
+        metavar="LANG/SOURCE=WEIGHT,...",
+        parse=values.sources,
+        recipe_only=True,
+    )
+    source_field: str | None = _data("Field with the source.", metavar="NAME", recipe_only=True)
     langs: tuple[str, ...] | None = _text(
         "Languages, separated by commas.",
         metavar="LANG,...",
@@ -177,22 +190,13 @@ class ModelSettings(Declared):
         needs="init_from",
     )
     update: Literal["sparse", "dense"] = _optimizer_key(
-        "Embedding rows to update: active rows, or all (equals a full softmax).",
-        default="sparse",
+        "Embedding rows to update: active rows, or all (equals a full softmax).", default="sparse"
     )
     beta1: float = _optimizer_key(
-        "Decay rate of the first moment of AdamW.",
-        default=0.9,
-        metavar="B",
-        low=0,
-        below=1,
+        "Decay rate of the first moment of AdamW.", default=0.9, metavar="B", low=0, below=1
     )
     beta2: float = _optimizer_key(
-        "Decay rate of the second moment of AdamW.",
-        default=0.95,
-        metavar="B",
-        low=0,
-        below=1,
+        "Decay rate of the second moment of AdamW.", default=0.95, metavar="B", low=0, below=1
     )
     eps: float = _optimizer_key("Epsilon of AdamW.", default=1e-8, metavar="EPS", low=1e-30)
     weight_decay: float = _optimizer(
@@ -418,8 +422,7 @@ class RunSettings(ModelSettings):
         recipe_only=True,
     )
     profile: int | None = option(
-        "Write a torch profiler trace of N steps, profile.json.gz of the run.",
-        **_steps,
+        "Write a torch profiler trace of N steps, profile.json.gz of the run.", **_steps
     )
     name: str | None = option(
         "Directory below --runs. Default: named after sampling and preset.",

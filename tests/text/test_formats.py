@@ -470,7 +470,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path, name):
     text = pa.array(["a"])
     nested = pa.StructArray.from_arrays([text, text], names=["b", name])
     table = pa.table([text, text, text, nested, text], names=["text", "lang", "url", "a", name])
-    reading = Reading(field="a.b" if name == "b" else "text", sources=True)
+    reading = Reading(field="a.b" if name == "b" else "text", source_fields=("source", "url"))
     pq.write_table(table, tmp_path / "a.parquet")
     with pa.ipc.new_file(tmp_path / "a.arrow", table.schema) as writer:
         writer.write_table(table)

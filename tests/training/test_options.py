@@ -222,7 +222,8 @@ def test_a_signal_in_the_last_step_stops_nothing(
 # Options that tests of their own follow to where they act.
 ELSEWHERE = {
     "test_run.py": ("name", "runs", "data", "tokenizer", "model", "langs"),
-    "test_reads.py": ("chat_template",),
+    "test_reads.py": ("chat_template", "max_epochs", "source_field"),
+    "test_stages.py": ("sources",),
     "test_run_guards.py": ("errors",),
     "test_validation.py": ("valid",),
     "test_eval_tasks.py": ("eval_tasks", "eval_tasks_every", "eval_tasks_data",

@@ -62,6 +62,27 @@ def test_how_often_text_is_read(settings: RunSettings) -> None:
     together = sum(size.values())
     expected = {"en": 0.3 * together / (200 * 50), "fi": 0.7 * together / (4 * 50)}
     assert planned.rows()[0]["epochs"] == pytest.approx(expected, rel=0.1)
+    # At most twice: what Finnish had beyond goes to English, in the plan and in the run.
+    capped = replace(settings, max_epochs=2, mix={}, mix_rest="uniform", steps=8, name="capped")
+    share = 2 * 4 * 50 / (together * 8 / 9)
+    assert plan(capped).stages[0].mixture.as_dict()["fi"] == pytest.approx(share, rel=0.1)
+    pretrain(capped)
+    trained = read_metrics(settings.runs / "capped")[-1]["shares"]
+    assert trained["fi"]["planned"] == pytest.approx(share * 3 / 4, rel=0.1)  # one is held out
+    with pytest.raises(UsageError, match="--steps: cannot change: the mixture follows from max_ep"):
+        pretrain(replace(capped, steps=9), resume=True)
+    (settings.data / "fi.txt").unlink()
+    rows = [{"text": f"fi {number:03} kala", "from": "abc"[number % 3]} for number in range(9)]
+    (settings.data / "fi.jsonl").write_text(
+        "".join(orjson.dumps(row).decode() + "\n" for row in rows)
+    )
+    of_sources = replace(settings, sources={"fi/a": 1, "fi/b": 3}, source_field="from")
+    (stage,) = plan(of_sources, progress=progress).stages
+    assert [*stage.reads] == ["en", "fi/a", "fi/b"]
+    # "a" has three documents, "b" as many and three times the weight; of "c" the last is held out.
+    assert stage.reads["fi/b"] == pytest.approx(3 * stage.reads["fi/a"])
+    assert progress.notes[-1] == "fi: text of c is not read, see data.sources"
+    (settings.data / "fi.jsonl").unlink()
     (settings.data / "fi.txt").write_text("\n")
     with pytest.raises(UsageError, match="language 'fi' has no text"):
         plan(settings)

@@ -1,6 +1,8 @@
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training.data.sampling import REGIMES, Mixture, Regime, draw, parse_mix
@@ -29,6 +31,32 @@ def test_mixture_by_size_and_uniform() -> None:
     for bad in ("data^2", "data^-1", "data^", "size"):
         with pytest.raises(UsageError, match="mix_rest: expected data, uniform or data\\^A with A"):
             RunSettings(mix_rest=bad)
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=9), st.floats(0.01, 0.999))
+def test_equal_shares_under_a_cap_are_those_of_unimax(sizes: list[int], part: float) -> None:
+    """The definition of Chung et al. 2023: the smallest texts first; the budget fits N epochs."""
+    names = [f"x-{n}" for n in range(len(sizes))]
+    budget, epochs = part * 3 * sum(sizes), 3.0
+    expected, left = {}, budget
+    for number, (size, name) in enumerate(sorted(zip(sizes, names, strict=True))):
+        expected[name] = min(left / (len(sizes) - number), epochs * size)
+        left -= expected[name]
+    most = {name: epochs * size / budget for name, size in zip(names, sizes, strict=True)}
+    found = Mixture.of(dict(zip(names, sizes, strict=True)), {}, "uniform").capped(most, ())
+    assert {n: w * budget for n, w in found.as_dict().items()} == pytest.approx(expected)
+    assert sum(found.weights) == pytest.approx(1)
+    with pytest.raises(
+        UsageError, match=r"data.max_epochs: the text of .* is read more often; use"
+    ):
+        found.capped({name: 0.9 * weight for name, weight in found.as_dict().items()}, ())
+
+
+@pytest.mark.parametrize("value", ["fi", "fi=1", "fi/x=0", {"fi": 1}, {"fi": {"x": True}}, 3, ""])
+def test_bad_weights_of_sources(value: object) -> None:
+    with pytest.raises(UsageError, match="sources: expected weights above 0 of sources of a lang"):
+        RunSettings(sources=value)  # type: ignore[arg-type]
+    assert RunSettings(sources="fin/a=1, fi/b/c=2").sources == {"fi/a": 1, "fi/b/c": 2}  # type: ignore[arg-type]
 
 
 def test_english_has_seventy_percent_unless_said() -> None:

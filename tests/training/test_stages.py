@@ -35,7 +35,7 @@ mix = { el = 0.25 }
 batch_size = 6
 schedule = "linear"
 final_lr = 0
-
+sources = { fi = { web = 3, wiki = 1 } }
 [[stage]]
 steps = 3
 seq_length = 48
@@ -46,18 +46,25 @@ warmup = 2
 
 [stage.mix]
 fi = 0.9
+
+[stage.sources.fi]
+wiki = 1
 """
 
 
 @pytest.fixture
 def staged(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> RunSettings:  # noqa: F811
-    """A mixture, then other text with a decay to zero, then longer sequences."""
+    """A mixture, then other text of two sources with a decay to zero, then longer sequences."""
     place = settings.data.parent
     monkeypatch.chdir(place)
-    (place / "best").mkdir()
-    for language in ("el", "fi"):
+    (place / "best" / "fi").mkdir(parents=True)
+    for language, name, part in (
+        ("el", "el", slice(60)),
+        ("fi", "fi/web", slice(0, 60, 2)),
+        ("fi", "fi/wiki", slice(1, 60, 2)),
+    ):
         lines = (SAMPLE / f"{language}.jsonl").read_bytes().splitlines(keepends=True)
-        (place / "best" / f"{language}.jsonl").write_bytes(b"".join(lines[:60]))
+        (place / "best" / f"{name}.jsonl").write_bytes(b"".join(lines[part]))
     (place / "recipe.toml").write_text(RECIPE)
     return replace(settings, **read_recipe(Path("recipe.toml")), save_every=1, keep=20)
 
@@ -81,6 +88,15 @@ def test_a_run_that_is_stopped_at_any_step_of_any_stage(staged: RunSettings) -> 
     languages = [{Draw.parse(draw).language for draw in line["draws"]} for line in lines]
     assert set().union(*languages[4:]) <= {"el", "fi"}
     assert {"en"} <= set().union(*languages[:4])
+    sources = {Draw.parse(draw).source for line in lines[7:] for draw in line["draws"]}
+    assert sources <= {"", "wiki"}
+    shares = next(
+        line["shares"] for line in numbers(whole) if "shares" in line and line["step"] == 6
+    )
+    draws = Counter(Draw.parse(draw).text for line in lines[4:6] for draw in line["draws"])
+    seen = {name: one["seen"] for name, one in shares.items()}
+    assert seen == pytest.approx({name: draws[name] / draws.total() for name in shares}, abs=1e-6)
+    assert shares["fi/web"]["planned"] == pytest.approx(0.75 * 0.75)
     expected, state = numbers(whole), last(whole)
     for step in range(1, 10):
         shutil.copytree(whole, runs / "part")
@@ -143,7 +159,7 @@ def test_a_finished_run_goes_on_with_stages(staged: RunSettings) -> None:
     Path("recipe.toml").write_text(RECIPE.replace('"best"', '"moved"'))
     moved = read_recipe(Path("recipe.toml"))
     assert pretrain(replace(more, **moved), resume=True).step == 10
-    (Path("moved") / "fi.jsonl").write_text('{"text": "toinen"}\n' * 60)
+    (Path("moved") / "fi" / "wiki.jsonl").write_text('{"text": "toinen"}\n' * 60)
     with pytest.raises(ModtokError, match="the text has changed since the run was started"):
         pretrain(RunSettings(runs=staged.runs, name="first"), resume=True)
 
@@ -157,6 +173,9 @@ def test_a_finished_run_goes_on_with_stages(staged: RunSettings) -> None:
         ("steps = 3\nseq", "seq", r":13: \[\[stage\]\]: has no steps"),
         ("fi = 0.9", "xx = 0.9", r":21: \[\[stage\]\] mix: there is no text of language 'xx'"),
         ("el = 0.25", "en = 0.25", r":8: \[\[stage\]\] mix: there is no text of language 'en'"),
+        ("web = 3", "web = 0", r":12: \[\[stage\]\] sources: expected weights above 0 of source"),
+        ("web = 3", "x = 3", r":12: \[\[stage\]\] sources: there is no source 'x' of language 'fi"),
+        ("batch_size = 6", "max_epochs = 0.01", r":9: \[\[stage\]\] max_epochs: the text of el is"),
         ('"best"', '"worst"', r":7: \[\[stage\]\] data: does not exist"),
         ("final_lr = 0", "final_lr = 1", r":11: \[\[stage\]\] final_lr: 1 is above the rate 0"),
         ('"linear"', '"constant"', r":11: \[\[stage\]\] final_lr: has no effect: the schedule"),
@@ -178,22 +197,22 @@ def test_bad_stages(staged: RunSettings, old: str, new: str, message: str) -> No
 def test_shares_of_stages(staged: RunSettings) -> None:
     """Draws of each stage are those of its mixture: chi-square, at 1 in 10,000."""
     planned = plan(staged)
-    for stage, limit in zip(planned.stages, (21.1, 15.1, 15.1), strict=True):
+    for stage, limit in zip(planned.stages, (21.1, 18.4, 15.1), strict=True):
         steps = range(stage.period.steps.start, stage.period.steps.start + 500)
         seen = Counter(
-            one.language
+            one.text
             for step in steps
             for one in stage.period.config.draws(stage.mixture, step, range(4))
         )
-        shares = stage.mixture.as_dict()
+        shares = stage.mixture.of_texts()
         parts = [
             (seen[name] - 2000 * share) ** 2 / (2000 * share) for name, share in shares.items()
         ]
         assert sum(parts) < limit
     assert [stage.row["tokens"] for stage in planned.stages] == [512, 576, 288]
     assert planned.rows()[0]["tokens"] == 1376
-    best = planned.stages[1].reads["fi"] + planned.stages[2].reads["fi"]
-    assert planned.reads["fi of best"] == pytest.approx(best)
+    best = planned.stages[1].reads["fi/wiki"] + planned.stages[2].reads["fi/wiki"]
+    assert planned.reads["fi/wiki of best"] == pytest.approx(best)
 
 
 def test_a_recipe_of_stages_is_written_and_read(staged: RunSettings) -> None:

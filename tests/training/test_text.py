@@ -1,11 +1,16 @@
 """Stores and packers: which bytes become which batch."""
 
+import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +25,7 @@ from modtok_cli.training.data import text_store as storing
 from modtok_cli.training.data import unpack as unpacking
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import SlotPacker
+from modtok_cli.training.data.sources import Sources
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import permuted, text_store, text_stores
 from modtok_cli.training.heldout import first_texts
@@ -238,6 +244,55 @@ def test_packer_resumes_from_its_positions(
         assert (again.bytes, again.positions) == (before.bytes, before.positions)
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet", ""])
+def test_sources_are_told_apart(tmp_path: Path, suffix: str) -> None:
+    """By a field, or by files and directories; documents that are held out stay so."""
+    rows = [
+        {"text": f"teksti {i}", "from": {"name": "wiki" if i % 3 else "web"}} for i in range(250)
+    ]
+    (tmp_path / "fi" / "web").mkdir(parents=True)
+    if suffix:
+        write(tmp_path / f"fi.{suffix}", rows)
+        files, field = [tmp_path / f"fi.{suffix}"], "from.name"
+    else:
+        files, field = [tmp_path / "fi" / "web" / "1.txt", tmp_path / "fi" / "wiki.txt"], None
+        for file, part in zip(files, (rows[::3], rows[1::3] + rows[2::3]), strict=True):
+            file.write_text("".join(f"{row['text']}\n" for row in part))
+    sources = Sources({"fi"}, tmp_path, field)
+    store = text_stores({"fi": files}, tmp_path / "cache", sources=sources)["fi"]
+    expected = {"web": {row["text"] for row in rows[::3]}, "wiki": set()}
+    expected["wiki"] = {row["text"] for row in rows} - expected["web"]
+    held_out = {store.document(index).decode() for index in store.held_out}
+    for name, texts in expected.items():
+        own = replace(store, source=name)
+        order = [own.training_document(i, 5) for i in range(2 * own.training_size)]
+        for epoch in (order[: own.training_size], order[own.training_size :]):
+            assert {store.document(i).decode() for i in epoch} == texts - held_out
+            assert len(set(epoch)) == own.training_size
+        assert order[: own.training_size] != order[own.training_size :]
+        assert own.training_bytes == sum(map(len, texts - held_out))
+    assert len({replace(store, source=name).checksum for name in ("", "web", "wiki")}) == 3
+    if suffix:
+        del rows[6]["from"]["name"]
+        write(files[0], rows)
+        message = rf"fi.{suffix}:7: no source in field 'from.name'; write the source of every"
+    else:
+        files.append(tmp_path / "fi.txt")
+        files[-1].write_text("teksti\n")
+        message = (
+            r"fi.txt: is all text of 'fi', whose sources are weighted; put each source into fi/"
+        )
+    with pytest.raises(ModtokError, match=message):
+        text_stores({"fi": files}, tmp_path / "cache", sources=sources)
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
 @given(st.lists(st.binary(max_size=5), max_size=8), st.sampled_from(["joined", "lines", "any"]))
 def test_packed_documents_are_one_after_the_other(documents: list[bytes], layout: str) -> None:
     order = range(len(documents)) if layout != "any" else reversed(range(len(documents)))
@@ -254,10 +309,11 @@ def test_packed_documents_are_one_after_the_other(documents: list[bytes], layout
 UNPACK = """
 import sys
 from pathlib import Path
+from modtok_cli.training.data.sources import Sources
 from modtok_cli.training.data.text_store import text_stores
 root = Path(sys.argv[1])
 files = {name: sorted((root / name).iterdir()) for name in ("fi", "fr")}
-for store in text_stores(files, root / "cache").values():
+for store in text_stores(files, root / "cache", sources=Sources({"fi"}, root)).values():
     print(store.directory.name, store.checksum)
 """
 
@@ -269,7 +325,7 @@ def test_processes_share_the_files_and_survive_kills(tmp_path: Path) -> None:
             lines = "".join(f"{name} {part} {i}\n" for i in range(2000))
             (tmp_path / name / f"{part}.txt").write_text(lines)
     files = {name: sorted((tmp_path / name).iterdir()) for name in ("fi", "fr")}
-    whole = text_stores(files, tmp_path / "whole")
+    whole = text_stores(files, tmp_path / "whole", sources=Sources({"fi"}, tmp_path))
     call = ["-c", UNPACK, str(tmp_path)]
     running = [Python(call, stdout=subprocess.PIPE) for _ in range(3)]
     running[0].kill()  # before, while or after it unpacks
@@ -278,9 +334,11 @@ def test_processes_share_the_files_and_survive_kills(tmp_path: Path) -> None:
     assert said[1:] == [expected.encode()] * 2
     for store in whole.values():
         again = tmp_path / "cache" / store.directory.name
-        for each in ("checksum", "ends.npy", "text"):
+        names = sorted(path.name for path in store.directory.iterdir())
+        assert names == sorted(path.name for path in again.iterdir())
+        assert set(names) - {"checksum", "ends.npy", "text"} <= {"sources.json", "sources.npy"}
+        for each in names:
             assert (again / each).read_bytes() == (store.directory / each).read_bytes()
-        assert len(list(again.iterdir())) == 3
     assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
@@ -317,7 +375,7 @@ def test_a_store_that_another_process_completes_at_once_is_there(
     files = [tmp_path / "a.txt", tmp_path / "b.txt"]
     for file in files:
         file.write_text("yksi\nkaksi\n")
-    other = storing._Wanted.of("fi", files, tmp_path / "cache", Reading(), 2)
+    other = storing._Wanted.of("fi", files, tmp_path / "cache", Reading(), storing.NO_SOURCES, 2)
     real, completed = Path.replace, []
 
     def replace_and_join(self: Path, target: Path) -> Path:

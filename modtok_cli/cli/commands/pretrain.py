@@ -165,10 +165,10 @@ def _show_plan(
     settings: RunSettings, sources: Mapping[str, str], call: Call, *, resume: bool, json: bool
 ) -> None:
     from modtok_cli.training.plan import plan
-    from modtok_cli.training.reads import in_words, warn_of
+    from modtok_cli.training.reads import in_words, number, warn_of
     from modtok_cli.training.recipe import write_recipe
 
-    planned = plan(settings, resume=resume)
+    planned = plan(settings, resume=resume, progress=call.progress)
     for note in planned.notes:
         call.progress.note(note)
     warn_of(planned.reads, call.progress)
@@ -182,6 +182,10 @@ def _show_plan(
                 f"about {stage['hours']:.3g} hours; learning rate {stage['lr']:.3g} to "
                 f"{stage['last_lr']:.3g}; {in_words(own.reads)}"
             )
+        if own.period.config.sources or own.period.config.max_epochs is not None:
+            texts = [f"{name} {stage['mixture'][name]:.1%}, read {number(reads)} times"
+                     for name, reads in own.reads.items()]  # fmt: skip
+            call.progress.note(f"stage {stage['stage']}: {'; '.join(texts)}")
     caption = (
         f"{facts['backbone_parameters']:,} parameters in the backbone, "
         f"{facts['table_parameters']:,} in tables of {facts['vocabulary']:,} rows, of which "

@@ -22,7 +22,6 @@ from modtok_cli.core.text import is_utf8
 from modtok_cli.text.streams import CHUNK, is_pipe
 from modtok_cli.text.text_format import (
     PADDING,
-    SOURCES,
     Document,
     Spans,
     TextFormat,
@@ -86,7 +85,7 @@ class Columns(TextReader):
             raise ModtokError(
                 f"field '{self.reading.field}' is {kind}, not a string", where=f"{self.name}:1"
             )
-        others = [self.reading.language_field, *(SOURCES if self.reading.sources else ())]
+        others = [self.reading.language_field, *self.reading.source_fields]
         there = [name for name in others if name is not None and self._type(schema, name)]
         return list(dict.fromkeys([self.reading.field, *there]))
 
@@ -140,7 +139,7 @@ class Columns(TextReader):
         languages = values.get(self.reading.language_field or "")
         sources = [
             self.source_of({name: column[row] for name, column in values.items()})
-            for row in range(len(indices) if self.reading.sources else 0)
+            for row in range(len(indices) if self.reading.source_fields else 0)
         ]
         return _Batch(row, indices, data, places[:-1], places[1:], languages, sources)
 

@@ -17,6 +17,7 @@ from modtok_cli.text.text_format import (
     Spans,
     TextFormat,
     TextReader,
+    value_of,
 )
 
 _EXAMPLE = 'a line is an object such as {"text": "..."}'
@@ -78,7 +79,7 @@ class JsonLines(TextReader):
         if not isinstance(record, dict):
             self.damaged("not a JSON object", line, _EXAMPLE)
             return None
-        is_there, text = _value(record, self.reading.field)
+        is_there, text = value_of(record, self.reading.field)
         if text is None:
             self.lacks_text(line, None if is_there else record)
             return None
@@ -89,7 +90,7 @@ class JsonLines(TextReader):
             self.damaged(f"field '{self.reading.field}' is {kind}, not a string", line, _EXAMPLE)
             return None
         lang_field = self.reading.language_field
-        stated = None if lang_field is None else _value(record, lang_field)[1]
+        stated = None if lang_field is None else value_of(record, lang_field)[1]
         language = self.language(stated, line)
         if not self.is_wanted(language, line):
             return None
@@ -123,18 +124,6 @@ class JsonLines(TextReader):
         else:
             return repaired
         return None if self.repair(lambda: raw, what, line) is None else repaired
-
-
-def _value(record: dict[str, Any], name: str) -> tuple[bool, Any]:
-    """Whether a record has the field, and its value: of the whole name, else nested by dots."""
-    if name in record:
-        return True, record[name]
-    value: Any = record
-    for part in name.split("."):
-        if not isinstance(value, dict) or part not in value:
-            return value is None, None
-        value = value[part]
-    return True, value
 
 
 def _finite(text: str) -> float | None:

@@ -8,9 +8,10 @@ rank can compute the draws of the others, and a resumed run repeats the same dra
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import isfinite, nan
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from modtok_cli.text.languages import canonical, the_one
 _SHARE = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=\s*(\S+)\s*")
 _POWER = re.compile(r"data\^([0-9]+(?:\.[0-9]+)?)")
 REGIMES = "none, full, joint or sub:N"
+SOURCES, MAX_EPOCHS = "--set data.sources", "--set data.max_epochs"
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,15 @@ class Regime:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Sampling probability of each language; weights are positive and sum to 1."""
+    """Sampling probability of each language; weights are positive and sum to 1.
+
+    `sources` has the probabilities of the sources of a language, by name; a language that is not
+    there has one text.
+    """
 
     languages: tuple[str, ...]
     weights: tuple[float, ...]
+    sources: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -136,6 +143,75 @@ class Mixture:
         """Language → weight."""
         return dict(zip(self.languages, self.weights, strict=True))
 
+    def of_texts(self) -> dict[str, float]:
+        """Text → weight; the text of a source is `fi/wiki`.
+
+        >>> Mixture(("en", "fi"), (0.6, 0.4), {"fi": {"web": 0.75, "wiki": 0.25}}).of_texts()
+        {'en': 0.6, 'fi/web': 0.30000000000000004, 'fi/wiki': 0.1}
+        """
+        found = {}
+        for language, weight in self.as_dict().items():
+            for source, part in self.sources.get(language, {"": 1.0}).items():
+                found[text_name(language, source)] = weight * part
+        return found
+
+    def with_sources(
+        self, given: Mapping[str, float], known: Mapping[str, Collection[str]]
+    ) -> Mixture:
+        """The same with the weights of sources (`fi/wiki` → weight), relative to each other.
+
+        `known`: the sources of the text of each language.
+
+        Raises:
+            UsageError: there is no such language or source.
+        """
+        sources: dict[str, dict[str, float]] = {}
+        for name, weight in sorted(given.items()):
+            label, _, source = name.partition("/")
+            language = the_one(label, self.languages) or label
+            if language not in self.languages or source not in known.get(language, ()):
+                what = f"source '{source}' of language '{label}'"
+                there = ", ".join(known.get(language, ()) or self.languages)
+                raise UsageError(
+                    f"there is no {what}", where=SOURCES, remedy=f"use some of {there}"
+                )
+            sources.setdefault(language, {})[source] = weight
+        for own in sources.values():
+            whole = sum(own.values())
+            own.update({source: weight / whole for source, weight in own.items()})
+        return replace(self, sources=sources)
+
+    def capped(self, most: Mapping[str, float], fixed: Collection[str]) -> Mixture:
+        """The same where no weight exceeds the language's in `most`, but those of `fixed`.
+
+        What is left is spread over the other languages in proportion to their weights, as UniMax
+        does over equal ones (Chung et al. 2023, arXiv:2304.09151).
+
+        >>> Mixture(("en", "fi", "fr"), (0.5, 0.25, 0.25)).capped({"en": 1, "fi": 0.1, "fr": 1}, ())
+        Mixture(languages=('en', 'fi', 'fr'), weights=(0.6, 0.1, 0.3), sources={})
+
+        Raises:
+            UsageError: a fixed weight, or the sum of all, exceeds `most`.
+        """
+        weights = self.as_dict()
+        high = [name for name in weights if name in fixed and weights[name] > most[name]]
+        free = [name for name in weights if name not in fixed]
+        while not high and (over := [name for name in free if weights[name] > most[name]]):
+            weights.update({name: most[name] for name in over})
+            free = [name for name in free if name not in over]
+            left = 1 - sum(weights[name] for name in weights if name not in free)
+            whole = sum(weights[name] for name in free)
+            weights.update({name: weights[name] * left / whole for name in free})
+            high = [] if free or left < 1e-9 else list(weights)
+        if high:
+            raise UsageError(
+                f"the text of {', '.join(high)} is read more often",
+                where=MAX_EPOCHS,
+                remedy="use fewer steps or more text"
+                + (", or other shares" if len(high) < len(weights) else ""),
+            )
+        return replace(self, weights=tuple(weights.values()))
+
 
 def power_of(rest: str) -> float:
     """The power of the size of a text that its share is proportional to.
@@ -150,6 +226,34 @@ def power_of(rest: str) -> float:
         what = "expected data, uniform or data^A with A between 0 and 1"
         raise ValueError(f"{what}, got {rest!r}")
     return power
+
+
+def parse_sources(value: str | Mapping[str, Any]) -> dict[str, float]:
+    """Weights by text, from `fi/wiki=0.3,fi/web=0.7` or a mapping, also one of mappings.
+
+    >>> parse_sources({"fi": {"wiki": 1, "web": 2}})
+    {'fi/wiki': 1.0, 'fi/web': 2.0}
+    """
+    pairs: list[tuple[str, Any]] = [("", 0)]
+    if isinstance(value, str):
+        pairs = [(w.rpartition("=")[0].strip(), w.rpartition("=")[2]) for w in value.split(",")]
+    elif isinstance(value, Mapping):
+        pairs = []
+        for name, inner in value.items():
+            own = inner if isinstance(inner, Mapping) else {"": inner}
+            pairs += [(text_name(str(name), source), weight) for source, weight in own.items()]
+    weights: dict[str, float] = {}
+    for name, text in pairs:
+        language, _, source = name.partition("/")
+        try:
+            weight = nan if isinstance(text, bool) else float(text)
+        except (TypeError, ValueError):
+            weight = nan
+        if not (language and source and isfinite(weight) and weight > 0):
+            what = "expected weights above 0 of sources of a language, such as fi/wiki=0.3"
+            raise ValueError(f"{what}, got {value!r}")
+        weights[text_name(canonical(language), source)] = weight
+    return weights
 
 
 def parse_mix(value: str | Mapping[str, float]) -> dict[str, float]:
@@ -180,25 +284,37 @@ def parse_mix(value: str | Mapping[str, float]) -> dict[str, float]:
 class Draw:
     """The language of some sequences, and the languages of their subtokenizer.
 
-    `languages` is None for all of T.
+    `languages` is None for all of T, `source` "" for a language that has one text.
     """
 
     language: str
     languages: tuple[str, ...] | None
+    source: str = ""
+
+    @property
+    def text(self) -> str:
+        """The name of the text, as in `Mixture.of_texts`."""
+        return text_name(self.language, self.source)
 
     def __str__(self) -> str:
-        """Form in the metrics: `fi:en,fi`, or `fi:full` for T."""
-        return f"{self.language}:{'full' if self.languages is None else ','.join(self.languages)}"
+        """Form in the metrics: `fi:en,fi`, `fi/wiki:en,fi`, or `fi:full` for T."""
+        return f"{self.text}:{'full' if self.languages is None else ','.join(self.languages)}"
 
     @staticmethod
     def parse(text: str) -> Draw:
         """Read what `str` returned.
 
-        >>> Draw.parse("fi:en,fi"), str(Draw("fi", None))
-        (Draw(language='fi', languages=('en', 'fi')), 'fi:full')
+        >>> Draw.parse("fi/wiki:en,fi"), str(Draw("fi", None))
+        (Draw(language='fi', languages=('en', 'fi'), source='wiki'), 'fi:full')
         """
-        language, _, languages = text.partition(":")
-        return Draw(language, None if languages == "full" else tuple(languages.split(",")))
+        name, _, languages = text.rpartition(":")
+        language, _, source = name.partition("/")
+        return Draw(language, None if languages == "full" else tuple(languages.split(",")), source)
+
+
+def text_name(language: str, source: str) -> str:
+    """The name of a text: of a language, or of one of its sources."""
+    return f"{language}/{source}" if source else language
 
 
 def uniforms(seed: int, step: int, group: int, count: int) -> list[float]:
@@ -214,11 +330,14 @@ def draw(regime: Regime, p: float, mixture: Mixture, seed: int, step: int, group
     Extra languages are sampled one after the other without replacement, in proportion to
     their weights in the mixture.
     """
-    numbers = iter(uniforms(seed, step, group, 2 + regime.extra))
+    *first, last = uniforms(seed, step, group, 3 + regime.extra)
+    numbers = iter(first)
     language = mixture.languages[_pick(mixture.weights, next(numbers))]
+    shares = mixture.sources.get(language, {"": 1.0})
+    source = list(shares)[_pick(list(shares.values()), last)]
     more = next(numbers) < p
     if regime.kind == "joint" or (regime.kind == "full" and more):
-        return Draw(language, None)
+        return Draw(language, None, source)
     chosen = {language}
     if more:
         weights = [0.0 if name in chosen else each for name, each in mixture.as_dict().items()]
@@ -226,7 +345,7 @@ def draw(regime: Regime, p: float, mixture: Mixture, seed: int, step: int, group
             index = _pick(weights, next(numbers))
             chosen.add(mixture.languages[index])
             weights[index] = 0.0
-    return Draw(language, tuple(sorted(chosen)))
+    return Draw(language, tuple(sorted(chosen)), source)
 
 
 def _pick(weights: Sequence[float], number: float) -> int:

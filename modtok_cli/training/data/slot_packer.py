@@ -115,7 +115,7 @@ class SlotPacker:
         """The batch of `step`, the next one."""
         what = draw(self._regime, self._p, self._mixture, self._seed, step, self._group)
         subtokenizer = self._subtokenizers.of(what.languages)
-        source = what.language
+        source = what.text
         place = place_of(source, self._stores[source])
         position = self.positions.get(place, (0, 0))
         first = self._document(source, position[0])

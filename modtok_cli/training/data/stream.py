@@ -66,7 +66,9 @@ class StreamPlan:
     def packers(self, slots: Sequence[int], state: State) -> list[SlotPacker]:
         """The packers of some slots at their positions."""
         subtokenizers = SubtokenizerCache.load(self.tokenizer)
-        stores = {name: TextStore(path) for name, path in self.stores.items()}
+        stores = {
+            name: TextStore(path, name.partition("/")[2]) for name, path in self.stores.items()
+        }
         return [
             SlotPacker(
                 slot,

@@ -26,10 +26,17 @@ from modtok_cli.base.progress import SILENT, Progress, Task
 from modtok_cli.base.signature import digest
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.reading import Reading
-from modtok_cli.training.data.unpack import discard, join_parts, start, unpack_parts
+from modtok_cli.training.data.sources import NO_SOURCES, Sources
+from modtok_cli.training.data.unpack import (
+    BY_SOURCE,
+    HELD_OUT_EVERY,
+    SOURCES,
+    discard,
+    join_parts,
+    start,
+    unpack_parts,
+)
 
-# The last of every hundred documents is held out for evaluation, at least one.
-HELD_OUT_EVERY = 100
 _POLL_SECONDS = 0.5
 _MASK = (1 << 64) - 1
 
@@ -38,10 +45,12 @@ _MASK = (1 << 64) - 1
 class TextStore:
     """Documents of one language on disk: `text` and `ends.npy`, mapped, and `checksum`.
 
-    Document d is data[ends[d-1]:ends[d]], valid UTF-8 and not empty.
+    Document d is data[ends[d-1]:ends[d]], valid UTF-8 and not empty. With `source`, training
+    documents are those of this source only.
     """
 
     directory: Path
+    source: str = ""
 
     @cached_property
     def _data(self) -> UInt8Array:
@@ -58,8 +67,25 @@ class TextStore:
 
     @cached_property
     def checksum(self) -> int:
-        """CRC of all documents and their boundaries."""
+        """CRC of all documents, and of which ones are those of the source."""
+        if self.source:
+            return self.sources[self.source][3]
         return int((self.directory / "checksum").read_text())
+
+    @cached_property
+    def sources(self) -> dict[str, list[int]]:
+        """Of each source with training documents: first place in `sources.npy`, documents, bytes,
+        and checksum. Empty if sources are not told apart."""
+        path = self.directory / SOURCES
+        known: dict[str, list[int]] = orjson.loads(path.read_bytes()) if path.is_file() else {}
+        return {name: facts for name, facts in known.items() if facts[1]}
+
+    @cached_property
+    def _documents(self) -> Int64Array:
+        """Training documents of the source."""
+        first, count, *_ = self.sources[self.source]
+        order: Int64Array = np.load(self.directory / BY_SOURCE, mmap_mode="r")
+        return order[first : first + count]
 
     @property
     def text_bytes(self) -> int:
@@ -90,7 +116,21 @@ class TextStore:
     @property
     def training_size(self) -> int:
         """Number of training documents."""
-        return len(self) - len(self.held_out)
+        return self.sources[self.source][1] if self.source else len(self) - len(self.held_out)
+
+    @property
+    def training_bytes(self) -> float:
+        """Bytes of the training documents; about, if they are of all sources."""
+        if self.source:
+            return self.sources[self.source][2]
+        return self.text_bytes * self.training_size / len(self)
+
+    @property
+    def training_texts(self) -> Iterator[bytes]:
+        """The training documents in order."""
+        if self.source:
+            return (self.document(int(number)) for number in self._documents)
+        return (self.document(n) for n in range(len(self)) if n not in self.held_out)
 
     def training_document(self, position: int, seed: int) -> int:
         """The document at `position` (0 …) of the endless shuffled order.
@@ -99,6 +139,8 @@ class TextStore:
         """
         epoch, place = divmod(position, self.training_size)
         shuffled = permuted(place, self.training_size, seed, epoch)
+        if self.source:
+            return int(self._documents[shuffled])
         return shuffled + shuffled // (self.stride - 1)
 
 
@@ -146,6 +188,7 @@ def text_stores(
     cache: Path,
     *,
     reading: Reading = Reading(),
+    sources: Sources = NO_SOURCES,
     least: int = 2,
     threads: int | None = None,
     progress: Progress = SILENT,
@@ -156,15 +199,15 @@ def text_stores(
     the files; each returns when all stores are there. `least`: required number of documents;
     `threads`: files that this process unpacks at once, by default one per core.
 
-    The name of a store is a hash of size and time of each file and of `reading`, so changed text
-    gives another store. A process that is killed leaves what it has unpacked, and the next one
-    continues from it.
+    The name of a store is a hash of size and time of each file, of `reading`, and of what tells
+    `sources` apart, so changed text gives another store. A process that is killed leaves what it
+    has unpacked, and the next one continues from it.
 
     Raises:
         ModtokError: unreadable text, only word counts, or too few documents.
     """
     wanted = {
-        language: _Wanted.of(language, paths, cache, reading, least)
+        language: _Wanted.of(language, paths, cache, reading, sources, least)
         for language, paths in files.items()
     }
     missing = [each for each in wanted.values() if not each.is_done]
@@ -194,11 +237,17 @@ class _Wanted:
     texts: Sequence[Path]
     final: Path
     reading: Reading
+    sources: Sequence[str]
     least: int
 
     @staticmethod
     def of(
-        language: str, files: Sequence[Path], cache: Path, reading: Reading, least: int
+        language: str,
+        files: Sequence[Path],
+        cache: Path,
+        reading: Reading,
+        sources: Sources,
+        least: int,
     ) -> _Wanted:
         texts = [file for file in files if is_text(file)]
         if not texts:
@@ -210,9 +259,10 @@ class _Wanted:
         stamps = [
             f"{file.resolve()}:{(s := file.stat()).st_size}:{s.st_mtime_ns}" for file in texts
         ]
-        settings = orjson.dumps(reading.as_json())
-        name = f"{language}-{digest(settings, *map(os.fsencode, stamps))}"
-        return _Wanted(language, texts, cache / name, reading.of(language), least)
+        reading, labels = sources.reading(language, reading), sources.of_files(language, texts)
+        settings = orjson.dumps(reading.as_json()), *map(os.fsencode, [*stamps, *labels])
+        name = f"{language}-{digest(*settings)}"
+        return _Wanted(language, texts, cache / name, reading.of(language), labels, least)
 
     @property
     def working(self) -> Path:
@@ -243,7 +293,8 @@ class _Wanted:
             if self.is_done:  # meanwhile
                 discard(self.working)
                 return
-            unpack_parts(self.language, self.texts, self.working, self.reading, progress, threads)
+            how = self.reading, progress, threads, self.sources
+            unpack_parts(self.language, self.texts, self.working, *how)
 
     def join(self) -> bool:
         """Complete the store if all files are unpacked and no other process does; whether it is

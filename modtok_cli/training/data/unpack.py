@@ -1,5 +1,8 @@
 """Unpack the text of a language: its files in parallel, in constant memory, resumable.
 
+If the sources of documents are told apart, `sources.npy` holds the training documents by source,
+and `sources.json` how many each has, with bytes and a checksum.
+
 Every file becomes a part: its documents, and where they end. Parts are then joined in order. A
 process that is killed leaves complete parts behind, and the next one continues from them. Processes
 on any number of nodes divide the files by locks on the parts, which a kill releases.
@@ -10,7 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -19,16 +22,22 @@ from zlib import crc32
 import numpy as np
 import orjson
 
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import Progress
 from modtok_cli.text.parallel import read_each
-from modtok_cli.text.readers import read_spans
+from modtok_cli.text.readers import read_batches, read_spans
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance
-from modtok_cli.text.text_format import Spans
+from modtok_cli.text.text_format import Spans, join
+
+HELD_OUT_EVERY = 100
+"""The last of so many documents is held out for evaluation, at least one."""
 
 _CHUNK = 1 << 24
 CHECKSUM = "checksum"
+SOURCES = "sources.json"
+BY_SOURCE = "sources.npy"
 _JOINED = "joined.json"
 _CLAIMS = "claims"
 
@@ -39,12 +48,14 @@ class Facts:
 
     Attributes:
         parts: files that it holds.
+        sources: names of the sources of its documents, in order of their numbers.
     """
 
     parts: int = 0
     documents: int = 0
     bytes: int = 0
     crc: int = 0
+    sources: Sequence[str] = ()
 
     def save(self, path: Path) -> None:
         """Write them as JSON, durably."""
@@ -72,9 +83,10 @@ def unpack_parts(
     reading: Reading,
     progress: Progress,
     threads: int | None = None,
+    sources: Sequence[str] = (),
 ) -> None:
     """Unpack the files that nobody has unpacked or is unpacking; any number of processes may call
-    it for one `directory`.
+    it for one `directory`. `sources`: the source of each file, if files tell them apart.
     """
     try:
         claims = os.open(directory / _CLAIMS, os.O_RDWR)
@@ -94,8 +106,8 @@ def unpack_parts(
             if not _claim(claims, part) or _path(directory, part, "json").exists():
                 return
             if not _is_unpacked(directory):
-                alone = len(files) == 1
-                _unpack_part(directory, part, file, reading, progress, advance, alone=alone)
+                blocks = _blocks(file, reading, progress, advance, may_be_empty=len(files) > 1)
+                _unpack_part(directory, part, blocks, sources[part] if sources else "")
 
         label = f"unpacking {language}"
         todo = [file for _, file in missing]
@@ -137,7 +149,7 @@ def join_parts(directory: Path, parts: int) -> int | None:
             joined = Facts()
             joined.save(directory / _JOINED)
         _finish(directory, _join(directory, joined, parts))
-    for name in ("ends", _CLAIMS, _JOINED):
+    for name in ("ends", "sources", _CLAIMS, _JOINED):
         (directory / name).unlink(missing_ok=True)
     return len(np.load(directory / "ends.npy", mmap_mode="r"))
 
@@ -146,35 +158,51 @@ def _path(directory: Path, part: int, kind: str) -> Path:
     return directory / f"part-{part:06d}.{kind}"
 
 
+def _blocks(
+    file: Path, reading: Reading, progress: Progress, advance: Advance, *, may_be_empty: bool
+) -> Iterator[tuple[Spans, list[str]]]:
+    """The documents of a file, and the source of each if fields tell them apart."""
+    how: Any = {"progress": progress, "advance": advance, "may_be_empty": may_be_empty}
+    if not reading.source_fields:
+        for spans in read_spans(file, reading, **how):
+            yield spans, []
+        return
+    for documents in read_batches(file, reading, **how):
+        sources = [document.source for document in documents]
+        if None in sources:
+            raise ModtokError(
+                f"no source in field '{reading.source_fields[0]}'",
+                where=f"{file}:{documents[sources.index(None)].line}",
+                remedy="write the source of every document there, or remove the document",
+            )
+        yield join([document.text for document in documents]), list(map(str, sources))
+
+
 def _unpack_part(
-    directory: Path,
-    part: int,
-    file: Path,
-    reading: Reading,
-    progress: Progress,
-    advance: Advance,
-    *,
-    alone: bool,
+    directory: Path, part: int, blocks: Iterable[tuple[Spans, list[str]]], source: str
 ) -> None:
     documents = size = crc = 0
+    sources = {source: 0} if source else {}
     with (
         open(_path(directory, part, "text"), "wb") as text,
         open(_path(directory, part, "ends"), "wb") as ends,
+        open(_path(directory, part, "sources"), "wb") as numbers,
     ):
-        for spans in read_spans(
-            file, reading, progress=progress, advance=advance, may_be_empty=not alone
-        ):
+        for spans, names in blocks:
             lengths = spans.stops - spans.starts
             positions = size + np.cumsum(lengths[lengths > 0])
+            own = [sources.setdefault(name, len(sources)) for name in names] or [0] * len(lengths)
+            if sources:
+                numbers.write(np.array(own, dtype=np.int32)[lengths > 0].tobytes())
             data = packed(spans)
             text.write(data)
             crc = crc32(data, crc)
             size += len(data)
             documents += len(positions)
             ends.write(positions.tobytes())
-        _sync(text)
-        _sync(ends)
-    Facts(1, documents, size, crc).save(_path(directory, part, "json"))
+        for handle in (text, ends, numbers):
+            _sync(handle)
+    Facts(1, documents, size, crc, [*sources]).save(_path(directory, part, "json"))
 
 
 def packed(spans: Spans) -> memoryview | bytes:
@@ -198,25 +226,33 @@ def packed(spans: Spans) -> memoryview | bytes:
 
 def _join(directory: Path, joined: Facts, parts: int) -> Facts:
     """Append the parts after those already joined, and remove each when it is."""
-    with _appending(directory / "text") as text, _appending(directory / "ends") as ends:
+    with (
+        _appending(directory / "text") as text,
+        _appending(directory / "ends") as ends,
+        _appending(directory / "sources") as numbers,
+    ):
         for part in range(joined.parts, parts):
             text.truncate(joined.bytes)  # a part may have been appended in part
             ends.truncate(8 * joined.documents)
-            text.seek(joined.bytes)
-            ends.seek(8 * joined.documents)
+            numbers.truncate(4 * joined.documents if joined.sources else 0)
+            for handle in (text, ends, numbers):
+                handle.seek(0, os.SEEK_END)
             crc = joined.crc
             for chunk in _chunks(_path(directory, part, "text")):
                 crc = crc32(chunk, crc)
                 text.write(chunk)
             for chunk in _chunks(_path(directory, part, "ends")):
                 ends.write((np.frombuffer(chunk, np.int64) + joined.bytes).tobytes())
-            _sync(text)
-            _sync(ends)
             own = Facts.load(_path(directory, part, "json"))
             assert own is not None
-            joined = Facts(
-                part + 1, joined.documents + own.documents, joined.bytes + own.bytes, crc
-            )
+            sources = list(dict.fromkeys([*joined.sources, *own.sources]))
+            of = np.array([sources.index(name) for name in own.sources], dtype=np.int32)
+            for chunk in _chunks(_path(directory, part, "sources")):
+                numbers.write(of[np.frombuffer(chunk, np.int32)].tobytes())
+            for handle in (text, ends, numbers):
+                _sync(handle)
+            documents, size = joined.documents + own.documents, joined.bytes + own.bytes
+            joined = Facts(part + 1, documents, size, crc, sources)
             joined.save(directory / _JOINED)
             _remove(directory, part)
     for part in range(parts):
@@ -236,7 +272,28 @@ def _finish(directory: Path, facts: Facts) -> None:
             crc = crc32(chunk, crc)
             out.write(chunk)
         _sync(out)
+    if facts.sources:
+        _order_by_source(directory, facts)
     write_bytes(directory / CHECKSUM, f"{crc}\n".encode())
+
+
+def _order_by_source(directory: Path, facts: Facts) -> None:
+    """Write `sources.npy`, (T,) int64, and `sources.json`, of the T training documents."""
+    stride = min(HELD_OUT_EVERY, facts.documents)
+    documents = np.flatnonzero(np.arange(1, facts.documents + 1) % stride)
+    numbers = np.fromfile(directory / "sources", np.int32)[documents]
+    order = documents[np.argsort(numbers, kind="stable")]
+    lengths = np.diff(np.load(directory / "ends.npy", mmap_mode="r"), prepend=0)
+    known, start = {}, 0
+    for number, name in enumerate(facts.sources):
+        own = order[start : start + int(np.count_nonzero(numbers == number))]
+        crc = crc32(own.tobytes(), facts.crc)
+        known[name] = [start, len(own), int(lengths[own].sum()), crc]
+        start += len(own)
+    with open(directory / BY_SOURCE, "wb") as out:
+        np.save(out, order)
+        _sync(out)
+    write_bytes(directory / SOURCES, orjson.dumps(known))
 
 
 def _appending(path: Path) -> IO[bytes]:
@@ -256,7 +313,7 @@ def _sync(handle: IO[Any]) -> None:
 
 
 def _remove(directory: Path, part: int) -> None:
-    for kind in ("text", "ends", "json"):
+    for kind in ("text", "ends", "sources", "json"):
         _path(directory, part, kind).unlink(missing_ok=True)
 
 
