@@ -58,7 +58,7 @@ def evaluated(
         progress = processes.only_first(call.progress)
         evaluation = call(processes=processes, kept=kept, progress=progress, **others)
     if kept.reused:
-        call.say(f"{kept.reused:,} evaluations are those of results/ (--no-keep repeats them)")
+        call.say(f"{kept.reused:,} evaluations come from results/ (--no-keep repeats them)")
     yield evaluation
     kept.close()
 

@@ -180,7 +180,7 @@ def merges_from_arrays(
         Membership(arrays["merge_membership"], len(languages)),
     )
     if not (all(map(is_language, languages)) and _are_merges(learned)):
-        raise ValueError("the arrays are not those of learned merges")
+        raise ValueError("the arrays do not hold learned merges")
     return learned
 
 

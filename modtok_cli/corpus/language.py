@@ -136,7 +136,7 @@ class LanguageModel:
             raise UsageError(
                 f"the language model does not know {', '.join(missing)}",
                 where=path or "lid.176.ftz",
-                remedy="pass --lang-model with one that does, such as GlotLID",
+                remedy="pass another --lang-model, such as GlotLID",
             )
 
     def threshold(self, language: str) -> float:

@@ -147,9 +147,7 @@ def vocabularies_of(
     """Vocabularies by language, of those that the user names, else of those of the source."""
     languages = list(langs or source.all_languages)
     if not languages:
-        raise UsageError(
-            "has no languages", where=source.path, remedy="name those of the texts: --langs fr,en"
-        )
+        raise UsageError("has no languages", where=source.path, remedy="name them: --langs fr,en")
     for language in languages:
         if languages.count(language) > 1:
             raise UsageError(f"--langs contains {language!r} twice", remedy="remove one")

@@ -63,7 +63,7 @@ class SequentialLearner:
             self.languages: list[str] = []
         else:
             if tuple(specials) != start.specials:
-                raise UsageError("the special tokens differ from those of the tokenizer to extend")
+                raise UsageError("the tokenizer to extend has other special tokens")
             self.merges = GlobalMerges(
                 start.specials, start.token_data, start.token_offsets, start.merges
             )

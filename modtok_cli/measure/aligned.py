@@ -39,13 +39,13 @@ def check_aligned(texts: Mapping[str, Text], pivot: str, progress: Progress) -> 
         if blank.any():
             line = int(np.argmax(blank)) + 1
             progress.warn(
-                f"{text.name}:{line}: exactly one of this line and that of {base.name} is empty "
+                f"{text.name}:{line}: this line or the line of {base.name} is empty, but not both "
                 f"({int(blank.sum())} such lines)"
             )
         start = first_odd_window(ours, theirs)
         if start is not None:
             progress.warn(
-                f"{text.name}:{start + 1}: from this line on the lengths do not match those of "
+                f"{text.name}:{start + 1}: from this line on the lengths do not match the lines of "
                 f"{base.name}; check that the texts are parallel"
             )
 

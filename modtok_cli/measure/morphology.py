@@ -187,7 +187,7 @@ def read_morphemes(path: Path) -> list[Segmented]:
     for number, word, morphemes in rows:
         if not word or "".join(morphemes) != word or not all(morphemes):
             raise ModtokError(
-                f"the morphemes {'|'.join(morphemes)!r} are not those of the word {word!r}",
+                f"the morphemes {'|'.join(morphemes)!r} do not spell the word {word!r}",
                 where=f"{path}:{number}",
                 remedy=_FORMAT,
             )

@@ -54,7 +54,7 @@ class Stored:
         lengths = self.arrays.take("token_lengths", np.int32, (self.manifest.tokens,))
         offsets = offsets_of(lengths)
         if (lengths < 1).any() or offsets[-1] != len(data):
-            raise self.arrays.broken("token_lengths", f"not those of {len(data)} bytes")
+            raise self.arrays.broken("token_lengths", f"do not add up to {len(data)} bytes")
         head = [special.encode() for special in specials]
         same = lengths[: len(head)].tolist() == list(map(len, head))
         if not same or data[: offsets[len(head)]].tobytes() != b"".join(head):

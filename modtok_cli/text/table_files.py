@@ -204,7 +204,7 @@ def _header(path: Path, text: str) -> Header:
     except (ValueError, TypeError) as error:
         raise damaged(path, "field 'modtok' is not JSON") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise damaged(path, "field 'format' is not that of word counts")
+        raise damaged(path, "field 'format' is not a format of word counts")
     if content.get("version") != VERSION:
         raise ModtokError(
             f"count table of format version {content.get('version')}, this modtok reads {VERSION}",

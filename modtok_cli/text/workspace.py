@@ -88,7 +88,7 @@ def language_files(
         )
     if nameless and not wanted:
         progress.warn(
-            f"{data}: left out, since the names are not those of languages: {_shown(nameless)}; "
+            f"{data}: left out, since the names are not languages: {_shown(nameless)}; "
             + _remedy_of(nameless)
         )
     short = shortened(entries)

@@ -398,7 +398,7 @@ class RunSettings(ModelSettings):
         recipe_only=True,
     )
     eval_tasks_langs: tuple[str, ...] | None = _evaluation(
-        "Languages of the tasks. Default: those of the run.",
+        "Languages of the tasks. Default: languages of the run.",
         metavar="LANG,...",
         parse=values.languages,
         needs="eval_tasks",

@@ -167,7 +167,7 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("slice model --langs fr", "no output directory given"),
         ("slice data --data x --langs fr -o part", "--data is for Hugging Face models"),
         ("generate model --langs fr hello", "is a model without languages"),
-        ("eval sum model --data .", "has no languages; name those of the texts"),
+        ("eval sum model --data .", "has no languages; name them"),
         ("eval sum model --langs fr --infer fr --data .", "is a model with one vocabulary"),
         ("slice model --langs fr --bos -o part", "--bos is for runs of modtok"),
         ("slice model --in fr -o part", "--in is for runs of modtok pretrain"),

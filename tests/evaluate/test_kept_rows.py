@@ -168,7 +168,7 @@ def test_a_call_goes_on_where_it_stopped(
     captured = capsys.readouterr()
     rows = [json.loads(row) for row in captured.out.splitlines()]
     assert len(rows) == 4 * 3
-    assert "3 evaluations are those of results/" in captured.err
+    assert "3 evaluations come from results/" in captured.err
     (kept,) = (tmp_path / "results").iterdir()
     assert [json.loads(row) for row in kept.read_bytes().splitlines()] == rows
     assert run_command(command_tree(), line) == 0  # nothing is left to do

@@ -65,4 +65,4 @@ def test_shifted_lines_are_reported() -> None:
 def test_empty_line_is_reported() -> None:
     base, other = pair()
     (warning,) = check(base, [*other[:40], "", *other[41:]])
-    assert warning.startswith("fi.txt:41: exactly one of this line")
+    assert warning.startswith("fi.txt:41: this line or the line of en.txt is empty")

@@ -112,7 +112,7 @@ def test_files(tmp_path: Path) -> None:
 def test_damaged_lines_are_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "fi.tsv"
     path.write_text(f"talo\ttalo\n{line}\n")
-    with pytest.raises(ModtokError, match=r"fi\.tsv:2: the morphemes .* are not those of the word"):
+    with pytest.raises(ModtokError, match=r"fi\.tsv:2: the morphemes .* do not spell the word"):
         read_morphemes(path)
 
 

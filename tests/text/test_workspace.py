@@ -49,7 +49,7 @@ def test_names_that_are_no_language_are_named(tmp_path):
     heard = Silent()
     assert list(language_files(tmp_path, progress=heard)) == ["en", "zh"]
     assert heard.warnings == [
-        f"{tmp_path}: left out, since the names are not those of languages: Old Greek, "
+        f"{tmp_path}: left out, since the names are not languages: Old Greek, "
         "cz.txt (cs?), fr copy.txt (fr?), french.txt (fr?), jp.txt (ja?), \u65e5\u672c\u8a9e.txt; "
         "rename them to <lang>.txt, or list what you want with --langs"
     ]

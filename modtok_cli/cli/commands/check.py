@@ -71,7 +71,7 @@ def show(call: Call, arguments: Arguments, plot: Plot = None, json: Json = False
         ("Verdicts", verdicts, VERDICTS),
     ]
     if call.values.get("robust"):
-        tables.append(("Tokens relative to those of the unchanged text", rows, CHANGED))
+        tables.append(("Tokens relative to the unchanged text", rows, CHANGED))
     emit_tables(rows, tables, json=json)
     for text in filter(None, map(hint, grouped(rows, "tokenizer").values())):
         call.say(text)

@@ -94,7 +94,7 @@ def graft(
         raise UsageError(
             f"has no {NAME} and no {IDS}, which list the tokens of a slice",
             where=home,
-            remedy="name the slice that was fine-tuned: --slice DIR",
+            remedy="name the fine-tuned slice: --slice DIR",
         )
     for each in (part, home, whole):
         if place.resolve() in (each.resolve(), *each.resolve().parents):

@@ -61,7 +61,7 @@ def check_run_slice(
         wrong = f"its logits differ from the run's by up to {difference:.2g}"
     shape = source.shape
     raise ModtokError(
-        f"as a {shape.hf_name} of transformers it is not the model that was trained: {wrong}; the "
+        f"as a {shape.hf_name} of transformers it differs from the trained model: {wrong}; the "
         "output was removed",
         where=source.path,
         remedy=f"correct what architecture '{shape.architecture}' says of transformers, or pass "

@@ -216,7 +216,7 @@ class ModularLibrary(ModularSegmenter):
                     where, "token_membership", f"'{language}' lacks token {row}, a part of another"
                 )
         if not self.merge_membership.equals(_between(file.merges, members)):
-            raise broken(where, "merge_membership", "is not that of the tokens")
+            raise broken(where, "merge_membership", "does not follow from the tokens")
 
     def digest(self) -> tuple[bytes, ...]:
         return Library(self.file).digest()

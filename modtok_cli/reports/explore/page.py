@@ -189,7 +189,7 @@ def packed_tokenizer(tokenizer: Tokenizer | ModularTokenizer, name: str) -> dict
     packed = _packed(tokenizer)
     if packed is None:
         raise UsageError(
-            "the page does not run this kind of tokenizer; it runs those of modtok, BPE of bytes "
+            "the page does not run this kind of tokenizer; it runs modtok's, BPE of bytes "
             "(GPT-2, Llama 3, Qwen) or with byte fallback (Gemma, Llama 2), and Unigram without a "
             "normalizer in a tokenizer.json",
             where=name,

@@ -190,9 +190,9 @@ def summary_title(rows: Sequence[Row]) -> str:
 FAIRNESS = Kind(
     name="fairness",
     title="Fairness across languages",
-    about="The texts are the same lines in every language. The premium is a language's number of "
-    "tokens divided by that of the pivot language. Gini is 0 if all languages need the same number "
-    "of tokens. Junk tokens occur only as parts of other tokens.",
+    about="The texts are the same lines in every language. The premium is the tokens of a "
+    "language divided by the tokens of the pivot language. Gini is 0 if all languages need the "
+    "same number of tokens. Junk tokens occur only as parts of other tokens.",
     example="modtok fairness -t tokenizer -t tokenizer@each TEXT > results/fairness.jsonl",
     charts=_fairness_charts,
     page_tables=_fairness_tables,
