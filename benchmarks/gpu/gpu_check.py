@@ -8,7 +8,7 @@
 Each part is a process of its own with a limit of its own: what fails or takes too long is written
 down, and the others go on. A row is in the file as soon as it is measured, so an interrupted call
 leaves what it has. No network is needed; `gpu_bundle` packs what a machine lacks, with a tokenizer
-and text of many languages in gpu-data/, which runs use in place of the sample. docs/gpu.md says
+and text of many languages in gpu-data/, which runs use in place of the sample. README.md says
 what the rows show. Results: benchmarks/results/gpu-<GPU>-<date>.jsonl. Exit status 1 if a part
 failed.
 """

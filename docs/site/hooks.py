@@ -22,6 +22,7 @@ PAGES = {  # in the repository → on the site
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "modtok_cli/samples/README.md": "examples/sample.md",
+    "benchmarks/gpu/README.md": "gpu.md",
     "examples/open-weight/README.md": "examples/open-weight.md",
 }
 SOURCES = {site: source for source, site in PAGES.items()}
