@@ -88,6 +88,7 @@ def train(
         chunk=16,
         distributed=distributed,
         execution=EXECUTION.get(name) if ranks.world > 1 else None,
+        recompute=int(name in EXECUTION and ranks.world > 1),  # of two layers
         **OPTIONS.get(name, {}),
     )
     if name in EXECUTION and ranks.world > 1 and slots > 2:

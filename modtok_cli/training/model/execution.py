@@ -1,4 +1,4 @@
-"""How the backbone is executed (overlap, sequence parallelism, fused kernels) and initialized.
+"""How the backbone is executed (overlap, recomputation, fused kernels …) and initialized.
 
 Execution does not change what is computed, up to rounding.
 """
@@ -6,15 +6,17 @@ Execution does not change what is computed, up to rounding.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from math import sqrt
+from typing import Any
 
 import torch
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.training.distributed.megatron_core import core
 
 
 @dataclass(frozen=True)
@@ -101,3 +103,29 @@ class InitStd:
         if self.projections is not None:
             return self.projections
         return self.matrices / sqrt(2 * layers)
+
+
+def recomputed(layer: Any) -> Callable[..., Any]:
+    """`layer.forward` with activation recomputation: keeps its inputs only.
+
+    Megatron's version saves CUDA random states, which are not needed without dropout. torch's gives
+    the backward pass copies of weights, so that Megatron's linear layers cannot tell the weight
+    that they have added its gradient: it is told before, and has an empty one for the exchange.
+    """
+    from torch.utils.checkpoint import checkpoint
+
+    parallel = core().tensor_parallel
+    linear = (parallel.ColumnParallelLinear, parallel.RowParallelLinear)
+    weights = [part.weight for part in layer.modules() if isinstance(part, linear)]
+    whole = layer.forward
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        for weight in weights if torch.is_grad_enabled() else ():
+            weight.grad_added_to_main_grad = True
+            weight.grad = weight.new_zeros(()).expand_as(weight)
+        return whole(*args, **kwargs)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
+
+    return run

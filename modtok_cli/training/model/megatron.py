@@ -35,7 +35,7 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.extras import require
 from modtok_cli.training.distributed.megatron_core import core, cpu_as_current_device, partition
 from modtok_cli.training.distributed.ranks import summed
-from modtok_cli.training.model.execution import Execution, InitStd
+from modtok_cli.training.model.execution import Execution, InitStd, recomputed
 from modtok_cli.training.model.products import fuse_weight_gradients
 
 # Names under Transformer Engine → names without it.
@@ -306,7 +306,7 @@ def build_backbone(
         kernel = attention_kernel(execution.attention, shape.head_width, dtype, masked=masked)
         block = _block(shape, config, spec, shards, kernel).to(device=device, dtype=dtype)
         for layer in block.block.layers[:recompute]:
-            layer.forward = _recomputed(layer.forward)
+            layer.forward = recomputed(layer)
         wrapped = ddp.DistributedDataParallel(
             config,
             ddp.DistributedDataParallelConfig(
@@ -381,19 +381,6 @@ def plain_name(name: str) -> str:
         if name.endswith(fused):
             return name.removesuffix(fused) + plain
     return name
-
-
-def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """`forward` with activation recomputation: keeps its inputs only.
-
-    Megatron's version saves CUDA random states, which are not needed without dropout.
-    """
-    from torch.utils.checkpoint import checkpoint
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
-
-    return run
 
 
 class Backbone:
