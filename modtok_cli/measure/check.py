@@ -125,17 +125,17 @@ def check(
         One row per language, text and tokenizer, languages with the largest excess first:
 
         - `tokens`, `characters`, `bytes`, and `words`: pre-tokens with a letter, mark or digit,
-          None in scripts without spaces between words;
+            None in scripts without spaces between words;
         - `tokens_per_word` (fertility), `tokens_per_character`, `tokens_per_byte`;
         - `excess`: tokens relative to a monolingual tokenizer (k = 24,000), an estimate;
         - `premium`: tokens relative to the parallel English text, else None;
-          `per_character_premium`: tokens per character relative to English text of any content;
+            `per_character_premium`: tokens per character relative to English text of any content;
         - `byte_tokens`: share of tokens that are bytes of a character instead of whole characters;
         - `unknown_tokens`: share of tokens that stand for text without a token, which is lost;
         - `tested_lines`, `lossy_lines`: lines encoded and decoded, and how many of them changed;
         - with `robust`: `errors_5`, `errors_10`, `upper_case`, `no_diacritics`: tokens of the
-          changed text relative to `tokens`; `mixed_with_english`: relative to the mixture's share
-          of the text and of the English one, None without a parallel English text;
+            changed text relative to `tokens`; `mixed_with_english`: relative to the mixture's share
+            of the text and of the English one, None without a parallel English text;
         - `verdict` ("good", "fair", "poor" or "bad"), `reason` and `hint`, and a signature.
 
     Examples:
