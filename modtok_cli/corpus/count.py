@@ -96,8 +96,8 @@ def corpus_count(
     place of text, and count tables can be merged.
 
     With `executor` (requires the extra [corpus]), tasks count their share of the files and
-    others merge the tables. An interrupted count resumes when the command is repeated. The
-    tables are identical.
+    others merge the tables, which are the same as without it. An interrupted count resumes when
+    the command is repeated.
 
     Returns:
         One row per language.

@@ -117,9 +117,9 @@ def evaluate_bpb(
 ) -> BitsEvaluation:
     """Measure bits per byte and per character of texts.
 
-    Subtokenizers, inference modes and runs compare on the same text, different texts and languages
-    do not. A line of a text file is a document and is predicted from its
-    start, as in training; a document longer than the context is predicted in windows.
+    Compare subtokenizers, inference modes and runs on the same text only. A line of a text file is
+    a document and is predicted from its start, as in training; a document longer than the context
+    is predicted in windows.
 
     Texts outside of `languages` or of the languages of the mode are skipped with a warning. A
     Hugging Face model has no modes: it predicts over its vocabulary, after the token that begins a

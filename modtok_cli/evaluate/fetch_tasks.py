@@ -38,9 +38,8 @@ def fetch_tasks(
     """Download evaluation data from the Hugging Face hub.
 
     Writes the multiple-choice suites, FLORES-200 and WikiLingua to tasks/, in the layout that
-    modtok eval reads. No other command needs the network. Without network access, place the
-    files by hand; the error describes the layout. The languages are from tokenizer/ by
-    default.
+    modtok eval reads, in the languages of tokenizer/ by default. Without network access, place the
+    files by hand; the error describes the layout.
 
     Returns:
         `rows` (task, language, number of examples and shots, source, path) and `skipped` (what

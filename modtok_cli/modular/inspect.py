@@ -67,9 +67,9 @@ def inspect(tokenizer: AnyTokenizer = "tokenizer", languages: Langs = None) -> l
     """Show the contents of a tokenizer, check it, or compare two.
 
     Prints one row per language: number of tokens, tokens of this language only, and tokens
-    shared with others; a tokenizer of another program has its format and size, and modtok
-    check measures it. With `languages` or DIR@fr,en, only these languages and their union, and
-    what is shared among them.
+    shared with others; of a tokenizer of another program, format and size (modtok check
+    measures it). With `languages` or DIR@fr,en, prints these languages, their union, and the
+    tokens that they share.
 
     Returns:
         One row per language: `tokens`, of which `own` belong to no other shown language and

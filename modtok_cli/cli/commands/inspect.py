@@ -108,8 +108,8 @@ def show(
     """The exit status of --check is 1 if a check fails.
 
     Two tokenizers are compared: whether one contains the other, with the same ids, then one
-    line per difference. A pipe gets the first only, and with --json a row for each token, merge
-    and language that differs.
+    line per difference. A pipe gets the first line only, or with --json a row for each token,
+    merge and language that differs.
     """
     langs = call.values.get("languages")
     is_explicit = "tokenizer" in call.explicit

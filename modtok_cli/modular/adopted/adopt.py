@@ -202,7 +202,7 @@ def adopt(
     """Make an existing tokenizer modular.
 
     The vocabulary and its ids stay as they are. A language gets the tokens that its text in
-    data/ uses, with all tokens that the merges build them from. Then extract, slice, nsl,
+    data/ uses, and the tokens from which merges build them. Then extract, slice, nsl,
     fairness and inspect work for any set of the languages, and pretrain --init-from continues
     the model with it.
 
