@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from modtok_cli.corpus.elements import BREAK, HEADINGS, PROSE, SURE_TAGS, Block, Line, Walk
+from modtok_cli.corpus.elements import BREAK, HEADINGS, ITEMS, PROSE, SURE_TAGS, Block, Line, Walk
 from modtok_cli.corpus.repair import repair
 
 _MOST = 0.75  # share of the mass of the page above which the label of a block does not hold
@@ -32,7 +32,7 @@ _PARTS = frozenset((
     "p", "ul", "ol", "li", "dl", "dt", "dd", "blockquote", "pre", "details", "summary", "figure",
     "figcaption", "table", "tbody", "tr", "td",
 ))  # fmt: skip
-_ITEMS = frozenset(("li", "dt", "dd"))
+_TEXT = frozenset(("p", "ul", "ol", "dl", "blockquote", "pre", "details", "table"))
 _LISTS = frozenset(("ul", "ol", "dl", "menu", "table"))
 _END = re.compile(
     "[.!?;\u2026\u3002\uff01\uff1f\u0964\u0965\u0589\u061f\u06d4\u037e\u1362\u104b\u17d4\u0f0d]"
@@ -147,7 +147,7 @@ class _Page:
             if block.label:
                 most |= {block.label}
             stack += [(part, in_article, most) for part in block.parts if isinstance(part, Block)]
-        for block in self._body.inner_first():
+        for block in self._body.inner_first() if comments else ():
             block.sum_up()
         if 2 * sum(block.mass for block in comments) <= self._body.mass:
             for block in comments:
@@ -185,12 +185,11 @@ class _Page:
                     stay.append(part)
                 elif times[shape] >= _TIMES and _LETTERS.search(shape):
                     self._drop(part, "repeated")
-                elif part.tag not in (*_ITEMS, *HEADINGS) and _is_date(part.text):
+                elif part.tag not in (*ITEMS, *HEADINGS) and _is_date(part.text):
                     self._drop(part, "byline")
                 else:
                     stay.append(part)
-            block.parts = stay
-            block.sum_up()
+            block.parts = stay  # `_drop_links` sums up
 
     def _drop_links(self) -> None:
         """Leave out blocks and lines that are mostly links and have no prose."""
@@ -209,14 +208,16 @@ class _Page:
                 continue
             # Items that are links have the fate of the others, if those are more.
             stays = block.tag in _LISTS and sum(items.values()) <= block.weight
-            block.parts = []
+            kept: list[Block | Line] = []
             for part in whole:
                 is_links = isinstance(part, Line) and _is_links(part)
                 if is_links or (id(part) in items and not stays):
                     self._drop(part, "links")
                 else:
-                    block.parts.append(part)
-            block.sum_up()
+                    kept.append(part)
+            if items or len(kept) < len(whole):
+                block.parts = kept
+                block.sum_up()
 
     def _narrow(self) -> None:
         """Go down to the element that holds the main text; leave out what stands beside it."""
@@ -352,10 +353,13 @@ def _belongs(part: Block | Line, best: Block, total: float) -> bool:
         return True
     if part.tag == "figure":
         return not part.linked
-    if part.linked > _FEW_LINKS * part.weight or 2 * part.controls >= part.prose:
+    is_linked = part.linked > _FEW_LINKS * part.weight
+    if part.tag in _TEXT and not (is_linked or part.controls):
+        return part.tag != "p" or part.prose > 0 or all(map(_ends, part.lines()))
+    if is_linked or 2 * part.controls >= part.prose:
         return False
     alike = part.tag == best.tag == "tr" and len(part.parts) == len(best.parts)
-    return alike or part.tag == "p" or part.mass > _BESIDE * total
+    return alike or part.mass > _BESIDE * total
 
 
 def _is_links(line: Line) -> bool:
@@ -368,7 +372,7 @@ def _is_links(line: Line) -> bool:
 
 def _only_line(item: Block | Line) -> Line | None:
     """The line of an item of a list that holds nothing else."""
-    if isinstance(item, Line) or item.tag not in _ITEMS or len(item.parts) != 1:
+    if isinstance(item, Line) or item.tag not in ITEMS or len(item.parts) != 1:
         return None
     return item.parts[0] if isinstance(item.parts[0], Line) else None
 

@@ -67,6 +67,7 @@ _INLINE = {
     "font", "i", "img", "ins", "kbd", "label", "mark", "nobr", "q", "rb", "rt", "ruby", "s", "samp",
     "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
 }  # fmt: skip
+ITEMS = frozenset(("li", "dt", "dd"))
 HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _SPACE = re.compile(r"[ \t\n\r\f]+")
 _WIDE = re.compile(
@@ -217,7 +218,9 @@ class Walk:
             return None
         tag = node.tag
         in_heading = self._open[-1].tag in HEADINGS
-        if tag in _UNREAD and not (tag == "button" and in_heading):  # which opens what is below it
+        # A heading that is a button opens what is below it.
+        is_title = tag == "button" and in_heading and node.parent.text.strip() == node.text.strip()
+        if tag in _UNREAD and not is_title:
             self._open[-1].controls += tag in ("button", "input", "select")
             if tag in _COUNTED:
                 count = self.unread.setdefault(_COUNTED[tag], [0, 0])
@@ -260,6 +263,8 @@ class Walk:
             self._end_line()
             self._pre = 0
             block = self._open.pop()
+            if tag in ITEMS:
+                _flatten(block)
             if block.parts or tag in ("td", "th"):  # an empty cell has a column
                 self._open[-1].add(_as_table(block) if tag == "table" else block)
             else:
@@ -322,6 +327,16 @@ def _block(node: Any, tag: str) -> Block:
     if named or not (unsure or label):
         return Block(tag, (named or sure or [""])[0], True, names)
     return Block(tag, (unsure or [label])[0], False, names)
+
+
+def _flatten(item: Block) -> None:
+    """Make a paragraph that is all of an item the line of the item."""
+    inner = item.parts[0] if len(item.parts) == 1 else None
+    if isinstance(inner, Block) and not inner.label and len(inner.parts) == 1:
+        line = inner.parts[0]
+        if isinstance(line, Line) and line.tag in ("p", "div"):
+            line.tag = item.tag
+            item.parts = [line]
 
 
 def _labels(names: str) -> tuple[list[str], list[str]]:

@@ -109,8 +109,8 @@ STRUCTURES = {
         f"We met at six.\n{ONE}\nHome by bus;\n{TWO}\nWhen\nIn 1780\nx\nthe first\ny\nmore\nBye",
     ),
     "linked items": (
-        f"<p>{ONE}<ul><li>225 g butter<li>225 g <a href=/s>sugar</a><li><a href=/f>flour</a></ul>"
-        f"<p>{TWO}<ul><li>Seen<li><a href=/1>Three more cakes</a></ul>",
+        f"<p>{ONE}<ul><li>225 g butter<li>225 g <a href=/s>sugar</a><li><p><a href=/f>flour</a>"
+        f"</ul><p>{TWO}<ul><li>Seen<li><a href=/1>Three more cakes</a></ul>",
         f"{ONE}\n225 g butter\n225 g sugar\nflour\n{TWO}\nSeen",
     ),
     "form": (
