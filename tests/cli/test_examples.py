@@ -401,6 +401,7 @@ PAGES: dict[str, Callable[[Path], None]] = {
     "docs/fewest-tokens.md": lambda place: None,
     "docs/guides/annealing.md": staged,
     "docs/guides/grow-a-tokenizer.md": grown,
+    "docs/guides/other-servers.md": published_and_trained,
     "docs/inference.md": merged,
     "docs/measuring.md": lambda place: None,
     "docs/pretraining.md": grown,

@@ -123,6 +123,8 @@ def test_token_lists_of_all_formats(model: Path, here: Any) -> None:
         assert {index for index, bias in fields["logit_bias"] if bias is False} == (
             set(range(PADDED)) - set(ids)
         )
+        biases = json.loads(here("tokens", source, "--langs", "fr", "--format", "openai")[1])
+        assert biases == {"logit_bias": {str(index): -100 for index, _ in fields["logit_bias"]}}
     line = "tokens model --langs fr --format sglang -o fr.pt"
     assert here(*line.split())[0] == 0
     assert torch.load("fr.pt", weights_only=True) == ids

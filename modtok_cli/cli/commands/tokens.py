@@ -53,7 +53,7 @@ def show(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """The formats vllm and llama.cpp are fields of a request; sglang is a file for
+    """The formats vllm, llama.cpp and openai are fields of a request; sglang is a file for
     --speculative-token-map; eagle3 has d2t and t2d of EAGLE-3, gguf d2t for llama.cpp.
     """
     if sizes:

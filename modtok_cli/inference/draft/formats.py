@@ -67,9 +67,16 @@ def _sglang(ids: Sequence[int], rows: int) -> bytes:
     return stream.getvalue()
 
 
+def _removed(ids: Sequence[int], rows: int) -> list[int]:
+    return np.setdiff1d(np.arange(rows), ids).tolist()
+
+
 def _llama_cpp(ids: Sequence[int], rows: int) -> bytes:
-    removed = np.setdiff1d(np.arange(rows), ids)
-    return orjson.dumps({"logit_bias": [[index, False] for index in removed.tolist()]}) + b"\n"
+    return orjson.dumps({"logit_bias": [[index, False] for index in _removed(ids, rows)]}) + b"\n"
+
+
+def _openai(ids: Sequence[int], rows: int) -> bytes:
+    return orjson.dumps({"logit_bias": {str(each): -100 for each in _removed(ids, rows)}}) + b"\n"
 
 
 def _eagle3(ids: Sequence[int], rows: int) -> bytes:
@@ -102,13 +109,14 @@ FORMATS: Mapping[str, ListFormat] = {
         ".json", lambda ids, rows: orjson.dumps({"allowed_token_ids": list(ids)}) + b"\n"
     ),
     "llama.cpp": ListFormat(".json", _llama_cpp, has_rows=True),
+    "openai": ListFormat(".json", _openai, has_rows=True),
     "sglang": ListFormat(".pt", _sglang, binary=True),
     "eagle3": ListFormat(".safetensors", _eagle3, has_rows=True, binary=True),
     "gguf": ListFormat(".gguf", _gguf, binary=True),
 }
 """ids: a number per line. json: a list. vllm: fields of a request, for the kept tokens. llama.cpp:
-fields of a request to its server, which excludes all other rows. sglang: the file of
-`--speculative-token-map`. eagle3: d2t and t2d. gguf: d2t.
+fields of a request to its server, which excludes all other rows. openai: the same by the least bias
+of OpenAI's API. sglang: the file of `--speculative-token-map`. eagle3: d2t and t2d. gguf: d2t.
 """
 
 
