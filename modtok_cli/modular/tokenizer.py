@@ -387,7 +387,7 @@ def resolve(
         those = matching(language, known)
         if not those:
             raise UsageError(
-                f"{what} '{language}'",
+                f"{what} '{language:.80}'",
                 remedy=f"{suggest(language, known)}it has: {', '.join(known)}",
             )
         chosen.update(those)

@@ -290,14 +290,14 @@ def _known(code: str) -> bool:
 def suggest(name: str, known: Sequence[str]) -> str:
     """`did you mean 'fr'? ` as the beginning of a remedy, or an empty string.
 
-    Codes of two letters are not compared by spelling: `de` does not mean `ne`.
+    Codes of two letters are not compared by spelling: `de` does not mean `ne`. Nor are long texts.
 
     >>> suggest("de", ["ne"]), suggest("fin_Ltn", ["fin_Latn"])
     ('', "did you mean 'fin_Latn'? ")
     """
     from difflib import get_close_matches
 
-    if len(name) <= 2:
+    if not 2 < len(name) <= 80:
         return ""
     close = get_close_matches(normalize(name), known, n=1, cutoff=0.5)
     return f"did you mean '{close[0]}'? " if close else ""

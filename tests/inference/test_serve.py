@@ -143,7 +143,7 @@ def test_the_command_line(directory: Path, capfd: pytest.CaptureFixture[str]) ->
     words += ["--offload-rows", "--prepare", "--"]
     assert run_command(command_tree(), [*words, "--seed", "1"]) == 0
     printed = shlex.split(capfd.readouterr().out)
-    assert printed[0] == "VLLM_USE_V2_MODEL_RUNNER=0"
+    assert printed[1:3] == ["-m", "vllm.entrypoints.openai.api_server"]
     assert '"offload_rows":true' in printed[printed.index("--additional-config") + 1]
     assert printed[-6:] == ["--host", "0.0.0.0", "--port", "9", "--seed", "1"]
 
@@ -257,6 +257,9 @@ def test_logits_are_those_of_each_row(
     # Not a batch of requests: nothing was chosen for it.
     hidden = torch.randn(2, 8, generator=generator)
     assert torch.equal(rows.logits(hidden, whole, some), hidden @ head.T + bias)
+    rows.choose({0: "fr"}, 1)
+    with pytest.raises(RuntimeError, match="of 1 rows for a batch of 2"):
+        rows.logits(hidden, whole, some)
 
 
 # --- requests ---
@@ -378,6 +381,7 @@ def test_the_engine_admits_what_the_middleware_has_read(served: ServedLanguages)
             (None, {"extra_args": {"languages": "fr"}}),
             ("fr", {"extra_args": {"languages": "el"}}),
             ("fr", {"allowed_token_ids": greek}),
+            ("fr", {"bad_words": [*map(str, range(99))]}),  # vLLM's runner V2 would end
         ):
             with pytest.raises(UsageError):
                 admitted(wrong, **changes)
@@ -385,12 +389,21 @@ def test_the_engine_admits_what_the_middleware_has_read(served: ServedLanguages)
         CURRENT.remove(served)
 
 
-@pytest.mark.parametrize("wrong", [["xx"], 3, [], [None], "fr,,en,"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["xx"], 3, True, [], {}, [None], [["fr"]], "fr,,en,", ["fr", "fr"], "fr,fr",
+        {"input": ["fr"]}, {"input": ["fr"], "output": {"input": []}}, ["x" * 10**6], ["\ud800"],
+    ],
+    ids=lambda wrong: repr(wrong)[:30],
+)  # fmt: skip
 def test_wrong_languages_are_an_error_as_openai_has_it(middleware: Any, wrong: Any) -> None:
-    sent, seen = middleware(orjson.dumps({"prompt": "Il", "languages": wrong}))
+    sent, seen = middleware(json.dumps({"prompt": "Il", "languages": wrong}).encode())
     assert seen is None
     assert sent[0]["status"] == 400
-    error = orjson.loads(sent[1]["body"])["error"]
+    error = json.loads(sent[1]["body"])["error"]
+    assert error["message"].startswith("languages: ")
+    assert len(error["message"]) < 250
     assert (error["type"], error["param"], error["code"]) == ("BadRequestError", "languages", 400)
 
 

@@ -115,6 +115,8 @@ class ServedLanguages:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise UsageError('expected a list of languages such as ["fr", "en"]')
         names = [name.strip() for name in names]
+        if len({*names}) < len(names):
+            raise UsageError("repeats a language", remedy="give each language once")
         if names == [AUTO]:
             if not self.references:
                 raise UsageError(
@@ -179,14 +181,17 @@ OF_REQUEST: ContextVar[Chosen | None] = ContextVar("modtok_languages", default=N
 """Languages of the request that this task answers; None if the middleware has not read it."""
 
 
-def admit(params: Any) -> None:
+def admit(params: Any, most_words: int = 128) -> None:
     """Give vLLM's parameters of sampling the languages of the request that they belong to.
 
     Each request passes here, whatever its address, and so do the steps of beam search.
 
+    Args:
+        most_words: spellings of forbidden words that vLLM takes; more would end its engine.
+
     Raises:
         UsageError: the request has no languages, or other ones than its parameters say; no allowed
-            token is one of its languages.
+            token is one of its languages; too many forbidden words.
         ModtokError: a forbidden word is not valid Unicode.
     """
     served, chosen = current(), OF_REQUEST.get()
@@ -204,6 +209,11 @@ def admit(params: Any) -> None:
     if params.bad_words:  # vLLM would spell them with all of T
         words = [served.spellings(word, chosen.output) for word in params.bad_words]
         params._bad_words_token_ids = [ids for each in words for ids in each]
+        if (spellings := len(params._bad_words_token_ids)) > most_words:
+            raise UsageError(
+                f"bad_words: {spellings} spellings, vLLM takes {most_words}",
+                remedy="set VLLM_MAX_NUM_BAD_WORDS of the server",
+            )
         params.bad_words = []
     params.extra_args = {**extra, KEY: chosen.output}
 

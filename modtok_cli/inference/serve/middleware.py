@@ -56,7 +56,7 @@ class LanguagesOfRequests:
                 )
             )
         except ModtokError as error:
-            await _refuse(send, str(error))
+            await _refuse(send, f"{KEY}: {error}")
             return
         if KEY in extra:
             body[_EXTRA] = {name: value for name, value in extra.items() if name != KEY}
