@@ -16,17 +16,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 import orjson
 import pytest
+from transformers import AutoModelForCausalLM
 
 from helpers.sample import SAMPLE
 from helpers.served import Question, ask, expected, post, questions
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
+from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.decode import generate
 from modtok_cli.inference.run.sampling import SamplingOptions
@@ -51,12 +54,12 @@ class Server:
         self._run, self._home = run, home
         (home / "template.jinja").write_text(TEMPLATE)
 
-    def start(self) -> None:
+    def start(self, *more: str) -> None:
         words = ["--port", str(self.port), "-o", str(self._home / "it"), "--offload-rows", "--"]
         words += ["--enforce-eager", "--max-num-seqs", "8", "--block-size", "32"]
         words += ["--enable-scale-out", "--chat-template", str(self._home / "template.jinja")]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "modtok_cli", "serve", str(self._run), *words],
+            [sys.executable, "-m", "modtok_cli", "serve", str(self._run), *words, *more],
             env={**os.environ, **SMALL},
             start_new_session=True,
         )
@@ -270,13 +273,90 @@ def test_what_is_wrong_gets_an_error_and_the_server_lives(server: Server) -> Non
     assert server.complete(prompt="Il", languages=["fr"], max_tokens=1)[0] == 200
 
 
-def test_a_killed_server_starts_again(
-    server: Server, asked: list[tuple[Question, list[int], set[int]]]
+def test_a_killed_server_starts_again_with_an_adapter(
+    server: Server, run: Path, tmp_path: Path, asked: list[tuple[Question, list[int], set[int]]]
 ) -> None:
+    """An adapter as PEFT saves it, trained on the backbone of a slice, is the merged slice."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    torch.manual_seed(0)
+    sliced, adapter = tmp_path / "part", tmp_path / "adapter"
+    slice_model(run, ["fi", "fr"], output=sliced)
+    weights, tensors, scale = load_file(sliced / "model.safetensors"), {}, 2.0
+    for name in [name for name in weights if "q_proj" in name or "down_proj" in name]:
+        a = torch.randn(4, weights[name].shape[1]) / 8
+        b = torch.randn(weights[name].shape[0], 4) / 8
+        weights[name] += scale * b @ a
+        for part, tensor in (("A", a), ("B", b)):
+            key = f"base_model.model.{name.removesuffix('.weight')}.lora_{part}.weight"
+            tensors[key] = tensor
+    adapter.mkdir()
+    save_file(tensors, adapter / "adapter_model.safetensors")
+    kind = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "task_type": "CAUSAL_LM"}
+    config = {**kind, "target_modules": ["q_proj", "down_proj"], "modules_to_save": None}
+    (adapter / "adapter_config.json").write_text(json.dumps(config))
+    save_file(weights, sliced / "model.safetensors", {"format": "pt"})
     server.stop()
-    server.start()
+    server.start("--enable-lora", "--max-lora-rank", "8", "--lora-modules", f"tuned={adapter}")
     question, right, _ = asked[0]
     assert ask(server.url, "served", question) == right
+    merged = AutoModelForCausalLM.from_pretrained(sliced)
+    model = load(run, ["fi", "fr"])
+    changed = 0
+    for text in ("Il", "Olipa kerran", "La ville"):
+        ids = torch.tensor([[model.end_of_text, *model.encode_in(text)]])
+        mask = torch.ones_like(ids)  # else the end of text before the prompt is padding
+        made = merged.generate(
+            ids, attention_mask=mask, max_new_tokens=9, do_sample=False, eos_token_id=-1
+        )
+        body = {"model": "tuned", "prompt": text, "languages": ["fi", "fr"], "max_tokens": 9}
+        body |= {"ignore_eos": True, "return_token_ids": True}
+        (choice,) = server.complete(**body)[1]["choices"]
+        assert choice["token_ids"] == model.vocabularies.ids[made[0, ids.shape[1] :]].tolist()
+        (plain,) = server.complete(**{**body, "model": "served"})[1]["choices"]
+        changed += plain["token_ids"] != choice["token_ids"]
+    assert changed
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (
+            {"speculative_config": SimpleNamespace()},
+            "speculative decoding by vLLM's model runner V1",
+        ),
+        (
+            {
+                "use_v2_model_runner": True,
+                "speculative_config": SimpleNamespace(enable_adaptive_verification=True),
+            },
+            "adaptive verification",
+        ),
+        (
+            {"parallel_config": SimpleNamespace(enable_batch_sharded_sampling=True)},
+            "--enable-batch-sharded-sampling",
+        ),
+        (
+            {"parallel_config": SimpleNamespace(prefill_context_parallel_size=2)},
+            "--prefill-context-parallel-size",
+        ),
+        ({"model_config": SimpleNamespace(logits_processors=None)}, "start it by modtok serve"),
+    ],
+)
+def test_what_would_pass_the_languages_is_refused(wrong: dict[str, Any], said: str) -> None:
+    from modtok_cli.inference.serve.engine import check
+    from modtok_cli.inference.serve.plugin import PROCESSOR
+
+    right = {
+        "model_config": SimpleNamespace(logits_processors=[PROCESSOR]),
+        "parallel_config": SimpleNamespace(),
+        "speculative_config": None,
+        "use_v2_model_runner": False,
+    }
+    check(SimpleNamespace(**right))
+    with pytest.raises(UsageError, match=said):
+        check(SimpleNamespace(**right | wrong))
 
 
 DRAFTED = """

@@ -5,7 +5,7 @@ import shlex
 from modtok_cli.cli.command import Call, command
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import emit_text
-from modtok_cli.inference.serve.serve import RUNNER, serve
+from modtok_cli.inference.serve.serve import serve
 
 
 @command(
@@ -27,6 +27,4 @@ def show(call: Call) -> None:
     require_models()
     if str(call.values.get("model", "")).startswith("-"):  # `modtok serve -- --seed 1`
         call.values["arguments"] = [str(call.values.pop("model")), *call.values["arguments"]]
-    words = call()
-    settings = [f"{name}={value}" for name, value in RUNNER.items()]
-    emit_text([f"{shlex.join([*settings, *words])}\n".encode()])
+    emit_text([f"{shlex.join(call())}\n".encode()])

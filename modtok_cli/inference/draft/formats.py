@@ -68,11 +68,11 @@ def _sglang(ids: Sequence[int], rows: int) -> bytes:
 
 
 def _removed(ids: Sequence[int], rows: int) -> list[int]:
-    return np.setdiff1d(np.arange(rows), ids).tolist()
+    return [int(each) for each in np.setdiff1d(np.arange(rows), ids)]
 
 
 def _llama_cpp(ids: Sequence[int], rows: int) -> bytes:
-    return orjson.dumps({"logit_bias": [[index, False] for index in _removed(ids, rows)]}) + b"\n"
+    return orjson.dumps({"logit_bias": [[each, False] for each in _removed(ids, rows)]}) + b"\n"
 
 
 def _openai(ids: Sequence[int], rows: int) -> bytes:

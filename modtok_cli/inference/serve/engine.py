@@ -6,27 +6,58 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
+from vllm import envs
 from vllm.model_executor.layers.vocab_parallel_embedding import (
     UnquantizedEmbeddingMethod,
     VocabParallelEmbedding,
 )
 from vllm.model_executor.models.registry import ModelRegistry
-from vllm.v1.sample.logits_processor import LogitsProcessor
+from vllm.v1.sample.logits_processor import LogitsProcessor as V1Processor
 from vllm.v1.sample.logits_processor.builtin import process_dict_updates
+from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as V2Processor
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.serve.languages import KEY, TOKENIZER, ServedLanguages, admit
 from modtok_cli.inference.serve.plugin import OFFLOAD, PREFIX, PROCESSOR
 from modtok_cli.inference.serve.rows import SHARE, ActiveRows, move_to_host
 from modtok_cli.inference.vocabularies import FULL
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
-_MODELS: list[ActiveRows] = []  # the one of this process
+_MODELS: list[ActiveRows] = []  # the one of this process, for vLLM's runner V1
 
 
-class RequestLanguages(LogitsProcessor):
-    """Follows which request has which place in the batch; the model restricts their logits."""
+def check(config: Any) -> None:
+    """Check that vLLM's configuration has the logits of each request pass `Restricted`.
+
+    Raises:
+        UsageError: it has not.
+    """
+    parallel, speculative = config.parallel_config, config.speculative_config
+    if PROCESSOR not in (config.model_config.logits_processors or ()):
+        raise UsageError(f"start it by modtok serve, or with --logits-processors {PROCESSOR}")
+    for wrong, what in (
+        (
+            speculative is not None and not config.use_v2_model_runner,
+            "speculative decoding by vLLM's model runner V1 (V2 needs Triton, on a CPU triton-cpu)",
+        ),
+        (getattr(speculative, "enable_adaptive_verification", False), "adaptive verification"),
+        (
+            getattr(parallel, "enable_batch_sharded_sampling", False),
+            "--enable-batch-sharded-sampling",
+        ),
+        (
+            getattr(parallel, "prefill_context_parallel_size", 1) > 1,
+            "--prefill-context-parallel-size",
+        ),
+    ):
+        if wrong:
+            raise UsageError(f"languages of requests do not work with {what}; leave it out")
+
+
+class RequestLanguages(V1Processor, V2Processor):
+    """Admits requests; in vLLM's runner V1 it also follows their places in the batch."""
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
@@ -36,31 +67,59 @@ class RequestLanguages(LogitsProcessor):
             ValueError: it is refused.
         """
         try:
-            admit(sampling_params)
+            admit(sampling_params, envs.VLLM_MAX_NUM_BAD_WORDS)
         except ModtokError as error:
             raise ValueError(str(error)) from error
 
-    def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
+    def __init__(self, *_: Any) -> None:
         self._of: dict[int, str] = {}
 
+    def add_request(self, req_idx: int, sampling_params: Any) -> bool:
+        """V2: it has no work for `apply`."""
+        return False
+
     def update_state(self, batch_update: Any) -> None:
-        """Before each step."""
-        process_dict_updates(self._of, batch_update, lambda params, *_: _languages(params))
+        """V1: before each step."""
+        process_dict_updates(self._of, batch_update, lambda params, *_: _languages(params) or None)
         for rows in _MODELS:
             rows.choose(self._of)
 
     def is_argmax_invariant(self) -> bool:
-        """It changes nothing here."""
+        """V1: it changes nothing here."""
         return True
 
-    def apply(self, logits: torch.Tensor) -> torch.Tensor:
+    def apply(self, logits: torch.Tensor, *_: Any) -> torch.Tensor:
         """The logits as they are."""
         return logits
 
 
-def _languages(params: Any) -> str | None:
-    value = (params.extra_args or {}).get(KEY)
-    return value if isinstance(value, str) and value else None
+def _languages(params: Any) -> str:
+    value = (getattr(params, "extra_args", None) or {}).get(KEY)
+    return value if isinstance(value, str) else ""
+
+
+def _following(base: Any) -> Any:
+    """The class of a state of vLLM's runner V2, which follows each request's place in a batch."""
+
+    class Following(base):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            self._of: dict[int, str] = {}
+
+        def add_request(self, req_index: int, new_req_data: Any) -> None:
+            super().add_request(req_index, new_req_data)
+            self._of[req_index] = _languages(new_req_data.sampling_params)
+
+        def preprocess_state(self, input_batch: Any, *more: Any) -> None:
+            """Before each step; a request has more than one row where tokens are drafted."""
+            super().preprocess_state(input_batch, *more)
+            rows = np.diff(input_batch.cu_num_logits_np)
+            slots = np.repeat(input_batch.idx_mapping_np, rows).tolist()
+            self.model.active.choose(
+                {row: self._of.get(slot, "") for row, slot in enumerate(slots)}, len(slots)
+            )
+
+    return Following
 
 
 def _offload(model: torch.nn.Module) -> None:
@@ -81,27 +140,28 @@ def _restricted(base: Any) -> Any:
     class Restricted(base):
         def __init__(self, *, vllm_config: Any, prefix: str = "") -> None:
             super().__init__(vllm_config=vllm_config, prefix=prefix)
-            if vllm_config.use_v2_model_runner:
-                raise ValueError("modtok needs vLLM's model runner V1: VLLM_USE_V2_MODEL_RUNNER=0")
-            if PROCESSOR not in (vllm_config.model_config.logits_processors or ()):
-                raise ValueError(
-                    f"start it by modtok serve, or with --logits-processors {PROCESSOR}"
-                )
-            if vllm_config.speculative_config is not None:
-                raise ValueError("modtok does not serve with speculative decoding yet")
+            check(vllm_config)
             if (vllm_config.additional_config or {}).get(OFFLOAD):
                 _offload(self)
             config = vllm_config.model_config
             tokenizer = ModularTokenizer.load(Path(config.tokenizer) / TOKENIZER)
             served = ServedLanguages(tokenizer, default=FULL)
-            rows = ActiveRows(
+            self.active = ActiveRows(
                 lambda names: served.subset(names).global_ids, config.get_vocab_size()
             )
-            _MODELS[:] = [rows]
-            self._active = rows
+            _MODELS[:] = [self.active]
+            self._config = vllm_config
             self._buffer: torch.Tensor | None = None
             self._gathered: tuple[Any, Any] = (None, None)
             self._has_rows = vllm_config.lora_config is None
+
+        def get_model_state_cls(self) -> Any:
+            """For vLLM's runner V2."""
+            from vllm.v1.worker.gpu.model_states import resolve_model_state_cls
+
+            own = getattr(super(), "get_model_state_cls", None)
+            plain = SimpleNamespace(modules=self.modules)  # without this method
+            return _following(own() if own else resolve_model_state_cls(self._config, plain))
 
         def compute_logits(self, hidden_states: torch.Tensor, *more: Any) -> torch.Tensor | None:
             """Logits over T, -inf for tokens of other languages."""
@@ -124,7 +184,7 @@ def _restricted(base: Any) -> Any:
                 finally:
                     self._modules["lm_head"] = head
 
-            return self._active.logits(
+            return self.active.logits(
                 hidden_states, lambda hidden: whole(hidden, *more), part if usable else None
             )
 

@@ -8,7 +8,8 @@ from typing import Any
 from vllm.exceptions import VLLMValidationError
 from vllm.renderers.hf import HfRenderer
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.inference.serve.engine import check
 from modtok_cli.inference.serve.languages import (
     CURRENT,
     KEY,
@@ -22,6 +23,10 @@ class LanguageRenderer(HfRenderer):
     """Chat templates, limits and truncation are vLLM's; ids are T's."""
 
     def __init__(self, config: Any, tokenizer: Any) -> None:
+        try:
+            check(config)
+        except UsageError as error:  # before vLLM starts its engine, in one line
+            raise SystemExit(f"modtok serve: {error}") from None
         super().__init__(config, tokenizer)
         default = (config.additional_config or {}).get(KEY, "")
         self.served = ServedLanguages.of(Path(config.model_config.tokenizer), default)

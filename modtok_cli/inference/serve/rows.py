@@ -26,6 +26,7 @@ class ActiveRows:
     def __init__(self, ids_of: Callable[[str], Int32Array], size: int) -> None:
         self._size = size
         self._chosen: Mapping[int, str] | None = None
+        self._count: int | None = None
         self._names: tuple[str, ...] = ()
         self._ids = torch.empty(0)
         self._outside = torch.empty(0)
@@ -37,9 +38,9 @@ class ActiveRows:
 
         self._member = lru_cache(_SETS)(member)
 
-    def choose(self, languages: Mapping[int, str]) -> None:
-        """Languages by row of the next batch; other rows have all of T."""
-        self._chosen = languages
+    def choose(self, languages: Mapping[int, str], count: int | None = None) -> None:
+        """Languages by row of the next batch, of so many rows; other rows have all of T."""
+        self._chosen, self._count = languages, count
 
     def logits(
         self,
@@ -54,8 +55,13 @@ class ActiveRows:
         Args:
             whole: computes logits over T.
             part: computes them over these ids (m,) int64, ascending; None if it cannot.
+
+        Raises:
+            RuntimeError: the batch has another number of rows than was chosen for.
         """
         chosen, self._chosen = self._chosen, None
+        if chosen is not None and self._count not in (None, len(hidden)):
+            raise RuntimeError(f"languages of {self._count} rows for a batch of {len(hidden)}")
         rows = [(chosen or {}).get(row, "") for row in range(len(hidden))]
         names = tuple(sorted(set(rows)))
         if names in ((), ("",)):

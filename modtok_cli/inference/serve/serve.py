@@ -38,8 +38,6 @@ _FLAGS = {
     "--middleware": f"{_PACKAGE}.middleware.LanguagesOfRequests",
     "--logits-processors": PROCESSOR,
 }
-RUNNER = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
-"""Environment of vLLM: its other runner has other interfaces."""
 
 
 @public
@@ -129,7 +127,6 @@ def serve(
     # Later arguments override earlier ones.
     command += arguments
     if not prepare:
-        os.environ.update(RUNNER)
         os.execv(command[0], command)
     return command
 
