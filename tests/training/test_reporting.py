@@ -173,7 +173,9 @@ def test_the_slowest_rank_is_told_to_all() -> None:
         assert pace.add(spent)["slowest"] == {"rank": 1, "seconds": 0.25}
     said = Spending()
     phases = spent | {"backward": 1.0}
-    said.add({"phases": phases, **pace.add(spent), "peak_bytes": 1 << 30})
+    said.add({"phases": spent | {"wait": 99.0}, "peak_bytes": 1 << 30})  # starts workers
+    assert not said
+    said.add({"phases": phases, **pace.add(spent), "peak_bytes": 1 << 29})
     assert str(said) == (
         "a step takes 10 s: exchange of gradients 90%, backward 10%; peak of memory 1.0 GiB; "
         "rank 1 is the slowest, by 2.5% of the time"

@@ -105,7 +105,10 @@ class Pace:
 
 
 class Spending:
-    """Sums of what the lines of steps say of `phases`, peak and slowest rank."""
+    """Sums of what the lines of steps say of `phases`, peak and slowest rank.
+
+    Not of the first step of a process, which compiles kernels and starts workers.
+    """
 
     def __init__(self) -> None:
         self._steps = 0
@@ -117,6 +120,8 @@ class Spending:
         """Add "time" of a step."""
         self._steps += 1
         self._peak = max(self._peak, times["peak_bytes"])
+        if self._steps == 1:
+            return
         for name, seconds in times["phases"].items():
             self._seconds[name] += seconds
         if slowest := times.get("slowest"):
@@ -134,7 +139,7 @@ class Spending:
         shares = ", ".join(
             f"{PHASES[name]} {seconds / whole:.0%}" for name, seconds in parts if seconds
         )
-        text = f"a step takes {whole / self._steps:.3g} s: {shares}"
+        text = f"a step takes {whole / (self._steps - 1):.3g} s: {shares}"
         text += f"; peak of memory {self._peak / 2**30:.1f} GiB"
         if self._behind:
             rank = max(self._behind, key=self._behind.__getitem__)
