@@ -1,9 +1,9 @@
 """Save checkpoints in the background, every rank its own part.
 
-On a CPU training stops while the ranks copy what they write; on a GPU the copy runs beside the next
-step, until its update. A thread of each rank then writes its file; the thread of rank 0 waits for
-all files, adds `state.json` and gives the directory its name. The ranks meet on the file system
-they share, so that no message of a save can cross those of training.
+What the ranks write is copied beside the next step, which waits for it before its update. A thread
+of each rank then writes its file; the thread of rank 0 waits for all files, adds `state.json` and
+gives the directory its name. The ranks meet on the file system they share, so that no message of a
+save can cross those of training.
 """
 
 import platform

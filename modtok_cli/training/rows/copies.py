@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import torch
@@ -47,8 +48,26 @@ class Download:
         return self.tensor
 
 
+class _Later:
+    """A copy in host memory, made by the thread that first waits for it."""
+
+    def __init__(self, source: torch.Tensor) -> None:
+        self.copy = torch.empty_like(source)
+        self._source: torch.Tensor | None = source
+        self._lock = Lock()
+
+    def synchronize(self) -> None:
+        with self._lock:
+            if self._source is not None:
+                self.copy.copy_(self._source)
+                self._source = None
+
+
 class Copies:
-    """On a CPU: the identity."""
+    """On a CPU: the identity, but for `keep`."""
+
+    def __init__(self) -> None:
+        self._later: list[_Later] = []
 
     def enter_thread(self) -> None:
         """Prepare a thread that copies: a new one would use the first GPU."""
@@ -81,17 +100,25 @@ class Copies:
         return Download(source)
 
     def keep(self, source: torch.Tensor) -> Download:
-        """Start to copy what stays as it is until the next `before_change` to the host."""
-        return Download(source.clone())
+        """A copy in host memory of what stays as it is until the next `before_change`.
+
+        What is in host memory is copied by the thread that waits for it, or there.
+        """
+        self._later.append(_Later(source))
+        return Download(self._later[-1].copy, self._later[-1])
 
     def before_change(self) -> None:
         """Let compute that this thread issues from now on wait for copies of `keep`."""
+        for one in self._later:
+            one.synchronize()
+        self._later = []
 
 
 class CudaCopies(Copies):
     """On a GPU: pinned memory, one stream per direction."""
 
     def __init__(self, device: torch.device, warn: Warn) -> None:
+        super().__init__()
         self._device, self._warn = device, warn
         stream: Any = torch.cuda.Stream
         self._up, self._down = stream(device), stream(device)
@@ -137,7 +164,7 @@ class CudaCopies(Copies):
             return Download(staged, self._down.record_event())
 
     def keep(self, source: torch.Tensor) -> Download:
-        """On the stream down, to pinned memory; what is on the host is copied there at once."""
+        """On the stream down, to pinned memory."""
         if source.device.type == "cpu":
             return super().keep(source)
         stage = lambda: self.empty(source.numel(), source.dtype).view(source.shape)  # noqa: E731
@@ -145,7 +172,8 @@ class CudaCopies(Copies):
         return self._kept
 
     def before_change(self) -> None:
-        """Wait for the last of them, on the device."""
+        """Wait for the last of them on the device; the host waits for copies in its memory."""
+        super().before_change()
         kept, self._kept = self._kept, None
         if kept is not None:
             torch.cuda.current_stream(self._device).wait_event(kept.done)

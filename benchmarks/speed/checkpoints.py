@@ -1,4 +1,4 @@
-"""What each rank reads of a checkpoint that other ranks wrote.
+"""What each rank reads of a checkpoint that other ranks wrote, and how long a save stops training.
 
 Ranks are simulated, one after the other: what they send each other stays away. Prints a JSON object
 a line.
@@ -6,14 +6,16 @@ a line.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.common import emit
 
-VOCABULARY = 24_000
+VOCABULARY, SAVES = 24_000, 5
 
 
 class Counted:
@@ -42,12 +44,15 @@ class Counted:
 
 
 def main() -> None:
+    import torch
+
     from modtok_cli.architectures.families.llama import llama
     from modtok_cli.training import checkpoint
     from modtok_cli.training.checkpoint import reading, saving
     from modtok_cli.training.checkpoint.checkpoint_files import shard_name, write_safetensors
     from modtok_cli.training.distributed.ranks import start_ranks
-    from modtok_cli.training.model.model import Model
+    from modtok_cli.training.model.model import MicroBatch, Model
+    from modtok_cli.training.step import optimizer_step
 
     opened: Any = reading.safe_open
     reading.safe_open = lambda *words, **more: Counted(opened(*words, **more))
@@ -70,3 +75,17 @@ def main() -> None:
                     taken.append(Counted.taken)
                 sizes = {"most": max(taken), "all_ranks": sum(taken)}
                 emit({"written_by": written, "read_by": world, **sizes})
+
+    model, ids, stopped, size = model_of(1, 0), torch.arange(64), [], 0
+    batch = [MicroBatch(ids.view(1, -1), ids, torch.arange(1000), torch.full((64,), 1 / 64))]
+    with TemporaryDirectory() as scratch:
+        saver = checkpoint.Checkpointer(Path(scratch), model.ranks)
+        for step in range(SAVES):
+            optimizer_step(model, batch, 1e-4)
+            began = time.perf_counter()
+            saver.save(model, step, {})
+            stopped.append(round(time.perf_counter() - began, 3))
+            optimizer_step(model, batch, 1e-4)
+            saver.wait()
+        size = sum(path.stat().st_size for path in Path(scratch).glob(f"*{SAVES - 1}/*"))
+    emit({"bytes": size, "save_stops": median(stopped), "of": stopped})
