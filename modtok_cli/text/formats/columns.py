@@ -1,8 +1,8 @@
 """Parquet and Arrow files: a document per row, with the text in one of the columns.
 
 Parquet as published (FineWeb-2), and Arrow files of the library `datasets`. Both are read in
-batches of about half a megabyte, and only the columns in use. Texts of a batch are kept as a
-dictionary, so a text that a file stores once and names a million times takes memory once.
+batches of about half a megabyte, and only the columns in use. A text that a file stores once and
+names a million times takes no more memory.
 """
 
 import struct
@@ -31,6 +31,7 @@ from modtok_cli.text.text_format import (
 
 _MOST_ROWS = 1 << 13
 _BUFFER = 1 << 18
+_REPEATED = 1 << 23
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,32 +188,43 @@ class Parquet(Columns):
         """Batches of row groups, decoded page by page."""
         import pyarrow.parquet as pq
 
-        def source() -> Any:
-            return path.open("rb") if is_remote(path) else path
+        def opened(dictionary: list[str]) -> Any:
+            source: Any = path.open("rb") if is_remote(path) else path
+            return pq.ParquetFile(
+                source, read_dictionary=dictionary, buffer_size=_BUFFER, pre_buffer=False
+            )
 
-        with pq.ParquetFile(source()) as probe:
-            schema, metadata = probe.schema_arrow, probe.metadata
-        columns = self.columns_in(schema)
-        rows = metadata.num_rows
-        most = max(1, min(_MOST_ROWS, CHUNK * max(rows, 1) // max(_row_bytes(metadata), 1)))
+        with opened([]) as file:
+            metadata, columns = file.metadata, self.columns_in(file.schema_arrow)
+            rows = metadata.num_rows
+            most = max(1, min(_MOST_ROWS, CHUNK * max(rows, 1) // max(_row_bytes(metadata), 1)))
+            with opened(columns[:1]) as coded:
+                for group in range(metadata.num_row_groups):
+                    few = min(most, self._rows_at_once(coded, group, columns[0]))
+                    for batch in file.iter_batches(few, [group], columns, use_threads=False):
+                        yield batch, rows
 
-        def read(dictionary: list[str]) -> Iterator[Any]:
-            with pq.ParquetFile(
-                source(), read_dictionary=dictionary, buffer_size=_BUFFER, pre_buffer=False
-            ) as file:
-                yield from file.iter_batches(most, columns=columns, use_threads=False)
+    def _rows_at_once(self, coded: Any, group: int, column: str) -> int:
+        """Rows of a group whose texts fit into `_REPEATED` bytes, if all are the longest repeated.
 
-        done = 0
+        A dictionary of all texts of a group has them in memory at once, so it is not read further
+        than its first batch. That has the texts that the file stores once and may name often.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         try:
-            for batch in read(columns[:1]):
-                yield batch, rows
-                done += len(batch)
+            batch = next(coded.iter_batches(1, [group], [column], use_threads=False), None)
         except OSError:  # texts of some encodings are not read as a dictionary
-            for batch in read([]):
-                known = min(done, len(batch))
-                done -= known
-                if known < len(batch):
-                    yield batch.slice(known), rows
+            return _MOST_ROWS
+        if batch is None:
+            return _MOST_ROWS
+        batch.validate()
+        texts = _column(batch, column)
+        if not pa.types.is_dictionary(texts.type):
+            return _MOST_ROWS
+        longest = pc.max(pc.binary_length(texts.dictionary)).as_py()
+        return max(1, _REPEATED // max(longest or 1, 1))
 
 
 class Arrow(Columns):
