@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-VERSION = 560646082
+VERSION = 616825896
 """Of `src/modtok.h`, see `backend.version`; a library of another header is refused."""
 PADDING = 64
 """Bytes that must follow the text in a buffer: the core reads up to 64 bytes at a time."""

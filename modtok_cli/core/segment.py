@@ -147,6 +147,8 @@ class _Fields(ctypes.Structure):
         ("unknown", ctypes.c_double),
         ("each", ctypes.c_int64),
         ("fallback", ctypes.c_int64),
+        ("keys", ctypes.c_void_p),
+        ("dropout", ctypes.c_double),
     )  # fmt: skip
 
 
@@ -208,9 +210,17 @@ class SegmenterHandle:
         return cls(fields, (byte_ids, units, scores, active, local))
 
     def segment(
-        self, data: UInt8Array, starts: Int64Array, stops: Int64Array
+        self,
+        data: UInt8Array,
+        starts: Int64Array,
+        stops: Int64Array,
+        keys: UInt64Array | None = None,
+        dropout: float = 0.0,
     ) -> tuple[Int32Array, Int64Array]:
         """Token ids of each word data[starts[i]:stops[i]].
+
+        With `keys` (W,) uint64, each merge and each piece of several characters is left out with
+        the chance `dropout` at each place, which the key of the word decides.
 
         Returns ids (N,) int32 and their offsets (W + 1,) int64. A word that cannot be spelled gives
         -1 for each byte.
@@ -223,9 +233,13 @@ class SegmenterHandle:
             raise ValueError("expected words inside the data")
         ids = np.empty(int((stops - starts).sum()), dtype=np.int32)
         offsets = np.zeros(len(starts) + 1, dtype=np.int64)
+        fields = self.fields
+        if keys is not None:
+            fields = _Fields.from_buffer_copy(self.fields)
+            fields.keys, fields.dropout = address(keys, np.uint64, len(starts)), dropout
         check(
             native.mt_segment(
-                ctypes.byref(self.fields), address(data, np.uint8), len(starts),
+                ctypes.byref(fields), address(data, np.uint8), len(starts),
                 address(starts, np.int64), address(stops, np.int64), address(ids, np.int32),
                 address(offsets, np.int64),
             )

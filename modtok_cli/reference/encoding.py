@@ -1,14 +1,38 @@
-"""Words to tokens: by merges, and by search for the best path."""
+"""Words to tokens: by merges, and by search for the best path; with dropout of both."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count, pairwise
 
 Pairs = Mapping[tuple[int, int], tuple[int, int]]
 """(left, right) → (rank, result) of a merge."""
 
-_NO_PAIR = (1 << 62, -1)
+LeftOut = Callable[[int], bool]
+"""Whether the choice of a word that has a number is left out."""
+
+_MASK = (1 << 64) - 1
+
+
+def nothing(number: int) -> bool:
+    """Without dropout, nothing is left out."""
+    return False
+
+
+def dropout(key: int, share: float) -> LeftOut:
+    """Leave out a share of the choices in the word with that key (64 bits)."""
+    return lambda number: (mixed(key, number) >> 11) * 2.0**-53 < share
+
+
+def mixed(key: int, number: int) -> int:
+    """A key and a number as another key.
+
+    >>> hex(mixed(1, 2))
+    '0xd93ffe76a31a3f28'
+    """
+    bits = (key ^ number) * 0x9E3779B97F4A7C15 & _MASK
+    bits = (bits ^ bits >> 32) * 0x6A09E667F3BCC909 & _MASK
+    return bits ^ bits >> 29
 
 
 def pairs_of(merges: Sequence[Sequence[int]]) -> Pairs:
@@ -17,21 +41,24 @@ def pairs_of(merges: Sequence[Sequence[int]]) -> Pairs:
     return {(left, right): (rank, result) for rank, (left, right, result) in numbered}
 
 
-def merge(ids: Sequence[int], pairs: Pairs) -> list[int]:
+def merge(ids: Sequence[int], pairs: Pairs, is_left_out: LeftOut = nothing) -> list[int]:
     """Symbols merged: of all adjacent pairs the one of lowest rank, the leftmost first.
+
+    A merge that is left out, when it would be the next one, waits until another has been applied,
+    as in BPE-dropout (Provilkov et al. 2020, arXiv:1910.13267).
 
     >>> merge([1, 2, 1, 2], {(1, 2): (0, 3), (3, 3): (1, 4)})
     [4]
     """
-    left = list(ids)
-    while len(left) > 1:
-        found = [pairs.get(pair, _NO_PAIR) for pair in pairwise(left)]
-        best = min(found)
-        if best is _NO_PAIR:
-            break
-        at = found.index(best)
-        left[at : at + 2] = [best[1]]
-    return left
+    left, numbers = list(ids), count()
+    while True:
+        found = [(*pairs[pair], at) for at, pair in enumerate(pairwise(left)) if pair in pairs]
+        ordered = sorted(found, key=lambda one: (one[0], one[2]))
+        best = next((one for one in ordered if not is_left_out(next(numbers))), None)
+        if best is None:
+            return left
+        _, result, at = best
+        left[at : at + 2] = [result]
 
 
 def search(
@@ -42,12 +69,14 @@ def search(
     byte_ids: Sequence[int] = (),
     unknown: float = 0.0,
     fallback: bool = False,
+    is_left_out: LeftOut = nothing,
 ) -> list[int]:
     """Ids of the path of the fewest `each` × tokens, of those the one with the greatest sum.
 
     Of equal paths that with the longer last piece wins. pieces: bytes → (id, score). With
     `fallback`, a character that is no piece may be spelled by `byte_ids`, with the score `unknown`.
-    A word that cannot be spelled gives -1 for each byte.
+    A word that cannot be spelled gives -1 for each byte. Pieces of one character, or less, are not
+    left out.
 
     >>> search(b"abc", {b"a": (0, -1), b"ab": (1, -1), b"bc": (2, -1), b"c": (3, -1)}, each=1)
     [0, 2]
@@ -65,7 +94,7 @@ def search(
             (stop, each, score, index)
             for stop in range(start + 1, min(start + longest, size) + 1)
             for index, score in [pieces.get(word[start:stop], (-1, 0.0))]
-            if index >= 0
+            if index >= 0 and (stop <= whole or not is_left_out(start << 32 | stop))
         ]
         if fallback and whole not in (edge[0] for edge in edges):
             stop = min(whole, size)

@@ -282,6 +282,7 @@ def open_stream(run: Run, step: int, positions: State) -> Prefetcher:
         slots=config.batch_size,
         group=config.group_size(ranks.replicas),
         length=config.seq_length,
+        dropout=config.dropout,
     )
     share = config.batch_size // ranks.replicas
     mine = range(ranks.replica * share, (ranks.replica + 1) * share)

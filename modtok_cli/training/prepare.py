@@ -235,6 +235,8 @@ def _open_texts(
             sizes = {language: store.text_bytes for language, store in own.items()}
             mixture = Mixture.of(sizes, period.config.mix, period.config.mix_rest)
             period.config.regime.check(mixture.languages)
+            if period.config.dropout:
+                subtokenizers.check_dropout()
             mixture, by_name = by_source(period.config, mixture, own, progress)
             if period.config.max_epochs is not None:
                 what = mixture, subtokenizers, samples_of(by_name)

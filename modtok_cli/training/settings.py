@@ -35,10 +35,12 @@ _parallelism = partial(option, section="parallelism")
 _precision = partial(option, section="precision")
 _execution = partial(_parallelism, changeable=True)
 _evaluation = partial(option, section="evaluation", changeable=True)
+_evaluation_key = partial(_evaluation, recipe_only=True)
 # Numbers of steps, sequences, processes, sizes of layers: at least 1, and within 64 bits.
 _steps = {"metavar": "N", "low": 1, "high": 1 << 48}
 _count = {"metavar": "N", "low": 1, "high": 1 << 31}
 _size = {"metavar": "N", "low": 1, "high": 1 << 24}
+_share = {"metavar": "P", "low": 0, "high": 1}
 _processes = {"metavar": "N", "low": 1, "high": 1 << 20}
 _layers = {"metavar": "N", "low": 1, "high": 1 << 16}
 
@@ -57,9 +59,7 @@ class ModelSettings(Declared):
     p: float = _text(
         "Probability that a batch also uses the languages drawn by --sampling.",
         default=0.5,
-        metavar="P",
-        low=0,
-        high=1,
+        **_share,
     )
     draw: Literal["step", "rank", "micro"] = _data(
         "Sequences that share a language and a subtokenizer: of an optimizer step, of a rank in a "
@@ -90,6 +90,12 @@ class ModelSettings(Declared):
         "Weights of sources as fi = { web = 0.7, wiki = 0.3 }: files or directories of a language.",
         metavar="LANG/SOURCE=WEIGHT,...",
         parse=values.sources,
+        recipe_only=True,
+    )
+    dropout: float = _text(
+        "Chance that a merge or piece is left out of training text.",
+        **_share,
+        default=0.0,
         recipe_only=True,
     )
     source_field: str | None = _data("Field with the source.", metavar="NAME", recipe_only=True)
@@ -370,56 +376,50 @@ class RunSettings(ModelSettings):
         metavar="[NAME=]DIR,...",
         parse=values.directories,
     )
-    eval_bytes: int = _evaluation(
+    eval_bytes: int = _evaluation_key(
         "Bytes of text per language of an evaluation. Default: 64KiB, or as many as take a tenth "
         "of training's time.",
         default=lambda run: 1 << 16,
         metavar="SIZE",
         parse=values.size,
-        recipe_only=True,
     )
     eval_tasks: tuple[str, ...] | None = _evaluation(
         "Multiple-choice tasks to evaluate checkpoints on, from local files: names, all or none.",
         metavar="TASK,...",
         parse=values.names,
     )
-    eval_tasks_every: int = _evaluation(
+    eval_tasks_every: int = _evaluation_key(
         "Steps between evaluations of tasks. Default: --save-every.",
         **_steps,
         default=lambda run: run.save_every,
         needs="eval_tasks",
-        recipe_only=True,
     )
-    eval_tasks_data: Path = _evaluation(
+    eval_tasks_data: Path = _evaluation_key(
         "Directory with the questions, as --data of modtok eval mcq. Default: tasks.",
         default=lambda run: Path("tasks"),
         metavar="DIR",
         needs="eval_tasks",
-        recipe_only=True,
     )
-    eval_tasks_langs: tuple[str, ...] | None = _evaluation(
+    eval_tasks_langs: tuple[str, ...] | None = _evaluation_key(
         "Languages of the tasks. Default: languages of the run.",
         metavar="LANG,...",
         parse=values.languages,
         needs="eval_tasks",
-        recipe_only=True,
     )
-    eval_tasks_limit: int | None = _evaluation(
+    eval_tasks_limit: int | None = _evaluation_key(
         "Maximum number of questions of a task and language.",
         **_count,
         needs="eval_tasks",
-        recipe_only=True,
     )
     log: tuple[str, ...] | None = _evaluation(
         "Also log metrics to tensorboard, wandb (comma-separated); or none.",
         metavar="NAME,...",
         parse=values.loggers,
     )
-    log_every: int = _evaluation(
+    log_every: int = _evaluation_key(
         "Steps between status lines, outside a terminal. Default: a tenth of --steps, 100 at most.",
         **_steps,
         default=lambda run: min(100, values.tenth_of(run.steps)),
-        recipe_only=True,
     )
     profile: int | None = option(
         "Write a torch profiler trace of N steps, profile.json.gz of the run.", **_steps

@@ -5,18 +5,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modtok_cli.core.segment import SegmenterHandle, trie_of
-from modtok_cli.reference.encoding import search
+from modtok_cli.reference.encoding import dropout, search
 from modtok_cli.reference.unigram import best
 
 letters = st.text("ab é▁", min_size=1, max_size=8).map(str.encode)
 BYTE_IDS = np.arange(1000, 1256, dtype=np.int32)
 
 
-def viterbi_words(data, starts, stops, units, scores, active, byte_ids, unknown, each, fallback):
+def viterbi_words(
+    data, starts, stops, units, scores, active, byte_ids, unknown, each, fallback, *dropped
+):
     segmenter = SegmenterHandle.by_search(
         units, scores, active, each=each, byte_ids=byte_ids, unknown=unknown, fallback=fallback
     )
-    return segmenter.segment(data, starts, stops)
+    return segmenter.segment(data, starts, stops, *dropped)
 
 
 def flat(words: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -38,7 +40,7 @@ def test_best_of_all_segmentations(
     scores = [data.draw(st.integers(-8, -1)) / 2 for _ in pieces]
     active = [data.draw(st.booleans()) for _ in pieces]
     unknown = min([s for s, a in zip(scores, active, strict=True) if a], default=0.0) - 2.0
-    ids, ends = viterbi_words(
+    what = (
         *flat(words),
         trie_of(pieces),
         np.array(scores, dtype=np.float64),
@@ -48,6 +50,10 @@ def test_best_of_all_segmentations(
         each,
         True,
     )
+    ids, ends = viterbi_words(*what)
+    keys = [data.draw(st.integers(0, 2**64 - 1)) for _ in words]
+    share = data.draw(st.sampled_from([0, 0.4, 1]))
+    some, some_ends = viterbi_words(*what, np.array(keys, np.uint64), share)
     subset = {piece: i for i, piece in enumerate(pieces) if active[i]}
     for word, start, stop in zip(words, ends, ends[1:], strict=False):
         expected = best(word, subset, scores, BYTE_IDS.tolist(), unknown, each, True)
@@ -55,6 +61,10 @@ def test_best_of_all_segmentations(
         scored = {piece: (i, scores[i]) for piece, i in subset.items()}
         spelled = {"byte_ids": BYTE_IDS.tolist(), "unknown": unknown, "fallback": True}
         assert search(word, scored, each=each, **spelled) == expected
+        left_out = dropout(keys.pop(0), share)
+        expected = search(word, scored, each=each, **spelled, is_left_out=left_out)
+        assert some[some_ends[0] : some_ends[1]].tolist() == expected
+        some_ends = some_ends[1:]
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -22,6 +23,8 @@ from helpers.toy_tokenizers import (
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.core.segment import Pairs, SegmenterHandle, Symbols
 from modtok_cli.modular.encoding import encoder as encoder_module
+from modtok_cli.modular.encoding.encoder import Encoder
+from modtok_cli.reference.encoding import dropout, merge, mixed, pairs_of
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM
 
@@ -39,11 +42,12 @@ texts = st.text(
 )
 subsets = st.sets(st.sampled_from(LANGUAGES), min_size=1)
 toys = st.integers(0, len(TOYS) - 1)
+keys_of_words = st.integers(0, 2**64 - 1)
 
 
-@given(toys, st.data())
+@given(toys, st.data(), st.sampled_from([0, 0.3, 1]))
 @settings(deadline=None)
-def test_words_are_segmented_as_defined(number: int, data: st.DataObject) -> None:
+def test_words_are_segmented_as_defined(number: int, data: st.DataObject, share: float) -> None:
     subset = TOYS[number].full()
     letters = st.sampled_from(sorted(set(ALPHABET)))
     words = data.draw(st.lists(st.lists(letters, max_size=3 * SHORT), max_size=6))
@@ -54,6 +58,35 @@ def test_words_are_segmented_as_defined(number: int, data: st.DataObject) -> Non
     for i, word in enumerate(words):
         expected = slow_word([int(byte_ids[byte]) for byte in word], subset.merges.tolist())
         assert ids[ends[i] : ends[i + 1]].tolist() == expected
+    keys = np.array(
+        data.draw(st.lists(keys_of_words, min_size=len(words), max_size=len(words))), np.uint64
+    )
+    segmenter, pairs = subset.encoder._segmenter, pairs_of(subset.merges.tolist())
+    ids, ends = segmenter.segment(flat, offsets[:-1], offsets[1:], keys, share)
+    for i, word in enumerate(words):
+        symbols, left_out = (
+            [int(byte_ids[byte]) for byte in word],
+            dropout(mixed(int(keys[i]), 0), share),
+        )
+        assert ids[ends[i] : ends[i + 1]].tolist() == merge(symbols, pairs, left_out)
+
+
+def test_merges_that_are_left_out_have_another_chance() -> None:
+    """Words of two pairs, "abcd" by ab and cd: four outcomes, chi-square at 1 in 10,000."""
+    merges = np.array([[97, 98, 256], [99, 100, 257]], dtype=np.int32)
+    handle = SegmenterHandle.by_merges(Pairs(merges), Symbols(np.arange(256, dtype=np.int32)))
+    encoder, text = Encoder(TOYS[0].pretokenizer, handle), b"abcd " * 4000
+    (whole,) = encoder.dropped([text], [5], 0)
+    assert whole.tolist() == encoder.text(text).tolist()
+    (none,) = encoder.dropped([text], [5], 1)
+    assert bytes(none.tolist()) == text
+    ids, again = (encoder.dropped([text], [key], 0.3)[0] for key in (5, 6))
+    assert ids.tolist() != again.tolist()
+    words = np.split(ids, np.flatnonzero(ids == 32))[:-1]
+    seen = Counter((256 in word, 257 in word) for word in words)
+    # ab at once, and cd then: 0.7 · 0.7; cd first: 0.3 · 0.7, and ab then: · 0.7.
+    shares = {(True, True): 0.637, (True, False): 0.21, (False, True): 0.063, (False, False): 0.09}
+    assert sum((seen[k] - 4000 * p) ** 2 / (4000 * p) for k, p in shares.items()) < 21.1
 
 
 def pairs_to_ids(pairs: np.ndarray, table: Pairs) -> list[list[int]]:

@@ -22,6 +22,7 @@ from modtok_cli.inference.load import load
 from modtok_cli.inference.slice.graft import graft
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.adopted.adopt import adopt
+from modtok_cli.modular.encoding.encoder import Encoder
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training.data.sampling import Mixture
@@ -78,6 +79,11 @@ def test_the_end_of_text_is_the_model_s_and_in_every_language(model: Path) -> No
     whole = ModularTokenizer.load(model / "tokenizer")
     assert whole.settings["end_of_text"] == "</s>"
     cache = SubtokenizerCache.load(model / "tokenizer")
+    cache.check_dropout()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Encoder, "can_drop", False)  # as of one that the library runs
+        with pytest.raises(UsageError, match=r"^--set data.dropout: the tokenizer is run by"):
+            pretrain(replace(settings(model, model / "runs"), dropout=0.1))
     document = orjson.loads((model / "model" / "tokenizer.json").read_bytes())
     written = {token["content"]: token["id"] for token in document["added_tokens"]}
     assert cache.end_of_text == written["</s>"]

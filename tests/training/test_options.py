@@ -30,6 +30,7 @@ from .test_run import _toy, settings  # noqa: F401  (fixtures)
 REACHES: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "sampling": ("sub:2", {}, {"regime": "sub:2", "draws": None}),
     "p": (0.25, {}, {"p": 0.25, "draws": None}),
+    "dropout": (0.1, {}, {"dropout": 0.1}),
     "draw": ("step", {}, {"group": 12}),
     "layers": (5, {}, {"shape.layers": 5, "init.projections": 0.02 / 10**0.5}),
     "hidden_size": (48, {}, {"shape.hidden_size": 48}),

@@ -66,7 +66,7 @@ def staged(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> RunSetting
         lines = (SAMPLE / f"{language}.jsonl").read_bytes().splitlines(keepends=True)
         (place / "best" / f"{name}.jsonl").write_bytes(b"".join(lines[part]))
     (place / "recipe.toml").write_text(RECIPE)
-    return replace(settings, **read_recipe(Path("recipe.toml")), save_every=1, keep=20)
+    return replace(settings, **read_recipe(Path("recipe.toml")), save_every=1, keep=20, dropout=0.1)
 
 
 def last(run: Path) -> bytes:

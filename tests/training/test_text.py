@@ -156,12 +156,14 @@ def test_too_few_documents(tmp_path: Path, count: int) -> None:
     assert not list((tmp_path / "cache").glob("*"))
 
 
+@pytest.mark.parametrize("dropout", [0, 0.3])
 def test_each_byte_is_read_once_and_decodes_to_the_text(
-    every_construction: SubtokenizerCache, stores
+    every_construction: SubtokenizerCache, stores, dropout: float
 ) -> None:
     subtokenizers = every_construction
     only = {"fi": stores["fi"]}
-    reader = packer(subtokenizers, only, regime=Regime.parse("none"), rows=3, length=50)
+    none = Regime.parse("none")
+    reader = packer(subtokenizers, only, regime=none, rows=3, length=50, dropout=dropout)
     tokenizer = subtokenizers.of(("fi",))
     read: list[bytes] = []
     total = 0
@@ -229,14 +231,14 @@ def test_slots_share_the_documents(subtokenizers: SubtokenizerCache, stores, slo
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(1, 12), st.integers(0, 3))
+@given(st.integers(1, 12), st.integers(0, 3), st.sampled_from([0, 0.2]))
 def test_packer_resumes_from_its_positions(
-    subtokenizers: SubtokenizerCache, stores, cut: int, slot: int
+    subtokenizers: SubtokenizerCache, stores, cut: int, slot: int, dropout: float
 ) -> None:
-    unbroken = packer(subtokenizers, stores, slot, 4)
+    unbroken = packer(subtokenizers, stores, slot, 4, dropout=dropout)
     batches = [unbroken.batch(step) for step in range(1, 16)]
     positions = batches[cut - 1].positions
-    resumed = packer(subtokenizers, stores, slot, 4, positions=positions)
+    resumed = packer(subtokenizers, stores, slot, 4, positions=positions, dropout=dropout)
     for step in range(cut + 1, 16):
         again, before = resumed.batch(step), batches[step - 1]
         np.testing.assert_array_equal(again.inputs, before.inputs)

@@ -77,6 +77,27 @@ INLINE uint64_t long_hash(const uint8_t *data, int64_t size) {
     return mixed ^ (mixed >> 31);
 }
 
+// A share of a word that is left out by chance, as its key decides.
+typedef struct {
+    uint64_t key;
+    double share;
+} chance;
+
+INLINE chance chance_of(const mt_segmenter *s, int64_t word) {
+    return s->keys ? (chance){s->keys[word], s->dropout} : (chance){0, 0};
+}
+
+INLINE uint64_t mixed(uint64_t key, int64_t number) {
+    uint64_t bits = (key ^ (uint64_t)number) * MIX_A;
+    bits = (bits ^ bits >> 32) * MIX_B;
+    return bits ^ bits >> 29;
+}
+
+// Whether what has a number in the word is left out.
+INLINE bool is_left_out(chance c, int64_t number) {
+    return UNLIKELY(c.share > 0) && (double)(mixed(c.key, number) >> 11) * 0x1p-53 < c.share;
+}
+
 // The key of a word; reads up to 16 bytes behind its beginning.
 INLINE word_key key_of(const uint8_t *word, int64_t size) {
     if (UNLIKELY(size > SHORT_WORD)) return (word_key){long_hash(word, size), (uint64_t)size};

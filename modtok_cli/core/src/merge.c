@@ -39,13 +39,14 @@ INLINE uint64_t heap_entry(uint64_t merge, int64_t at) {
 }
 
 // Merges a span of any length in place in n log n steps; gives the symbols left, or MT_NO_MEMORY.
-// An entry whose position no longer begins a pair of that rank is stale and skipped.
-static int64_t merge_long(const mt_pairs *pairs, int32_t *symbols, int64_t size) {
+// An entry whose position no longer begins a pair of that rank is stale and skipped. What is left
+// out by chance waits behind the heap for the next merge.
+static int64_t merge_long(const mt_pairs *pairs, int32_t *symbols, int64_t size, chance c) {
     int64_t *after = new_block(size, sizeof(int64_t)), *before = new_block(size, sizeof(int64_t));
     uint8_t *gone = new_zeros(size, 1);
     // Each merge adds at most two entries to the first size - 1, and there are fewer than size.
     uint64_t *heap = new_block(3 * size, sizeof(uint64_t));
-    int64_t kept = MT_NO_MEMORY, entries = 0;
+    int64_t kept = MT_NO_MEMORY, entries = 0, waiting = 0, drawn = 0;
     if (!after || !before || !gone || !heap) goto end;
     for (int64_t i = 0; i < size; i++) after[i] = i + 1, before[i] = i - 1;
     for (int64_t i = 0; i + 1 < size; i++) {
@@ -59,6 +60,11 @@ static int64_t merge_long(const mt_pairs *pairs, int32_t *symbols, int64_t size)
         if (gone[at] || other >= size) continue;
         uint64_t merge = find_merge(pairs, pair_of(symbols[at], symbols[other]));
         if (!merge || heap_entry(merge, at) != entry) continue;
+        if (is_left_out(c, drawn++)) {
+            heap[3 * size - ++waiting] = entry;
+            continue;
+        }
+        for (; waiting; waiting--) entries = push(heap, entries, heap[3 * size - waiting]);
         symbols[at] = (int32_t)(merge & RESULT_MASK);
         gone[other] = 1;
         int64_t beyond = after[at] = after[other], ahead = before[at];
@@ -161,8 +167,9 @@ INLINE bool merge_once(const mt_pairs *pairs, turn *t) {
 
 // Applies all merges to each span symbols[offsets[i]:offsets[i + 1]] in place; sizes[i] becomes the
 // number of symbols left, the first of the span. Several spans take turns, one merge at a time.
+// `chances`: of each span, or NULL.
 static int merge_spans(const mt_pairs *pairs, int32_t *symbols, const int64_t *offsets,
-                       int64_t *sizes, int64_t spans) {
+                       int64_t *sizes, int64_t spans, const chance *chances) {
     turn turns[TURNS];
     for (int i = 0; i < TURNS; i++) turns[i].left = 0;
     int64_t following = 0;
@@ -181,11 +188,12 @@ static int merge_spans(const mt_pairs *pairs, int32_t *symbols, const int64_t *o
             while (following < spans) {
                 int64_t span = following++, size = offsets[span + 1] - offsets[span];
                 int32_t *first = symbols + offsets[span];
-                if (size > SHORT_SPAN) {
-                    sizes[span] = merge_long(pairs, first, size);
-                    if (sizes[span] < 0) return MT_NO_MEMORY;
-                } else if (size < 2) {
+                if (size < 2) {
                     sizes[span] = size;
+                } else if (size > SHORT_SPAN || chances) {
+                    chance c = chances ? chances[span] : (chance){0, 0};
+                    sizes[span] = merge_long(pairs, first, size, c);
+                    if (sizes[span] < 0) return MT_NO_MEMORY;
                 } else {
                     begin_turn(pairs, t, first, (uint64_t)size, span);
                     active = true;
@@ -280,14 +288,15 @@ int merge_words(const mt_segmenter *s, const uint8_t *data, int64_t words, const
     int64_t *spans = new_block(most + 1, sizeof(int64_t));
     int64_t *sizes = new_block(most, sizeof(int64_t));
     int64_t *word_spans = new_block(words + 1, sizeof(int64_t));
-    int status = spans && sizes && word_spans ? MT_OK : MT_NO_MEMORY;
+    chance *chances = s->keys ? new_block(most, sizeof(chance)) : NULL;
+    int status = spans && sizes && word_spans && (chances || !s->keys) ? MT_OK : MT_NO_MEMORY;
     if (status) goto end;
     int64_t total = 0, filled = 0;
     spans[0] = word_spans[0] = 0;
     for (int64_t word = 0; word < words; word++) {
         int64_t first = starts[word], stop = stops[word];
         int32_t whole = s->units ? whole_token(s->units, data, first, stop) : -1;
-        if (whole >= 0) {
+        if (whole >= 0 && !is_left_out(chance_of(s, word), 0)) {
             ids[filled++] = whole;
             spans[++total] = filled;
             word_spans[word + 1] = total;
@@ -308,7 +317,10 @@ int merge_words(const mt_segmenter *s, const uint8_t *data, int64_t words, const
         spans[++total] = filled;
         word_spans[word + 1] = total;
     }
-    status = merge_spans(s->pairs, ids, spans, sizes, total);
+    for (int64_t word = 0; chances && word < words; word++)
+        for (int64_t span = word_spans[word]; span < word_spans[word + 1]; span++)
+            chances[span] = (chance){mixed(s->keys[word], span - word_spans[word]), s->dropout};
+    status = merge_spans(s->pairs, ids, spans, sizes, total, chances);
     if (status) goto end;
     offsets[0] = filled = 0;
     for (int64_t word = 0, span = 0; word < words; word++) {
@@ -322,5 +334,6 @@ end:
     free_block(spans);
     free_block(sizes);
     free_block(word_spans);
+    free_block(chances);
     return status;
 }

@@ -186,6 +186,11 @@ typedef struct {
     double unknown;
     int64_t each;
     int64_t fallback;
+    // With `keys`, one of each word: each time that a merge would be the next one, and each piece
+    // of several characters at each place, is left out with the chance `dropout`. A merge that is
+    // left out waits for the next one. The key decides. NULL in an encoder.
+    const uint64_t *keys;
+    double dropout;
 } mt_segmenter;
 
 // Scores for the fewest tokens: floor(16 log2(1 + 2 n)) of each count, 0 to 2^62 - 1, into `out`.

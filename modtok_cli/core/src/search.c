@@ -33,7 +33,8 @@ INLINE void offer(path *to, double total, int64_t tokens, int64_t origin, uint64
         *to = (path){total, tokens, (uint32_t)origin, (uint32_t)value};
 }
 
-static void find_paths(const mt_segmenter *s, const uint8_t *word, int64_t size, path *paths) {
+static void find_paths(const mt_segmenter *s, const uint8_t *word, int64_t size, chance c,
+                       path *paths) {
     const uint64_t *units = s->units;
     const double *scores = s->scores;
     const uint8_t *active = s->active;
@@ -55,7 +56,8 @@ static void find_paths(const mt_segmenter *s, const uint8_t *word, int64_t size,
             base = unit_base(unit);
             j++;
             uint64_t value = unit_value(unit);
-            if (!value || !active[value - 1]) continue;
+            if (!value || !active[value - 1] || (j > whole && is_left_out(c, i << 32 | j)))
+                continue;
             single |= j == whole;
             offer(paths + j, total + scores[value - 1], tokens, i, value);
         }
@@ -77,7 +79,7 @@ int search_words(const mt_segmenter *s, const uint8_t *data, int64_t words, cons
     for (int64_t i = 0; i < words; i++) {
         const uint8_t *word = data + starts[i];
         int64_t size = stops[i] - starts[i], first = end;
-        find_paths(s, word, size, paths);
+        find_paths(s, word, size, chance_of(s, i), paths);
         if (paths[size].tokens == UNREACHED) {  // it cannot be spelled
             for (int64_t j = 0; j < size; j++) ids[end++] = -1;
             offsets[i + 1] = end;

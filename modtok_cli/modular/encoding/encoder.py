@@ -17,7 +17,7 @@ from modtok_cli.base.arrays import Int32Array, Int64Array, UInt8Array, offsets_o
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.core.binding import PADDING, EncoderWork, Splitter
 from modtok_cli.core.segment import OVER, NativeEncoder, SegmenterHandle
-from modtok_cli.core.text import packed
+from modtok_cli.core.text import packed, split
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import PreTokenizer
 
@@ -35,6 +35,8 @@ OWN_TRIE = 1 << 17
 """Bytes of new words after which a subset has a trie of its own. One of 24,000 tokens is built in
 as much time as these were searched, and searches are then about twice as fast."""
 
+_ODD = np.uint64(0xD6E8FEB86659FD93)
+
 T = TypeVar("T")
 
 
@@ -49,6 +51,8 @@ class Encoder:
     """
 
     _rewrite: Callable[[bytes], bytes] | None = None
+    can_drop = True
+    """Whether `dropped` gives tokens."""
 
     def __init__(
         self,
@@ -60,7 +64,8 @@ class Encoder:
     ) -> None:
         self._rewrite = pretokenizer.rewrite
         self._segmenter = segmenter
-        self._native = NativeEncoder(splitter or pretokenizer.splitter, segmenter)
+        self._splitter = splitter or pretokenizer.splitter
+        self._native = NativeEncoder(self._splitter, segmenter)
         self._alone = alone
         self._searched = 0
         self._scratch: list[Int32Array] = []
@@ -134,6 +139,28 @@ class Encoder:
         """Ids of each text in UTF-8, on `threads` threads (default: one a core)."""
         parts = self._mapped(self._portions(texts, threads))
         return [ids[a:b] for ids, ends in parts for a, b in pairwise(ends.tolist())]
+
+    def dropped(
+        self, texts: Sequence[bytes], keys: Sequence[int], dropout: float
+    ) -> list[Int32Array]:
+        """Ids of each text where merges and pieces are left out, see `SegmenterHandle.segment`.
+
+        A key (64 bits) and the place in the text decide what is left out.
+        """
+        data, offsets = self._buffer(texts, _offsets(texts))
+        ends = [
+            split(data[first : stop + PADDING], self._splitter) + first
+            for first, stop in pairwise(offsets.tolist())
+        ]
+        counts = list(map(len, ends))
+        stops = np.concatenate(ends)
+        starts = np.concatenate([offsets[:1], stops])[: len(stops)]
+        places = (starts - np.repeat(offsets[:-1], counts)).astype(np.uint64)
+        mixed = (np.repeat(np.array(keys, dtype=np.uint64), counts) + places) * _ODD
+        ids, id_offsets = self._segmenter.segment(
+            data, starts, stops, mixed ^ (mixed >> np.uint64(32)), dropout
+        )
+        return np.split(ids, id_offsets[np.cumsum(counts)[:-1]])
 
     def joined(
         self, texts: Sequence[bytes], threads: int | None = None

@@ -209,6 +209,8 @@ def one_line(error: BaseException) -> str:
 class _TextEncoder(Encoder):
     """An encoder of which subclasses define `texts`."""
 
+    can_drop = False
+
     def text(self, text: bytes) -> Int32Array:
         return self.texts([text])[0]
 

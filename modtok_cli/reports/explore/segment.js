@@ -157,7 +157,7 @@ class Selection {
     this.fields = kind.fields(this, has);
     const { unknown = 0, each = 0, fallback = 0, ...places } = this.fields;
     const names = ["pairs", "byte_ids", "characters", "", "", "units", "scores", "active"];
-    this.place = put(new Uint8Array(64));
+    this.place = put(new Uint8Array(80));
     items(Uint32Array, this.place, 8).set(names.map((name) => places[name] || 0));
     items(Float64Array, this.place + 40, 1)[0] = unknown;
     items(BigInt64Array, this.place + 48, 2).set([BigInt(each), BigInt(fallback)]);

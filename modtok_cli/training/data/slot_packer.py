@@ -18,7 +18,7 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.training.data.conversation import MARK, Piece
 from modtok_cli.training.data.sampling import Draw, Mixture, Regime, draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.data.text_store import TextStore
+from modtok_cli.training.data.text_store import TextStore, mixed
 
 # Place in a source of draws: number of the document in the packer, and byte within it.
 StreamPosition = tuple[int, int]
@@ -102,13 +102,14 @@ class SlotPacker:
         rows: int,
         length: int,
         group: int | None = None,
+        dropout: float = 0.0,
         positions: Mapping[str, StreamPosition] | None = None,
     ) -> None:
         self.slot, self._slots = slot, slots
         self._group = slot if group is None else group
         self._stores, self._subtokenizers = stores, subtokenizers
         self._regime, self._p, self._mixture, self._seed = regime, p, mixture, seed
-        self._shape = (rows, length)
+        self._shape, self._dropout = (rows, length), dropout
         self.positions: dict[str, StreamPosition] = dict(positions or {})
 
     def batch(self, step: int) -> Batch:
@@ -158,7 +159,9 @@ class SlotPacker:
 
         while True:
             parts = self._parts(source, position, missing)
-            encoded = self._subtokenizers.encode(subtokenizer, [part for _, part, _ in parts])
+            texts = [part for _, part, _ in parts]
+            keys = [self._key(source, *start) for start, _, _ in parts if self._dropout]
+            encoded = self._subtokenizers.encode(subtokenizer, texts, keys, self._dropout)
             for (start, part, after), ids in zip(parts, encoded, strict=True):
                 text = part.text
                 if len(ids) >= missing:
@@ -183,6 +186,11 @@ class SlotPacker:
                 position = after or _later(start, len(text))
                 if missing == 0:
                     return np.concatenate(pieces), np.concatenate(marks), size, position
+
+    def _key(self, source: str, number: int, start: int) -> int:
+        """What decides the dropout of a text at a place: another one in each epoch."""
+        document = number * self._slots + self.slot
+        return mixed(mixed(document, self._seed, self._stores[source].checksum), start, 0)
 
     def _parts(
         self, source: str, position: StreamPosition, missing: int

@@ -62,6 +62,7 @@ class StreamPlan:
     slots: int
     group: int
     length: int
+    dropout: float = 0.0
 
     def packers(self, slots: Sequence[int], state: State) -> list[SlotPacker]:
         """The packers of some slots at their positions."""
@@ -82,6 +83,7 @@ class StreamPlan:
                 rows=1,
                 length=self.length,
                 group=slot // self.group,
+                dropout=self.dropout,
                 positions=state.get(slot),
             )
             for slot in slots

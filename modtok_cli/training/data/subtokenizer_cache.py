@@ -55,6 +55,15 @@ class SubtokenizerCache:
         """Id of the end of text in a subset."""
         return int(subtokenizer.segmenter.selection.local_of_global[self.end_of_text])
 
+    def check_dropout(self) -> None:
+        """Refuse dropout of a tokenizer that the `tokenizers` library runs."""
+        if not self.tokenizer.full().encoder.can_drop:
+            raise UsageError(
+                "the tokenizer is run by the tokenizers library, without dropout",
+                where="--set data.dropout",
+                remedy="leave it out",
+            )
+
     @cached_property
     def pattern(self) -> re.Pattern[bytes]:
         """What matches a special token, the longest first, as its only group."""
@@ -67,13 +76,24 @@ class SubtokenizerCache:
             return pieces(text, self.pattern)
         return [Piece(0, text, True, False)]
 
-    def encode(self, subtokenizer: Subtokenizer, parts: Sequence[Piece]) -> list[Int32Array]:
-        """Local ids of each part.
+    def encode(
+        self,
+        subtokenizer: Subtokenizer,
+        parts: Sequence[Piece],
+        keys: Sequence[int] = (),
+        dropout: float = 0.0,
+    ) -> list[Int32Array]:
+        """Local ids of each part; with `dropout`, what is left out follows from the key of each.
 
         Raises:
             ModtokError: the subtokenizer lacks a special token.
         """
-        texts = iter(subtokenizer.encode_utf8([part.text for part in parts if not part.special], 1))
+        plain = [part.text for part in parts if not part.special]
+        if dropout and plain:
+            own = [key for key, part in zip(keys, parts, strict=True) if not part.special]
+            texts = iter(subtokenizer.encoder.dropped(plain, own, dropout))
+        else:
+            texts = iter(subtokenizer.encode_utf8(plain, 1))
         local = subtokenizer.segmenter.selection.local_of_global
         found = []
         for part in parts:

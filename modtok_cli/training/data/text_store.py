@@ -155,13 +155,13 @@ def permuted(index: int, size: int, seed: int, epoch: int) -> int:
     while True:
         left, right = index >> half, index & mask
         for turn in range(4):
-            left, right = right, left ^ (_mix(right, seed, epoch * 4 + turn) & mask)
+            left, right = right, left ^ (mixed(right, seed, epoch * 4 + turn) & mask)
         index = (left << half) | right
         if index < size:
             return index
 
 
-def _mix(value: int, seed: int, turn: int) -> int:
+def mixed(value: int, seed: int, turn: int) -> int:
     """SplitMix64's finalizer over the three numbers."""
     z = (value + seed * 0x9E3779B97F4A7C15 + turn * 0xD1B54A32D192ED03) & _MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK

@@ -249,6 +249,18 @@ int fuzz_encode(const uint8_t *data, size_t length) {
     TRY(mt_segment(&segmenter, text, words, starts, stops, ids, id_offsets) == MT_OK);
     assert(id_offsets[words] == wanted && !memcmp(ids, naive, (size_t)wanted * sizeof(int32_t)));
 
+    // Whatever is left out, there are at most as many ids as bytes; without dropout the same ids.
+    uint64_t *keys = room(&all, words + 1, sizeof(uint64_t));
+    for (int64_t i = 0; i < words; i++) keys[i] = (uint64_t)(form * 31 + i);
+    segmenter.keys = keys;
+    for (int halves = 2; halves >= 0; halves--) {
+        segmenter.dropout = halves / 2.0;
+        TRY(mt_segment(&segmenter, text, words, starts, stops, ids, id_offsets) == MT_OK);
+        assert(id_offsets[words] <= bytes);
+    }
+    assert(id_offsets[words] == wanted && !memcmp(ids, naive, (size_t)wanted * sizeof(int32_t)));
+    segmenter.keys = NULL;
+
     encoder = mt_encoder_new(splitter, &segmenter);
     TRY(encoder);
     mt_encoder_cache_sizes(encoder, 2, form & 32 ? 2 : 8);
