@@ -170,9 +170,9 @@ def test_a_long_conversation_is_encoded_once(
     store = text_store("fi", [tmp_path / "fi.jsonl"], tmp_path / "cache", reading=reading)
     size, encode, spent = len(store.document(0)), SubtokenizerCache.encode, [0]
 
-    def counting(self: Any, subtokenizer: Any, parts: Any) -> Any:
+    def counting(self: Any, subtokenizer: Any, parts: Any, *dropout: Any) -> Any:
         spent[0] += sum(len(part.text) for part in parts)
-        return encode(self, subtokenizer, parts)
+        return encode(self, subtokenizer, parts, *dropout)
 
     whole = read(subsets, store, 4_800, 1)[0].targets.ravel().tolist()
     monkeypatch.setattr(SubtokenizerCache, "encode", counting)
