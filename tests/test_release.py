@@ -40,7 +40,7 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 def test_links_of_the_readme_are_right_on_an_index() -> None:
     links = RELEASE.LINK.findall(RELEASE.readme(README, URL, VERSION))
-    assert len(links) > 20
+    assert len(links) > 12
     for image, _, target in links:
         if target.startswith(URL):
             folder = f"{URL}/{'raw' if image else 'blob'}/v{VERSION}/"
