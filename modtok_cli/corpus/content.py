@@ -41,6 +41,7 @@ _END = re.compile(
 _RIGHTS = re.compile("\u00a9|\\(c\\) ?[12][0-9]{3}", re.IGNORECASE)
 _RIGHTS_WEIGHT = 200
 _LONGEST_TITLE = 300
+_LISTED = ("links", "teasers", "related", "comments", "navigation")
 _DIGITS = "0123456789 \n\t"
 _DIGIT = re.compile(r"\d+")
 _TIMES = 3  # a short line that occurs that often is of the site
@@ -108,6 +109,7 @@ class _Page:
         self._titles = _titles(body, title)
         self._kept = {*self._titles}  # lines that stay when their block is left out
         self._outside: set[int] = set()  # these lines, of such blocks
+        self._lists: set[int] = set()  # blocks whose links are left out
 
     def units(self) -> list[str]:
         """The main text."""
@@ -121,6 +123,8 @@ class _Page:
     def _drop(self, part: Block | Line, reason: str) -> None:
         lines = [part] if isinstance(part, Line) else list(part.lines())
         if isinstance(part, Block):
+            if reason in _LISTED:
+                self._lists.add(id(part))
             part.parts = [line for line in lines if id(line) in self._kept]
             self._outside |= {*map(id, part.parts)}
             part.sum_up()
@@ -215,9 +219,30 @@ class _Page:
                     self._drop(part, "links")
                 else:
                     kept.append(part)
-            if items or len(kept) < len(whole):
+            if len(kept) < len(whole):
+                self._lists.add(id(block))
+            alone = self._headings_alone(kept)
+            for heading in alone:
+                self._drop(heading, "links")
+            if items or alone or len(kept) < len(whole):
                 block.parts = kept
                 block.sum_up()
+
+    def _headings_alone(self, parts: Sequence[Block | Line]) -> list[Block]:
+        """Headings of which all that stood below was left out, up to the next heading."""
+        alone: list[Block] = []
+        head: Block | None = None
+        below: list[Block | Line] = []
+        for part in (*parts, Block("h1")):
+            if not isinstance(part, Block) or part.tag not in HEADINGS:
+                below.append(part)
+                continue
+            blocks = [one for one in below if isinstance(one, Block) and not one.weight]
+            if head and part.tag <= head.tag and len(blocks) == len(below):
+                inner = (id(each) for one in blocks for each in one.inner_first())
+                alone += [head] * (not self._lists.isdisjoint(inner))
+            head, below = part, []
+        return alone
 
     def _narrow(self) -> None:
         """Go down to the element that holds the main text; leave out what stands beside it."""
@@ -432,7 +457,7 @@ def _is_sentence(line: Line) -> bool:
 
 def _ends(line: Line) -> bool:
     """Whether a line of any element is a sentence, and no link."""
-    return bool(_END.search(line.text)) and line.linked <= _FEW_LINKS * line.weight
+    return bool(_END.search(line.text)) and 2 * line.linked < line.weight
 
 
 def _unit(line: Line) -> str:

@@ -139,8 +139,8 @@ SYSTEMS = {
     "names of chapters": (
         f"<main><h1>Sites</h1><p>{ONE}<section id=cookies><h2>Cookies</h2><p>{TWO}</section>"
         f'<div class="overflow-hidden"><table><tr><td>a<td>1<tr><td>b<td>2</table></div>'
-        f'<h2 id=search>Search <a href=#search>#</a></h2><div class="card-header"><h3>'
-        f"<button>Who?</button></h3></div><div>{THREE}</div></main>",
+        f"<h2>See also</h2><div><ul>{MENU}</ul></div><h2 id=search>Search <a href=#search>#</a>"
+        f'</h2><div class="card-header"><h3><button>Who?</button></h3></div><div>{THREE}</div>',
         f"Sites\n{ONE}\nCookies\n{TWO}\na\t1\nb\t2\nSearch\nWho?\n{THREE}",
     ),
     "particulars of posts": (
