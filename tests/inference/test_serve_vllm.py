@@ -359,6 +359,43 @@ def test_what_would_pass_the_languages_is_refused(wrong: dict[str, Any], said: s
         check(SimpleNamespace(**right | wrong))
 
 
+INTERPRETED = """
+from types import SimpleNamespace
+from triton.backends import backends
+
+backends["cpu"] = SimpleNamespace(compiler=None, driver=SimpleNamespace(is_active=lambda: False))
+"""
+
+
+def test_runner_v2_and_its_drafts(
+    server: Server,
+    run: Path,
+    tmp_path: Path,
+    asked: list[tuple[Question, list[int], set[int]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """V2 needs Triton, whose interpreter runs its kernels on a CPU."""
+    pytest.importorskip("triton")
+    (tmp_path / "sitecustomize.py").write_text(INTERPRETED)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    slice_model(run, inputs="full", output=tmp_path / "whole")
+    config = {
+        "method": "draft_model",
+        "model": str(tmp_path / "whole"),
+        "num_speculative_tokens": 2,
+    }
+    server.stop()
+    server.start("--speculative-config", json.dumps(config))
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda each: ask(server.url, "served", each[0]), asked[:6]))
+    assert answers == [right for _, right, _ in asked[:6]]
+    with urlopen(f"{server.url}/metrics", timeout=60) as found:
+        counts = [line.split() for line in found.read().decode().splitlines()]
+    accepted = [each[1] for each in counts if "spec_decode_num_accepted_tokens_total{" in each[0]]
+    assert float(accepted[0]) > 0
+
+
 DRAFTED = """
 import json, sys
 from vllm import LLM, SamplingParams
