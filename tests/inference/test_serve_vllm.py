@@ -285,8 +285,8 @@ def test_a_killed_server_starts_again_with_an_adapter(
     slice_model(run, ["fi", "fr"], output=sliced)
     weights, tensors, scale = load_file(sliced / "model.safetensors"), {}, 2.0
     for name in [name for name in weights if "q_proj" in name or "down_proj" in name]:
-        a = torch.randn(4, weights[name].shape[1]) / 8
-        b = torch.randn(weights[name].shape[0], 4) / 8
+        a = torch.randn(4, weights[name].shape[1]) / 2
+        b = torch.randn(weights[name].shape[0], 4) / 2
         weights[name] += scale * b @ a
         for part, tensor in (("A", a), ("B", b)):
             key = f"base_model.model.{name.removesuffix('.weight')}.lora_{part}.weight"
