@@ -99,7 +99,7 @@ MISTAKES: dict[str, tuple[Callable[[], None], Combination, str]] = {
     "gradients not waited for": (
         _gradients_not_waited_for,
         Combination(1, 1, "delay 1"),
-        "freed while another stream",
+        "nobody waited for",
     ),
     "sum on the host": (_sum_on_the_host, Combination(2, 1), "no tensors of the host"),
     "context on GPU 0": (_context_of_another, Combination(2, 1, "delay 1"), "opened a context"),

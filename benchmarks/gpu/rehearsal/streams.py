@@ -6,7 +6,8 @@ stream, and the host, must have waited for (vector clocks), and raises an error 
 - an operation that reads or changes a tensor that another stream writes, or changes one that it
   reads, without having waited for that stream;
 - a tensor that is freed while another stream may use it, without `record_stream`;
-- pinned memory that changes before it was copied to the device.
+- pinned memory that changes before it was copied to the device, or that a copy from the device
+  goes to before the one before it was waited for.
 
 A copy to pinned memory arrives when the host waits for it; before, there are zeros.
 """
@@ -108,8 +109,20 @@ class Order:
     def copied(
         self, at: tuple[int, int], pinned: torch.Tensor, line: str, *, arrives: bool
     ) -> None:
-        """The operation `at` copies to (`arrives`) or from pinned memory, whenever it runs."""
+        """The operation `at` copies to (`arrives`) or from pinned memory, whenever it runs.
+
+        Raises:
+            OrderError: nobody has waited for what an operation before copies there.
+        """
         with self._lock, _disable_current_modes():
+            for one in self._copies:
+                if (
+                    arrives
+                    and one.arrives
+                    and pinned.numel()
+                    and (one.pinned.data_ptr() == pinned.data_ptr())
+                ):
+                    raise OrderError(f"{line} copies again to memory that nobody waited for")
             self._copies.append(Copy(pinned, pinned.clone(), *at, line, arrives))
             if arrives:
                 pinned.zero_()
