@@ -97,7 +97,7 @@ def test_a_run_and_what_it_leaves(settings: RunSettings, monkeypatch: pytest.Mon
     assert steps[0]["lr"] == pytest.approx(3e-3)
     assert steps[-1]["lr"] == pytest.approx(3e-4)
     assert steps[0]["time"]["tokens_per_second"] > 0
-    assert steps[0]["time"]["peak_bytes"] > 1 << 20
+    assert steps[0]["time"]["peak_bytes"] > 0
     if "MODTOK_GPU_CHECK" not in os.environ:  # a step ends before it is read, also at a save
         counted = {"wait": 2, "gather": 3, "forward": 2, "backward": 2, "exchange": 1, "update": 1}
         assert [line["time"]["phases"] for line in steps] == 6 * [counted]
@@ -242,6 +242,7 @@ def test_loss_that_is_not_finite(settings: RunSettings, monkeypatch: pytest.Monk
 
     def poisoned(model: Model, microbatches: Any, *others: Any) -> Any:
         if poisoned.calls == 4:  # type: ignore[attr-defined]
+            model.copies.before_change()  # the checkpoint of step 4 may not have been copied
             model.input.weight[microbatches[1].inputs[0, 0]] = float("nan")
         poisoned.calls += 1  # type: ignore[attr-defined]
         return whole(model, microbatches, *others)
