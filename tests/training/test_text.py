@@ -9,8 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -290,6 +288,7 @@ def test_sources_are_told_apart(tmp_path: Path, suffix: str) -> None:
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
     if path.suffix == ".parquet":
+        pa, pq = (pytest.importorskip(name) for name in ("pyarrow", "pyarrow.parquet"))
         pq.write_table(pa.Table.from_pylist(rows), path)
     else:
         path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
