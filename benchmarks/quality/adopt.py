@@ -85,7 +85,3 @@ def main() -> None:
                 "tokens": round(tokens / whole, 4),
             }
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -166,7 +166,3 @@ def main() -> None:
                         "equal": same,
                     }
                 )
-
-
-if __name__ == "__main__":
-    main()

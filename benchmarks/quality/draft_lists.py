@@ -147,7 +147,3 @@ def main() -> None:
                         "coverage": here,
                     }
                 )
-
-
-if __name__ == "__main__":
-    main()

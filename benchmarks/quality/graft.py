@@ -101,7 +101,3 @@ def main() -> None:
     )
     if not all(checks.values()):
         raise SystemExit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -364,6 +364,3 @@ def pursuit(vectors, anchors, rows, parts=16):
 
 
 RULES = {"neighbours": neighbours, "pursuit": pursuit}
-
-if __name__ == "__main__":
-    main()

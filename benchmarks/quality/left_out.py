@@ -196,7 +196,3 @@ def main() -> None:
         part.set_defaults(call=call)
     args = parser.parse_args()
     args.call(args)
-
-
-if __name__ == "__main__":
-    main()

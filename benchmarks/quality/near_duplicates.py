@@ -159,7 +159,3 @@ def main() -> None:
     options = parser.parse_args()
     for path in options.files:
         measure(path, options)
-
-
-if __name__ == "__main__":
-    main()

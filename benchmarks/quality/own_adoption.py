@@ -147,7 +147,3 @@ def main() -> None:
                 row[kind], row[f"{kind}, worst"] = round(mean(values), 4), round(max(values), 4)
             sizes = {"tokens": learned.whole.tokens, "merges": len(learned.whole.merges)}
             emit({"machine": describe(), "width": width, "text": texts.name, **sizes, **row})
-
-
-if __name__ == "__main__":
-    main()

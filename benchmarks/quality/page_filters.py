@@ -86,7 +86,3 @@ def main() -> None:
         emit({"language": language} | counts)
         total.update(counts)
     emit({"language": "all"} | total)
-
-
-if __name__ == "__main__":
-    main()

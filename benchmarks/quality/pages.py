@@ -258,7 +258,3 @@ def main() -> None:
         emit(
             {"system": name, "missing": missing} if missing else measure(name, pages, options.show)
         )
-
-
-if __name__ == "__main__":
-    main()

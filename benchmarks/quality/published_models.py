@@ -217,7 +217,3 @@ def main() -> int:
             emit(row)
             failed += not sound(row)
     return int(failed > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

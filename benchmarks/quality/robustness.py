@@ -79,7 +79,3 @@ def main() -> None:
     for name, each in rows.items():
         cells = [[row[field] for row in each if row.get(field) is not None] for field in fields]
         print(f"| {name} |", " | ".join(f"{statistics.mean(cell):.3f}" for cell in cells), "|")
-
-
-if __name__ == "__main__":
-    main()

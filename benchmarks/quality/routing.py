@@ -128,7 +128,3 @@ def main() -> None:
     say(what="tokenizer", languages=len(lines), size=tokenizer.size, signature=tokenizer.signature)
     routing(lines, prices, subset, given.show)
     random_wrong(lines, subset)
-
-
-if __name__ == "__main__":
-    main()

@@ -78,42 +78,33 @@ def learn(options: argparse.Namespace, plan: Plan) -> None:
 def train(options: argparse.Namespace, plan: Plan) -> None:
     layers, width = map(int, plan.size.split("x"))
     run = options.work / "runs" / plan.name
-    words = [sys.executable, "-m", "modtok_cli", "pretrain", "--sampling", "none"]
-    words += ["--langs", options.langs, "--set", "data.mix_rest=uniform", "--mix", "en=0.25"]
-    shape = {
-        "layers": layers, "hidden_size": width, "ffn": width * 11 // 4,
-        "heads": width // 32, "kv_heads": width // 32, "head_width": 32,
-    }  # fmt: skip
-    for key, value in shape.items():
-        words += ["--set", f"architecture.{key}={value}"]
-    words += ["--schedule", "constant", "--warmup", "100", "--lr", options.lr]
-    words += ["--batch-size", "16", "--micro-batch", "16", "--seq-length", "256"]
-    words += ["--steps", str(options.steps), "--seed", str(plan.seed)]
-    words += ["--eval-every", str(options.eval_every), "--save-every", str(options.steps)]
-    words += [
-        "--set",
-        f"evaluation.eval_bytes={options.eval_bytes}",
-        "--valid",
-        f"other={options.valid}",
-    ]
-    words += [
-        "--data",
-        str(options.corpus),
-        "-t",
-        str(options.work / f"tokenizer-{plan.kind}"),
-    ]
-    words += ["--runs", str(run.parent), "--name", plan.name, "--workers", "0"]
-    words += ["--set", f"evaluation.log_every={options.eval_every}"]
-    if plan.start is not None:
-        first = Plan(0, plan.size, plan.seed)
-        words += ["--init-from", str(run.parent / first.name)]
-        words += ["--set", f"init.init_rows={plan.start}"]
+    flags = {"runs": run.parent, "name": plan.name, "steps": options.steps}
+    words = ["pretrain"]
     if (run / "config.json").is_file():
-        words = [sys.executable, "-m", "modtok_cli", "pretrain", "--resume"]
-        words += ["--runs", str(run.parent), "--name", plan.name, "--steps", str(options.steps)]
+        words.append("--resume")
+    else:
+        flags |= {
+            "sampling": "none", "langs": options.langs, "mix": "en=0.25", "schedule": "constant",
+            "warmup": 100, "lr": options.lr, "batch-size": 16, "micro-batch": 16,
+            "seq-length": 256, "seed": plan.seed, "eval-every": options.eval_every,
+            "save-every": options.steps, "valid": f"other={options.valid}", "workers": 0,
+            "data": options.corpus, "tokenizer": options.work / f"tokenizer-{plan.kind}",
+        }  # fmt: skip
+        keys = {
+            "data.mix_rest": "uniform", "architecture.layers": layers,
+            "architecture.hidden_size": width, "architecture.ffn": width * 11 // 4,
+            "architecture.heads": width // 32, "architecture.kv_heads": width // 32,
+            "architecture.head_width": 32, "evaluation.eval_bytes": options.eval_bytes,
+            "evaluation.log_every": options.eval_every,
+        }  # fmt: skip
+        if plan.start is not None:
+            flags["init-from"] = run.parent / Plan(0, plan.size, plan.seed).name
+            keys["init.init_rows"] = plan.start
+        words += [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
+    words += [word for name, value in flags.items() for word in (f"--{name}", str(value))]
     with (options.work / f"{plan.name}.log").open("a") as log:
         subprocess.run(
-            words, check=True, stdout=log, stderr=log,
+            [sys.executable, "-m", "modtok_cli", *words], check=True, stdout=log, stderr=log,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
 
@@ -197,7 +188,3 @@ def main() -> None:
     for plan in [*first, *late]:
         for row in evaluations(options, plan):
             emit(row)
-
-
-if __name__ == "__main__":
-    main()

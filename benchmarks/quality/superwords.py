@@ -5,7 +5,7 @@
 CORPUS holds the training text of each language, PARALLEL <lang>.txt to measure on. Every tokenizer
 is learned by the function behind `bpe-merge --superwords`, with what it finds in --work (left
 there; what is there already is not timed). --megabytes takes that much of each text. NSL is
-measured against monolingual BPE by merges of the same k. Prints JSON lines, then a Markdown table.
+measured against monolingual BPE by merges of the same k. Prints JSON lines.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import statistics
 import tempfile
 from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from benchmarks.common import LANGUAGES, describe, emit
 from benchmarks.quality.fewest_tokens import Measure, build
@@ -63,7 +61,6 @@ def main() -> None:
     options = parser.parse_args()
     languages = options.langs.split(",")
     emit({"what": "machine", "machine": describe()})
-    rows = []
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
         amount = f"-{options.megabytes:g}mb" if options.megabytes else ""
@@ -72,42 +69,24 @@ def main() -> None:
             place = work / f"superwords-0{amount}-{k}"  # whose references all are measured by
             for number in dict.fromkeys([0, *map(int, options.superwords.split(","))]):
                 learn = partial(bpe_merge, languages, data=data, k=k, superwords=number)
-                tokenizer = build(
-                    f"superwords-{number}{amount}",
-                    k,
-                    work,
-                    lambda output, learn=learn: learn(output=output),
-                )
+                tokenizer = build(f"superwords-{number}{amount}", k, work, learn)
                 measure = Measure(options.parallel, {k: place / "references"})
                 single = measure.nsl(tokenizer, [(name, (name,)) for name in languages], k)
                 union = measure.nsl(tokenizer, [(name, tuple(languages)) for name in languages], k)
-                taken = {name: superwords_of(tokenizer, name) for name in languages}
-                row = {
-                    "what": "superwords",
-                    "superwords": number,
-                    "k": k,
-                    "megabytes": options.megabytes,
-                    "size": tokenizer.size,
-                    "single": round(statistics.mean(single.values()), 4),
-                    "worst": round(max(single.values()), 4),
-                    "all": round(statistics.mean(union.values()), 4),
-                    "all_worst": round(max(union.values()), 4),
-                    "each": {name: round(value, 4) for name, value in single.items()},
-                    "each_all": {name: round(value, 4) for name, value in union.items()},
-                    "taken": taken,
-                    "signature": tokenizer.signature,
-                }
-                emit(row)
-                rows.append(
-                    f"| {k:,} | {number:,} | {np.mean(list(taken.values())):,.0f} | "
-                    f"{row['single']:.3f} | {row['worst']:.3f} | "
-                    f"{single.get('en', float('nan')):.3f} | {row['all']:.3f} | "
-                    f"{tokenizer.size:,} |"
+                emit(
+                    {
+                        "what": "superwords",
+                        "superwords": number,
+                        "k": k,
+                        "megabytes": options.megabytes,
+                        "size": tokenizer.size,
+                        "single": round(statistics.mean(single.values()), 4),
+                        "worst": round(max(single.values()), 4),
+                        "all": round(statistics.mean(union.values()), 4),
+                        "all_worst": round(max(union.values()), 4),
+                        "each": {name: round(value, 4) for name, value in single.items()},
+                        "each_all": {name: round(value, 4) for name, value in union.items()},
+                        "taken": {name: superwords_of(tokenizer, name) for name in languages},
+                        "signature": tokenizer.signature,
+                    }
                 )
-    print("| k | most | superwords | single | worst | English | all | size of T |")
-    print("|---:|---:|---:|---:|---:|---:|---:|---:|")
-    print("\n".join(rows))
-
-
-if __name__ == "__main__":
-    main()

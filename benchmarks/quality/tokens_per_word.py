@@ -59,7 +59,3 @@ def main() -> None:
             rows.append({**row, "below_best_published": len(below)})
     for row in sorted(rows, key=lambda row: row["mean"]):
         emit(row)
-
-
-if __name__ == "__main__":
-    main()

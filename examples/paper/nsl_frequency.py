@@ -1,4 +1,4 @@
-"""NSL of the k most frequent tokens of a joint Unigram tokenizer, by language.
+"""NSL of the k most frequent tokens of a joint Unigram tokenizer and of T, by language.
 
 tab:more_nsl_table_freq
 """
@@ -9,7 +9,7 @@ import modtok_cli as modtok
 
 
 def main() -> None:
-    """A row for each size of the joint tokenizer, k and language; k = null is the whole."""
+    """A row for each joint tokenizer and T, k and language; k = null is the whole."""
     arguments = parser(__doc__)
     arguments.add_argument("--joint", nargs="*", type=int, default=[256000, 384000])
     arguments.add_argument("--top", nargs="*", type=int, default=[8000, 16000, 24000, 32000])
@@ -17,8 +17,7 @@ def main() -> None:
     modular = options.work / f"unigram-{options.k}"
     modtok.unigram_merge(options.langs, data=options.data, output=modular, k=options.k)
     files = {path.name.split(".")[0]: path for path in sorted(options.data.iterdir())}
-    for size in options.joint:
-        whole = joint(options, size, modtok.unigram)
+    for whole in (*(joint(options, size, modtok.unigram) for size in options.joint), modular):
         for language in options.langs:
             measured = {None: modtok.load(whole)}
             for k in options.top:
@@ -26,7 +25,7 @@ def main() -> None:
             for k, tokenizer in measured.items():
                 text = texts(options, [language])
                 rows = modtok.nsl([tokenizer], text, references=modular / "references")
-                emit(rows, "language", "size", "nsl", base=size, k=k)
+                emit(rows, "language", "size", "nsl", base=whole.name, k=k)
 
 
 if __name__ == "__main__":
