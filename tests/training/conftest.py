@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import warnings
 from pathlib import Path
 
@@ -10,12 +11,16 @@ import pytest
 import torch
 
 from helpers import sample
+from helpers.toy_preset import toy_preset
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, text_store
+from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.settings import RunSettings
 
 warnings.filterwarnings("ignore", message=".*Transformer Engine and Apex.*")
 
@@ -29,6 +34,7 @@ else:  # flash attention's backward pass and others add in any order otherwise
 
 SAMPLE = sample.SAMPLE / "data"
 LANGUAGES = ("el", "en", "fi", "fr")
+TOY = toy_preset(llama(1, 32, 8, 88), 32, 4, 2, 6, 2, 3e-3)
 
 
 @pytest.fixture(scope="session")
@@ -62,3 +68,29 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TextStore]:
     cache = tmp_path_factory.mktemp("texts")
     files = language_files(SAMPLE, LANGUAGES)
     return {name: text_store(name, files[name], cache) for name in LANGUAGES}
+
+
+@pytest.fixture(autouse=True)
+def _toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PRESETS, "toy", TOY)
+
+
+@pytest.fixture
+def settings(tokenizer: Path, tmp_path: Path) -> RunSettings:
+    """A workspace of four languages and a run of six steps, in this process."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for language in LANGUAGES:
+        shutil.copy(SAMPLE / f"{language}.jsonl", data)
+    return RunSettings(
+        model="toy",
+        sampling="sub:1",
+        data=data,
+        tokenizer=tokenizer,
+        runs=tmp_path / "runs",
+        workers=0,
+        eval_every=3,
+        eval_bytes=700,
+        save_every=2,
+        name="it",
+    )

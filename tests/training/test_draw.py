@@ -28,7 +28,6 @@ from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.step import optimizer_step
 
 from .test_model import SHAPE
-from .test_run import _toy, settings  # noqa: F401  (fixtures)
 
 DRAWS = ("step", "rank", "micro")
 
@@ -155,8 +154,7 @@ def test_replay_by_the_masked_softmax(
 
 
 def test_draws_of_ranks_need_their_number(
-    settings: RunSettings,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretrain(replace(settings, draw="rank", steps=2))
     assert len(read_metrics(settings.runs / "it")) == 3

@@ -11,15 +11,13 @@ from typing import Any
 import orjson
 import pytest
 
-from helpers.metrics import read_metrics
+from helpers.metrics import numbers, read_metrics
 from helpers.questions import QUESTIONS, lay_out, own_task
 from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.training import run_memory as memory
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.settings import RunSettings
-
-from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 pytest.importorskip("lm_eval")
 
@@ -29,7 +27,7 @@ from modtok_cli.evaluate.questions import McqSettings
 
 
 @pytest.fixture
-def asked(settings: RunSettings, tmp_path: Path) -> RunSettings:  # noqa: F811
+def asked(settings: RunSettings, tmp_path: Path) -> RunSettings:
     """A run with questions in French and English, evaluated every two steps."""
     data = tmp_path / "tasks"
     for language in ("en", "fr"):

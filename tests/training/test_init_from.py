@@ -10,7 +10,7 @@ import orjson
 import pytest
 import torch
 
-from helpers.metrics import read_metrics
+from helpers.metrics import numbers, read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.load import load
@@ -19,8 +19,7 @@ from modtok_cli.training.loop import pretrain
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.settings import RunSettings
 
-from .conftest import SAMPLE
-from .test_run import TOY, _toy, numbers  # noqa: F401
+from .conftest import SAMPLE, TOY
 
 OLD = ("el", "en", "fi")
 

@@ -12,10 +12,8 @@ from helpers.metrics import read_metrics
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.settings import RunSettings
 
-from .test_run import _toy, settings  # noqa: F401  (fixtures)
 
-
-def train_in_two_parts(settings: RunSettings) -> list[dict[str, Any]]:  # noqa: F811
+def train_in_two_parts(settings: RunSettings) -> list[dict[str, Any]]:
     """A run of six steps that loses its last checkpoint and resumes from step 4."""
     pretrain(settings)
     shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
@@ -23,7 +21,7 @@ def train_in_two_parts(settings: RunSettings) -> list[dict[str, Any]]:  # noqa: 
     return read_metrics(settings.runs / "it")
 
 
-def test_tensorboard_has_the_metrics(settings: RunSettings) -> None:  # noqa: F811
+def test_tensorboard_has_the_metrics(settings: RunSettings) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -36,10 +34,7 @@ def test_tensorboard_has_the_metrics(settings: RunSettings) -> None:  # noqa: F8
     assert "held_out/fi/bits_per_byte" in events.Tags()["scalars"]
 
 
-def test_wandb_works_offline(
-    settings: RunSettings,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_wandb_works_offline(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wandb")
     monkeypatch.delenv("WANDB_MODE", raising=False)
     lines = train_in_two_parts(replace(settings, log=("wandb",)))

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from helpers.as_cuda import megatron_optimizer, torch_optimizer
+from helpers.metrics import numbers
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.progress import SILENT
 from modtok_cli.training import checkpoint
@@ -22,7 +23,6 @@ from modtok_cli.training.rows.table import AdamW
 from modtok_cli.training.step import optimizer_step
 
 from .test_model import SHAPE, microbatches
-from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 STEPS = 12
 EXACT = {"atol": 0.0, "rtol": 0.0}
@@ -143,7 +143,7 @@ def test_a_step_that_is_not_finite_changes_nothing(
         assert torch.equal(parameter, twin.backbone.parameters[name])
 
 
-def test_a_run_is_resumed_bit_for_bit(settings) -> None:  # noqa: F811
+def test_a_run_is_resumed_bit_for_bit(settings) -> None:
     half = replace(settings, dtype="bfloat16", name="whole")
     with megatron_optimizer():
         pretrain(half)

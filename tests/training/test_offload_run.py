@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from helpers.metrics import read_metrics
+from helpers.metrics import numbers, read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.training import run_memory as planned
 from modtok_cli.training.distributed.ranks import start_ranks
@@ -23,9 +23,6 @@ from modtok_cli.training.rows.host_tables import HostMemory
 from modtok_cli.training.rows.table import RowTable
 from modtok_cli.training.settings import RunSettings
 
-from . import test_run
-
-numbers, settings, _toy = test_run.numbers, test_run.settings, test_run._toy
 OFFLOAD = {"offload": True, "name": "offload"}
 
 

@@ -23,8 +23,6 @@ from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import OPTIONS, RunSettings
 from modtok_cli.training.stored_config import config_as_json, config_from_json
 
-from .test_run import _toy, settings  # noqa: F401  (fixtures)
-
 # Options of the model and of its batches: option → its value, options that it needs, and what
 # changes: where → value.
 REACHES: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
@@ -138,10 +136,7 @@ def test_an_option_reaches_the_model_or_its_batches(
         assert wanted is None or there[each] == pytest.approx(wanted), each
 
 
-def test_options_reach_the_loop(
-    settings: RunSettings,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_options_reach_the_loop(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[str, Any] = {"applied": [], "upcoming": [], "saved": [], "probed": [], "bytes": []}
 
     def spy(module: Any, name: str, note: Any) -> None:
@@ -200,9 +195,7 @@ def test_options_reach_the_loop(
 
 @pytest.mark.parametrize("at", [1, 2])
 def test_a_signal_in_the_last_step_stops_nothing(
-    settings: RunSettings,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-    at: int,
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     whole = loop.train_step
 

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 from torch.profiler import profile
 
+from helpers.metrics import numbers
 from helpers.said import Said
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.profiling import PROFILE
 from modtok_cli.training.settings import RunSettings
-
-from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 
 def steps_of(run: Path) -> set[str]:
@@ -28,7 +27,7 @@ def steps_of(run: Path) -> set[str]:
     return {name for name in names if name.startswith("ProfilerStep")}
 
 
-def test_a_profiled_run_is_the_same_run(settings: RunSettings) -> None:  # noqa: F811
+def test_a_profiled_run_is_the_same_run(settings: RunSettings) -> None:
     run = settings.runs / "it"
     pretrain(replace(settings, steps=4, profile=2))
     assert steps_of(run) == {"ProfilerStep#2", "ProfilerStep#3"}
@@ -45,8 +44,7 @@ def test_a_profiled_run_is_the_same_run(settings: RunSettings) -> None:  # noqa:
 
 
 def test_a_trace_that_cannot_be_written_is_a_warning(
-    settings: RunSettings,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(self: profile, path: str) -> None:
         raise OSError(28, "No space left on device", path)

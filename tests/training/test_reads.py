@@ -21,8 +21,6 @@ from modtok_cli.training.plan import plan
 from modtok_cli.training.prepare import prepare_text
 from modtok_cli.training.settings import RunSettings
 
-from .test_run import _toy  # noqa: F401  (fixture)
-
 
 @pytest.fixture
 def settings(tokenizer: Path, tmp_path: Path) -> RunSettings:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from helpers.metrics import read_metrics
+from helpers.metrics import numbers, read_metrics
 from helpers.said import Said
 from helpers.sample import ROOT
 from modtok_cli.training import metrics
@@ -22,8 +22,6 @@ from modtok_cli.training.model.phases import PHASES, Pace, Phases, Spending
 from modtok_cli.training.plan import plan
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.step import StartedStep
-
-from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 
 def line_of(step: int, losses: dict[str, float]) -> dict[str, Any]:
@@ -80,8 +78,7 @@ def test_text_of_two_kinds_has_no_spikes() -> None:
 
 
 def test_spikes_are_reported_and_resume(
-    settings: RunSettings,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = StartedStep.finish
 
@@ -184,7 +181,7 @@ def test_the_slowest_rank_is_told_to_all() -> None:
     assert all(f"`{name}`" in page for name in (*PHASES, "peak_bytes", "slowest"))
 
 
-def test_status_lines_outside_a_terminal(settings: RunSettings) -> None:  # noqa: F811
+def test_status_lines_outside_a_terminal(settings: RunSettings) -> None:
     plain, drawn = Said(), Said()
     drawn.draws = True
     pretrain(replace(settings, log_every=2), progress=plain)
@@ -195,8 +192,7 @@ def test_status_lines_outside_a_terminal(settings: RunSettings) -> None:  # noqa
 
 
 def test_utilization_needs_the_devices_peak(
-    settings: RunSettings,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretrain(replace(settings, steps=1))
     time = read_metrics(settings.runs / "it")[0]["time"]

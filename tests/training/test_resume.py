@@ -10,7 +10,7 @@ import fsspec
 import orjson
 import pytest
 
-from helpers.metrics import read_metrics
+from helpers.metrics import numbers, read_metrics
 from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.remote import path_of
@@ -22,7 +22,6 @@ from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.stored_config import config_as_json, config_from_json
 
 from .conftest import LANGUAGES, SAMPLE
-from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 
 def rates(run: Path) -> list[float]:
@@ -34,7 +33,7 @@ def stored(run: Path) -> dict[str, object]:
     return config
 
 
-def test_more_steps_keep_the_schedule(settings: RunSettings) -> None:  # noqa: F811
+def test_more_steps_keep_the_schedule(settings: RunSettings) -> None:
     pretrain(settings)
     before = rates(settings.runs / "it")
     said = Said()
@@ -45,7 +44,7 @@ def test_more_steps_keep_the_schedule(settings: RunSettings) -> None:  # noqa: F
     assert stored(settings.runs / "it")["lr_steps"] == 6
 
 
-def test_a_longer_schedule_continues_from_the_current_rate(settings: RunSettings) -> None:  # noqa: F811
+def test_a_longer_schedule_continues_from_the_current_rate(settings: RunSettings) -> None:
     pretrain(settings)
     shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
     before = rates(settings.runs / "it")
@@ -64,7 +63,7 @@ def test_a_longer_schedule_continues_from_the_current_rate(settings: RunSettings
         pretrain(RunSettings(runs=settings.runs, lr_steps=10), resume=True)
 
 
-def test_a_changed_option_is_said_and_stored(settings: RunSettings) -> None:  # noqa: F811
+def test_a_changed_option_is_said_and_stored(settings: RunSettings) -> None:
     pretrain(settings)
     said = Said()
     pretrain(
@@ -81,8 +80,7 @@ def test_a_changed_option_is_said_and_stored(settings: RunSettings) -> None:  # 
 
 
 def test_a_tokenizer_that_contains_the_runs_is_accepted(
-    settings: RunSettings,  # noqa: F811
-    tmp_path: Path,
+    settings: RunSettings, tmp_path: Path
 ) -> None:
     tokenizer = tmp_path / "tokenizer"
     bpe_seq(["el", "en"], data=SAMPLE, output=tokenizer, k=400, references=False)
@@ -103,8 +101,7 @@ def test_a_tokenizer_that_contains_the_runs_is_accepted(
 
 @pytest.mark.parametrize("change", [{"batch_size": 10**9}, {"seq_length": 10**9}])
 def test_steps_beyond_memory_are_refused_at_once(
-    settings: RunSettings,  # noqa: F811
-    change: dict[str, int],
+    settings: RunSettings, change: dict[str, int]
 ) -> None:
     large = replace(settings, **change)  # type: ignore[arg-type]
     for work in (pretrain, lambda given: plan(given, ranks=1)):
@@ -120,7 +117,7 @@ def test_a_damaged_schedule(ends: object) -> None:
         config_from_json(data)
 
 
-def test_validation_text_in_object_storage(settings: RunSettings) -> None:  # noqa: F811
+def test_validation_text_in_object_storage(settings: RunSettings) -> None:
     store = fsspec.filesystem("memory")
     for file in settings.data.iterdir():
         store.pipe(f"/text/data/{file.name}", file.read_bytes())

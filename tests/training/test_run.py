@@ -17,11 +17,9 @@ import orjson
 import pytest
 import torch
 
-from helpers.metrics import read_metrics
+from helpers.metrics import numbers, read_metrics
 from helpers.python_processes import Python
 from helpers.said import Said
-from helpers.toy_preset import toy_preset
-from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.training import loop, step
@@ -31,44 +29,11 @@ from modtok_cli.training.model import phases
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.plan import plan
 from modtok_cli.training.prepare import prepare_text
-from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.settings import RunSettings
 
-from .conftest import LANGUAGES, SAMPLE
+from .conftest import LANGUAGES, SAMPLE, TOY
 
 ON_CPU = pytest.mark.skipif("MODTOK_GPU_CHECK" in os.environ, reason="of runs on a CPU")
-TOY = toy_preset(llama(1, 32, 8, 88), 32, 4, 2, 6, 2, 3e-3)
-
-
-@pytest.fixture(autouse=True)
-def _toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PRESETS, "toy", TOY)
-
-
-@pytest.fixture
-def settings(tokenizer: Path, tmp_path: Path) -> RunSettings:
-    """A workspace of four languages and a run of six steps, in this process."""
-    data = tmp_path / "data"
-    data.mkdir()
-    for language in LANGUAGES:
-        shutil.copy(SAMPLE / f"{language}.jsonl", data)
-    return RunSettings(
-        model="toy",
-        sampling="sub:1",
-        data=data,
-        tokenizer=tokenizer,
-        runs=tmp_path / "runs",
-        workers=0,
-        eval_every=3,
-        eval_bytes=700,
-        save_every=2,
-        name="it",
-    )
-
-
-def numbers(run: Path) -> list[dict[str, Any]]:
-    """The metrics without what differs between any two runs."""
-    return [{k: v for k, v in line.items() if k != "time"} for line in read_metrics(run)]
 
 
 def test_a_run_and_what_it_leaves(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:

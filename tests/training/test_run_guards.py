@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 import modtok_cli as modtok
-from helpers.metrics import read_metrics
+from helpers.metrics import numbers, read_metrics
 from helpers.python_processes import run_python
 from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -29,10 +29,8 @@ from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.rundir import point_latest
 from modtok_cli.training.settings import RunSettings
 
-from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
-
-def test_huge_weights_are_not_saved_between_evaluations(settings: RunSettings) -> None:  # noqa: F811
+def test_huge_weights_are_not_saved_between_evaluations(settings: RunSettings) -> None:
     wild = replace(settings, lr=1e38, warmup=4, eval_every=6, save_every=1)
     with pytest.raises(ModtokError, match=r"after step 1 held-out text has no finite loss.*--lr"):
         pretrain(wild)
@@ -40,8 +38,7 @@ def test_huge_weights_are_not_saved_between_evaluations(settings: RunSettings) -
 
 
 def test_an_infinite_row_is_not_saved_between_evaluations(
-    settings: RunSettings,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = loop.train_step
 
@@ -64,20 +61,20 @@ def test_an_infinite_row_is_not_saved_between_evaluations(
     assert read_metrics(settings.runs / "it")[-1]["step"] == 6
 
 
-def test_looking_before_saving_changes_no_number(settings: RunSettings) -> None:  # noqa: F811
+def test_looking_before_saving_changes_no_number(settings: RunSettings) -> None:
     pretrain(replace(settings, eval_every=6, save_every=1))
     pretrain(replace(settings, eval_every=6, save_every=6, name="seldom"))
     assert numbers(settings.runs / "it") == numbers(settings.runs / "seldom")
 
 
-def plain(settings: RunSettings) -> RunSettings:  # noqa: F811
+def plain(settings: RunSettings) -> RunSettings:
     """What says where things are, and nothing of the run."""
     return RunSettings(
         data=settings.data, tokenizer=settings.tokenizer, runs=settings.runs, workers=0
     )
 
 
-def test_text_in_another_order_is_other_text(settings: RunSettings) -> None:  # noqa: F811
+def test_text_in_another_order_is_other_text(settings: RunSettings) -> None:
     pretrain(replace(settings, steps=2))
     file = settings.data / "fi.jsonl"
     whole = file.read_bytes()
@@ -88,7 +85,7 @@ def test_text_in_another_order_is_other_text(settings: RunSettings) -> None:  # 
     pretrain(replace(plain(settings), steps=3), resume=True)
 
 
-def test_force_does_not_remove_the_tokenizer_in_use(settings: RunSettings) -> None:  # noqa: F811
+def test_force_does_not_remove_the_tokenizer_in_use(settings: RunSettings) -> None:
     pretrain(replace(settings, steps=1))
     own = settings.runs / "it" / "tokenizer"
     with pytest.raises(UsageError, match="is part of the run that --force overwrites"):
@@ -96,13 +93,13 @@ def test_force_does_not_remove_the_tokenizer_in_use(settings: RunSettings) -> No
     assert own.is_dir()
 
 
-def test_invalid_utf8_is_handled_as_the_run_says(settings: RunSettings) -> None:  # noqa: F811
+def test_invalid_utf8_is_handled_as_the_run_says(settings: RunSettings) -> None:
     (settings.data / "fi.txt").write_bytes(b"hyv\xe4\n")
     pretrain(replace(settings, steps=2, errors="replace"))
     pretrain(replace(plain(settings), steps=3), resume=True)
 
 
-def test_resume_accepts_settings_that_are_repeated(settings: RunSettings) -> None:  # noqa: F811
+def test_resume_accepts_settings_that_are_repeated(settings: RunSettings) -> None:
     odd = replace(settings, batch_size=6, micro_batch=3, offload=True, offload_delay=0, steps=2)
     pretrain(odd)
     for told in ({"batch_size": 6}, {"micro_batch": 3}, {"offload_delay": 0}):
@@ -124,10 +121,7 @@ def test_resume_accepts_settings_that_are_repeated(settings: RunSettings) -> Non
     ],
 )
 def test_nothing_is_begun_with_wrong_settings(
-    settings: RunSettings,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-    change: dict[str, Any],
-    message: str,
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], message: str
 ) -> None:
     for package in ("torch.utils.tensorboard", "wandb"):
         monkeypatch.setitem(sys.modules, package, None)
@@ -142,7 +136,7 @@ def test_codes_of_the_mixture_are_those_of_files() -> None:
         parse_mix("fr=0.1,fra=0.2")
 
 
-def test_names_that_are_no_text(settings: RunSettings) -> None:  # noqa: F811
+def test_names_that_are_no_text(settings: RunSettings) -> None:
     strange = settings.runs.parent / os.fsdecode(b"caf\xe9")
     strange.mkdir()
     settings.data.rename(strange / "data")
@@ -160,7 +154,7 @@ def test_names_that_are_no_text(settings: RunSettings) -> None:  # noqa: F811
     assert not (strange / "runs").exists()
 
 
-def test_a_run_that_lies_elsewhere_by_a_link(settings: RunSettings, tmp_path: Path) -> None:  # noqa: F811
+def test_a_run_that_lies_elsewhere_by_a_link(settings: RunSettings, tmp_path: Path) -> None:
     pretrain(replace(settings, steps=1))
     large = tmp_path / "large-disk"
     large.mkdir()
@@ -173,7 +167,7 @@ def test_a_run_that_lies_elsewhere_by_a_link(settings: RunSettings, tmp_path: Pa
     assert [path.name for path in large.iterdir()] == ["it"]
 
 
-def test_damaged_ones_do_not_count_among_those_kept(settings: RunSettings) -> None:  # noqa: F811
+def test_damaged_ones_do_not_count_among_those_kept(settings: RunSettings) -> None:
     pretrain(settings)
     checkpoints = settings.runs / "it" / "checkpoints"
     (checkpoints / "step-00000006" / "state.json").write_bytes(b"{")
@@ -222,7 +216,7 @@ DAMAGE: tuple[tuple[Callable[[dict[str, Any]], Any], str], ...] = (
 )
 
 
-def test_damaged_or_external_config(settings: RunSettings) -> None:  # noqa: F811
+def test_damaged_or_external_config(settings: RunSettings) -> None:
     pretrain(replace(settings, steps=1))
     file = settings.runs / "it" / "config.json"
     whole = file.read_bytes()
@@ -270,7 +264,7 @@ def test_a_config_that_inference_cannot_use(
     assert "; " in line  # and what to do
 
 
-def test_a_run_without_a_shape_is_refused(settings: RunSettings) -> None:  # noqa: F811
+def test_a_run_without_a_shape_is_refused(settings: RunSettings) -> None:
     pretrain(replace(settings, steps=1))
     file = settings.runs / "it" / "config.json"
     config = orjson.loads(file.read_bytes())
@@ -287,8 +281,7 @@ def test_a_run_without_a_shape_is_refused(settings: RunSettings) -> None:  # noq
 
 
 def test_an_edited_preset_does_not_change_a_run(
-    settings: RunSettings,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretrain(replace(settings, steps=1))
     shape = PRESETS["toy"].shape
@@ -296,7 +289,7 @@ def test_an_edited_preset_does_not_change_a_run(
     assert open_run(settings.runs / "it", tokenizer=settings.tokenizer).shape == shape
 
 
-def test_a_place_for_rows_that_is_a_file(settings: RunSettings) -> None:  # noqa: F811
+def test_a_place_for_rows_that_is_a_file(settings: RunSettings) -> None:
     file = settings.data / "fi.jsonl"
     for place in (file, file / "below"):
         with pytest.raises(UsageError, match=r"fi.jsonl: is not a directory; .*offload_file"):
@@ -333,8 +326,7 @@ def test_ranks_without_an_address() -> None:
 
 
 def test_a_run_stopped_before_its_first_checkpoint_goes_on(
-    settings: RunSettings,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = loop.train_step
 
@@ -355,7 +347,7 @@ def test_a_run_stopped_before_its_first_checkpoint_goes_on(
 
 
 @pytest.mark.parametrize("way", ["resume", "force"])
-def test_a_run_that_is_being_written_is_let_alone(settings: RunSettings, way: str) -> None:  # noqa: F811
+def test_a_run_that_is_being_written_is_let_alone(settings: RunSettings, way: str) -> None:
     pretrain(replace(settings, steps=2))
     place = settings.runs / "it"
     before = sorted((path, path.stat().st_mtime_ns) for path in place.rglob("*"))
@@ -378,7 +370,7 @@ HOLDS = (
 )
 
 
-def test_one_run_at_a_time(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_one_run_at_a_time(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of threads of one process: they share process groups."""
     whole = loop.train_step
 

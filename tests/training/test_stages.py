@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.metrics import numbers
 from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.slice.run import open_run
@@ -22,7 +23,6 @@ from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.stored_config import config_as_json, config_from_json
 
 from .conftest import SAMPLE
-from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 RECIPE = """
 [schedule]
@@ -53,7 +53,7 @@ wiki = 1
 
 
 @pytest.fixture
-def staged(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> RunSettings:  # noqa: F811
+def staged(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> RunSettings:
     """A mixture, then other text of two sources with a decay to zero, then longer sequences."""
     place = settings.data.parent
     monkeypatch.chdir(place)

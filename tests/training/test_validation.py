@@ -16,11 +16,10 @@ from modtok_cli.training.loop import pretrain
 from modtok_cli.training.settings import RunSettings
 
 from .conftest import SAMPLE
-from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 
 @pytest.fixture
-def news(settings: RunSettings, tmp_path: Path) -> RunSettings:  # noqa: F811
+def news(settings: RunSettings, tmp_path: Path) -> RunSettings:
     """A run with text of two languages to evaluate on, and one that the tokenizer lacks."""
     texts = tmp_path / "news"
     texts.mkdir()
@@ -47,8 +46,7 @@ def test_valid_is_evaluated_beside_held_out_text(news: RunSettings) -> None:
 
 
 def test_held_out_text_as_valid_gives_the_same_figures(
-    settings: RunSettings,  # noqa: F811
-    tmp_path: Path,
+    settings: RunSettings, tmp_path: Path
 ) -> None:
     """A file with the held-out documents only gives what the held-out split gives."""
     documents = (SAMPLE / "fi.jsonl").read_bytes().splitlines(keepends=True)
