@@ -26,11 +26,9 @@ class Config(RunSettings):
     """Settings in which every option has its value. `resolve` and `stored_config` make them.
 
     `shape` is the model. Options of its fields, such as `tied`, repeat what it holds.
-    `lr_ends` is the history of `lr_steps`, see `schedule.Schedule`.
     """
 
     shape: Shape
-    lr_ends: tuple[tuple[int, int], ...]
     stages: tuple[Stage, ...] = ()
 
     @property
@@ -90,7 +88,7 @@ class Config(RunSettings):
     def periods(self) -> tuple[Period, ...]:
         """The stages in order, with the configuration of each."""
         schedule = Schedule(
-            self.schedule, self.lr, self.final_lr, self.warmup, self.decay_steps, self.lr_ends
+            self.schedule, self.lr, self.final_lr, self.warmup, self.decay_steps, self.lr_steps
         )
         periods = [Period(1, range(1, self.steps + 1), self, schedule, Stage(self.steps, {}))]
         for stage in self.stages:
@@ -124,18 +122,6 @@ class Config(RunSettings):
         period = next((one for one in self.periods if step in one.steps), self.periods[-1])
         return period.schedule.rate(step)
 
-    def resumed_after(self, step: int) -> Config:
-        """The configuration of a run that continues after `step`: a new `lr_steps` takes effect."""
-        if self.lr_ends[-1][1] == self.lr_steps:
-            return self
-        if self.lr_steps <= step:
-            raise UsageError(
-                f"the run is at step {step:,}; expected more steps, got {self.lr_steps:,}",
-                where="--set schedule.lr_steps",
-            )
-        before = tuple(end for end in self.lr_ends if end[0] <= step)
-        return replace(self, lr_ends=(*before, (step + 1, self.lr_steps)))
-
 
 def _schedule_of(stage: Stage, steps: range, before: Schedule) -> Schedule:
     """The learning rate of a stage: to its last step, from the rate that was reached."""
@@ -150,7 +136,7 @@ def _schedule_of(stage: Stage, steps: range, before: Schedule) -> Schedule:
         given.get("final_lr", usual),
         given.get("warmup", 0),
         given.get("decay_steps", max(1, len(steps) // 5)),
-        ((steps.start, steps.stop - 1),),
+        steps.stop - 1,
         steps.start - 1,
         reached,
     )

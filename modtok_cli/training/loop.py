@@ -199,8 +199,6 @@ def _start(runs: Sequence[Run], resume: bool) -> tuple[Model, int, State]:
     run = runs[0]
     model = build_model(run)
     step, positions = restore(run, model) if resume else (0, {})
-    for one in runs:
-        one.config = one.config.resumed_after(step)
     config = run.config
     model.backbone.rotate_by(_of_step(runs, step).config.shape.rope_theta)
     if config.init_from is not None and step == 0:

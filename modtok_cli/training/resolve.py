@@ -60,9 +60,8 @@ def resolve(settings: RunSettings, *, gpu: bool, source: Origin | None = None) -
     values = {name: getattr(resolved, name) for name in OPTIONS}
     changes = {name: values[name] for name, option in OPTIONS.items() if option.of_shape}
     shape = shape_of(changes) if source is None else replace(source.shape, **changes)
-    ends = ((1, values["lr_steps"]),)
     stages = read_stages(settings.stages or (), OPTIONS)
-    config = Config(**values, stages=stages, shape=shape, lr_ends=ends)
+    config = Config(**values, stages=stages, shape=shape)
     refuse_conflicts(config)
     return config
 
@@ -127,7 +126,7 @@ def resumed(then: Config, settings: RunSettings, where: str, step: int) -> tuple
     if "steps" in changes and config.steps > config.lr_steps and config.schedule != "constant":
         notes.append(
             f"the learning rate stays at {config.final_lr:g} after step {config.lr_steps:,}, where "
-            "its schedule ends; --set schedule.lr_steps extends the schedule"
+            "its schedule ends; a [[stage]] can have another"
         )
     return config, notes
 

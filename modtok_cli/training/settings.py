@@ -160,7 +160,6 @@ class ModelSettings(Declared):
         "Length of the learning-rate schedule; then the final rate holds. Default: --steps.",
         **_steps,
         default=lambda run: run.steps,
-        changeable=True,
         recipe_only=True,
     )
     decay_steps: int = _rate(

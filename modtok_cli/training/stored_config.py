@@ -20,9 +20,7 @@ def config_as_json(config: Config) -> dict[str, Any]:
     """The options as `config.json` stores them."""
     options = {name: plain(getattr(config, name)) for name in _stored()}
     stages = [stage.as_json() for stage in config.stages]
-    return {
-        **options, "lr_ends": config.lr_ends, "shape": config.shape.as_json(), "stages": stages
-    }  # fmt: skip
+    return {**options, "shape": config.shape.as_json(), "stages": stages}
 
 
 def config_from_json(data: object, where: str = "config") -> Config:
@@ -46,13 +44,12 @@ def config_from_json(data: object, where: str = "config") -> Config:
         except ValueError as error:
             raise _invalid(name, str(error), where) from error
     for name in data:
-        if name not in _stored() and name not in ("shape", "lr_ends", "stages"):
+        if name not in _stored() and name not in ("shape", "stages"):
             raise _invalid(name, "is unknown", where)
-    ends = _read_ends(data.get("lr_ends"), where)
     try:
         stages = read_stages(data.get("stages", ()), OPTIONS)
         values |= {"stages": stages, **values_of_shape(shape)}
-        config = Config(**values, shape=shape, lr_ends=ends)
+        config = Config(**values, shape=shape)
         refuse_conflicts(config)
     except TypeError as error:
         raise _invalid("stages", "expected a list of tables", where) from error
@@ -100,21 +97,6 @@ def stored_shape(data: object, where: str) -> Shape:
 def _stored() -> dict[str, Any]:
     """The options in "config" of config.json; fields of the shape are there as "shape"."""
     return {n: o for n, o in OPTIONS.items() if o.section and not o.of_shape}
-
-
-def _read_ends(data: object, where: str) -> tuple[tuple[int, int], ...]:
-    """The history of the schedule's length; steps ascend from 1."""
-    try:
-        ends = [(first, last) for first, last in data]  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        ends = []
-    firsts = [first for first, _ in ends]
-    steps = [step for pair in ends for step in pair]
-    if firsts[:1] != [1] or any(type(step) is not int for step in steps):
-        raise _invalid("lr_ends", "expected pairs of steps", where)
-    if sorted(set(firsts)) != firsts:
-        raise _invalid("lr_ends", "expected ascending steps", where)
-    return tuple(ends)
 
 
 def _invalid(name: str, what: str, where: str) -> ModtokError:
