@@ -13,7 +13,6 @@ rank.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import selectors
@@ -36,8 +35,6 @@ _SECONDS = 1.0
 _SILENT_SECONDS = 60.0
 # Ranks end at different times: rank 0 may have gone, in order, before another says good-bye.
 _GOODBYE_SECONDS = 3.0
-# torch may take long to read what it has recorded of a device that hangs; the report does not wait.
-_RECORDER_SECONDS = 5.0
 
 
 def end_process(message: str, report: bool, remedy: str = RESUME) -> None:
@@ -49,29 +46,6 @@ def end_process(message: str, report: bool, remedy: str = RESUME) -> None:
     if not report_to_launcher(line) and report:
         print(line, file=sys.stderr, flush=True)
     os._exit(1)
-
-
-def open_collectives(last: int = 3) -> str:
-    """The last collectives that rank 0 has not completed, by torch's flight recorder.
-
-    Empty if there are none, or if this version of torch does not record them.
-    """
-    names: list[str] = []
-    c10d: Any = torch._C._distributed_c10d
-
-    def read() -> None:
-        with suppress(Exception):  # not a public function of torch
-            recorded = c10d._dump_fr_trace_json(True, True)  # collectives, only active ones
-            entries = [each for each in json.loads(recorded)["entries"] if not each["retired"]]
-            names.extend(
-                f"{each['profiling_name']} {each['collective_seq_id']} of {each['input_sizes']}"
-                for each in entries[-last:]
-            )
-
-    reader = Thread(target=read, name="flight-recorder", daemon=True)
-    reader.start()
-    reader.join(_RECORDER_SECONDS)
-    return f"; rank 0 has not completed {', '.join(names)}" if names else ""
 
 
 class Watchdog:
@@ -244,7 +218,7 @@ class _Server:
             what = f"no rank has made progress for {quiet:.0f} s"
         else:
             what = f"rank {named} has made no progress for {quiet:.0f} s, the others wait for it"
-        return f"{what} (--set parallelism.hang_timeout){open_collectives()}"
+        return f"{what} (--set parallelism.hang_timeout)"
 
     def _read(self, one: socket.socket) -> None:
         peer = self._peers[one]
