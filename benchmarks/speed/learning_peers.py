@@ -42,14 +42,13 @@ Learn = Callable[[int], list[bytes]]
 
 
 def ours(documents: Sequence[bytes], file: Path) -> Learn:
-    from modtok_cli.learn.sequential import learn_bpe
+    from modtok_cli.learn.sequential import learn_plain
     from modtok_cli.text.counts import WordCounter
 
     def learn(k: int) -> list[bytes]:
         counter = WordCounter(find_pretokenizer("gpt2"))
         counter.add_documents(documents)
-        found = learn_bpe(counter.result(), k)
-        return [found.token(token) for token in range(256, found.size)]
+        return learn_plain(counter.result(), k).merges.strings()[256:]
 
     return learn
 

@@ -115,7 +115,7 @@ def to_convergence(pieces: LearnedPieces, counts: WordCounts) -> tuple[list[str]
         expectation = Expectation(pieces, [counts], threads=threads)
         ready = time.perf_counter() - began
         began = time.perf_counter()
-        found = maximize(expectation, uniform_start(pieces), first=pieces.first)
+        found = maximize(expectation)
         seconds = time.perf_counter() - began
         each = np.median([step.seconds for step in found.steps])
         lines.append(
@@ -171,9 +171,7 @@ def main() -> None:
     lines, everything = to_convergence(pieces, counts)
     print("\n".join(lines), "\n", flush=True)
     few = sentences(corpus, SENTENCES)
-    sampled = maximize(
-        Expectation(pieces, [few]), uniform_start(pieces), first=pieces.first, iterations=50
-    )
+    sampled = maximize(Expectation(pieces, [few]), iterations=50)
     print(f"Pieces without a count (expected less than {FLOOR_COUNT} times):\n")
     print(f"- EM on everything: {without_count(everything, pieces)};")
     print(f"- EM on {SENTENCES:,} sentences: {without_count(sampled.expected, pieces)}.\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,6 +13,7 @@ import orjson
 from modtok_cli.base import parameters
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_directory, check_new, is_vacant, refuse_others
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file
@@ -36,7 +36,7 @@ from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.learn.pieces import LearnedPieces
-from modtok_cli.learn.sequential import learn_plain, of_all
+from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.languages import is_language
@@ -44,7 +44,7 @@ from modtok_cli.text.pretokenizer import PretokenizerName
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
-    from modtok_cli.construct.reference_tasks import References
+    from modtok_cli.modular.directory import References
 
 
 class Separate(Learner):
@@ -116,13 +116,11 @@ class SeparateBpe(Separate):
     def learn(self, work: Work) -> None:
         """All languages in the thread pool, after all are counted."""
         work.words.start(work.languages)
-        learning: dict[str, Future[bytes]] = {
-            language: work.submit(self._learn_language, language, work)
-            for language in work.languages
-        }
-        self._made = results_of(learning)
+        self._made = results_of(
+            {name: work.submit(self._learn_language, name, work) for name in work.languages}
+        )
 
-    def _learn_language(self, language: str, work: Work) -> bytes:
+    def _learn_language(self, language: str, work: Work) -> tuple[bytes, int]:
         with work.words.learning(language) as counts:
             grown = learn_plain(
                 counts,
@@ -133,16 +131,14 @@ class SeparateBpe(Separate):
                 progress=work.progress,
             )
             work.words.certify(language, grown.merges)
-            return plain_json(language, counts, self.k, grown, self.provenance())
+            made = (grown.merges, grown.frequency, self.provenance())
+            return plain_json(language, counts, self.k, *made), grown.merges.tokens
 
     def result(self, work: Work) -> PlainFiles:
         """The files `<lang>.json`."""
         return PlainFiles(
-            {f"{language}.json": data for language, data in self._made.items()},
-            {
-                language: len(orjson.loads(data)["model"]["vocab"])
-                for language, data in self._made.items()
-            },
+            {f"{language}.json": data for language, (data, _) in self._made.items()},
+            {language: size for language, (_, size) in self._made.items()},
         )
 
 
@@ -153,15 +149,19 @@ class JointBpe(Joint):
 
     def learn_all(self, languages: tuple[str, ...], counts: WordCounts, work: Work) -> None:
         """Plain BPE."""
-        grown = learn_plain(
+        merges = learn_plain(
             counts,
             self.k,
             self.specials,
             max_unspaced=self.max_unspaced,
             progress=work.progress,
+        ).merges
+        tokens, joins = (
+            Membership.everywhere(rows, len(languages))
+            for rows in (merges.tokens, len(merges.merges))
         )
-        self._learned = of_all(grown.merges, languages)
-        work.words.certify(",".join(languages), grown.merges)
+        self._learned = merges.with_members(languages, tokens, joins)
+        work.words.certify(",".join(languages), merges)
 
 
 @public

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import as_completed
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -52,14 +51,6 @@ from modtok_cli.text.pretokenizer import BPE, PHRASES, PretokenizerName
 from modtok_cli.text.reading import Reading
 
 
-@dataclass(frozen=True)
-class LearnedLanguage:
-    """One language, learned independently, and the seconds it took."""
-
-    tokens: LanguageTokens
-    seconds: float
-
-
 class UnitedBpe(Learner):
     """Each language's tokens learned independently, several at a time, then united."""
 
@@ -68,7 +59,8 @@ class UnitedBpe(Learner):
 
     def __init__(self, k: int, specials: Sequence[str], settings: Mapping[str, Any]) -> None:
         super().__init__(k, specials, settings)
-        self._languages: dict[str, LearnedLanguage] = {}
+        self._languages: dict[str, LanguageTokens] = {}
+        self._seconds: dict[str, float] = {}
         self._base: ModularTokenizer | None = None
 
     @classmethod
@@ -117,25 +109,24 @@ class UnitedBpe(Learner):
     def state(self) -> JournalState:
         """The tokens of the languages so far."""
         arrays: dict[str, Any] = {}
-        seconds = {}
         for name, language in self._languages.items():
-            data, offsets = flatten(language.tokens.tokens)
+            data, offsets = flatten(language.tokens)
             arrays |= {f"{name}.data": data, f"{name}.offsets": offsets}
-            arrays[f"{name}.counts"] = language.tokens.token_counts
-            seconds[name] = language.seconds
-        return JournalState(arrays, {"seconds": seconds})
+            arrays[f"{name}.counts"] = language.token_counts
+        return JournalState(arrays, {"seconds": self._seconds})
 
     def restore(self, saved: JournalState) -> list[str]:
         """Take the languages of the journal."""
         languages, basic = {}, len(self.specials) + 256
-        for name, seconds in saved.notes["seconds"].items():
+        seconds = {name: float(each) for name, each in saved.notes["seconds"].items()}
+        for name in seconds:
             counts = saved.arrays[f"{name}.counts"]
             tokens = unflatten(saved.arrays[f"{name}.data"], saved.arrays[f"{name}.offsets"])
             sound = counts.dtype == np.int64 and counts.shape == (basic + len(tokens),)
             if not (is_language(name) and sound):
                 raise ValueError("not the tokens of a language")
-            languages[name] = LearnedLanguage(LanguageTokens(tuple(tokens), counts), float(seconds))
-        self._languages = languages
+            languages[name] = LanguageTokens(tuple(tokens), counts)
+        self._languages, self._seconds = languages, seconds
         return list(languages)
 
     def learn(self, work: Work) -> None:
@@ -143,14 +134,14 @@ class UnitedBpe(Learner):
         running = {work.submit(self.learn_language, name, work): name for name in work.languages}
         with work.progress.task("languages", total=len(running), unit="languages") as task:
             for done, future in enumerate(as_completed(running), 1):
-                language = future.result()
-                self._languages[running[future]] = language
+                language = running[future]
+                self._languages[language], self._seconds[language] = future.result()
                 task.advance(1)
                 if done < len(running):
-                    work.keep(language.seconds)
+                    work.keep(self._seconds[language])
 
-    def learn_language(self, language: str, work: Work) -> LearnedLanguage:
-        """Count a language, learn more tokens than k by BPE, keep the k best of them."""
+    def learn_language(self, language: str, work: Work) -> tuple[LanguageTokens, float]:
+        """Count a language, learn more tokens than k by BPE, keep the k best; and the seconds."""
         with work.words.learning(language) as counts:
             phrases = None
             if self.settings.superwords:
@@ -172,14 +163,14 @@ class UnitedBpe(Learner):
                 reference = reference_of(language, counts, self.k, wide)
                 work.references.ready[language] = reference
             work.words.certify(language, wide)
-        return LearnedLanguage(tokens, round(time.perf_counter() - began, 3))
+        return tokens, round(time.perf_counter() - began, 3)
 
     def result(self, work: Work) -> ModularTokenizer:
         """The union of all languages, after those of the tokenizer that is extended."""
         base = self._base
         start = None if base is None else (base.learned(), base.token_counts)
-        tokens = {name: self._languages[name].tokens for name in sorted(self._languages)}
-        learned, token_counts = unite(tokens, self.specials, start)
+        languages = {name: self._languages[name] for name in sorted(self._languages)}
+        learned, token_counts = unite(languages, self.specials, start)
         pretokenizer = PHRASES if self.settings.superwords else self.pretokenizer
         return self.made(learned, work, pretokenizer=pretokenizer, token_counts=token_counts)
 
@@ -187,9 +178,9 @@ class UnitedBpe(Learner):
         """Tokens, tokens of no other language, superwords, size of T, seconds."""
         rows = united_rows(output, "superwords", output.superwords)
         return [
-            {**row, "seconds": self._languages[row["language"]].seconds}
+            {**row, "seconds": self._seconds[row["language"]]}
             for row in sorted(rows, key=lambda row: str(row["language"]))
-            if row["language"] in self._languages
+            if row["language"] in self._seconds
         ]
 
     def without(self, base: ModularTokenizer, removed: Sequence[str]) -> ModularTokenizer:
@@ -220,9 +211,8 @@ def united_rows(output: ModularTokenizer, name: str, which: BoolArray) -> list[d
             name: int((column & which).sum()),
             "total": output.size,
         }
-        for language, column in (
-            (language, members[:, i]) for i, language in enumerate(output.languages)
-        )
+        for i, language in enumerate(output.languages)
+        for column in [members[:, i]]
     ]
 
 

@@ -37,16 +37,6 @@ def file_stamps(files: Mapping[str, Sequence[Path]]) -> dict[str, list[list[obje
 LONGEST_WORD = 1 << 16
 
 
-def without_long_words(counts: WordCounts) -> tuple[WordCounts, int]:
-    """The table without words of more than `LONGEST_WORD` bytes, and the number of those."""
-    lengths = np.diff(counts.offsets)
-    short = lengths <= LONGEST_WORD
-    dropped = len(short) - int(short.sum())
-    if not dropped:
-        return counts, 0
-    return counts.where(short), dropped
-
-
 def count_language(
     language: str,
     paths: Sequence[Path],
@@ -75,9 +65,11 @@ def no_text(language: str, paths: Sequence[Path]) -> ModtokError:
 
 
 def to_learn_from(language: str, counts: WordCounts, progress: Progress) -> WordCounts:
-    """The table without overlong words, which give a warning."""
-    counts, dropped = without_long_words(counts)
-    if dropped:
-        words = "1 word" if dropped == 1 else f"{dropped} words"
-        progress.warn(f"{language}: ignoring {words} of more than {LONGEST_WORD:,} bytes")
-    return counts
+    """The table without words of more than `LONGEST_WORD` bytes, which give a warning."""
+    short = np.diff(counts.offsets) <= LONGEST_WORD
+    dropped = len(short) - int(short.sum())
+    if not dropped:
+        return counts
+    words = "1 word" if dropped == 1 else f"{dropped} words"
+    progress.warn(f"{language}: ignoring {words} of more than {LONGEST_WORD:,} bytes")
+    return counts.where(short)

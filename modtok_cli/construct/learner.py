@@ -16,11 +16,11 @@ from typing import Any, Protocol
 from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.learner_settings import LearnerSettings
 from modtok_cli.construct.outputs import check_modular
-from modtok_cli.construct.reference_tasks import References
 from modtok_cli.construct.request import BuildReport, Request, check_specials
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.merges import LearnedMerges, check_budget
 from modtok_cli.learn.pieces import LearnedPieces
+from modtok_cli.modular.directory import References
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 

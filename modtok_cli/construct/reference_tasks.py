@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import ParamSpec
@@ -10,7 +10,6 @@ from typing import ParamSpec
 from modtok_cli.construct.words import result_of
 
 P = ParamSpec("P")
-References = Mapping[str, bytes] | Callable[[], Mapping[str, bytes]]
 
 
 class ReferenceTasks:

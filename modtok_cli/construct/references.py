@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.learn.merges import MAX_UNSPACED, GlobalMerges, Grown
-from modtok_cli.learn.sequential import learn_plain
+from modtok_cli.learn.merges import MAX_UNSPACED, GlobalMerges
+from modtok_cli.learn.sequential import learn_plain, segment
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
@@ -37,19 +37,7 @@ def reference_json(
         label=f"{language} alone",
         progress=progress,
     )
-    return plain_json(language, counts, k, grown)
-
-
-def plain_json(
-    language: str,
-    counts: WordCounts,
-    k: int,
-    grown: Grown,
-    learner: Mapping[str, Any] | None = None,
-) -> bytes:
-    """The `tokenizer.json` of a plain BPE of the words, as it was learned."""
-    frequency = np.asarray(grown.frequency)
-    return _reference(language, counts, k, grown.merges, frequency, learner)
+    return plain_json(language, counts, k, grown.merges, grown.frequency)
 
 
 def reference_of(language: str, counts: WordCounts, k: int, longer: GlobalMerges) -> bytes:
@@ -58,8 +46,6 @@ def reference_of(language: str, counts: WordCounts, k: int, longer: GlobalMerges
     Its first k tokens are those that learning to k gives; only their frequencies are counted
     again.
     """
-    from modtok_cli.learn.sequential import segment
-
     merges = longer
     if longer.tokens > k:
         last = int(np.argmax(longer.merges[:, 2] == k - 1)) if k > longer.base else -1
@@ -67,10 +53,10 @@ def reference_of(language: str, counts: WordCounts, k: int, longer: GlobalMerges
     symbols, offsets = segment(merges, counts)
     frequency = np.zeros(merges.tokens, dtype=np.int64)
     np.add.at(frequency, symbols, np.repeat(counts.counts, np.diff(offsets)))
-    return _reference(language, counts, k, merges, frequency)
+    return plain_json(language, counts, k, merges, frequency)
 
 
-def _reference(
+def plain_json(
     language: str,
     counts: WordCounts,
     k: int,
@@ -78,6 +64,7 @@ def _reference(
     frequency: npt.NDArray[np.int64],
     learner: Mapping[str, Any] | None = None,
 ) -> bytes:
+    """The `tokenizer.json` of a plain BPE of the words; arguments as of `with_counts`."""
     vocabulary = Vocabulary(merges.specials, merges.token_data, merges.token_offsets)
     rules = Merges(vocabulary, counts.pretokenizer, merges.merges)
     return with_counts(Subtokenizer(rules, languages=[language]), counts, k, frequency, learner)

@@ -3,7 +3,6 @@
 A Unigram model is kept as soon as it is learned, since starting a trainer takes longer than that.
 """
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -23,7 +22,7 @@ from modtok_cli.text.languages import is_language
 
 
 class UnigramState:
-    """Models by language and the state of EM; safe to use from any thread.
+    """Models by language and the state of EM, which threads replace whole.
 
     A model is identified by the fingerprint of its text too, and EM by a `mark`, so that
     neither is used for other text. The text of one language may change; the models of the
@@ -32,21 +31,17 @@ class UnigramState:
 
     def __init__(self, specials: Sequence[str]) -> None:
         self._specials = tuple(specials)
-        self._lock = threading.Lock()
         self._models: dict[str, tuple[str, LearnedPieces]] = {}
         self._em: tuple[str, Estimate] | None = None
 
     def model(self, language: str, counts: WordCounts) -> LearnedPieces | None:
         """The model of this language if it was learned from this text."""
-        with self._lock:
-            fingerprint, model = self._models.get(language, ("", None))
+        fingerprint, model = self._models.get(language, ("", None))
         return model if model is not None and fingerprint == counts.fingerprint() else None
 
     def add(self, language: str, counts: WordCounts, model: LearnedPieces) -> None:
         """Add a model."""
-        fingerprint = counts.fingerprint()
-        with self._lock:
-            self._models[language] = (fingerprint, model)
+        self._models[language] = (counts.fingerprint(), model)
 
     def em(self, mark: str) -> Estimate | None:
         """The state of EM, if it is of this `mark`."""
@@ -54,23 +49,21 @@ class UnigramState:
 
     def set_em(self, mark: str, state: Estimate) -> None:
         """Replace the state of EM."""
-        with self._lock:
-            self._em = (mark, state)
+        self._em = (mark, state)
 
     def to_kept(self) -> JournalState:
         """All of it, for a journal."""
         arrays: dict[str, Any] = {}
         notes: dict[str, Any] = {"models": {}, "em": None}
-        with self._lock:
-            for language, (fingerprint, model) in self._models.items():
-                arrays[f"{language}.data"] = model.token_data
-                arrays[f"{language}.offsets"] = model.token_offsets
-                arrays[f"{language}.scores"] = model.scores
-                notes["models"][language] = fingerprint
-            if self._em is not None:
-                mark, state = self._em
-                arrays["em"] = state.expected
-                notes["em"] = {"mark": mark, "steps": [asdict(step) for step in state.steps]}
+        for language, (fingerprint, model) in dict(self._models).items():
+            arrays[f"{language}.data"] = model.token_data
+            arrays[f"{language}.offsets"] = model.token_offsets
+            arrays[f"{language}.scores"] = model.scores
+            notes["models"][language] = fingerprint
+        if self._em is not None:
+            mark, state = self._em
+            arrays["em"] = state.expected
+            notes["em"] = {"mark": mark, "steps": [asdict(step) for step in state.steps]}
         return JournalState(arrays, notes)
 
     def restore(self, saved: JournalState) -> None:
@@ -79,9 +72,7 @@ class UnigramState:
         Raises:
             ModtokError, ValueError, LookupError, TypeError, AttributeError: it is not valid.
         """
-        models, em = _models_of(saved, self._specials), _em_of(saved)
-        with self._lock:
-            self._models, self._em = models, em
+        self._models, self._em = _models_of(saved, self._specials), _em_of(saved)
 
 
 def em_mark(

@@ -41,7 +41,6 @@ from modtok_cli.learn.em import (
     Way,
     maximize,
     rescored,
-    uniform_start,
 )
 from modtok_cli.learn.pieces import LearnedPieces, unite
 from modtok_cli.modular.parameters import ModularOutput
@@ -142,8 +141,6 @@ class UnitedUnigram(UnigramLearner):
 
             estimate = maximize(
                 Expectation(self._united, words, weights, threads),
-                uniform_start(self._united),
-                first=self._united.first,
                 iterations=settings.iterations,
                 report=report,
                 resume=start,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
-from typing import ParamSpec, TypeVar
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import scratch_beside
@@ -26,9 +25,6 @@ from modtok_cli.construct.words import Words
 from modtok_cli.modular.manifest import Corpus
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
-P = ParamSpec("P")
-Result = TypeVar("Result")
-
 
 class Work:
     """The part of a build that is the same for every learner; a context manager.
@@ -41,6 +37,7 @@ class Work:
         words: the words to learn from.
         references: what subsets will be measured against, if references were requested.
         progress: where to report; its tasks raise when the build is cancelled.
+        submit: runs a call in the thread pool, in the order of the calls.
     """
 
     def __init__(
@@ -61,11 +58,12 @@ class Work:
         self._opened = ExitStack()
         threads = learner.workers(request.threads or os.cpu_count() or 1)
         self._pool = ThreadPoolExecutor(threads)
-        self.words = Words(files, request.reading, learner, self.progress, self._pool.submit)
+        self.submit = self._pool.submit
+        self.words = Words(files, request.reading, learner, self.progress, self.submit)
         self.words.corpora |= base.corpora if base else {}
         # With a limit of memory nothing is done beside learning a language.
         waiting = threads + 1 if request.memory is None else 0
-        self.references = ReferenceTasks(request.references, self._pool.submit, waiting)
+        self.references = ReferenceTasks(request.references, self.submit, waiting)
 
     def __enter__(self) -> Work:
         return self
@@ -91,12 +89,6 @@ class Work:
                 self._opened.enter_context(scratch_beside(self.request.output)),
                 self.progress,
             )
-
-    def submit(
-        self, function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs
-    ) -> Future[Result]:
-        """Run a function in the thread pool; started in the order of the calls."""
-        return self._pool.submit(function, *args, **kwargs)
 
     def keep(self, seconds: float = 0.0, *, now: bool = False) -> None:
         """Write the learner's state to the journal if `now` or if enough would be lost.

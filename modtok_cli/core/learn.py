@@ -19,8 +19,8 @@ class Learned:
 
     Shapes: token_data (B,) uint8; token_offsets (V + 1,) int64; merges (M, 3) int32; member (V,)
     and merge_member (M,) uint8, what the language has; frequency (V,) int64, how often each token
-    occurs in the final segmentation; slots (2^n,) int32, an index of T's strings. adopted: number
-    of tokens taken from T. work: steps, see `learn.merges.Spent`.
+    occurs in the final segmentation; slots (2^n,) int32, an index of T's strings. work: steps, see
+    `learn.merges.Spent`.
     """
 
     token_data: UInt8Array
@@ -30,7 +30,6 @@ class Learned:
     merge_member: UInt8Array
     frequency: Int64Array
     slots: Int32Array
-    adopted: int
     work: tuple[int, ...]
 
 
@@ -105,7 +104,6 @@ class LearnerHandle(Handle):
             _copy(view.merge_member, merges, np.uint8),
             _copy(view.frequency, tokens, np.int64),
             _copy(view.slots, view.slot_count, np.int32),
-            view.adopted,
             tuple(view.work),
         )
 

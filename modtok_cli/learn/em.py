@@ -105,7 +105,8 @@ class Estimate:
 class Expectation:
     """The E-step over fixed words and pieces, on any number of threads.
 
-    `tables`: word counts; each has a factor of `factors` (default 1) for its counts.
+    `tables`: word counts; each has a factor of `factors` (default 1) for its counts. `pieces` is
+    kept.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class Expectation:
         factors: Sequence[float] | None = None,
         threads: int | None = None,
     ) -> None:
-        self._first = pieces.first
+        self.pieces = pieces
         self._lengths = np.diff(pieces.token_offsets)
         self._units = build_trie(
             pieces.token_data,
@@ -192,9 +193,7 @@ def uniform_start(pieces: LearnedPieces) -> Float64Array:
 
 def maximize(
     expectation: Expectation,
-    start: Float64Array,
     *,
-    first: int,
     tolerance: float = TOLERANCE,
     iterations: int = ITERATIONS,
     report: Callable[[EmStep], None] = lambda step: None,
@@ -204,9 +203,7 @@ def maximize(
     """Iterate p(v) = E[c(v)] / Σ E until the log-likelihood converges.
 
     Args:
-        expectation: the E-step.
-        start: (V,) probabilities to start from.
-        first: id of the first piece, for the number of pieces at the floor.
+        expectation: the E-step; `uniform_start` of its pieces comes first.
         tolerance: relative change of the log-likelihood below which EM has converged.
         iterations: largest number of iterations.
         report: called with every step.
@@ -217,9 +214,9 @@ def maximize(
     Raises:
         ValueError: the text has no words.
     """
-    probabilities = start
+    probabilities = uniform_start(expectation.pieces)
     steps: list[EmStep] = []
-    expected = np.zeros_like(start)
+    expected = np.zeros_like(probabilities)
     if resume is not None:
         expected, steps = resume.expected, list(resume.steps)
         probabilities = resume.probabilities
@@ -235,7 +232,7 @@ def maximize(
         if steps:
             before = steps[-1].log_likelihood
             change = (likelihood - before) / abs(before) if before else 0.0
-        floor = int((expected[first:] < FLOOR_COUNT).sum())
+        floor = int((expected[expectation.pieces.first :] < FLOOR_COUNT).sum())
         seconds = time.perf_counter() - start_time
         steps.append(EmStep(len(steps) + 1, likelihood, change, floor, seconds))
         report(steps[-1])

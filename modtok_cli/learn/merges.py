@@ -194,7 +194,7 @@ class Spent(NamedTuple):
 
 @dataclass
 class Grown:
-    """Result of one language: T, the language's membership, and the number of adopted tokens.
+    """Result of one language: T, and the language's membership.
 
     `frequency` (V,) int64: how often each token occurs in the final segmentation of the
     language's text.
@@ -203,7 +203,6 @@ class Grown:
     merges: GlobalMerges
     member: BoolArray
     merge_member: BoolArray
-    adopted: int
     frequency: Int64Array
     spent: Spent
 
@@ -305,7 +304,6 @@ def grow(
         GlobalMerges(merges.specials, *arrays),
         learned.member.astype(np.bool_),
         learned.merge_member.astype(np.bool_),
-        learned.adopted,
         learned.frequency,
         Spent(*learned.work),
     )

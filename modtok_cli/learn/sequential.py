@@ -168,7 +168,15 @@ def learn_plain(
     label: str = "BPE",
     progress: Progress = SILENT,
 ) -> Grown:
-    """Merge the most frequent pair until the vocabulary has k tokens; ties: smaller ids."""
+    """Learn plain BPE of at most `k` tokens, special tokens and bytes included.
+
+    Each step merges the most frequent adjacent pair; ties go to the smaller left id, then the
+    smaller right id. The result has fewer than k tokens if no word has two symbols left.
+
+    >>> table = WordCounts.from_pairs([(b"aab", 5), (b"ab", 3)], "bpe")
+    >>> learn_plain(table, 258).merges.strings()[256:]
+    [b'ab', b'aab']
+    """
     check_budget(k, specials)
     start: GlobalMerges = empty_merges(specials)
     symbols = start.byte_ids()[counts.data]
@@ -181,35 +189,4 @@ def learn_plain(
         max_unspaced=max_unspaced,
         label=label,
         progress=progress,
-    )
-
-
-def learn_bpe(
-    counts: WordCounts,
-    k: int,
-    specials: Sequence[str] = (),
-    *,
-    languages: Sequence[str] = ("und",),
-    progress: Progress = SILENT,
-) -> LearnedMerges:
-    """Learn one BPE vocabulary of at most `k` tokens, special tokens and bytes included.
-
-    Each step merges the most frequent adjacent pair; ties go to the smaller left id, then the
-    smaller right id. The result has fewer than k tokens if no word has two symbols left.
-    Every token belongs to all of `languages`.
-
-    >>> table = WordCounts.from_pairs([(b"aab", 5), (b"ab", 3)], "bpe")
-    >>> [learn_bpe(table, 258).token(i) for i in (256, 257)]
-    [b'ab', b'aab']
-    """
-    return of_all(learn_plain(counts, k, specials, progress=progress).merges, languages)
-
-
-def of_all(merges: GlobalMerges, languages: Sequence[str]) -> LearnedMerges:
-    """A vocabulary of which all belongs to all of `languages`."""
-    columns = len(languages)
-    return merges.with_members(
-        languages,
-        Membership.everywhere(merges.tokens, columns),
-        Membership.everywhere(len(merges.merges), columns),
     )

@@ -64,7 +64,6 @@ def learn_unigram(
     k: int,
     specials: Sequence[str],
     *,
-    coverage: float = CHARACTER_COVERAGE,
     progress: Progress = SILENT,
 ) -> LearnedPieces:
     """A Unigram model of `k` tokens, special tokens and the 256 bytes included.
@@ -85,7 +84,7 @@ def learn_unigram(
         words.write_bytes(lines)
         # The trainer's unknown piece corresponds to ours among the special tokens.
         size = k - len(specials) + 1
-        _train(language, words, pieces_file, size, coverage, progress)
+        _train(language, words, pieces_file, size, progress)
         rows = [line.rsplit("\t", 1) for line in pieces_file.read_text("utf-8").split("\n") if line]
     # A text may contain a special token's name, but a vocabulary has each string once.
     spelled = [(text.replace(SPACE, " "), float.fromhex(score)) for text, score in rows]
@@ -115,12 +114,10 @@ def check_unigram_budget(k: int, specials: Sequence[str]) -> None:
     check_id_range(k)
 
 
-def _train(
-    language: str, words: Path, pieces: Path, size: int, coverage: float, progress: Progress
-) -> None:
+def _train(language: str, words: Path, pieces: Path, size: int, progress: Progress) -> None:
     """Run the trainer on a file; kill it if the progress raises (the build was cancelled)."""
     command = [sys.executable, "-m", "modtok_cli.learn.unigram_trainer"]
-    command += [str(words), str(pieces), str(size), str(coverage), str(TRAINER_THREADS)]
+    command += map(str, (words, pieces, size, CHARACTER_COVERAGE, TRAINER_THREADS))
     with (
         progress.task(f"{language}: Unigram", total=100, unit="%") as task,
         subprocess.Popen(

@@ -12,7 +12,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.unigram import unigram
-from modtok_cli.learn.sequential import learn_bpe
+from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus
@@ -34,7 +34,7 @@ def test_joint_learns_from_all_text_together(tmp_path: Path) -> None:
     bpe(["el", "sw"], data=DATA, output=tmp_path / "joint", k=700, joint=True)
     tokenizer = ModularTokenizer.load(tmp_path / "joint")
     tables = [count_corpus([DATA / f"{language}.jsonl"]) for language in ("el", "sw")]
-    alone = learn_bpe(merge_counts(tables), 700, tokenizer.vocabulary.specials)
+    alone = learn_plain(merge_counts(tables), 700, tokenizer.vocabulary.specials).merges
     assert (tokenizer.merges == alone.merges).all()
     assert tokenizer.token_membership[:].all()
     assert tokenizer.settings == {"joint": True}

@@ -123,8 +123,6 @@ def test_likelihood_increases_to_a_distribution() -> None:
     lines: list[str] = []
     estimate = maximize(
         Expectation(pieces, [counts]),
-        uniform_start(pieces),
-        first=pieces.first,
         tolerance=0.0,
         iterations=40,
         report=lambda step: lines.append(step.line()),
@@ -151,8 +149,6 @@ def test_resuming_from_any_step_is_bit_identical() -> None:
         steps: list[int] = []
         estimate = maximize(
             Expectation(pieces, [counts]),
-            uniform_start(pieces),
-            first=pieces.first,
             tolerance=1e-3,
             resume=begun,
             report=lambda step: steps.append(step.iteration),
@@ -222,11 +218,7 @@ def test_union_of_models() -> None:
 def test_no_words() -> None:
     pieces = vocabulary([b"a"])
     with pytest.raises(ValueError, match="no words"):
-        maximize(
-            Expectation(pieces, [WordCounts.from_pairs([], UNIGRAM)]),
-            uniform_start(pieces),
-            first=pieces.first,
-        )
+        maximize(Expectation(pieces, [WordCounts.from_pairs([], UNIGRAM)]))
 
 
 def test_the_way_to_convergence_is_measured_in_factors() -> None:
