@@ -97,7 +97,7 @@ def morph_score(learned: Learned, language: str, gold: Morphemes) -> float | Non
     words, whole = gold.of(language), learned.whole
     vocabulary = Vocabulary(whole.specials, whole.token_data, whole.token_offsets)
     tokenizer = Subtokenizer(Merges(vocabulary, BPE, learned.union([language])))
-    return align(tokenizer, words, language).morph_score if words else None
+    return align(tokenizer, words, language)["morph_score"] if words else None
 
 
 def counted(path: Path) -> WordCounts:

@@ -69,8 +69,7 @@ def main() -> None:
                 row[f"{field}_tokens"] = tokens
             words = gold.of(language) if gold else None
             if words:
-                found = align(tokenizer, words, language)
-                row.update(found.as_row(), split_words=found.split)
+                row.update(align(tokenizer, words, language))
             rows.setdefault(name, []).append(row)
             emit(row)
     fields = ["clean", *FIELDS, *(MEASURES if gold else ())]

@@ -41,6 +41,7 @@ from modtok_cli.modular.manifest import languages_of
 from modtok_cli.modular.open import split_pattern, tokenizers_in
 from modtok_cli.modular.parameters import AnyTokenizers
 from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.vocabulary import as_text
 from modtok_cli.text.languages import UNKNOWN, language_name
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.reading import Reading
@@ -233,11 +234,8 @@ def _measure(candidate: Candidate, text: Text) -> _Measured:
 
 def _is_whole(tokenizer: Tokenizer, token: int) -> bool:
     """Whether a token is whole characters, not some bytes of one."""
-    try:
-        text = tokenizer.token_bytes(token).decode()
-    except UnicodeDecodeError:
-        return False
-    return "\ufffd" not in text  # libraries decode a byte to this character
+    text = as_text(tokenizer.token_bytes(token))
+    return text is not None and "\ufffd" not in text  # to which libraries decode a byte
 
 
 def _english(mine: _Measured, everything: Sequence[_Measured]) -> _Measured | None:

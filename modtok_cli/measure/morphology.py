@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.signature import digest
+from modtok_cli.measure.usage import ratio
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.languages import by_label, canonical, label_of_path, normalize
 
@@ -28,96 +28,39 @@ _FORMAT = "a line of a .tsv is 'talossa<TAB>talo|ssa'; a .csv has the columns fu
 _UNSPACED = frozenset({"ja", "km", "lo", "my", "th", "yue", "zh"})
 
 
-@dataclass(frozen=True)
-class Segmented:
-    """A word and its morphemes, whose concatenation it is."""
-
-    word: str
-    morphemes: tuple[str, ...]
-
-    @cached_property
-    def boundaries(self) -> frozenset[int]:
-        """Byte offsets of the boundaries within the word.
-
-        >>> sorted(Segmented("talossa", ("talo", "ssa")).boundaries)
-        [4]
-        """
-        ends, place = [], 0
-        for morpheme in self.morphemes[:-1]:
-            place += len(morpheme.encode())
-            ends.append(place)
-        return frozenset(ends)
+Morphs = tuple[str, ...]
+"""The morphemes of a word, whose concatenation it is."""
 
 
-@dataclass(frozen=True)
-class Alignment:
-    """Agreement of a tokenizer with the morphemes of some words.
+def align(
+    tokenizer: Tokenizer, words: Sequence[Morphs], language: str
+) -> dict[str, float | int | None]:
+    """Agreement of a tokenizer's boundaries with the morphemes of words, as fields of a row.
 
-    Attributes:
-        words: number of words.
-        split: number of words that are more than one token.
-        shared: morpheme boundaries that are token boundaries.
-        expected: morpheme boundaries; `expected_split`: those of split words.
-        placed: token boundaries within words.
+    `morph_score`: share of the morpheme boundaries of words of several tokens that are token
+    boundaries; `boundary_precision`: share of token boundaries that are morpheme boundaries;
+    `boundary_recall`: the reverse, over all words; `boundary_f1`: their harmonic mean.
     """
-
-    words: int
-    split: int
-    shared: int
-    expected: int
-    expected_split: int
-    placed: int
-
-    @property
-    def morph_score(self) -> float | None:
-        """Share of the morpheme boundaries of split words that are token boundaries."""
-        return self.shared / self.expected_split if self.expected_split else None
-
-    @property
-    def precision(self) -> float | None:
-        """Share of token boundaries that are morpheme boundaries."""
-        return self.shared / self.placed if self.placed else None
-
-    @property
-    def recall(self) -> float | None:
-        """Share of morpheme boundaries that are token boundaries, over all words."""
-        return self.shared / self.expected if self.expected else None
-
-    @property
-    def f1(self) -> float | None:
-        """Harmonic mean of precision and recall."""
-        both = self.placed + self.expected
-        return 2 * self.shared / both if both else None
-
-    def as_row(self) -> dict[str, float | int | None]:
-        """Fields of a row."""
-        return {
-            "morph_score": self.morph_score,
-            "boundary_precision": self.precision,
-            "boundary_recall": self.recall,
-            "boundary_f1": self.f1,
-            "morph_words": self.words,
-        }
-
-
-def align(tokenizer: Tokenizer, words: Sequence[Segmented], language: str) -> Alignment:
-    """Compare a tokenizer's boundaries with the morphemes of words."""
     space = "" if normalize(language) in _UNSPACED else " "
-    batch = tokenizer.encode_batch([space + each.word for each in words])
-    split = shared = expected_split = placed = 0
-    for each, ids in zip(words, batch, strict=True):
-        size = len(each.word.encode())
+    batch = tokenizer.encode_batch([space + "".join(morphemes) for morphemes in words])
+    shared = expected = expected_split = placed = 0
+    for morphemes, ids in zip(words, batch, strict=True):
+        *ends, size = accumulate(len(each.encode()) for each in morphemes)
         # From the end: decoding may drop the space before the first token.
         sizes = [len(tokenizer.token_bytes(index)) for index in ids.tolist()]
-        ends = {size - sum(sizes[start:]) for start in range(1, len(ids))}
-        inner = {end for end in ends if 0 < end < size}
-        if inner:
-            split += 1
-            expected_split += len(each.boundaries)
-        shared += len(inner & each.boundaries)
+        starts = {size - sum(sizes[start:]) for start in range(1, len(ids))}
+        inner = {start for start in starts if 0 < start < size}
+        expected += len(ends)
+        expected_split += len(ends) if inner else 0
+        shared += len(inner.intersection(ends))
         placed += len(inner)
-    expected = sum(len(each.boundaries) for each in words)
-    return Alignment(len(words), split, shared, expected, expected_split, placed)
+    return {
+        "morph_score": ratio(shared, expected_split),
+        "boundary_precision": ratio(shared, placed),
+        "boundary_recall": ratio(shared, expected),
+        "boundary_f1": ratio(2 * shared, placed + expected),
+        "morph_words": len(words),
+    }
 
 
 class Morphemes:
@@ -148,9 +91,9 @@ class Morphemes:
         if not self._files:
             what = "contains no .tsv or .csv file" if path.exists() else "does not exist"
             raise UsageError(what, where=path, remedy=_FORMAT)
-        self._read: dict[str, list[Segmented]] = {}
+        self._read: dict[str, list[Morphs]] = {}
 
-    def of(self, language: str) -> list[Segmented] | None:
+    def of(self, language: str) -> list[Morphs] | None:
         """Words of a language; None if there is no file.
 
         Raises:
@@ -165,10 +108,10 @@ class Morphemes:
     def fingerprint(self, language: str) -> str:
         """Digest of the words of a language."""
         words = self.of(language) or []
-        return digest(*("|".join(each.morphemes).encode() for each in words))
+        return digest(*("|".join(morphemes).encode() for morphemes in words))
 
 
-def read_morphemes(path: Path) -> list[Segmented]:
+def read_morphemes(path: Path) -> list[Morphs]:
     """Read segmented words: TSV of words and morphemes, or CSV in the format of MorphScore.
 
     Raises:
@@ -191,7 +134,7 @@ def read_morphemes(path: Path) -> list[Segmented]:
                 where=f"{path}:{number}",
                 remedy=_FORMAT,
             )
-        words.append(Segmented(word, tuple(morphemes)))
+        words.append(tuple(morphemes))
     if not words:
         raise ModtokError("contains no words", where=path, remedy=_FORMAT)
     return words

@@ -19,7 +19,7 @@ from modtok_cli.measure.candidates import (
     pretokenizers_of,
     with_each,
 )
-from modtok_cli.measure.morphology import Alignment, Morphemes, align
+from modtok_cli.measure.morphology import Morphemes, align
 from modtok_cli.measure.references import find_references
 from modtok_cli.measure.texts import check_texts, load_texts
 from modtok_cli.measure.usage import Basis, fitting, ratio, tried, usage
@@ -132,6 +132,5 @@ def _boundaries(
     if segmented is None:
         return {}
     words = segmented.of(language)
-    if words is None:
-        return dict.fromkeys(Alignment(0, 0, 0, 0, 0, 0).as_row())
-    return align(tokenizer, words, language).as_row()
+    row = align(tokenizer, words or [], language)
+    return row if words else dict.fromkeys(row)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -35,32 +34,32 @@ _OURS = {manifests.NAME, TOKENIZER, ARRAYS, manifests.REFERENCES, manifests.MODE
 References = Mapping[str, bytes] | Callable[[], Mapping[str, bytes]]
 
 
-class Parts(NamedTuple):
-    """T as its files: `tokenizer.json`, arrays, and a SentencePiece model if there is one."""
-
-    document: bytes
-    arrays: Mapping[str, Array]
-    model: bytes | None
-
-
 def is_modular(path: Path) -> bool:
     """Whether `path` is a directory with a manifest."""
     file = path / manifests.NAME
     return is_there(file) and file.is_file()
 
 
-def save(directory: Path, parts: Parts, manifest: Manifest, references: References) -> None:
+def save(
+    directory: Path,
+    document: bytes,
+    arrays: Mapping[str, Array],
+    model: bytes | None,
+    manifest: Manifest,
+    references: References,
+) -> None:
     """Write a modular directory, whole or not at all; an older one is replaced.
 
-    `manifest` is without what it says of files. `references`: language → content of its plain
-    `tokenizer.json`, or a function that gives that, called when everything else is ready.
+    `document` is `tokenizer.json`, `model` a SentencePiece model if there is one. `manifest` is
+    without what it says of files. `references`: language → content of its plain `tokenizer.json`,
+    or a function that gives that, called when everything else is ready.
     """
     from safetensors.numpy import save as save_tensors
 
     check_place(directory)
-    files = {TOKENIZER: parts.document, ARRAYS: save_tensors(dict(parts.arrays))}
-    if parts.model is not None:
-        files[manifests.MODEL] = parts.model
+    files = {TOKENIZER: document, ARRAYS: save_tensors(dict(arrays))}
+    if model is not None:
+        files[manifests.MODEL] = model
     if callable(references):
         references = references()
     stray = sorted(set(references) - {row.language for row in manifest.languages})

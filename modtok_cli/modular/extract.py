@@ -221,7 +221,7 @@ def used_mask(
 ) -> BoolArray:
     """The tokens to keep, (V,) bool, of `counts` (V,) int64; see `most_used`."""
     if isinstance(tokenizer.segmenter, Library):
-        return tokenizer.segmenter.most_used(counts, k, coverage, flag="-k")
+        return tokenizer.segmenter.most_used(counts, k, coverage)
     vocabulary, first = tokenizer.vocabulary, len(tokenizer.vocabulary.specials)
     always = np.arange(tokenizer.size) < first + 256
     if tokenizer.scores is not None and k is not None and coverage is None:
@@ -234,7 +234,7 @@ def used_mask(
         ranks[first:] = derivation(symbols, offsets - offsets[0], ids, tokenizer.merges)
     return smallest(
         np.ones(tokenizer.size, dtype=np.bool_), counts, ranks, tokenizer.merges,
-        np.where(always, 0, 2), k, coverage, flag="-k",
+        np.where(always, 0, 2), k, coverage,
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from modtok_cli.modular.encoding.external import External
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.vocabulary import byte_piece, spell
+from modtok_cli.modular.vocabulary import as_text, byte_piece, spell
 
 _EXAMPLES = 5
 # What may stand before and after a token, where its own text does not give it.
@@ -113,7 +113,7 @@ def _unreached(
     except ModtokError:  # words, or subwords with prefixes: a token alone tells nothing
         return None, None
     unbuilt = {index for index in tokens if file.is_bpe and file.derivation[index] == UNREACHED}
-    texts = {index: text for index, data in tokens.items() if (text := _text(data)) is not None}
+    texts = {index: text for index, data in tokens.items() if (text := as_text(data)) is not None}
     lost = unbuilt - texts.keys()  # parts of characters
     left = [*texts]
     for before, after in (("", ""), *_AROUND):
@@ -122,13 +122,6 @@ def _unreached(
     is_whole = file.whole & ~file.added
     whole = {index for index in unbuilt & texts.keys() if is_whole[index]}.difference(left)
     return [*lost, *left], [*whole]
-
-
-def _text(data: bytes) -> str | None:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def is_in_utf8(data: bytes) -> bool:

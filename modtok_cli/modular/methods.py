@@ -13,15 +13,42 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import Int32Array, Int64Array, offsets_of, token_ids
+from modtok_cli.base.arrays import Float64Array, Int32Array, Int64Array, offsets_of, token_ids
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.state import Lasting
 from modtok_cli.modular.encoding.encoder import strings, utf8
-from modtok_cli.modular.segmenters.interface import Segmenter
+from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter
+from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.pretokenizer import PreTokenizer
 
 
 class TokenizerMethods(Lasting, ABC):
-    """Methods that need nothing but the ids of plain texts and the vocabulary."""
+    """Methods that need nothing but the ids of plain texts and the vocabulary.
+
+    `segmenter` owns vocabulary, pre-tokenizer, merges or scores.
+    """
+
+    segmenter: Segmenter | ModularSegmenter
+
+    @property
+    def pretokenizer(self) -> PreTokenizer:
+        """Splits text into words."""
+        return self.segmenter.pretokenizer
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens by id: special tokens, the 256 bytes, learned tokens in order of creation."""
+        return self.segmenter.vocabulary
+
+    @property
+    def merges(self) -> Int32Array:
+        """(M, 3) int32: left, right, result; the row is the rank."""
+        return self.segmenter.merges
+
+    @property
+    def scores(self) -> Float64Array | None:
+        """Scores as a file holds them, by id, (V,) float64; None without."""
+        return self.segmenter.scores
 
     @property
     @abstractmethod

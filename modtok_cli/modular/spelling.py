@@ -9,13 +9,14 @@ import numpy as np
 from modtok_cli.base.arrays import Int32Array, Int64Array, offsets_of
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.adopted.restrict import is_byte_level
+from modtok_cli.modular.adopted.text_form import SPACE
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.encoding.decoder import Decoder
 from modtok_cli.modular.encoding.external import in_library
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.segmenters.json_frame import parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
+from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary, as_text
 from modtok_cli.modular.vocabulary import spell as visible
 
 
@@ -85,7 +86,6 @@ def spell_by_merges(file: TokenizerFile, known: int, *, encode: bool = True) -> 
 
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
-_SPACE = "\u2581"
 
 
 class LibraryVocabulary:
@@ -186,7 +186,7 @@ class LibraryVocabulary:
         return [] if same is None else [same]
 
     def _encode(self, tokens: Sequence[bytes]) -> list[list[int]]:
-        texts = [_text(token) for token in tokens]
+        texts = list(map(as_text, tokens))
         batch = iter(self._library.encode_batch([text for text in texts if text is not None]))
         encoded = []
         for token, text in zip(tokens, texts, strict=True):
@@ -204,7 +204,7 @@ class LibraryVocabulary:
         """By merges or scores, without normalizer and pre-tokenizer."""
         if self._byte_level:
             return self._library.tokenize(visible(token))
-        return [] if text is None else self._library.tokenize(text.replace(" ", _SPACE))
+        return [] if text is None else self._library.tokenize(text.replace(" ", SPACE))
 
     def _longest_first(self, token: bytes) -> list[int]:
         """The longest token at each position from the left; [] where there is none."""
@@ -217,10 +217,3 @@ class LibraryVocabulary:
             ids.append(self.ids[token[at:stop]])
             at = stop
         return ids
-
-
-def _text(token: bytes) -> str | None:
-    try:
-        return token.decode()
-    except UnicodeDecodeError:
-        return None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.signature import digest
@@ -22,9 +22,7 @@ from modtok_cli.modular.encoding.encoder import in_utf8
 from modtok_cli.modular.formats import format_of
 from modtok_cli.modular.methods import TokenizerMethods
 from modtok_cli.modular.segmenters.interface import Segmenter
-from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
     from modtok_cli.modular.encoding.encoder import Encoder
@@ -43,6 +41,8 @@ class Subtokenizer(TokenizerMethods):
         provenance: what its own file says about its origin; empty if from no file.
         ignored: settings of its file that are not applied.
     """
+
+    segmenter: Segmenter
 
     def __init__(
         self,
@@ -104,11 +104,6 @@ class Subtokenizer(TokenizerMethods):
         """Name of the segmentation: "merges", "unigram" or "fewest-tokens"."""
         return self.segmenter.name
 
-    @property
-    def pretokenizer(self) -> PreTokenizer:
-        """Splits text into words."""
-        return self.segmenter.pretokenizer
-
     @cached_property
     def global_ids(self) -> Int32Array:
         """(n,) int32, ascending; the parent's id of each local id."""
@@ -124,25 +119,10 @@ class Subtokenizer(TokenizerMethods):
         return np.where(base.local_of_global < 0, np.int32(-1), local[base.local_of_global])
 
     @property
-    def vocabulary(self) -> Vocabulary:
-        """The tokens in local order."""
-        return self.segmenter.vocabulary
-
-    @property
     def merge_ranks(self) -> Int64Array:
         """Rank in the parent of each merge; (m,) int64, ascending."""
         ranks, base = self.segmenter.merge_ranks, self._restricts
         return ranks if base is None else base.merge_ranks[ranks]
-
-    @property
-    def merges(self) -> Int32Array:
-        """Merges in local ids, in the parent's order; (m, 3) int32."""
-        return self.segmenter.merges
-
-    @property
-    def scores(self) -> Float64Array | None:
-        """Scores as a file holds them, in local order, (n,) float64; None for merges."""
-        return self.segmenter.scores
 
     @cached_property
     def signature(self) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 
 from modtok_cli import __version__
-from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.signature import digest
@@ -133,29 +133,9 @@ class ModularTokenizer(TokenizerMethods):
         return self.segmenter.kind.name
 
     @property
-    def pretokenizer(self) -> PreTokenizer:
-        """Splits text into words."""
-        return self.segmenter.pretokenizer
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """T in order of creation: special tokens, the 256 bytes, learned tokens."""
-        return self.segmenter.vocabulary
-
-    @property
-    def merges(self) -> Int32Array:
-        """(M, 3) int32: left, right, result; the row is the rank."""
-        return self.segmenter.merges
-
-    @property
     def merge_membership(self) -> Membership:
         """(M, L)."""
         return self.segmenter.merge_membership
-
-    @property
-    def scores(self) -> Float64Array | None:
-        """Log-probabilities of a Unigram tokenizer, (V,) float64; None for others."""
-        return self.segmenter.scores
 
     @property
     def token_counts(self) -> tuple[Int64Array, ...]:
@@ -305,8 +285,8 @@ class ModularTokenizer(TokenizerMethods):
         arrays["merges"] = self.merge_membership.packed()
         arrays["tokens"] = self.token_membership.packed()
         model = whole.to_model() if self.segmenter.has_model(self.settings) else None
-        parts = directories.Parts(whole.to_json(), arrays, model)
-        directories.save(place, parts, self._manifest(), references or {})
+        files = (whole.to_json(), arrays, model)
+        directories.save(place, *files, self._manifest(), references or {})
 
     def _manifest(self) -> Manifest:
         """The manifest, without what it says of files."""

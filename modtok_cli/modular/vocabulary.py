@@ -32,10 +32,6 @@ from modtok_cli.core.segment import build_trie
 from modtok_cli.learn.merges import byte_ids, byte_order
 
 
-class Unsuited(ModtokError):
-    """A file that our encoder cannot run; of another program's files, the library may."""
-
-
 def broken(where: str, name: str, what: str) -> ModtokError:
     """The error of an invalid field."""
     return ModtokError(f"field '{name}': {what}", where=where)
@@ -71,6 +67,14 @@ def unspell(text: str) -> UInt8Array | None:
         return None
     meaning = _MEANING[points]
     return None if (meaning < 0).any() else meaning.astype(np.uint8)
+
+
+def as_text(token: bytes) -> str | None:
+    """The characters of a token; None if it cuts one."""
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def gather(
@@ -122,11 +126,8 @@ class Vocabulary(Lasting):
         if body is None or (lengths == 0).any():
             plain = enumerate(spellings[first:], first)
             odd = next((i for i, name in plain if not name or unspell(name) is None), 0)
-            raise Unsuited(
-                f"field 'model.vocab': token {odd} ({spellings[odd]!r}) is not a byte-level "
-                "spelling",
-                where=where,
-            )
+            what = f"token {odd} ({spellings[odd]!r}) is not a byte-level spelling"
+            raise broken(where, "model.vocab", what)
         offsets = offsets_of(lengths)
         data = np.concatenate([np.frombuffer(b"".join(head), dtype=np.uint8), body])
         return cls(tuple(specials), data, offsets)
@@ -219,19 +220,15 @@ class PieceVocabulary(Vocabulary):
         """From the strings of a file, in id order: special tokens, byte names, pieces."""
         first = len(specials)
         if tuple(spellings[first : first + 256]) != BYTE_NAMES:
-            raise Unsuited(
-                f"field 'model.vocab': tokens {first} to {first + 255} are not the 256 bytes "
-                "in order",
-                where=where,
-            )
+            what = f"tokens {first} to {first + 255} are not the 256 bytes in order"
+            raise broken(where, "model.vocab", what)
         tokens = [text.encode() for text in specials]
         tokens += [bytes([byte]) for byte in byte_order()]
         try:
             tokens += [text.encode() for text in spellings[first + 256 :]]
         except UnicodeEncodeError as error:
-            raise ModtokError(
-                f"field 'model.vocab': {error.object!r} is not valid Unicode", where=where
-            ) from error
+            what = f"{error.object!r} is not valid Unicode"
+            raise broken(where, "model.vocab", what) from error
         return cls(tuple(specials), *flatten(tokens))
 
     @property

@@ -20,7 +20,7 @@ from modtok_cli.base.remote import path_of
 from modtok_cli.modular.adopted.converted import check_same
 from modtok_cli.modular.adopted.restrict import check_document, warn_of_rows, with_rows
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
-from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile, smallest
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.encoding.external import External
 from modtok_cli.modular.formats import format_of_content
@@ -162,8 +162,6 @@ def members(
     ones included; with `coverage`, as few as possible such that the text takes at most
     1 + (1 - coverage) times as many tokens. See `derivation.prune`.
     """
-    from modtok_cli.modular.adopted.tokenizer_file import smallest
-
     mask = file.closed(counts > 0)
     return smallest(mask, counts, file.derivation, file.merges, file.pieces, k, coverage)
 

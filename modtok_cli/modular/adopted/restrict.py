@@ -22,7 +22,7 @@ from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import check_depth
-from modtok_cli.modular.vocabulary import spell
+from modtok_cli.modular.vocabulary import BYTE_NAMES, spell
 
 IdMap = Mapping[int, int]
 
@@ -33,7 +33,7 @@ _RESERVED = re.compile(
     re.IGNORECASE,
 )
 # A byte-level BPE spells 256 bytes; a model with byte fallback has these tokens for them.
-BYTE_TOKENS = frozenset(f"<0x{byte:02X}>" for byte in range(256))
+BYTE_TOKENS = frozenset(BYTE_NAMES)
 
 
 def vocabulary_of(document: Mapping[str, Any], where: str) -> dict[str, int]:

@@ -92,15 +92,13 @@ class Library(Segmenter):
         whole[self.selection.global_ids[mask]] = True
         return Library(self.file, whole)
 
-    def most_used(
-        self, counts: Int64Array, k: int | None, coverage: float | None, *, flag: str
-    ) -> BoolArray:
+    def most_used(self, counts: Int64Array, k: int | None, coverage: float | None) -> BoolArray:
         """The tokens of greatest use, (n,) bool, by counts (n,) int64; see `smallest`."""
         file, ids = self.file, self.selection.global_ids
         mask, whole = np.zeros(file.size, dtype=np.bool_), np.zeros(file.size, dtype=np.int64)
         mask[ids], whole[ids] = True, counts
         rules = (file.derivation, file.merges, file.pieces)
-        return smallest(mask, whole, *rules, k, coverage, flag=flag)[ids]
+        return smallest(mask, whole, *rules, k, coverage)[ids]
 
     def _encoder(self) -> Encoder:
         is_native, is_whole = self.file.form.is_native, self.pretokenizer.is_whole

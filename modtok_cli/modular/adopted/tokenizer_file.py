@@ -324,13 +324,11 @@ def smallest(
     pieces: Int64Array,
     k: int | None,
     coverage: float | None,
-    *,
-    flag: str = "-k",
 ) -> BoolArray:
     """The `k` tokens of `mask` (V,) of greatest use, or as few as `coverage` allows, or all.
 
-    With `coverage`, a text takes about 1 + (1 - coverage) times as many tokens at most; `flag` is
-    what errors call k, and the other arguments are those of `prune`.
+    With `coverage`, a text takes about 1 + (1 - coverage) times as many tokens at most; the other
+    arguments are those of `prune`.
     """
     if coverage is not None and not 0 < coverage <= 1:
         raise UsageError(f"coverage {coverage} is not between 0 and 1", where="--coverage")
@@ -342,7 +340,7 @@ def smallest(
     if k is not None and coverage is None and int(pruned.sum()) > k:
         raise UsageError(
             f"{k:,} tokens are too few: {int(pruned.sum()):,} cannot be removed",
-            where=flag,
+            where="-k",
             remedy=f"choose at least {int(pruned.sum()):,}",
         )
     return pruned

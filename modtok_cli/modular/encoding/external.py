@@ -116,6 +116,18 @@ def portions(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
         first, most = stop, min(2 * most, _PORTION_TEXTS)
 
 
+def encoded_by(
+    library: Tokenizer, texts: Sequence[str], sizes: Sequence[int], where: str
+) -> list[Int32Array]:
+    """Ids of each text by the `tokenizers` library; `sizes` in bytes."""
+    ids = []
+    for first, stop in portions(sizes):
+        with in_library("cannot encode", where):
+            batch = library.encode_batch_fast(list(texts[first:stop]), add_special_tokens=False)
+        ids += [as_ids(encoding.ids) for encoding in batch]
+    return ids
+
+
 def as_ids(ids: Sequence[int]) -> Int32Array:
     """Ids of a library as an array; shape (N,) int32."""
     return np.array(ids, dtype=np.int32)
@@ -244,13 +256,8 @@ class LibraryEncoder(_TextEncoder):
         return int(whole[0]) if whole[:1] != plain[:1] else None
 
     def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
-        strings = [text.decode() for text in texts]
-        ids = []
-        for first, stop in portions(list(map(len, texts))):
-            with in_library("cannot encode", self._where):
-                batch = self._inner.encode_batch_fast(strings[first:stop], add_special_tokens=False)
-            ids += [as_ids(encoding.ids) for encoding in batch]
-        return ids
+        strings, sizes = [text.decode() for text in texts], list(map(len, texts))
+        return encoded_by(self._inner, strings, sizes, self._where)
 
     def words_flat(
         self, data: UInt8Array, starts: Int64Array, stops: Int64Array

@@ -14,11 +14,10 @@ from modtok_cli.modular.encoding.encoder import strings
 from modtok_cli.modular.encoding.external import (
     External,
     Losses,
-    as_ids,
     as_list,
+    encoded_by,
     in_library,
     library_tokenizer,
-    portions,
 )
 from modtok_cli.modular.formats import Format
 from modtok_cli.modular.segmenters import SEGMENTATIONS
@@ -126,14 +125,7 @@ class LibraryTokenizer(External):
         return parse_document(self.inner.to_str().encode(), self.name)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
-        ids = []
-        for first, stop in portions(list(map(len, strings(texts)))):
-            with in_library("cannot encode", self.name):
-                batch = self.inner.encode_batch_fast(
-                    list(texts[first:stop]), add_special_tokens=False
-                )
-            ids += [as_ids(encoding.ids) for encoding in batch]
-        return ids
+        return encoded_by(self.inner, texts, list(map(len, strings(texts))), self.name)
 
     def tokenize(self, word: str) -> list[int]:
         """Ids of a word in the model's own alphabet, without normalizer and pre-tokenizer."""

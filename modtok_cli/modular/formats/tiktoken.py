@@ -6,7 +6,6 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,19 +51,11 @@ _SAMPLE = 8000
 _PLAIN = re.compile(rb" ?[a-z]+")
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The pattern of a rank file, and why: `line` is "" where the tokens or the name tell."""
-
-    name: str
-    pattern: str
-    line: str = ""
-
-
-def choose_pattern(ranks: Mapping[bytes, int], where: str) -> Choice:
+def choose_pattern(ranks: Mapping[bytes, int], where: str) -> tuple[str, str]:
     """The pattern that splits the fewest tokens of a rank file: the right one splits none.
 
     At most `_SAMPLE` tokens are looked at, evenly spaced, without words of small ASCII letters.
+    Returns also a line that says what was guessed; "" where the tokens or the file's name tell.
     """
     import tiktoken
 
@@ -96,7 +87,7 @@ def choose_pattern(ranks: Mapping[bytes, int], where: str) -> Choice:
             f"its pattern is not known: {name} was taken, by which {least:,} of {len(texts):,} "
             f"tokens are split{by}; FILE#NAME names another"
         )
-    return Choice(name, RANK_PATTERNS[name], line)
+    return RANK_PATTERNS[name], line
 
 
 class Tiktoken(Format):
@@ -118,11 +109,11 @@ class Tiktoken(Format):
     def read(self, data: bytes, name: str, where: str, variant: str | None) -> RankTokenizer:
         """By the tiktoken package."""
         require(f"{where}: a rank file", published=["tiktoken"])
-        ranks = parse_ranks(data, where)
+        ranks, line = parse_ranks(data, where), ""
         if variant is None:
-            choice = choose_pattern(ranks, where)
+            pattern, line = choose_pattern(ranks, where)
         elif variant in RANK_PATTERNS:
-            choice = Choice(variant, RANK_PATTERNS[variant])
+            pattern = RANK_PATTERNS[variant]
         elif re.fullmatch(r"[\w.-]*", variant):
             raise UsageError(
                 f"unknown pattern '{variant}'",
@@ -130,9 +121,9 @@ class Tiktoken(Format):
                 remedy=f"choose from: {', '.join(RANK_PATTERNS)}, or give a regular expression",
             )
         else:
-            choice = Choice("", variant)
-        tokenizer = RankTokenizer(name, data, where, ranks=ranks, pattern=choice.pattern)
-        tokenizer.line = choice.line
+            pattern = variant
+        tokenizer = RankTokenizer(name, data, where, ranks=ranks, pattern=pattern)
+        tokenizer.line = line
         return tokenizer
 
 

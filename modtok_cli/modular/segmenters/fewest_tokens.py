@@ -8,7 +8,6 @@ pre-tokenizer: a `.model` needs tokens of whole characters, and spells the rest 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -29,6 +28,7 @@ from modtok_cli.learn.fewest_tokens import (
 from modtok_cli.modular.segmenters.interface import ModularSegmenter
 from modtok_cli.modular.segmenters.json_frame import (
     BYTE_LEVEL,
+    all_bytes,
     byte_level_misfit,
     byte_level_pretokenizer,
     scored_rows,
@@ -101,13 +101,10 @@ class FewestTokens(Scored):
     @classmethod
     def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
         specials, names, scores = scored_rows(document, where)
-        vocabulary = Vocabulary.from_spellings(specials, names, where)
         if len(set(names)) != len(names):
             raise broken(where, "model.vocab", "a token occurs twice")
-        if (vocabulary.byte_ids < 0).any():
-            byte = int(np.argmax(vocabulary.byte_ids < 0))
-            raise broken(where, "model.vocab", f"byte 0x{byte:02x} is not a token")
-        return cls(replace(vocabulary, distinct=True), byte_level_pretokenizer(document), scores)
+        vocabulary = all_bytes(specials, names, where)
+        return cls(vocabulary, byte_level_pretokenizer(document), scores)
 
     def to_sentencepiece(self) -> bytes:
         """The SentencePiece `.model`, with the same ids.

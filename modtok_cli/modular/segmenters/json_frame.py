@@ -15,7 +15,7 @@ import orjson
 from modtok_cli.base.arrays import Float64Array, Int32Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import no_collection
-from modtok_cli.modular.vocabulary import Unsuited, Vocabulary, broken
+from modtok_cli.modular.vocabulary import Vocabulary, broken
 from modtok_cli.text.pretokenizer import PreTokenizer, pretokenizer_of_json
 
 REBUILD = "restore the file from a copy, or learn the tokenizer again"
@@ -197,24 +197,29 @@ def read_vocabulary(
         order = np.argsort(numbers, kind="stable")
         gap = numbers[order] != expected
         if gap.any():
-            raise Unsuited(
-                f"field 'model.vocab': ids are not 0 to {len(names) - 1}: "
-                f"{np.argmax(gap)} is missing",
-                where=where,
-            )
+            what = f"ids are not 0 to {len(names) - 1}: {np.argmax(gap)} is missing"
+            raise broken(where, "model.vocab", what)
         names = [names[i] for i in order]
-    added = document.get("added_tokens") or []
-    specials = tuple(token["content"] for token in added)
-    if tuple(names[: len(specials)]) != specials:
-        raise Unsuited(
-            "field 'added_tokens': special tokens are not the first of 'model.vocab'", where=where
-        )
     # Keys of an object differ.
+    return all_bytes(_specials(document, names, where), names, where), ids
+
+
+def _specials(document: Mapping[str, Any], names: Sequence[str], where: str) -> tuple[str, ...]:
+    """The special tokens of a document, which come first among its tokens."""
+    specials = tuple(token["content"] for token in document.get("added_tokens") or ())
+    if tuple(names[: len(specials)]) != specials:
+        what = "special tokens are not the first of 'model.vocab'"
+        raise broken(where, "added_tokens", what)
+    return specials
+
+
+def all_bytes(specials: Sequence[str], names: Sequence[str], where: str) -> Vocabulary:
+    """The vocabulary of spellings that differ, each byte among them."""
     vocabulary = replace(Vocabulary.from_spellings(specials, names, where), distinct=True)
     if (vocabulary.byte_ids < 0).any():
         byte = int(np.argmax(vocabulary.byte_ids < 0))
-        raise Unsuited(f"field 'model.vocab': byte 0x{byte:02x} is not a token", where=where)
-    return vocabulary, ids
+        raise broken(where, "model.vocab", f"byte 0x{byte:02x} is not a token")
+    return vocabulary
 
 
 def read_merges(rows: Any, ids: Mapping[str, int], where: str) -> Int32Array:
@@ -249,7 +254,7 @@ def check_distinct(merges: Int32Array, rows: Sequence[Any], where: str) -> None:
         left, right, _ = merges[rank].tolist()
         before = first.setdefault((left, right), rank)
         if before != rank:
-            raise Unsuited(
+            raise ModtokError(
                 f"field 'model.merges[{rank}]': {rows[rank]!r} is the same as "
                 f"'model.merges[{before}]'",
                 where=where,
@@ -263,7 +268,7 @@ def scored_rows(
     """Special tokens, names and scores (V,) of a file of type Unigram."""
     rows = document["model"].get("vocab")
     if not isinstance(rows, list) or not rows:
-        raise ModtokError("field 'model.vocab': not a list", where=where)
+        raise broken(where, "model.vocab", "not a list")
     for index, row in enumerate(rows):
         if (
             not isinstance(row, list)
@@ -271,16 +276,10 @@ def scored_rows(
             or not isinstance(row[0], str)
             or type(row[1]) not in (int, float)
         ):
-            raise ModtokError(
-                f"field 'model.vocab[{index}]': not a token and its score", where=where
-            )
+            raise broken(where, f"model.vocab[{index}]", "not a token and its score")
     names = [row[0] for row in rows]
-    specials = tuple(token["content"] for token in document["added_tokens"])
-    if tuple(names[: len(specials)]) != specials:
-        raise Unsuited(
-            "field 'added_tokens': special tokens are not the first of 'model.vocab'", where=where
-        )
-    return specials, names, np.array([row[1] for row in rows], dtype=np.float64)
+    scores = np.array([row[1] for row in rows], dtype=np.float64)
+    return _specials(document, names, where), names, scores
 
 
 def _odd_merge(rows: list[Any], ids: Mapping[str, int], where: str) -> ModtokError:
