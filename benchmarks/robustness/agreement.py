@@ -2,11 +2,11 @@
 
     python -m benchmarks agreement TOKENIZER FOLDER [--subsets 200] [--lines 20] [--seed 0]
 
-TOKENIZER is a modular directory, by merges or of least tokens, FOLDER holds <lang>.txt of
-parallel lines. Looks at T, at every language alone and at random subsets; for each, lines of
-all its languages and of one that is not in it, or, with --all-texts, of every file. Also
-checks that text comes back and that the subset is sound. Prints a JSON object for each subset
-that fails and one at the end; exit 1 if any failed.
+TOKENIZER is a modular directory, FOLDER holds <lang>.txt of parallel lines. Looks at T, at every
+language alone and at random subsets; for each, lines of all its languages and of one that is not
+in it, or, with --all-texts, of every file. The definition is `modtok_cli.reference`. Also checks
+that text comes back and that the subset is sound. Prints a JSON object for each subset that fails
+and one at the end; exit 1 if any failed.
 """
 
 from __future__ import annotations
@@ -15,96 +15,29 @@ import argparse
 import random
 import sys
 import time
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 
 import orjson
-from tokenizers import Regex, Tokenizer
-from tokenizers.pre_tokenizers import Split
+from tokenizers import Tokenizer
 
-from modtok_cli.learn.fewest_tokens import EACH, FEWEST_TOKENS
+from helpers.plain_ids import plain_ids
 from modtok_cli.modular.inspect import check_single
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 
-class Definition:
-    """BPE as it is defined, slowly: the lowest rank first, the leftmost of it."""
-
-    def __init__(self, subset: Subtokenizer) -> None:
-        rows = enumerate(subset.merges.tolist())
-        self.table = {(left, right): (rank, result) for rank, (left, right, result) in rows}
-        self.byte_ids = subset.vocabulary.byte_ids.tolist()
-        self.split = Split(Regex(subset.pretokenizer.pattern), "isolated")
-        self.words: dict[str, list[int]] = {}
-
-    def encode(self, text: str) -> list[int]:
-        ids = []
-        for word, _ in self.split.pre_tokenize_str(text):
-            if word not in self.words:
-                self.words[word] = self.merge([self.byte_ids[byte] for byte in word.encode()])
-            ids += self.words[word]
-        return ids
-
-    def merge(self, ids: list[int]) -> list[int]:
-        while True:
-            found = [
-                (self.table[pair][0], at)
-                for at, pair in enumerate(pairwise(ids))
-                if pair in self.table
-            ]
-            if not found:
-                return ids
-            _, at = min(found)
-            ids[at : at + 2] = [self.table[ids[at], ids[at + 1]][1]]
-
-
-class LeastDefinition:
-    """Fewest tokens, then likeliest, then the longest last token: by trying every last token."""
-
-    def __init__(self, subset: Subtokenizer) -> None:
-        assert subset.scores is not None
-        first = len(subset.vocabulary.specials)
-        tokens = subset.vocabulary.tokens()
-        self.place = {tokens[i]: i for i in range(first, len(tokens))}
-        self.likelihood = (subset.scores + EACH).astype(int).tolist()
-        self.longest = max(map(len, tokens))
-        self.split = Split(Regex(subset.pretokenizer.pattern), "isolated")
-        self.words: dict[str, list[int]] = {}
-
-    def encode(self, text: str) -> list[int]:
-        ids = []
-        for word, _ in self.split.pre_tokenize_str(text):
-            if word not in self.words:
-                self.words[word] = self.cut(word.encode())
-            ids += self.words[word]
-        return ids
-
-    def cut(self, word: bytes) -> list[int]:
-        best: list[tuple[int, int, list[int]]] = [(0, 0, [])]
-        for stop in range(1, len(word) + 1):
-            ways = []
-            for start in range(max(0, stop - self.longest), stop):
-                token = self.place.get(word[start:stop])
-                if token is not None:
-                    number, cost, ids = best[start]
-                    ways.append((number + 1, cost - self.likelihood[token], [*ids, token]))
-            best.append(min(ways, key=lambda way: way[:2]))  # the first: the longest token
-        return best[-1][2]
-
-
 def failures(subset: Subtokenizer, texts: list[str]) -> list[str]:
     library = Tokenizer.from_buffer(subset.to_json())
     library.encode_special_tokens = True
-    least = subset.segmentation == FEWEST_TOKENS
-    definition = LeastDefinition(subset) if least else Definition(subset)
     found = []
     encodings = library.encode_batch(texts, add_special_tokens=False)
-    for text, ids, encoding in zip(texts, subset.encode_batch(texts), encodings, strict=True):
+    ways = zip(texts, subset.encode_batch(texts), encodings, plain_ids(subset, texts), strict=True)
+    for text, ids, encoding, defined in ways:
         ours = ids.tolist()
         if ours != encoding.ids:
             found.append(f"library: {text}")
-        if ours != definition.encode(text):
+        if ours != defined:
             found.append(f"definition: {text}")
         if subset.decode(ids) != text:
             found.append(f"decode: {text}")
@@ -126,8 +59,6 @@ def main() -> int:
 
     start = time.perf_counter()
     tokenizer = ModularTokenizer.load(options.tokenizer)
-    if tokenizer.segmentation not in ("merges", FEWEST_TOKENS):
-        parser.error(f"{options.tokenizer}: no definition of the segmentation here")
     rng = random.Random(options.seed)
     lines: dict[str, list[str]] = {}
     names = [path.stem for path in sorted(options.folder.glob("*.txt"))]

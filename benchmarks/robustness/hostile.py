@@ -23,12 +23,11 @@ from typing import Any
 
 from benchmarks.common import emit
 from benchmarks.robustness.engine import kills
-from benchmarks.robustness.engine.launcher import Launcher
+from benchmarks.robustness.engine.launcher import Call, call, start_launcher
 from helpers import jobs
 from helpers.jobs import JOBS, Job
 
 MIB = 1 << 20
-LAUNCHER = Launcher()
 # Commands that read text, with {} for the file; data/ is a directory with that file alone.
 READERS = (
     "corpus count --data hostile -o t",
@@ -51,7 +50,6 @@ READERS = (
     "corpus train-quality --good {} --bad bad.txt -o t.bin",
     "corpus build {} -o t --workers 1",
     "cost --time -t bpe --limit 2 --model tiny {}",
-    "memory -t bpe {}",
     "pretrain -t bpe --data hostile --sampling none --steps 2 --batch-size 2 --seq-length 32 "
     "--micro-batch 1 --workers 0 --name t",
     "generate runs/tiny -t bpe --langs en --max-tokens 4",
@@ -112,7 +110,7 @@ def small(place: Path, spare: int, base: Path) -> Iterator[None]:
 def timed(words: list[str], place: Path, **options: Any) -> dict[str, object]:
     began = time.monotonic()
     try:
-        done = LAUNCHER.call(words, place, **options)
+        done = call(words, place, **options)
     except subprocess.TimeoutExpired:
         return {"status": None, "said": "", "wrong": ["hangs"]}
     return judge(done, time.monotonic() - began)
@@ -151,17 +149,17 @@ def interrupts(
 ) -> Iterator[dict[str, object]]:
     place = kills.fresh(base, scratch / "interrupted")
     before = kills.paths_of(place)
-    pid = LAUNCHER.start(job.words, place)
-    status = LAUNCHER.status(rng.uniform(0.0, 2.0))
+    process = Call(job.words, place)
+    status = process.status(rng.uniform(0.0, 2.0))
     if status is None:
-        os.kill(pid, signal.SIGINT)
-        status = LAUNCHER.status(300)
+        process.send_signal(signal.SIGINT)
+        status = process.status(300)
     ended = 999 if status is None else status
-    row = judge(subprocess.CompletedProcess([], ended, b"", LAUNCHER.said()), 0)
+    row = judge(subprocess.CompletedProcess([], ended, b"", process.said()), 0)
     left = {name for name in kills.paths_of(place) - before if ".resume" not in name}
     if status == 130 and left and not job.grows:
         row["wrong"] += [f"left: {sorted(left)[:4]}"]  # type: ignore[operator]
-    alive = kills._processes_end(pid)
+    alive = kills._processes_end(process.pid)
     if alive:
         row["wrong"] += [f"processes live on: {alive}"]  # type: ignore[operator]
     yield {"kind": "Ctrl-C", **row}
@@ -202,7 +200,8 @@ def main() -> None:
     parser.add_argument("--jobs", default="")
     parser.add_argument("--base", type=Path)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch, LAUNCHER:
+    start_launcher()
+    with tempfile.TemporaryDirectory() as scratch:
         base = options.base or Path(scratch) / "base"
         if not base.exists():
             base.mkdir(parents=True)

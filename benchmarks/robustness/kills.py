@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.common import emit
 from benchmarks.robustness.engine import kills
-from benchmarks.robustness.engine.launcher import Launcher
+from benchmarks.robustness.engine.launcher import start_launcher
 from helpers import jobs
 
 
@@ -28,7 +28,8 @@ def main() -> None:
     parser.add_argument("--part", default="1/1", help="2/3: the second third of the jobs")
     parser.add_argument("--base", type=Path)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch, Launcher() as launcher:
+    start_launcher()
+    with tempfile.TemporaryDirectory() as scratch:
         base = options.base or Path(scratch) / "base"
         if not base.exists():
             base.mkdir(parents=True)
@@ -41,9 +42,9 @@ def main() -> None:
                 continue
             rng = random.Random(f"{options.seed}/{number}")
             count = options.kills // len(chosen) + (number < options.kills % len(chosen))
-            known = kills.reference(job, base.absolute(), Path(scratch), launcher)
+            known = kills.reference(job, base.absolute(), Path(scratch))
             for _ in range(count):
-                verdict = kills.kill(job, base.absolute(), known, Path(scratch), rng, launcher)
+                verdict = kills.kill(job, base.absolute(), known, Path(scratch), rng)
                 emit(asdict(verdict))
 
 

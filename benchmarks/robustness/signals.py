@@ -21,14 +21,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common import ROOT, emit
 from benchmarks.robustness.engine import kills
 from benchmarks.robustness.engine.arena import shell_status
-from benchmarks.robustness.engine.launcher import Launcher
+from benchmarks.robustness.engine.launcher import Call, call, start_launcher
 from helpers import jobs
 
 STEPS = 16
@@ -61,7 +60,7 @@ def result_of(run: Path) -> dict[str, Any]:
 
 def stop_once(
     sign: signal.Signals, wait: float, step: int, again: bool, base: Path, scratch: Path,
-    launcher: Launcher, whole: dict[str, Any],
+    whole: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     """One run, stopped `wait` seconds after `step` is in its metrics (0: after its start).
 
@@ -70,30 +69,29 @@ def stop_once(
     place = kills.fresh(base, scratch / "stopped")
     run = place / "runs" / "stopped"
     began = time.monotonic()
-    pid = launcher.start(WORDS, place)
+    process = Call(WORDS, place)
     status = None
     while step and status is None and steps_of(run)[0] < step:
-        status = launcher.status(0.01)
+        status = process.status(0.01)
     if status is None:
-        status = launcher.status(wait)
+        status = process.status(wait)
     wrong: list[str] = []
     row: dict[str, Any] = {"what": "pretrain", "signal": sign.name + (" twice" if again else "")}
     sent, before = time.monotonic(), steps_of(run)[0]
     if status is None:
-        with suppress(ProcessLookupError):  # it has just ended
-            os.kill(pid, sign)
-            if again:
-                time.sleep(0.05)
-                os.kill(pid, sign)
-        status = launcher.status(PATIENCE)
+        process.send_signal(sign)
+        if again:
+            time.sleep(0.05)
+            process.send_signal(sign)
+        status = process.status(PATIENCE)
         if status is None:
-            os.killpg(pid, signal.SIGKILL)
-            launcher.status(PATIENCE)
+            process.kill()
+            process.wait()
             wrong.append("it did not stop")
     ended = time.monotonic()
     code = 999 if status is None else shell_status(status)
-    message = launcher.said().decode(errors="replace")
-    left = kills._processes_end(pid)
+    message = process.said().decode(errors="replace")
+    left = kills._processes_end(process.pid)
     if left:
         wrong.append(f"{len(left)} processes live on")
     done, saved = steps_of(run)
@@ -113,7 +111,7 @@ def stop_once(
             wrong.append(f"it does not mention --resume: {message[-200:]}")
     if code != 0:
         words = RESUME if (run / "config.json").is_file() else WORDS
-        resumed = launcher.call(words, place)
+        resumed = call(words, place)
         row["resumed"] = resumed.returncode
         if resumed.returncode:
             wrong.append(f"resume: {resumed.stderr.decode(errors='replace')[-200:]}")
@@ -127,7 +125,8 @@ def stop_once(
 def pretrain(moments: int, seed: int) -> list[dict[str, Any]]:
     """Random moments of a training run."""
     rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as folder, Launcher() as launcher:
+    start_launcher()
+    with tempfile.TemporaryDirectory() as folder:
         base, scratch = Path(folder) / "base", Path(folder)
         base.mkdir()
         jobs.workspace(base, corpus=False, runs=False)
@@ -135,7 +134,7 @@ def pretrain(moments: int, seed: int) -> list[dict[str, Any]]:
         for _ in range(2):  # the first one loads what the others find in memory
             place = kills.fresh(base, scratch / "whole")
             began = time.monotonic()
-            done = launcher.call(WORDS, place)
+            done = call(WORDS, place)
             seconds.append(time.monotonic() - began)
         if done.returncode:
             raise RuntimeError(done.stderr.decode(errors="replace")[-500:])
@@ -148,7 +147,7 @@ def pretrain(moments: int, seed: int) -> list[dict[str, Any]]:
             # Half over the whole call, half within training, which is a small part of it.
             step = rng.randint(1, STEPS) if rng.random() < 0.5 else 0
             wait = rng.uniform(0.0, min(seconds) / STEPS if step else min(seconds))
-            rows.append(stop_once(sign, wait, step, again, base, scratch, launcher, whole))
+            rows.append(stop_once(sign, wait, step, again, base, scratch, whole))
             emit(rows[-1])
     return rows
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from modtok_cli.modular.segmenters.scored import Scored
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.reference.encoding import merge, pairs_of, search
@@ -20,6 +22,7 @@ def plain_ids(subset: Subtokenizer, texts: list[str]) -> list[list[int]]:
         tokens = vocabulary.tokens()
         pieces = {tokens[i]: (i, float(scores[i])) for i in range(first, len(tokens))}
 
+        @cache
         def encode(word: bytes) -> list[int]:
             return search(
                 word,
@@ -33,6 +36,7 @@ def plain_ids(subset: Subtokenizer, texts: list[str]) -> list[list[int]]:
     else:
         pairs = pairs_of(segmenter.merges.tolist())
 
+        @cache
         def encode(word: bytes) -> list[int]:
             return merge([byte_ids[byte] for byte in word], pairs)
 

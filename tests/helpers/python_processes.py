@@ -216,10 +216,13 @@ def _receive(connection):
 _started = []
 
 
-def start_server():
-    """Start a server for this process and its children; it ends when this process does."""
+def start_server(*more):
+    """Start a server for this process and its children; it ends when this process does.
+
+    `more`: modules that it imports beside `PRELOADED`.
+    """
     path = str(Path(tempfile.mkdtemp(prefix="forks-"), "socket"))
-    command = [sys.executable, "-m", "helpers.python_processes", "--serve", path]
+    command = [sys.executable, "-m", "helpers.python_processes", "--serve", path, *more]
     # Coverage measures the forked processes, not the server.
     env = {name: os.environ[name] for name in os.environ if name != COVERAGE}
     # The server reads its input to the end, which comes when this process ends.
@@ -239,9 +242,9 @@ def _server():
     return path
 
 
-def serve(path):
+def serve(path, *more):
     """Import, then fork a process for every connection until standard input ends."""
-    for name in PRELOADED:
+    for name in (*PRELOADED, *more):
         try:
             __import__(name)
         except ImportError:  # an extra that is not installed
@@ -394,6 +397,6 @@ def client(words):
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
-        serve(sys.argv[2])
+        serve(*sys.argv[2:])
     else:
         sys.exit(client(sys.argv[1:]))

@@ -137,20 +137,14 @@ def stored_truncation_padding_dropout(arena: Arena) -> None:
 
 def measured(arena: Arena, tokenizer: str, text: Path) -> dict[str, Any]:
     """Tokens of a text by every command that counts them."""
-    nsl = arena.modtok(
-        "nsl", "-t", tokenizer, "--references", "bpe/references", str(text), "--json"
-    )
-    stats = arena.modtok("corpus", "stats", "-t", tokenizer, str(text), "--json")
-    cost = arena.modtok(
-        "study", "cost", "-t", tokenizer, "--references", "bpe/references", str(text), "--json"
-    )
-    ids = arena.modtok("encode", "-t", tokenizer, str(text))
-    return {
-        "nsl": [row.get("tokens") for row in rows_of(nsl.out)],
-        "stats": [row.get("tokens") for row in rows_of(stats.out)],
-        "cost": [{k: v for k, v in row.items() if k == "tokens"} for row in rows_of(cost.out)],
-        "ids": [row["ids"] for row in rows_of(ids.out)],
-    }
+    ids = arena.line(f"encode -t {tokenizer} {text}")
+    found: dict[str, Any] = {"ids": [row["ids"] for row in rows_of(ids.out)]}
+    for command in ("nsl --references bpe/references", "corpus stats",
+                    "cost --references bpe/references"):  # fmt: skip
+        done = arena.line(f"{command} -t {tokenizer} {text} --json")
+        found[command] = [row["tokens"] for row in rows_of(done.out)]
+        arena.check(bool(found[command]), f"{command}: {done.error}")
+    return found
 
 
 @attack("external tokenizers")

@@ -11,6 +11,8 @@ from benchmarks.common import ROOT
 from benchmarks.robustness.engine.arena import GIB, Arena, attack
 from benchmarks.robustness.engine.attacks_by_input import PRETRAIN
 
+GENERATE = "generate runs/tiny --tokenizer bpe --langs en --max-tokens 2"
+
 # Sizes
 
 
@@ -35,18 +37,7 @@ def endless_and_sparse_files(arena: Arena) -> None:
         path = arena.place / "runs" / "tiny" / part
         if path.exists():
             sparse(path)
-            words = [
-                "generate",
-                "runs/tiny",
-                "--tokenizer",
-                "bpe",
-                "--langs",
-                "en",
-                "--max-tokens",
-                "2",
-                "x",
-            ]
-            done = arena.modtok(*words, memory=3 * GIB, seconds=120)
+            done = arena.line(f"{GENERATE} x", memory=3 * GIB, seconds=120)
             arena.check(done.status in (1, 2), f"{part}: status {done.status}")
 
 
@@ -69,13 +60,13 @@ def huge_numbers(arena: Arena) -> None:
         f"bpe-seq --langs en -k {big} -o t",
         f"bpe --langs en -k 300 --threads {big} -o t",
         f"extract unigram.json -k {big} --text parallel/en.txt -o t.json",
-        f"generate runs/tiny --tokenizer bpe --langs en --seed {big} --max-tokens 2 x",
+        f"{GENERATE} --seed {big} x",
         f"generate runs/tiny --tokenizer bpe --langs en --max-tokens {big} x",
-        f"generate runs/tiny --tokenizer bpe --langs en --batch-size {big} --max-tokens 2 x",
+        f"{GENERATE} --batch-size {big} x",
         f"corpus stats parallel/en.txt --samples {big}",
         f"eval mcq runs/tiny --tokenizer bpe --langs en --shots {big} --limit 2",
     ):
-        arena.modtok(*words.split(), memory=6 * GIB, seconds=240)
+        arena.line(words, memory=6 * GIB, seconds=240)
 
 
 # Names, descriptors, places
@@ -113,7 +104,7 @@ def closed_descriptors(arena: Arena) -> None:
         "encode -t bpe", "decode -t bpe", "nsl -t bpe parallel/en.txt",
         "bpe --langs en -k 300 -o t",
         "inspect -t bpe", "corpus stats parallel/en.txt", "extract -t bpe --langs en",
-        "generate runs/tiny --tokenizer bpe --langs en --max-tokens 2",
+        GENERATE,
     ):  # fmt: skip
         for closed in ((0,), (1,), (2,), (0, 1), (0, 1, 2)):
             arena.modtok(*words.split(), "--force" if " -o t" in words else "-q", closed=closed)
@@ -128,7 +119,7 @@ def output_dash(arena: Arena) -> None:
         "bpe-concat bpe/references/en.json bpe/references/fi.json -o -",
         "unigram --langs en -k 300 -o -", "bpe-seq --langs en -k 300 -o -",
     ):  # fmt: skip
-        arena.modtok(*words.split())
+        arena.line(words)
         arena.check(not (arena.place / "-").exists(), f"{words}: a file called -")
         if (arena.place / "-").is_dir():
             shutil.rmtree(arena.place / "-")
@@ -141,18 +132,17 @@ def languages_given_twice(arena: Arena) -> None:
     done = arena.modtok("bpe", "--langs", "fi", "--langs", "en", "-k", "300", "-o", "t")
     both = all((arena.place / "t" / f"{name}.json").exists() for name in ("en", "fi"))
     arena.check(done.status == 2 or both, "the last --langs was kept silently")
-    for one, other in (
-        ("en.txt", "eng.txt"),
-        ("zho_Hans.txt", "zho_Hant.txt"),
-        ("pt.txt", "por.jsonl"),
-    ):
+    # Two scripts of a language are kept apart.
+    pairs = (("en.txt", "eng.txt"), ("zho_Hans.txt", "zho_Hant.txt"), ("pt.txt", "por.jsonl"))
+    for one, other in pairs:
         data = arena.place / "twice"
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir()
         (data / one).write_text("a text\n" * 30)
         (data / other).write_text('{"text": "another"}\n' * 30)
         done = arena.modtok("bpe", "--data", "twice", "-k", "300", "-o", "t2", "--force")
-        arena.check(done.status in (1, 2), f"{one} and {other}: status {done.status}")
+        right = (0,) if one.startswith("zho") else (1, 2)
+        arena.check(done.status in right, f"{one} and {other}: status {done.status}")
     data = arena.place / "mix"
     data.mkdir()
     (data / "en.txt").write_text("a text\n")
@@ -163,9 +153,7 @@ def languages_given_twice(arena: Arena) -> None:
 @attack("names and descriptors")
 def removed_special_tokens(arena: Arena) -> None:
     """--special adds to the special tokens that training needs"""
-    arena.modtok(
-        *["bpe-seq", "--langs", "en,fi", "-k", "300", "--special", "<|user|>", "-o", "special"]
-    )
+    arena.line("bpe-seq --langs en,fi -k 300 --special <|user|> -o special")
     words = [word if word != "bpe" else "special" for word in PRETRAIN]
     done = arena.modtok(*words, "--name", "special")
     arena.check(done.status == 0, f"pretrain: status {done.status} {done.error}")
@@ -184,9 +172,7 @@ def read_only_without_home(arena: Arena) -> None:
         shutil.copytree(ROOT / "modtok_cli", package / "modtok_cli")
         subprocess.run(["mount", "-o", "remount,ro", str(package)], check=True)
         env = {"HOME": "/proc/none", "XDG_CACHE_HOME": "/proc/none", "USERPROFILE": "/proc/none"}
-        done = arena.modtok(
-            "encode", "-t", "bpe", stdin=b"a text\n", env=env, package=package, seconds=400
-        )
+        done = arena.line("encode -t bpe", stdin=b"a text\n", env=env, package=package, seconds=400)
         arena.check(done.status == 0, f"encode: status {done.status} {done.error}")
         found = arena.modtok("doctor", env=env, package=package, seconds=400)
         arena.check(found.status in (0, 1), f"doctor: status {found.status}")
@@ -201,7 +187,6 @@ def read_only_without_home(arena: Arena) -> None:
 def append_to_a_tokenizer_in_use(arena: Arena) -> None:
     """A run stays usable after a language is appended to its tokenizer"""
     shutil.copy(arena.place / "data" / "en.jsonl", arena.place / "data" / "sw.jsonl")
-    arena.modtok(*["bpe-seq", "--append", "sw", "-o", "bpe"])
-    words = "generate runs/tiny --tokenizer bpe --langs en --max-tokens 2 The"
-    done = arena.modtok(*words.split())
+    arena.line("bpe-seq --append sw -o bpe")
+    done = arena.line(f"{GENERATE} The")
     arena.check(done.status == 0, f"generate: status {done.status} {done.error}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.robustness.engine.arena import Arena, attack
-from benchmarks.robustness.engine.attacks_by_input import PRETRAIN, rows_of
+from benchmarks.robustness.engine.attacks_by_input import PRETRAIN, TRAINING, rows_of
 
 MODEL = ["runs/tiny", "--tokenizer", "bpe"]
 
@@ -54,8 +54,8 @@ def fairness_over_common_languages(arena: Arena) -> None:
 
 
 @attack("numbers")
-def latency_of_a_long_text(arena: Arena) -> None:
-    """`latency` measures a text longer than the context whole, or refuses it"""
+def time_of_a_long_text(arena: Arena) -> None:
+    """`cost --time` measures a text longer than the context whole, or refuses it"""
     line = " ".join((arena.place / "parallel" / "en.txt").read_text().split())
     (arena.place / "long.txt").write_text(line * 12 + "\n")
     ids = arena.modtok("encode", "-t", "bpe", "long.txt")
@@ -100,18 +100,8 @@ def rates_of(run: Path) -> list[float]:
 def resume_without_options(arena: Arena) -> None:
     """`--resume` needs no other option: the run stores its data and its settings"""
     shutil.move(arena.place / "data", arena.place / "texts")
-    words = [
-        *PRETRAIN,
-        "--data",
-        "texts",
-        "--set",
-        "parallelism.recompute=2",
-        "--save-every",
-        "1",
-        "--name",
-        "it",
-    ]
-    arena.modtok(*words)
+    options = "--data texts --set parallelism.recompute=2 --save-every 1 --name it"
+    arena.line(f"{TRAINING} {options}")
     done = arena.modtok("pretrain", "--resume", "--name", "it")
     arena.check(done.status == 0, f"status {done.status} {done.error}")
     config = json.loads((arena.place / "runs" / "it" / "config.json").read_bytes())

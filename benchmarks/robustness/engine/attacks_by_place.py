@@ -19,7 +19,7 @@ from benchmarks.robustness.engine.arena import Arena, attack
 
 NOBODY = "nobody"
 KNOWN: dict[str, str] = {}
-RUN = "--run runs/tiny -t bpe --langs en"
+RUN = "runs/tiny -t bpe --langs en"
 # What is called, and what it writes; "" where that is standard output.
 COMMANDS = (
     ("check bpe parallel/fi.txt --lang fi --json", ""),

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.robustness.engine.launcher import Launcher
+from benchmarks.robustness.engine.launcher import Call, call
 from helpers.jobs import Job
 from helpers.processes import alive_in_session
 
@@ -81,7 +81,7 @@ def fresh(base: Path, place: Path) -> Path:
     return place
 
 
-def reference(job: Job, base: Path, scratch: Path, launcher: Launcher) -> Reference:
+def reference(job: Job, base: Path, scratch: Path) -> Reference:
     """Two unbroken calls.
 
     Raises:
@@ -92,7 +92,7 @@ def reference(job: Job, base: Path, scratch: Path, launcher: Launcher) -> Refere
     for _ in range(2):
         place = fresh(base, scratch / "workspace")
         began = time.monotonic()
-        done = launcher.call(job.words, place)
+        done = call(job.words, place)
         seconds = time.monotonic() - began
         if done.returncode:
             raise RuntimeError(f"{job.words}: {done.stderr.decode(errors='replace')[-500:]}")
@@ -102,14 +102,7 @@ def reference(job: Job, base: Path, scratch: Path, launcher: Launcher) -> Refere
     return Reference(files, paths_of(place), seconds)
 
 
-def kill(
-    job: Job,
-    base: Path,
-    known: Reference,
-    scratch: Path,
-    rng: random.Random,
-    launcher: Launcher,
-) -> Verdict:
+def kill(job: Job, base: Path, known: Reference, scratch: Path, rng: random.Random) -> Verdict:
     """One kill -9 and all that is to hold after it.
 
     Half of the moments are random over the time that the call takes, half come a little
@@ -121,7 +114,7 @@ def kill(
     wait = rng.uniform(0.0, 1.0) * known.seconds
     extra = rng.choice((0.0, 0.001, 0.01, 0.1))
     began = time.monotonic()
-    pid = launcher.start(job.words, place)
+    process = Call(job.words, place)
     status = None
     while status is None and time.monotonic() - began < PATIENCE:
         if at_writing and _is_writing(place, before):
@@ -129,21 +122,21 @@ def kill(
             break
         if not at_writing and time.monotonic() - began >= wait:
             break
-        status = launcher.status(0.0005 if at_writing else 0.005)
+        status = process.status(0.0005 if at_writing else 0.005)
     if status is None:
-        os.kill(pid, signal.SIGKILL)
-        status = launcher.status(PATIENCE)
+        process.kill()
+        status = process.status(PATIENCE)
     verdict = Verdict(
         " ".join(job.words),
         round(time.monotonic() - began, 3),
         "killed" if status == -signal.SIGKILL else f"had ended ({status})",
         "",
     )
-    left = _processes_end(pid)
+    left = _processes_end(process.pid)
     if left:
         verdict.wrong.append(f"processes live on: {left}")
     _check_after_kill(job, place, known, verdict)
-    _check_again(job, place, known, verdict, launcher)
+    _check_again(job, place, known, verdict)
     return verdict
 
 
@@ -186,15 +179,13 @@ def _check_after_kill(job: Job, place: Path, known: Reference, verdict: Verdict)
             verdict.wrong.append(f"after the kill: {top} is there without all of its files")
 
 
-def _check_again(
-    job: Job, place: Path, known: Reference, verdict: Verdict, launcher: Launcher
-) -> None:
+def _check_again(job: Job, place: Path, known: Reference, verdict: Verdict) -> None:
     """The call succeeds and gives what an unbroken one does."""
     words = job.words
     if job.again is not None and (place / job.outputs[0] / "config.json").is_file():
         words = [*job.command.split(), *job.again.split()]
     whole = files_of(job, place).keys() >= known.files.keys()
-    done = launcher.call(words, place)
+    done = call(words, place)
     said = done.stderr.decode(errors="replace").strip()
     # A command that keeps no settings beside its output does not replace it unasked.
     if done.returncode and not (whole and done.returncode == 2 and "--force" in said):
