@@ -24,9 +24,8 @@ from datatrove.utils.text import ngrams, simplify_text
 
 from benchmarks.common import emit
 from modtok_cli.corpus.build import corpus_build
-from modtok_cli.corpus.near import WORD, Words
+from modtok_cli.corpus.near import CONFIG, WORD, Words
 from modtok_cli.corpus.parts import read_part
-from modtok_cli.corpus.plan import Near
 from modtok_cli.text.readers import read_documents
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
@@ -56,7 +55,7 @@ def edited(text: str, share: float, words: Sequence[str], draw: random.Random) -
 
 def shingles_of(text: str) -> Shingles:
     """The n-grams that the build compares."""
-    return frozenset(ngrams(Words().word_tokenize(simplify_text(text)), Near.ngram))
+    return frozenset(ngrams(Words().word_tokenize(simplify_text(text)), CONFIG.n_grams))
 
 
 def jaccard(a: Shingles, b: Shingles) -> float:
@@ -119,7 +118,9 @@ def measure(path: Path, options: argparse.Namespace) -> None:
             right[share] += 1
             explained |= gone
     for share, values in by_share.items():
-        expected = [1 - (1 - value**Near.hashes) ** Near.buckets for value in values]
+        expected = [
+            1 - (1 - value**CONFIG.hashes_per_bucket) ** CONFIG.num_buckets for value in values
+        ]
         emit(
             {
                 "file": path.name,

@@ -13,13 +13,14 @@ probability n² / 2⁶⁵: among a billion (10⁹) distinct ones 0.03 paragraphs
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import orjson
 
 from modtok_cli.base.arrays import UInt64Array
 from modtok_cli.base.errors import ModtokError
@@ -52,10 +53,73 @@ def site_hash(host: str, paragraph: str) -> int:
 
 
 def save_counts(path: Path, counts: Mapping[int, int]) -> None:
-    """Write hashes, ascending, and then the count of each."""
+    """Write hashes, ascending, and the count of each, as (2, N) uint64."""
     hashes = np.fromiter(sorted(counts), dtype=_TYPE, count=len(counts))
-    numbers = np.fromiter((counts[int(one)] for one in hashes), dtype=_TYPE, count=len(counts))
-    write_bytes(path, hashes.tobytes() + numbers.tobytes())
+    numbers = np.fromiter(map(counts.__getitem__, hashes.tolist()), _TYPE, len(counts))
+    _save(path, np.stack([hashes, numbers]))
+
+
+def save_hashes(path: Path, hashes: Iterable[int] | UInt64Array) -> None:
+    """Write distinct hashes, ascending, as (N,) uint64."""
+    array = hashes if isinstance(hashes, np.ndarray) else np.fromiter(hashes, dtype=_TYPE)
+    _save(path, np.unique(array))
+
+
+def _save(path: Path, array: UInt64Array) -> None:
+    np.save(content := BytesIO(), array.astype(_TYPE, copy=False))
+    write_bytes(path, content.getvalue())
+
+
+def load_hashes(path: Path) -> UInt64Array:
+    """Memory-map the array of a file of `save_hashes` or `save_counts`.
+
+    Raises:
+        ModtokError: the file is damaged.
+    """
+    try:
+        hashes: UInt64Array = np.load(path, mmap_mode="r")
+    except (ValueError, EOFError) as error:
+        raise ModtokError("damaged hash file", where=path, remedy="build with --force") from error
+    return hashes
+
+
+def save_pieces(path: Path, pieces_of: Mapping[str, Sequence[UInt64Array]]) -> None:
+    """Write the hashes of each run to one file."""
+    arrays: dict[str, Any] = {
+        run: np.concatenate(pieces) for run, pieces in pieces_of.items() if pieces
+    }
+    np.savez(content := BytesIO(), **arrays)
+    write_bytes(path, content.getvalue())
+
+
+def load_piece(path: Path, run: str) -> UInt64Array:
+    """Hashes of one run from a file of `save_pieces`."""
+    with np.load(path) as pieces:
+        found: UInt64Array = pieces[run] if run in pieces else np.zeros(0, dtype=_TYPE)
+    return found
+
+
+def split(total: int, parts: int) -> list[tuple[int, int]]:
+    """Split 0 … total into `parts` ranges [low, high) of nearly equal size."""
+    cuts = [total * part // parts for part in range(parts + 1)]
+    return list(pairwise(cuts))
+
+
+def _slices(
+    arrays: Sequence[UInt64Array], low: int, high: int, memory: int
+) -> Iterator[list[slice]]:
+    """Places of the hashes of a part of [low, high) in each ascending array, part by part.
+
+    `memory` limits the bytes compared at once, assuming evenly distributed hash values.
+    """
+    total = sum(_place(array, high) - _place(array, low) for array in arrays)
+    for first, last in split(high - low, max(1, -(-total * _BYTES_EACH // memory))):
+        yield [slice(_place(array, low + first), _place(array, low + last)) for array in arrays]
+
+
+def _place(array: UInt64Array, value: int) -> int:
+    """Number of hashes below a value."""
+    return len(array) if value >= 1 << 64 else int(np.searchsorted(array, np.uint64(value)))
 
 
 def frequent(
@@ -65,69 +129,16 @@ def frequent(
 
     A list of ascending pieces. `memory` limits the bytes compared at once.
     """
-    halves = [np.split(load_hashes(file), 2) for file in files]
-    total = sum(int(_stop(hashes, high) - _start(hashes, low)) for hashes, _ in halves)
+    tables = [load_hashes(file) for file in files]
     found = []
-    for first, last in split(high - low, max(1, -(-total * _BYTES_EACH // memory))):
-        hashes, counts = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.uint64)]
-        for own, numbers in halves:
-            part = slice(_start(own, low + first), _stop(own, low + last))
-            hashes.append(own[part])
-            counts.append(numbers[part])
-        distinct, places = np.unique(np.concatenate(hashes), return_inverse=True)
+    for slices in _slices([hashes for hashes, _ in tables], low, high, memory):
+        parts = [table[:, part] for table, part in zip(tables, slices, strict=True)]
+        hashes, counts = np.concatenate([np.zeros((2, 0), dtype=np.uint64), *parts], axis=1)
+        distinct, places = np.unique(hashes, return_inverse=True)
         sums = np.zeros(len(distinct), dtype=np.uint64)
-        np.add.at(sums, places, np.concatenate(counts))
-        found.append(np.asarray(distinct[sums >= least], dtype=np.uint64))
+        np.add.at(sums, places, counts)
+        found.append(distinct[sums >= least])
     return found
-
-
-def save_hashes(path: Path, hashes: Iterable[int] | UInt64Array) -> int:
-    """Write sorted distinct hashes, whole or not at all; returns their number."""
-    array = hashes if isinstance(hashes, np.ndarray) else np.fromiter(hashes, dtype=_TYPE)
-    distinct = np.unique(array.astype(_TYPE, copy=False))
-    write_bytes(path, distinct.tobytes())
-    return len(distinct)
-
-
-def load_hashes(path: Path) -> UInt64Array:
-    """Memory-map hashes written by `save_hashes`.
-
-    Raises:
-        ModtokError: the file's length is not a multiple of 8.
-    """
-    size = path.stat().st_size
-    if size % 8:
-        raise ModtokError("damaged hash file", where=path, remedy="build with --force")
-    if not size:
-        return np.zeros(0, dtype=np.uint64)
-    return np.memmap(path, dtype=_TYPE, mode="r")
-
-
-def save_pieces(path: Path, pieces_of: Mapping[str, Sequence[UInt64Array]]) -> None:
-    """Write the hashes of each run to one file, with an index beside it."""
-    index: dict[str, tuple[int, int]] = {}
-    data: list[bytes] = []
-    end = 0
-    for run, pieces in pieces_of.items():
-        size = sum(map(len, pieces))
-        if size:
-            index[run] = (end, end + size)
-            data += [piece.astype(_TYPE).tobytes() for piece in pieces]
-            end += size
-    write_bytes(path, b"".join(data))
-    write_bytes(path.with_suffix(".json"), orjson.dumps(index))
-
-
-def load_piece(path: Path, run: str) -> UInt64Array:
-    """Hashes of one run from a file of `save_pieces`."""
-    start, stop = orjson.loads(path.with_suffix(".json").read_bytes()).get(run, (0, 0))
-    return load_hashes(path)[start:stop]
-
-
-def split(total: int, parts: int) -> list[tuple[int, int]]:
-    """Split 0 … total into `parts` ranges [low, high) of nearly equal size."""
-    cuts = [total * part // parts for part in range(parts + 1)]
-    return list(pairwise(cuts))
 
 
 def repeated(
@@ -136,13 +147,10 @@ def repeated(
     """Hashes of each run in [low, high) that an earlier run also has.
 
     `runs` hold sorted distinct hashes. The result of a run is a list of ascending pieces.
-    `memory` limits the bytes compared at once, assuming evenly distributed hash values.
     """
-    total = sum(int(_stop(run, high) - _start(run, low)) for run in runs)
-    steps = max(1, -(-total * _BYTES_EACH // memory))
     hits: list[list[UInt64Array]] = [[] for _ in runs]
-    for first, last in split(high - low, steps):
-        pieces = [run[_start(run, low + first) : _stop(run, low + last)] for run in runs]
+    for slices in _slices(runs, low, high, memory):
+        pieces = [run[part] for run, part in zip(runs, slices, strict=True)]
         lengths = [len(piece) for piece in pieces]
         if sum(map(bool, lengths)) < 2:
             continue
@@ -160,14 +168,6 @@ def repeated(
             if hit.any():
                 hits[number].append(np.asarray(piece[hit], dtype=np.uint64))
     return hits
-
-
-def _start(run: UInt64Array, low: int) -> int:
-    return int(np.searchsorted(run, np.uint64(low))) if low else 0
-
-
-def _stop(run: UInt64Array, high: int) -> int:
-    return len(run) if high >= 1 << 64 else int(np.searchsorted(run, np.uint64(high)))
 
 
 class Seen:

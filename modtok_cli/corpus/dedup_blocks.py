@@ -112,12 +112,12 @@ class FindRepeated(FileStep):
             paths = sorted((self.plan.work / "hashes" / language).glob("[0-9]*"))
             pieces = repeated([load_hashes(path) for path in paths], low, high)
             save_pieces(
-                self.plan.work / "repeated" / language / f"{rank:05d}.u64",
+                self.plan.work / "repeated" / language / f"{rank:05d}.npz",
                 {path.stem: own for path, own in zip(paths, pieces, strict=True)},
             )
             counts = [self.plan.work / "sites" / language / path.name for path in paths]
             shared = np.concatenate(frequent(counts, PAGES_OF_SITE, low, high))
-            save_hashes(self.plan.work / "frequent" / language / f"{rank:05d}.u64", shared)
+            save_hashes(self.plan.work / "frequent" / language / f"{rank:05d}.npy", shared)
 
 
 class WriteCorpus(FileStep):
@@ -181,12 +181,12 @@ def _writers(plan: BuildPlan, rank: int) -> Writers:
 
 def _run_path(plan: BuildPlan, folder: str, language: str, rank: int, run: int) -> Path:
     """Path of a run's hashes; paths sort in the order of the runs."""
-    return plan.work / folder / language / f"{rank:05d}-{run:04d}.u64"
+    return plan.work / folder / language / f"{rank:05d}-{run:04d}.npy"
 
 
 def _frequent_of(plan: BuildPlan, language: str) -> UInt64Array:
     """Hashes of boilerplate of all sites, ascending."""
-    files = sorted((plan.work / "frequent" / language).glob("*.u64"))
+    files = sorted((plan.work / "frequent" / language).glob("*.npy"))
     return np.concatenate([np.zeros(0, dtype=np.uint64), *map(load_hashes, files)])
 
 
@@ -205,6 +205,6 @@ def _of_site(record: dict[str, Any], shared: UInt64Array) -> list[bool]:
 
 def _repeated_of(plan: BuildPlan, language: str, rank: int, run: int) -> UInt64Array:
     """All hashes of a run that an earlier run has, ascending."""
-    files = sorted((plan.work / "repeated" / language).glob("*.u64"))
+    files = sorted((plan.work / "repeated" / language).glob("*.npz"))
     pieces = [load_piece(path, f"{rank:05d}-{run:04d}") for path in files]
     return np.concatenate([np.zeros(0, dtype=np.uint64), *pieces])

@@ -42,10 +42,12 @@ from xxhash import xxh64_intdigest
 
 from modtok_cli.corpus.blocks import FileStep
 from modtok_cli.corpus.parts import SIZE, languages_in, part_path, read_part
-from modtok_cli.corpus.plan import BuildPlan, Near
+from modtok_cli.corpus.plan import BuildPlan
 from modtok_cli.corpus.quality import quality_cuts
 
 Record = dict[str, Any]
+CONFIG = MinhashConfig(n_grams=5, num_buckets=14, hashes_per_bucket=8)
+"""FineWeb's, with datatrove's 64-bit hashes and normal form of text."""
 SHARDS_PER_RANGE = 64
 """Shards after which one more task compares each bucket."""
 MAX_RANGES = 50
@@ -63,13 +65,6 @@ _ANY_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
 WORD = regex.compile(rf"[{_UNSPACED}]\p{{M}}*|[^\s{_UNSPACED}]+")
 _SHINGLES = 4096  # n-grams at a time: 3.6 MB for each copy of their 14 × 8 values
 _BUFFERED = 128  # signatures read at a time from each file
-
-
-def config_of(near: Near) -> MinhashConfig:
-    """datatrove's configuration: 64-bit hashes, its default normal form of text."""
-    return MinhashConfig(
-        n_grams=near.ngram, num_buckets=near.buckets, hashes_per_bucket=near.hashes
-    )
 
 
 class Words(WordTokenizer):
@@ -105,8 +100,8 @@ def _hash(text: str) -> int:
 class Signatures(MinhashDedupSignature):
     """datatrove's signatures of pages in any language, in memory that a page's length bounds."""
 
-    def __init__(self, output: Path, near: Near) -> None:
-        super().__init__(str(output), config_of(near), language=Words())
+    def __init__(self, output: Path) -> None:
+        super().__init__(str(output), CONFIG, language=Words())
         self._hash_func = _hash  # datatrove passes text, which xxhash 4 refuses
 
     def get_signature(self, shingles: npt.NDArray[np.uint64]) -> list[list[int]]:
@@ -123,10 +118,8 @@ class Signatures(MinhashDedupSignature):
 class Pairs(MinhashDedupBuckets):
     """datatrove's comparison of a bucket's signatures, in a range of hashes for each task."""
 
-    def __init__(self, signatures: Path, output: Path, near: Near) -> None:
-        super().__init__(
-            str(signatures), str(output), config=config_of(near), lines_to_buffer=_BUFFERED
-        )
+    def __init__(self, signatures: Path, output: Path) -> None:
+        super().__init__(str(signatures), str(output), config=CONFIG, lines_to_buffer=_BUFFERED)
 
     def get_worker_hash_range(self, sig_files: list[str], rank: int, world_size: int) -> Any:
         """Range of first hashes of a task: quantiles of the largest file, which is never empty.
@@ -156,11 +149,11 @@ class Clusters(MinhashDedupCluster):
     Its filter reads sizes only where there is such a list, if an empty one.
     """
 
-    def __init__(self, pairs: Path, output: Path, near: Near) -> None:
+    def __init__(self, pairs: Path, output: Path) -> None:
         super().__init__(
             str(pairs),
             str(output),
-            config=config_of(near),
+            config=CONFIG,
             save_cluster_size=True,
             lines_to_buffer=_BUFFERED,
         )
@@ -193,9 +186,9 @@ def _directories(plan: BuildPlan) -> list[Path]:
     return sorted(place.iterdir()) if place.is_dir() else []
 
 
-def pair_tasks(near: Near, shards: int) -> int:
+def pair_tasks(shards: int) -> int:
     """Number of tasks of `PairPages`."""
-    return near.buckets * min(MAX_RANGES, 1 + shards // SHARDS_PER_RANGE)
+    return int(CONFIG.num_buckets) * min(MAX_RANGES, 1 + shards // SHARDS_PER_RANGE)
 
 
 class SignPages(FileStep):
@@ -204,10 +197,10 @@ class SignPages(FileStep):
     name = "sign"
 
     def _do(self, rank: int, world_size: int) -> None:
-        plan, near = self.plan, _near_of(self.plan)
-        for group, records in _groups(plan, near, _above(plan, rank)):
+        plan = self.plan
+        for group, records in _groups(plan, _above(plan, rank)):
             place = plan.work / "near" / group / "signatures"
-            Signatures(place, near).run(map(_document, records), rank, world_size)
+            Signatures(place).run(map(_document, records), rank, world_size)
 
 
 class PairPages(FileStep):
@@ -217,9 +210,8 @@ class PairPages(FileStep):
 
     def _do(self, rank: int, world_size: int) -> None:
         raise_open_files()
-        near = _near_of(self.plan)
         for place in _directories(self.plan):
-            Pairs(place / "signatures", place / "pairs", near).run(None, rank, world_size)
+            Pairs(place / "signatures", place / "pairs").run(None, rank, world_size)
 
 
 class ClusterPages(FileStep):
@@ -229,9 +221,8 @@ class ClusterPages(FileStep):
 
     def _do(self, rank: int, world_size: int) -> None:
         raise_open_files()
-        near = _near_of(self.plan)
         for place in _directories(self.plan)[rank::world_size]:
-            Clusters(place / "pairs", place / "removed", near).run()
+            Clusters(place / "pairs", place / "removed").run()
 
 
 def remaining(
@@ -243,22 +234,16 @@ def remaining(
     near-duplicate.
     """
     above = _above(plan, rank)
-    near = plan.settings.near
-    if near is None:
+    if plan.settings.near is None:
         yield from above
         return
-    for group, records in _groups(plan, near, above):
+    for group, records in _groups(plan, above):
         place = plan.work / "near" / group / "removed"
         block = MinhashDedupFilter(
             str(place), exclusion_writer=_Excluded(drop), load_cluster_sizes=True
         )
         left = map(_record, block.run(map(_document, records), rank))
         yield from groupby(left, key=itemgetter("lang"))
-
-
-def _near_of(plan: BuildPlan) -> Near:
-    assert plan.settings.near is not None  # the stages of these steps are only there with it
-    return plan.settings.near
 
 
 def _above(plan: BuildPlan, rank: int) -> Iterator[tuple[str, Iterator[Record]]]:
@@ -276,10 +261,10 @@ def _cut(path: Path, cuts: Mapping[str, float], language: str) -> Iterator[Recor
 
 
 def _groups(
-    plan: BuildPlan, near: Near, above: Iterable[tuple[str, Iterator[Record]]]
+    plan: BuildPlan, above: Iterable[tuple[str, Iterator[Record]]]
 ) -> Iterator[tuple[str, Iterator[Record]]]:
     """Records of a shard by group."""
-    if near.scope == "language":
+    if plan.settings.near == "language":
         yield from above
     else:
         yield "all", chain.from_iterable(records for _, records in above)

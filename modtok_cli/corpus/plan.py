@@ -58,27 +58,15 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Near:
-    """How near-duplicate pages are found: the defaults are FineWeb's.
-
-    `scope`: "language" or "all", the pages that are compared with each other. `ngram`: words.
-    """
-
-    scope: str = "language"
-    ngram: int = 5
-    buckets: int = 14
-    hashes: int = 8
-
-
-@dataclass(frozen=True)
 class BuildSettings:
-    """BuildSettings that decide which text is kept.
+    """Settings that decide which text is kept.
 
     `languages`: None for all. `language_threshold`: None for one by language. `page_seconds`:
     processor time for the text of one page.
-    `quality_top`: fraction of the pages to keep by quality in each language. `near`: None if
-    near-duplicates stay. `layout`: one of `LAYOUTS`. `extractor`: one of `extractors.EXTRACTORS`.
-    `filters`: those of `FILTERS` that are on. `blocked_urls`: a file of hosts and addresses.
+    `quality_top`: fraction of the pages to keep by quality in each language. `near`: which pages
+    are compared for near-duplicates, those of a "language" or "all"; None if they stay. `layout`:
+    one of `LAYOUTS`. `extractor`: one of `extractors.EXTRACTORS`. `filters`: those of `FILTERS`
+    that are on. `blocked_urls`: a file of hosts and addresses.
     """
 
     languages: tuple[str, ...] | None
@@ -89,7 +77,7 @@ class BuildSettings:
     quality_model: str | None
     quality_threshold: float | None
     quality_top: float | None
-    near: Near | None = None
+    near: str | None = None
     layout: str = LAYOUTS[0]
     extractor: str = "modtok"
     filters: tuple[str, ...] = DEFAULT_FILTERS

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.crawl import paragraphs, records_of
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.corpus import dedup_blocks
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.dedup import (
@@ -60,14 +61,18 @@ def test_range_comparison_equals_one_set(runs: list[list[int]], tasks: int, memo
 
 
 def test_files_of_hashes(tmp_path: Path) -> None:
-    assert save_hashes(tmp_path / "a.u64", [5, 1 << 63, 5, 0]) == 3
-    assert load_hashes(tmp_path / "a.u64").tolist() == [0, 5, 1 << 63]
-    assert save_hashes(tmp_path / "b.u64", []) == 0
-    assert load_hashes(tmp_path / "b.u64").tolist() == []
+    for hashes in ([5, 1 << 63, 5, 0], []):
+        save_hashes(tmp_path / "a.npy", hashes)
+        assert load_hashes(tmp_path / "a.npy").tolist() == sorted({*hashes})
     pieces = {"0-0": [], "1-0": [np.array([3, 9], np.uint64), np.array([11], np.uint64)]}
-    save_pieces(tmp_path / "c.u64", pieces | {"2-0": [np.array([4], np.uint64)]})
-    found = [load_piece(tmp_path / "c.u64", run).tolist() for run in ("0-0", "1-0", "2-0", "9-9")]
+    save_pieces(tmp_path / "c.npz", pieces | {"2-0": [np.array([4], np.uint64)]})
+    found = [load_piece(tmp_path / "c.npz", run).tolist() for run in ("0-0", "1-0", "2-0", "9-9")]
     assert found == [[], [3, 9, 11], [4], []]
+    whole = (tmp_path / "a.npy").read_bytes()
+    for damaged in (b"", whole[:20], whole[:-8] + b"x"):
+        (tmp_path / "a.npy").write_bytes(damaged)
+        with pytest.raises(ModtokError, match="damaged hash file; build with --force"):
+            load_hashes(tmp_path / "a.npy")
 
 
 def test_paragraph_equality() -> None:
