@@ -7,8 +7,8 @@ reason and language. The counts are datatrove statistics, named by `report.label
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -104,19 +104,18 @@ class FileStep(CorpusStep):
 
 
 class Filter(CorpusStep):
-    """A block that changes documents, and keeps or drops each of them."""
+    """A block that changes documents, and keeps or drops each of them; models load on use."""
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
         """Documents that are kept."""
-        keeps = self._prepare()
         for document in data:
             with self.track_time():
-                keep = keeps(document)
+                keep = self._keeps(document)
             if keep:
                 yield document
 
-    def _prepare(self) -> Callable[[Document], bool]:
-        """What changes a document and says whether it is kept; loads the models of a task."""
+    def _keeps(self, document: Document) -> bool:
+        """Change a document; whether it is kept."""
         raise NotImplementedError
 
 
@@ -211,9 +210,6 @@ class FilterParagraphs(Filter):
 
     name = "heuristics"
 
-    def _prepare(self) -> Callable[[Document], bool]:
-        return self._keeps
-
     def _keeps(self, document: Document) -> bool:
         whole = len(document.text)
         left = []
@@ -242,13 +238,14 @@ class IdentifyLanguage(Filter):
 
     name = "language"
 
-    def _prepare(self) -> Callable[[Document], bool]:
+    @cached_property
+    def _model(self) -> LanguageModel:
         settings = self.plan.settings
         path = Path(settings.language_model) if settings.language_model else None
-        return partial(self._keeps, LanguageModel(path, settings.languages))
+        return LanguageModel(path, settings.languages)
 
-    def _keeps(self, model: LanguageModel, document: Document) -> bool:
-        settings = self.plan.settings
+    def _keeps(self, document: Document) -> bool:
+        model, settings = self._model, self.plan.settings
         paragraphs = document.text.split("\n")
         language, score = model.page(paragraphs)
         sizes = {"paragraphs": len(paragraphs), "characters": len(document.text)}
@@ -281,12 +278,13 @@ class ScoreQuality(Filter):
 
     name = "quality"
 
-    def _prepare(self) -> Callable[[Document], bool]:
+    @cached_property
+    def _model(self) -> QualityModel | None:
         path = self.plan.settings.quality_model
-        return partial(self._keeps, QualityModel(Path(path)) if path else None)
+        return QualityModel(Path(path)) if path else None
 
-    def _keeps(self, model: QualityModel | None, document: Document) -> bool:
-        score = model.score(document.text) if model else None
+    def _keeps(self, document: Document) -> bool:
+        score = self._model.score(document.text) if self._model else None
         document.metadata["quality"] = score
         if score is None or score >= (self.plan.settings.quality_threshold or 0.0):
             return True

@@ -2,8 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -84,11 +83,10 @@ class FilterRepetition(Filter):
 
     name = "repetition"
 
-    def _prepare(self) -> Callable[[Document], bool]:
-        return partial(self._keeps, Repetition())
+    _repetition = Repetition()
 
-    def _keeps(self, repetition: Repetition, document: Document) -> bool:
-        reason = repetition.reason(document.text)
+    def _keeps(self, document: Document) -> bool:
+        reason = self._repetition.reason(document.text)
         if reason:
             self.drop_page(f"repetition: {reason}", document.metadata["lang"], document.text)
         return reason is None
@@ -123,9 +121,6 @@ class FilterStopWords(Filter):
 
     name = "stop words"
 
-    def _prepare(self) -> Callable[[Document], bool]:
-        return self._keeps
-
     def _keeps(self, document: Document) -> bool:
         if has_stop_words(document.text, document.metadata["lang"]):
             return True
@@ -138,13 +133,11 @@ class ReplaceAddresses(Filter):
 
     name = "pii"
 
-    def _prepare(self) -> Callable[[Document], bool]:
-        formatter = PIIFormatter(email_replacement=_EMAIL, ip_replacement=_ADDRESS)
-        return partial(self._replace, formatter)
+    _formatter = PIIFormatter(email_replacement=_EMAIL, ip_replacement=_ADDRESS)
 
-    def _replace(self, formatter: PIIFormatter, document: Document) -> bool:
+    def _keeps(self, document: Document) -> bool:
         before = document.text.split("\n")
-        after = [formatter.format(line) for line in before]
+        after = [self._formatter.format(line) for line in before]
         changed = [new for new, old in zip(after, before, strict=True) if new != old]
         if changed:
             document.text = "\n".join(after)
@@ -200,13 +193,14 @@ class BlockAddresses(Filter):
 
     name = "urls"
 
-    def _prepare(self) -> Callable[[Document], bool]:
-        assert self.plan.settings.blocked_urls is not None
-        return partial(self._keeps, blocked_names(Path(self.plan.settings.blocked_urls)))
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        assert self.plan.settings.blocked_urls is not None  # else this step is left out
+        return blocked_names(Path(self.plan.settings.blocked_urls))
 
-    def _keeps(self, names: frozenset[str], document: Document) -> bool:
+    def _keeps(self, document: Document) -> bool:
         url = document.metadata["page"].url
-        if url and is_blocked(url, names):
+        if url and is_blocked(url, self._names):
             self.drop("blocked address")
             return False
         return True
