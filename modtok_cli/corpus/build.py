@@ -21,7 +21,6 @@ from modtok_cli.corpus.executors import (
     Wait,
     Workers,
     check_executor,
-    clear_sockets,
     one_caller,
     run_stages,
 )
@@ -239,9 +238,7 @@ def _begun(
             progress.note(f"resuming the build in {output}")
         return resume(plan), None
     finished = _existing_report(plan, progress)
-    if finished:
-        clear_sockets(plan.work / "logs")
-    else:
+    if finished is None:
         _check_files(settings)
         _require_places(output, settings.languages or (), settings.layout, plan.force)
         check_no_jobs(plan.work / "logs")

@@ -29,7 +29,6 @@ from modtok_cli.corpus.executors import (
     Wait,
     Workers,
     check_executor,
-    clear_sockets,
     one_caller,
     run_stages,
 )
@@ -265,7 +264,6 @@ def count_shards(
             reported = not (same and (work / "logs" / JOBS).exists())
             again = force and before is None  # otherwise this call has counted already
             if current and reported and (same or not again):
-                clear_sockets(work / "logs")
                 if not same:
                     progress.warn(
                         f"{output.name}: already counted from these files; --force counts again"

@@ -1,7 +1,6 @@
 """Run datatrove pipelines on this machine, on Slurm or on Ray."""
 
 import os
-import re
 import signal
 import threading
 import time
@@ -10,14 +9,10 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
-from multiprocessing.util import get_temp_dir
 from pathlib import Path
-from shutil import rmtree
-from tempfile import gettempdir
 from typing import Annotated, Any, Literal
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import is_alive
 from modtok_cli.base.locks import locked
 from modtok_cli.base.option import Option
 from modtok_cli.base.processes import starting_processes
@@ -27,7 +22,6 @@ from modtok_cli.corpus.ray_tasks import run_on_ray
 from modtok_cli.corpus.slurm import Jobs, check_no_jobs
 from modtok_cli.text.parallel import cores
 
-_SOCKETS = "sockets"
 _LOOK_SECONDS = 2.0
 _LOCK_SECONDS = 60.0
 _ARGUMENTS = ("sbatch_args", "srun_args")
@@ -170,8 +164,6 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
     if not any(ranks for _, ranks in waiting):
         return
     logs.mkdir(parents=True, exist_ok=True)
-    clear_sockets(logs)
-    (logs / _SOCKETS).write_text(f"{os.getpid()} {get_temp_dir()}")
     context = get_context("forkserver")
     # Imported once by the server, not by every worker.
     blocks = {type(block).__module__ for stage in stages for block in stage.blocks}
@@ -216,21 +208,6 @@ def _is_managed(pool: ProcessPoolExecutor) -> bool:
     """Whether the pool's manager thread is alive; without it no task ever finishes."""
     thread = getattr(pool, "_executor_manager_thread", None)
     return thread is None or bool(thread.is_alive())
-
-
-def clear_sockets(logs: Path) -> None:
-    """Remove the socket directory of a killed run.
-
-    Python creates it among the temporary files under a random name, so a run records it in its
-    logs.
-    """
-    with suppress(OSError, ValueError):
-        pid, _, name = (logs / _SOCKETS).read_text().partition(" ")
-        left = Path(name)
-        if is_alive(int(pid)):
-            return
-        if left.parent == Path(gettempdir()) and re.fullmatch(r"pymp-\w{1,20}", left.name):
-            rmtree(left)
 
 
 def _begin_worker(parent: int, log: str) -> None:

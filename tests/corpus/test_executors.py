@@ -20,7 +20,7 @@ from helpers.split_text import split_text
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.corpus import count, executors
+from modtok_cli.corpus import count
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.count import corpus_count, count_shards, tasks_of
 from modtok_cli.corpus.executors import Stage
@@ -44,21 +44,6 @@ def test_missing_slurm_or_ray_is_an_error(tmp_path: Path, monkeypatch: pytest.Mo
         corpus_build([DATA / "fi.jsonl"], output=tmp_path / "none", layout="fineweb-2")
     with pytest.raises(UsageError, match="--quality-model"):
         corpus_build([DATA / "fi.jsonl"], output=tmp_path / "none", quality_top=0.5)
-
-
-def test_sockets_of_killed_runs_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(executors, "gettempdir", lambda: str(tmp_path))
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    for name, pid, stays in (
-        ("pymp-a1b2", ended.pid, False), ("pymp-live", os.getpid(), True), ("mine", ended.pid, True)
-    ):  # fmt: skip
-        (tmp_path / name).mkdir()
-        (tmp_path / executors._SOCKETS).write_text(f"{pid} {tmp_path / name}")
-        executors.clear_sockets(tmp_path)
-        assert (tmp_path / name).exists() is stays
 
 
 @pytest.fixture
@@ -222,7 +207,7 @@ def test_ctrl_c_while_workers_start_is_one_line(tmp_path: Path, data: Path) -> N
         start_new_session=True,
         preexec_fn=hear_ctrl_c,
     )
-    while process.poll() is None and not [*tmp_path.rglob("sockets")]:
+    while process.poll() is None and not [*tmp_path.rglob("logs")]:
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate()

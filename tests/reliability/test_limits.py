@@ -8,7 +8,6 @@ import resource
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -109,33 +108,6 @@ def test_model_truncated_by_full_disk_is_not_written(
             [tmp_path / "good.txt"], [tmp_path / "bad.txt"], output=tmp_path / "q.bin"
         )
     assert not (tmp_path / "q.bin").exists()
-
-
-def test_sockets_of_killed_build_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("datatrove")
-    from modtok_cli.corpus import executors
-
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(executors, "gettempdir", lambda: str(tmp_path))
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    logs = tmp_path / "logs"
-    logs.mkdir()
-    left, mine = tmp_path / "pymp-ab12_x", tmp_path / "thesis"
-    for place in (left, mine):
-        place.mkdir()
-    for named in (left, mine, tmp_path / "pymp-gone", Path("/"), Path("pymp-ab12_x/../thesis")):
-        (logs / "sockets").write_text(f"{os.getpid()} {left}")
-        executors.clear_sockets(logs)
-        assert named is not left or left.exists()  # of a process that lives
-        (logs / "sockets").write_text(f"{gone.pid} {named}")
-        executors.clear_sockets(logs)
-    assert not left.exists()
-    assert mine.exists()
-    (logs / "sockets").unlink()
-    executors.clear_sockets(logs)  # none were noted
 
 
 @pytest.mark.parametrize("place", ["text/page.html", "text/more/page.html"])
