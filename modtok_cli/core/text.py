@@ -57,8 +57,8 @@ def native_pretokenizers() -> list[NativePreTokenizer]:
 def classes(cases: bool = False) -> UInt8Array:
     r"""Class of every code point, (0x110000,) uint8, read-only; `cases` with `UPPER` and `LOWER`.
 
-    As the regular-expression engine of the `tokenizers` library has them (`text.make_class_table`),
-    not Python's `unicodedata`: the two use different versions of Unicode, and the engine's `\s` has
+    As the regular-expression engine of the `tokenizers` library has them, not Python's
+    `unicodedata`: the two use different versions of Unicode, and the engine's `\s` has
     U+0085 but not U+001C to U+001F. Surrogates are `OTHER`.
 
     >>> [int(classes()[ord(c)]) for c in ("a", "7", "\n", "\u0301", "!")]

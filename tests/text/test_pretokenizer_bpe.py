@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from functools import cache
 
@@ -11,13 +10,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from helpers.class_tables import CASES, ask_engine
 from helpers.examples import examples
 from modtok_cli.core.binding import BLOCK, PADDING, Splitter
 from modtok_cli.core.text import UPPER, classes
 from modtok_cli.core.text import split as split_buffer
 from modtok_cli.reference import splitting
 from modtok_cli.text.counts import split_words
-from modtok_cli.text.make_class_table import CASES, CLASS_FILE, ask_engine, render
 from modtok_cli.text.pretokenizer import BPE
 
 
@@ -121,7 +120,7 @@ def test_class_table_equals_the_engine():
     shown = ", ".join(f"U+{c:04X} is {asked[c]}, not {ours[c]}" for c in differ[:5])
     assert not len(differ), (
         f"{len(differ)} code points have another class in the installed tokenizers ({shown}): "
-        f"run `python -m modtok_cli.text.make_class_table` and look at the change of {CLASS_FILE}"
+        "run tests/helpers/class_tables.py and look at the change of classes.inc"
     )
 
 
@@ -130,13 +129,3 @@ def test_case_table_equals_the_engine():
     assert ((asked != 0) == (ours >= UPPER)).all()
     assert (ours[asked != 0] == asked[asked != 0]).all()
     assert (ours[asked == 0] == classes()[asked == 0]).all()
-
-
-def test_class_table_roundtrip():
-    table = classes()
-    rows = re.findall(r"\{0x(\w+),0x(\w+),(\d)\},", render(table, "x"))
-    again = np.zeros_like(table)
-    for first, last, kind in rows:
-        again[int(first, 16) : int(last, 16) + 1] = int(kind)
-    assert (again == table).all()
-    assert len(rows) > 1000

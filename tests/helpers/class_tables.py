@@ -1,6 +1,6 @@
 r"""Make `classes.inc` and `cases.inc` of the core: code points in the engine of `tokenizers`.
 
-    python -m modtok_cli.text.make_class_table
+    PYTHONPATH=tests python -m helpers.class_tables
 
 Run it when the library moves to a newer Unicode (a test compares them).
 """
@@ -12,14 +12,12 @@ from textwrap import wrap
 import numpy as np
 
 from modtok_cli.base.arrays import UInt8Array
-from modtok_cli.base.files import write_bytes
 from modtok_cli.core.text import CODE_POINTS, LETTER, LOWER, MARK, NUMBER, SPACE, UPPER
 
 _CLASSES = {LETTER: r"\p{L}", NUMBER: r"\p{N}", SPACE: r"\s", MARK: r"\p{M}"}
 CASES = {UPPER: r"[\p{Lu}\p{Lt}]", LOWER: r"\p{Ll}"}
 _LEGEND = "1 letter, 2 number, 3 white space, 4 mark; all else is 0"
-SOURCES = Path(__file__).parents[1] / "core" / "src"
-CLASS_FILE, CASE_FILE = "classes.inc", "cases.inc"
+SOURCES = Path(__file__).parents[2] / "modtok_cli" / "core" / "src"
 _SURROGATES = range(0xD800, 0xE000)
 _CHUNK = 4096  # the library takes time with the square of a text's matches
 
@@ -51,7 +49,7 @@ def render(table: UInt8Array, library: str, cases: bool = False) -> str:
     lines = [
         f"// Classes of code points ({legend})",
         f"// as the regular-expression engine of tokenizers {library} has them.",
-        "// Made by: python -m modtok_cli.text.make_class_table",
+        "// Made by: tests/helpers/class_tables.py",
     ]
     rows = [
         f"{{0x{start:X},0x{stop - 1:X},{table[start]}}},"
@@ -66,10 +64,9 @@ def main() -> None:
     """Write the files into the sources of the core."""
     import tokenizers
 
-    content = render(ask_engine(), tokenizers.__version__)
-    write_bytes(SOURCES / CLASS_FILE, content.encode("ascii"))
-    content = render(ask_engine(CASES), tokenizers.__version__, cases=True)
-    write_bytes(SOURCES / CASE_FILE, content.encode("ascii"))
+    for file, cases in (("classes.inc", False), ("cases.inc", True)):
+        table = ask_engine(CASES if cases else _CLASSES)
+        (SOURCES / file).write_text(render(table, tokenizers.__version__, cases))
 
 
 if __name__ == "__main__":
