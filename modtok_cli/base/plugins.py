@@ -34,8 +34,8 @@ T = TypeVar("T")
 def modules_of(folder: str, attribute: str) -> dict[str, Any]:
     """What the modules of a folder of this package define under one name, by module, ascending.
 
-    >>> sorted(modules_of("modtok_cli.inference.export.formats", "FORMAT"))
-    ['gguf']
+    >>> sorted(modules_of("modtok_cli.architectures.families", "ARCHITECTURE"))
+    ['llama', 'mistral', 'qwen2', 'qwen3']
     """
     return {name: _own(folder, attribute, name) for name in names_of(folder)}
 

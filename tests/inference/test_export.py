@@ -93,7 +93,7 @@ def test_weights_out_of_range_of_the_dtype_are_refused() -> None:
 
 
 def test_unknown_formats_are_refused(french_english: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="format 'onnx' is not supported; choose from gguf"):
+    with pytest.raises(UsageError, match="format 'onnx' is not supported; choose gguf"):
         export(french_english, tmp_path / "m", format="onnx")
 
 

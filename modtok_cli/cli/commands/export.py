@@ -30,7 +30,7 @@ def show(call: Call, json: Json = False) -> None:
     every = [reports] if one else reports
     rows = [
         {
-            **{name: value for name, value in each.__dict__.items() if name != "program"},
+            **each.__dict__,
             "output": str(each.output),
             "languages": ",".join(each.languages),
         }
@@ -43,6 +43,6 @@ def show(call: Call, json: Json = False) -> None:
     for each in every:
         call.say(
             f"wrote {each.output}: {each.bytes:,} bytes, {each.vocabulary:,} tokens, "
-            f"pre-tokenizer {each.tokenizer!r} of {each.program}; "
+            f"pre-tokenizer {each.tokenizer!r} of llama.cpp; "
             f"{each.lines - each.different:,} of {each.lines:,} probe lines have the same ids"
         )

@@ -1,21 +1,17 @@
 """`modtok export`: a slice, a subset of a run, or a model of transformers, for another program.
 
 Other programs split text in their own ways. The export compares token ids on a probe first: words
-of the slice's own vocabulary, or text of the user. `formats` holds one module for each file format.
+of the slice's own vocabulary, or text of the user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
-import numpy.typing as npt
-
-from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_directory, atomic_file, check_new, refuse_others
 from modtok_cli.base.hub import model_name
@@ -29,11 +25,10 @@ from modtok_cli.base.parameters import (
     optional_path,
     text_paths,
 )
-from modtok_cli.base.plugins import modules_of, names_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.inference.export.gguf_tokenizer import GgufTokenizer, candidates
 from modtok_cli.inference.parameters import LATEST, Model, RunTokenizer, Step
-from modtok_cli.inference.vocabularies import Ends
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.languages import canonical, optional_languages
 from modtok_cli.text.readers import read_documents
@@ -41,12 +36,14 @@ from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import files_in
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import torch
 
     from modtok_cli.inference.source import ModelSource
     from modtok_cli.inference.vocabularies import Vocabularies
 
-_FORMATS = "modtok_cli.inference.export.formats"
+_FORMAT = "gguf"
 _PROBE_WORDS = 16  # words in a line
 # What programs split in different ways: apostrophes, white space, marks, numbers, case, signs.
 _HARD = (
@@ -58,71 +55,6 @@ _HARD = (
     "e\u0301te\u0301 a\u0308iti \u0939\u093f\u0928\u094d\u0926\u0940 \u0c24\u0c46\u0c32\u0c41",
     "snake_case camelCase HTTPServer EU:n a.b(c)[d] // --- ... 50% #1",
 )
-
-
-class ExportedTokenizer(Protocol):
-    """A tokenizer as another program runs it.
-
-    Attributes:
-        name: what the program calls it.
-        why: reason for different ids, for messages.
-        remedy: how to have a tokenizer with equal ids; "" if there is no way.
-    """
-
-    name: str
-    why: str
-    remedy: str
-
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids that the program assigns."""
-
-
-@dataclass(frozen=True, eq=False)
-class ExportedModel:
-    """What a format writes.
-
-    Attributes:
-        embedding, head: (|V|, d) input and output rows, one object if tied.
-        backbone: parameters under their transformers names, float32.
-        chat_templates: in the language of Jinja by name, "default" among them.
-        where: the model, for messages.
-        directory: a model directory with a model card and generation_config.json; None of a run.
-    """
-
-    shape: Shape
-    tokenizer: Subtokenizer
-    embedding: torch.Tensor
-    head: torch.Tensor
-    backbone: Mapping[str, torch.Tensor]
-    context: int
-    ends: Ends
-    chat_templates: Mapping[str, str]
-    where: str
-    directory: Path | None = None
-
-
-Logits = Callable[["torch.Tensor"], "npt.NDArray[Any] | None"]
-
-
-@dataclass(frozen=True)
-class ExportFormat:
-    """One file format, the `FORMAT` of its module.
-
-    Attributes:
-        program: program that reads the format, for messages.
-        tokenizers: `ExportedTokenizer`s that the program can run, of a tokenizer and the path of
-            its model, the simplest first; raises `UsageError` if it can run none.
-        write: writes a file, of its path, the model, one of `tokenizers` and the dtype.
-        check: reads the file back, of its path, the model, and a function from token ids (B, S) to
-            the logits (B, S, V) of transformers with weights of the file's dtype, None if they
-            cannot be had; raises `ModtokError` if it is another model.
-    """
-
-    name: str
-    program: str
-    tokenizers: Callable[[Subtokenizer, str], Sequence[ExportedTokenizer]]
-    write: Callable[[Path, ExportedModel, Any, str], None]
-    check: Callable[[Path, ExportedModel, Logits, Progress], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -141,7 +73,6 @@ class ExportReport:
     tokenizer: str
     lines: int
     different: int
-    program: str
     languages: tuple[str, ...] = ()
 
 
@@ -150,9 +81,7 @@ def export(
     model: Model = LATEST,
     output: ExportedOutput = None,
     *,
-    format: Annotated[
-        str, Option(f"File format: {', '.join(names_of(_FORMATS))}.", metavar="NAME")
-    ] = "gguf",
+    format: Annotated[str, Option(f"File format: {_FORMAT}.", metavar="NAME")] = _FORMAT,
     languages: Langs = None,
     each: Annotated[
         bool, Option("A file for each language of the run, or of --langs, in the directory -o.")
@@ -201,7 +130,11 @@ def export(
     Raises:
         UsageError: a tokenizer that llama.cpp cannot run, differing ids, or an existing output.
     """
-    path, kind = Path(model), _format(format)
+    if format != _FORMAT:
+        raise UsageError(
+            f"format '{format}' is not supported", where="--format", remedy=f"choose {_FORMAT}"
+        )
+    path = Path(model)
     place = Path(output or f"{model_name(path)}{'' if each else f'.{format}'}")
     check_new(place, force=force)
     if each:
@@ -211,7 +144,7 @@ def export(
     where = optional_path(tokenizer)
     source = open_source(path, tokenizer=where, step=step, progress=progress)
     probed = None if probe is None else _documents(text_paths(probe), reading, progress)
-    export = _Export(source, kind, probed, inexact, dtype, progress)
+    export = _Export(source, probed, inexact, dtype, progress)
     names = optional_languages(languages)
     if not each:
         with atomic_file(place) as beside:
@@ -233,7 +166,6 @@ class _Export:
     """What the files of a model share; the backbone is read once."""
 
     source: ModelSource
-    kind: ExportFormat
     probe: list[str] | None
     inexact: bool
     dtype: str
@@ -253,27 +185,28 @@ class _Export:
 
     def write(self, file: Path, languages: Sequence[str] | None) -> ExportReport:
         """Write the model of some languages, of all without any."""
+        from modtok_cli.inference.export.gguf_file import ExportedModel, check_file, write_file
         from modtok_cli.inference.run.backbone import check_range
 
-        source, kind, path = self.source, self.kind, self.source.path
+        source, path = self.source, self.source.path
         shape = source.shape  # first: it refuses other architectures
         vocabularies = source.vocabularies(languages, None)
         if not vocabularies.same:
             raise UsageError(
-                f"input and output vocabularies differ, which {kind.name} cannot represent",
+                "input and output vocabularies differ, which gguf cannot represent",
                 where=path,
                 remedy="slice the run with --langs and export that slice",
             )
         own, ends, templates = source.spoken(vocabularies)
         texts = _own_words(own) if self.probe is None else self.probe
-        candidates = kind.tokenizers(own, str(path))
-        counts = [disagreements(own, one, texts) for one in candidates]
+        ways = candidates(own, str(path))
+        counts = [disagreements(own, one, texts) for one in ways]
         different = min(counts)
-        chosen = candidates[counts.index(different)]
+        chosen = ways[counts.index(different)]
         if different and not self.inexact:
             better = chosen.remedy and f"{chosen.remedy}; "
             raise UsageError(
-                f"{kind.program} assigns other ids to {different:,} of {len(texts):,} probe lines: "
+                f"llama.cpp assigns other ids to {different:,} of {len(texts):,} probe lines: "
                 f"{chosen.why}",
                 where=path,
                 remedy=f"{better}--inexact writes the file anyway; transformers reads it exactly",
@@ -292,17 +225,13 @@ class _Export:
             str(path),
             source.hf_path,
         )
-        kind.write(file, exported, chosen, self.dtype)
-        if kind.check is not None:
-            logits = partial(self._logits, vocabularies=vocabularies)
-            kind.check(file, exported, logits, self.progress)
+        write_file(file, exported, chosen, self.dtype)
+        check_file(file, exported, partial(self._logits, vocabularies), self.progress)
         size, spoken = file.stat().st_size, tuple(own.languages)
-        return ExportReport(
-            file, size, own.size, chosen.name, len(texts), different, kind.program, spoken
-        )
+        return ExportReport(file, size, own.size, chosen.name, len(texts), different, spoken)
 
     def _logits(
-        self, ids: torch.Tensor, vocabularies: Vocabularies
+        self, vocabularies: Vocabularies, ids: torch.Tensor
     ) -> npt.NDArray[np.float32] | None:
         """Logits of transformers with weights rounded as in the file; None with a warning."""
         import torch
@@ -322,17 +251,6 @@ class _Export:
         with torch.inference_mode():
             logits: npt.NDArray[np.float32] = model.logits(ids).numpy()
         return logits
-
-
-def _format(name: str) -> ExportFormat:
-    formats: Mapping[str, ExportFormat] = modules_of(_FORMATS, "FORMAT")
-    if name not in formats:
-        raise UsageError(
-            f"format '{name}' is not supported",
-            where="--format",
-            remedy=f"choose from {', '.join(formats)}",
-        )
-    return formats[name]
 
 
 def _documents(probe: Sequence[Path | str], reading: Reading, progress: Progress) -> list[str]:
@@ -368,7 +286,7 @@ def _own_words(tokenizer: Subtokenizer) -> list[str]:
     ] + [*_HARD]
 
 
-def disagreements(own: Subtokenizer, other: ExportedTokenizer, texts: Sequence[str]) -> int:
+def disagreements(own: Subtokenizer, other: GgufTokenizer, texts: Sequence[str]) -> int:
     """Number of texts with different ids."""
     pairs = zip(own.encode_batch(list(texts)), other.encode_batch(texts), strict=True)
     return sum(ours.tolist() != theirs for ours, theirs in pairs)

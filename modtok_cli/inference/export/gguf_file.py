@@ -3,7 +3,8 @@
 llama.cpp splits text in its own ways (see `gguf_tokenizer`) and has one vocabulary per model.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from modtok_cli.architectures.hf_directory import GENERATION, HfDirectory
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Progress
-from modtok_cli.inference.export.export import ExportedModel, ExportFormat, Logits
 from modtok_cli.inference.export.gguf_readback import (
     GRAPHS,
     TOKENS,
@@ -25,8 +25,9 @@ from modtok_cli.inference.export.gguf_readback import (
     check_names,
     fits,
 )
-from modtok_cli.inference.export.gguf_tokenizer import GgufTokenizer, candidates
+from modtok_cli.inference.export.gguf_tokenizer import GgufTokenizer
 from modtok_cli.inference.vocabularies import Ends
+from modtok_cli.modular.subtokenizer import Subtokenizer
 
 # Sampling in GGUF → field of generation_config.json.
 _SAMPLING = {
@@ -36,7 +37,37 @@ _SAMPLING = {
 _FILE_TYPES = {"float32": 0, "float16": 1, "bfloat16": 32}
 
 
-def _write(path: Path, model: ExportedModel, tokenizer: GgufTokenizer, dtype: str) -> None:
+@dataclass(frozen=True, eq=False)
+class ExportedModel:
+    """What a file holds.
+
+    Attributes:
+        embedding, head: (|V|, d) input and output rows, one object if tied.
+        backbone: parameters under their transformers names, float32.
+        chat_templates: in the language of Jinja by name, "default" among them.
+        where: the model, for messages.
+        directory: a model directory with a model card and generation_config.json; None of a run.
+    """
+
+    shape: Shape
+    tokenizer: Subtokenizer
+    embedding: torch.Tensor
+    head: torch.Tensor
+    backbone: Mapping[str, torch.Tensor]
+    context: int
+    ends: Ends
+    chat_templates: Mapping[str, str]
+    where: str
+    directory: Path | None = None
+
+
+def write_file(path: Path, model: ExportedModel, tokenizer: GgufTokenizer, dtype: str) -> None:
+    """Write a model with weights of a dtype, and its tokenizer as llama.cpp runs it.
+
+    Raises:
+        UsageError: gguf is not installed, or llama.cpp has no such rotary scaling.
+        ModtokError: the model card is damaged.
+    """
     try:
         import gguf
     except ImportError as error:
@@ -162,7 +193,21 @@ def _add_tensor(gguf: Any, writer: Any, name: str, tensor: torch.Tensor, dtype: 
         writer.add_tensor(name, gguf.quants.quantize(data, kind), raw_dtype=kind)
 
 
-def _check(path: Path, model: ExportedModel, logits: Logits, progress: Progress) -> None:
+def check_file(
+    path: Path,
+    model: ExportedModel,
+    logits: Callable[[torch.Tensor], npt.NDArray[Any] | None],
+    progress: Progress,
+) -> None:
+    """Read a file back, and compare it with the model.
+
+    Args:
+        logits: from token ids (B, S) to the logits (B, S, V) of transformers with weights of the
+            file's dtype; None if they cannot be had.
+
+    Raises:
+        ModtokError: it is another model.
+    """
     file = GgufFile(path, model.where)
     check_names(file, model.shape)
     if file.architecture not in GRAPHS:
@@ -175,6 +220,3 @@ def _check(path: Path, model: ExportedModel, logits: Logits, progress: Progress)
         ids = torch.from_numpy(random.integers(0, model.tokenizer.size, (TOKENS[0], length)))
         if (expected := logits(ids)) is not None:
             check_logits(file, ids, expected[..., : model.tokenizer.size])
-
-
-FORMAT = ExportFormat("gguf", "llama.cpp", candidates, _write, _check)

@@ -1,1 +1,0 @@
-"""Export formats, one module each that defines `FORMAT`; see `export.ExportFormat`."""
