@@ -353,7 +353,10 @@ class HfDirectory:
         from safetensors import SafetensorError
 
         if name not in self.tensors:
-            raise ModtokError(f"parameter '{name}' is missing", where=self.path)
+            place = self.path / weights_name(self.path)
+            raise ModtokError(
+                f"parameter '{name}' is missing", where=place, remedy="save the model again"
+            )
         file = self.tensors[name].file
         try:
             tensor: Tensor = _open(file).get_tensor(name)

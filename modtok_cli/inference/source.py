@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.signature import digest
+from modtok_cli.inference.run.backbone import build_backbone
 from modtok_cli.inference.vocabularies import Ends, Side, Vocabularies
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
@@ -25,64 +27,73 @@ Spoken = tuple[Subtokenizer, Ends, Mapping[str, str]]
 """What an export says of text: tokenizer, the tokens that end it, chat templates by name."""
 
 
-class ModelSource(Protocol):
-    """A model on disk; rows and backbone are read as they are needed."""
+class ModelSource(ABC):
+    """A model on disk; rows and backbone are read as they are needed.
 
-    @property
-    def path(self) -> Path:
-        """Its directory."""
+    Attributes:
+        path: its directory.
+        mode: name of its inference mode if none is chosen.
+        sides: input and output vocabulary if none are chosen; None: by the language of the text.
+        whole: whether transformers runs it as it is, with its only vocabulary.
+        modular: directory of the modular tokenizer that any vocabulary can be chosen of.
+    """
 
-    @property
+    path: Path
+    mode: str
+    sides: Sides | None = None
+    whole = False
+    modular: Path | None = None
+
+    @cached_property
+    @abstractmethod
     def shape(self) -> Shape:
         """The model without its tables."""
 
-    @property
+    @cached_property
+    @abstractmethod
     def dtype(self) -> torch.dtype:
         """Dtype to compute in, unless another is chosen."""
 
-    @property
+    @cached_property
+    @abstractmethod
     def context(self) -> int:
         """Maximum number of tokens."""
 
-    @property
+    @cached_property
+    @abstractmethod
     def languages(self) -> tuple[str, ...]:
         """Languages that it reads."""
 
-    @property
-    def all_languages(self) -> tuple[str, ...]:
-        """Languages that it reads or writes."""
+    @cached_property
+    @abstractmethod
+    def digest(self) -> str:
+        """Name, and digest of what decides what the model computes."""
 
-    @property
+    @cached_property
     def begins(self) -> str:
         """What stands before every text, in signatures."""
-
-    @property
-    def mode(self) -> str:
-        """Name of its inference mode if none is chosen."""
-
-    @property
-    def sides(self) -> Sides | None:
-        """Input and output vocabulary if none are chosen; None: by the language of the text."""
-
-    @property
-    def whole(self) -> bool:
-        """Whether transformers runs it as it is, with its only vocabulary."""
-
-    @property
-    def modular(self) -> Path | None:
-        """Directory of the modular tokenizer that any vocabulary can be chosen of."""
+        return "end-of-text"
 
     @property
     def hf_path(self) -> Path | None:
         """The directory that transformers opens."""
+        return self.path
+
+    @cached_property
+    def all_languages(self) -> tuple[str, ...]:
+        """Languages that it reads or writes."""
+        return self.languages
 
     @property
-    def digest(self) -> str:
-        """Name, and digest of what decides what the model computes."""
+    def place(self) -> Path:
+        """Where its weights are, for messages."""
+        return self.path
 
+    @abstractmethod
     def labels(self) -> dict[str, Any]:
         """Fields of rows of scores: how it was trained. Models of one `recipe` differ in seed."""
 
+    @abstractmethod
     def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
         """Both vocabularies.
 
@@ -90,26 +101,36 @@ class ModelSource(Protocol):
             UsageError: a language that it does not have.
         """
 
+    @abstractmethod
     def end_of_text(self, vocabularies: Vocabularies) -> int:
         """Row of the token between documents."""
 
-    def spoken(self, vocabularies: Vocabularies) -> Spoken:
-        """Tokenizer, ends of texts and chat templates, for an export."""
+    def chat(self, vocabularies: Vocabularies) -> tuple[str, int] | None:
+        """Template of a model of modtok for conversations, and row of what ends a turn."""
+        return None
 
+    def spoken(self, vocabularies: Vocabularies) -> Spoken:
+        """Tokenizer, ends of texts and chat templates, for an export; here as in training."""
+        template, turn = self.chat(vocabularies) or (None, None)
+        ends = Ends.of_run(self.end_of_text(vocabularies), turn)
+        return vocabularies.tokenizer_in, ends, {} if template is None else {"default": template}
+
+    @abstractmethod
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
         """Input rows (n, d) and output rows (|V_out|, d); one tensor if they are the same."""
 
+    @abstractmethod
+    def parameters(self) -> Mapping[str, torch.Tensor]:
+        """Parameters of the backbone under their transformers names, whole."""
+
     def backbone(self, dtype: torch.dtype, device: torch.device) -> Any:
         """The backbone of transformers, which takes embeddings."""
-
-
-def spoken_in_training(
-    vocabularies: Vocabularies, end_of_text: int, chat: tuple[str, int] | None
-) -> Spoken:
-    """Of a model that modtok trained: every text follows an end of text."""
-    template, turn = chat or (None, None)
-    templates = {} if template is None else {"default": template}
-    return vocabularies.tokenizer_in, Ends.of_run(end_of_text, turn), templates
+        weights = {
+            name: tensor.to(device=device, dtype=dtype)
+            for name, tensor in self.parameters().items()
+        }
+        where = str(self.place)
+        return build_backbone(self.shape, weights, where, context=self.context).to(device)
 
 
 def directory_digest(path: Path) -> str:

@@ -1,7 +1,7 @@
 """A directory of a model of transformers as a source: its own tokenizer, on both sides."""
 
+from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,8 +12,8 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.hub import model_name
 from modtok_cli.base.signature import digest
 from modtok_cli.inference.hf.causal_lm import CausalLM
-from modtok_cli.inference.run.backbone import DTYPES, build_backbone
-from modtok_cli.inference.source import OWN, Sides, Spoken, directory_digest
+from modtok_cli.inference.run.backbone import DTYPES
+from modtok_cli.inference.source import OWN, ModelSource, Spoken, directory_digest
 from modtok_cli.inference.vocabularies import FULL, Ends, Side, Vocabularies, is_full, names_exactly
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
@@ -22,20 +22,15 @@ from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 
-class HfSource(CausalLM):
+class HfSource(CausalLM, ModelSource):
     """A directory of `save_pretrained`, of a model that predicts the next token.
 
     `HfModel` runs any architecture. Shape, tables and backbone, which an export needs, exist for
     those of `architectures`.
     """
 
-    mode, whole, modular = OWN, True, None
-    sides: Sides = FULL, None
-
-    @property
-    def hf_path(self) -> Path:
-        """The directory."""
-        return self.path
+    mode, whole = OWN, True
+    sides = FULL, None
 
     @cached_property
     def digest(self) -> str:
@@ -68,11 +63,6 @@ class HfSource(CausalLM):
     def languages(self) -> tuple[str, ...]:
         """Those that its tokenizer names: none, unless modtok wrote it."""
         return self.tokenizer.languages
-
-    @property
-    def all_languages(self) -> tuple[str, ...]:
-        """The same."""
-        return self.languages
 
     @cached_property
     def dtype(self) -> torch.dtype:
@@ -123,14 +113,9 @@ class HfSource(CausalLM):
             return embedding, embedding
         return embedding, self.directory.table("output")[:size]
 
-    def backbone(self, dtype: torch.dtype, device: torch.device) -> Any:
-        """The backbone without a table."""
-        weights = {
-            name: tensor.to(device=device, dtype=dtype)
-            for name, tensor in self.directory.backbone.items()
-        }
-        context = self.context
-        return build_backbone(self.shape, weights, str(self.path), context=context).to(device)
+    def parameters(self) -> Mapping[str, torch.Tensor]:
+        """Parameters of the backbone under their transformers names, float32."""
+        return self.directory.backbone
 
     def spoken(self, vocabularies: Vocabularies) -> Spoken:
         """The tokenizer as its file has it, and the directory's templates."""

@@ -21,8 +21,7 @@ from modtok_cli.base.option import options_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_bounded, read_object
 from modtok_cli.base.signature import digest
-from modtok_cli.inference.run.backbone import build_backbone
-from modtok_cli.inference.source import LANG, Spoken, spoken_in_training
+from modtok_cli.inference.source import LANG, ModelSource
 from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import MODEL, ModularTokenizer, resolve
@@ -45,7 +44,7 @@ from modtok_cli.training.stored_config import at_step, stored_shape
 _BACKBONE = "backbone.weight/"
 
 
-class RunSource:
+class RunSource(ModelSource):
     """A checkpoint of a run, with its settings and tokenizer.
 
     Attributes:
@@ -57,7 +56,9 @@ class RunSource:
         tokenizer_path: modular directory with the run's signature.
     """
 
-    begins, mode, sides, whole, hf_path = "end-of-text", LANG, None, False, None
+    mode, hf_path = LANG, None
+    shape: Shape
+    context: int
 
     def __init__(
         self,
@@ -89,9 +90,9 @@ class RunSource:
         return trained_languages(self.config, self.tokenizer)
 
     @property
-    def all_languages(self) -> tuple[str, ...]:
-        """The same."""
-        return self.languages
+    def place(self) -> Path:
+        """The checkpoint."""
+        return self.checkpoint
 
     @cached_property
     def signature(self) -> str:
@@ -151,12 +152,6 @@ class RunSource:
         """Row of the token between documents."""
         return int(np.searchsorted(vocabularies.ids, self._subsets.end_of_text))
 
-    def spoken(self, vocabularies: Vocabularies) -> Spoken:
-        """As in training."""
-        return spoken_in_training(
-            vocabularies, self.end_of_text(vocabularies), self.chat(vocabularies)
-        )
-
     def chat(self, vocabularies: Vocabularies) -> tuple[str, int] | None:
         """Template of a run that was trained on conversations, and row of what ends a turn."""
         if not (self.path / CHAT).is_file():
@@ -188,15 +183,6 @@ class RunSource:
         if self.shape.tied and vocabularies.same:
             return embedding, embedding
         return embedding, self._rows("output", vocabularies.tokenizer_out.global_ids)
-
-    def backbone(self, dtype: torch.dtype, device: torch.device) -> Any:
-        """The backbone with the parameters of Megatron's."""
-        weights = {
-            name: tensor.to(device=device, dtype=dtype)
-            for name, tensor in self.parameters().items()
-        }
-        where = str(self.checkpoint)
-        return build_backbone(self.shape, weights, where, context=self.context).to(device)
 
     @cached_property
     def _shards(self) -> list[ShardFile]:

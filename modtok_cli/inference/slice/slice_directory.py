@@ -4,7 +4,7 @@ If the sides are equal, `modtok.json` only describes the origin, and no other pr
 they differ, it also holds the id map, which no other format has.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, make_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import orjson
 import torch
-from safetensors import SafetensorError, safe_open
 
-from modtok_cli.architectures.hf_directory import CHAT_TEMPLATE, GENERATION
+from modtok_cli.architectures.hf_directory import CHAT_TEMPLATE, GENERATION, HfDirectory
 from modtok_cli.architectures.registry import read_shape
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.arrays import Int64Array
@@ -23,8 +22,8 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.reading import read_bounded, read_file, read_object
 from modtok_cli.base.records import from_json
 from modtok_cli.base.signature import digest
-from modtok_cli.inference.run.backbone import DTYPES, build_backbone
-from modtok_cli.inference.source import SLICE, Sides, Spoken, directory_digest, spoken_in_training
+from modtok_cli.inference.run.backbone import DTYPES
+from modtok_cli.inference.source import SLICE, ModelSource, directory_digest
 from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full, names_exactly
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -143,20 +142,23 @@ def _invalid_field(facts: SliceFacts) -> str | None:
     return next((name for name, valid in checks.items() if not valid), None)
 
 
-class SliceSource:
+class SliceSource(ModelSource):
     """A directory of `modtok slice`, for its own languages only."""
 
-    begins, mode, whole, modular = "end-of-text", SLICE, False, None
+    mode = SLICE
+    shape: Shape
+    context: int
+    languages: tuple[str, ...]
 
     def __init__(self, path: Path) -> None:
-        self.path = self.hf_path = path
+        self.path, self.directory = path, HfDirectory(path)
         self.facts = facts = read_facts(path)
         self.languages, self.context, self.shape = facts.inputs, facts.context, facts.shape
         self.dtype: torch.dtype = getattr(torch, facts.dtype)
         self.signature = f"{facts.tokenizer}/{facts.step}"
         self.all_languages = tuple(dict.fromkeys([*facts.inputs, *facts.outputs]))
         same = facts.inputs == facts.outputs
-        self.sides: Sides = facts.inputs, None if same else facts.outputs
+        self.sides = facts.inputs, None if same else facts.outputs
 
     @cached_property
     def digest(self) -> str:
@@ -207,12 +209,6 @@ class SliceSource:
         """Special tokens have the same ids on both sides."""
         return self.facts.end_of_text
 
-    def spoken(self, vocabularies: Vocabularies) -> Spoken:
-        """As in training."""
-        return spoken_in_training(
-            vocabularies, self.end_of_text(vocabularies), self.chat(vocabularies)
-        )
-
     def chat(self, vocabularies: Vocabularies) -> tuple[str, int] | None:
         """Chat template, if there is one, and row of what ends a turn."""
         template, generation = self.path / CHAT_TEMPLATE, self.path / GENERATION
@@ -224,13 +220,10 @@ class SliceSource:
         turn = next((each for each in turns if type(each) is int and each in known), end)
         return read_file(template).decode(errors="replace"), turn
 
-    @cached_property
-    def _file(self) -> Any:
-        try:
-            return safe_open(self.path / WEIGHTS, framework="pt")
-        except (OSError, SafetensorError) as error:
-            where = str(self.path / WEIGHTS)
-            raise ModtokError(f"cannot be read ({error})", where=where, remedy=_REMEDY) from None
+    @property
+    def place(self) -> Path:
+        """The file of weights."""
+        return self.path / WEIGHTS
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
         """The tables of the file."""
@@ -240,30 +233,15 @@ class SliceSource:
         return embedding, self._table("lm_head.weight", vocabularies.tokenizer_out.size)
 
     def _table(self, name: str, rows: int) -> torch.Tensor:
-        where = str(self.path / WEIGHTS)
-        try:
-            table: torch.Tensor = self._file.get_tensor(name)
-        except SafetensorError as error:
-            raise ModtokError(f"cannot be read ({error})", where=where, remedy=_REMEDY) from error
-        if table.shape != (rows, self.shape.hidden_size) or not table.is_floating_point():
-            raise ModtokError(
-                f"'{name}' is {table.dtype} {tuple(table.shape)}, "
-                f"expected {(rows, self.shape.hidden_size)}",
-                where=where,
-                remedy=_REMEDY,
-            )
-        return table
+        table, expected = self.directory.tensor(name), (rows, self.shape.hidden_size)
+        if table.shape != expected:
+            what = f"'{name}' is {tuple(table.shape)}, expected {expected}"
+            raise ModtokError(what, where=self.place, remedy=_REMEDY)
+        return table.to(self.dtype)
 
-    def backbone(self, dtype: torch.dtype, device: torch.device) -> Any:
-        """The backbone with the parameters of the file."""
-        names = [name for name in self._file.keys() if name.startswith("model.")]  # noqa: SIM118
-        weights = {
-            name.removeprefix("model."): self._file.get_tensor(name).to(device=device, dtype=dtype)
-            for name in names
-            if name != "model.embed_tokens.weight"
-        }
-        where = str(self.path / WEIGHTS)
-        return build_backbone(self.shape, weights, where, context=self.context).to(device)
+    def parameters(self) -> Mapping[str, torch.Tensor]:
+        """Parameters of the backbone under their transformers names, float32."""
+        return self.directory.backbone
 
 
 def _open_tokenizer(path: Path, languages: Sequence[str]) -> Subtokenizer:
