@@ -191,6 +191,11 @@ class HfDirectory:
         """All tensors by name, in the order in which they are stored."""
         return {tensor.name: tensor for file in self.files for tensor in read_header(file)[0]}
 
+    @property
+    def tensor_bytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(tensor.nbytes for tensor in self.tensors.values())
+
     # --- ids ---
 
     @cached_property

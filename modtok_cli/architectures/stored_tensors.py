@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.errors import ModtokError
@@ -32,24 +34,33 @@ class StoredTensor:
     start: int
     stop: int
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all values."""
+        return self.stop - self.start
+
     def bytes_along(self, axis: int) -> int:
         """Bytes of one index of an axis, over all others."""
         count = self.shape[axis] if axis < len(self.shape) else 0
-        return (self.stop - self.start) // count if count else 0
+        return self.nbytes // count if count else 0
+
+    def data(self) -> npt.NDArray[np.uint8]:
+        """All bytes, mapped into memory; (nbytes,)."""
+        if not self.nbytes:
+            return np.zeros(0, dtype=np.uint8)
+        return np.memmap(self.file, np.uint8, "r", self.start, (self.nbytes,))
+
+    def indices(self, axis: int) -> npt.NDArray[np.uint8]:
+        """Bytes by index of an axis, mapped: (indices of the axes before, its own, bytes)."""
+        before = prod(self.shape[:axis])
+        width = self.bytes_along(axis) // max(1, before)
+        return self.data().reshape(before, self.shape[axis], width)
 
     def blocks(self) -> Iterator[bytes]:
         """All bytes, in pieces."""
-        with open(self.file, "rb") as source:
-            for at in range(self.start, self.stop, _BLOCK):
-                yield read_at(source.fileno(), min(_BLOCK, self.stop - at), at, self.file)
-
-
-def read_at(source: int, size: int, at: int, file: Path) -> bytes:
-    """Bytes of an open file; `file` is its name for the error if it ends before."""
-    block = os.pread(source, size, at)
-    if len(block) != size:
-        raise ModtokError("the file is truncated", where=file)
-    return block
+        data = self.data()
+        for at in range(0, self.nbytes, _BLOCK):
+            yield data[at : at + _BLOCK].tobytes()
 
 
 def read_header(file: Path) -> tuple[list[StoredTensor], dict[str, str]]:

@@ -93,13 +93,6 @@ def test_the_report_compares_both_models(model: Path, here: Any) -> None:
     status, _, err = here(*line.replace("some.txt", "nowhere").split(), "--force")
     assert status == 2
     assert "nowhere" in err
-    line = "transplant model -t tokenizer@fr -o fitted --untie"
-    status, _, err = here(*line.split())
-    assert status == 2
-    assert "--untie needs --fit" in err
-    status, _, err = here(*line.split(), "--fit", "some.txt", "--json")
-    assert status == 0, err
-    assert Path("fitted/model.safetensors").stat().st_size > 0
 
 
 def test_token_lists_of_all_formats(model: Path, here: Any) -> None:

@@ -18,6 +18,7 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run as run_words
+from modtok_cli.inference.hf import weight_files
 from modtok_cli.inference.hf.model_directory import NAME
 from modtok_cli.inference.load import load
 from modtok_cli.inference.slice.graft import graft
@@ -74,8 +75,9 @@ def part(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_model_gets_the_backbone_and_the_rows_of_its_slice(
-    whole: Path, part: Path, tmp_path: Path
+    whole: Path, part: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(weight_files, "_CHUNK", 1000)  # pieces without a row of the slice
     tuned = tune(part, tmp_path / "tuned", shard="20KB")
     report = graft(tuned, whole, original=part, output=tmp_path / "new")
     old, new, theirs = weights(whole), weights(tmp_path / "new"), weights(tuned)

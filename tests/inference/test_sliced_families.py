@@ -213,14 +213,14 @@ def test_a_result_that_is_not_the_model_is_removed(
 def test_other_logits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = build(tmp_path / "whole", "BartForConditionalGeneration")
     directory = ModelDirectory(whole)
-    rewrite = directory.weights.rewrite
+    cuts_of = model_directory.cuts_of
 
-    def wrong(output: Path, cuts: Any) -> int:
-        bias = cuts["final_logits_bias"]
+    def wrong(axes: Any, ids: np.ndarray) -> Any:
+        bias = cuts_of(axes, ids)["final_logits_bias"]
         shifted = {"final_logits_bias": bias._replace(ids=np.arange(len(bias.ids)))}
-        return rewrite(output, {**cuts, **shifted})
+        return cuts_of(axes, ids) | shifted
 
-    monkeypatch.setattr(directory.weights, "rewrite", wrong)
+    monkeypatch.setattr(model_directory, "cuts_of", wrong)
     with pytest.raises(ModtokError, match="'logits' of kept tokens differ by"):
         directory.slice(np.arange(300, 500, 3), tmp_path / "part")
     assert not (tmp_path / "part").exists()

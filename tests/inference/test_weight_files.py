@@ -8,10 +8,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from modtok_cli.architectures.hf_directory import INDEX
+from modtok_cli.architectures.hf_directory import INDEX, HfDirectory
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.inference.hf import weight_files
-from modtok_cli.inference.hf.weight_files import Cut, WeightFiles
+from modtok_cli.inference.hf.weight_files import Cut, cut_tensor, rewrite
 
 
 def tensors() -> dict[str, torch.Tensor]:
@@ -42,17 +42,16 @@ def test_chosen_rows_and_all_else_untouched(
     monkeypatch.setattr(weight_files, "_CHUNK", chunk)
     out = tmp_path_factory.mktemp("out")
     ids = np.array([0, 1, 2, 7, 9, 10, 39])
-    files = WeightFiles(single)
+    model = HfDirectory(single)
     axes = {"embed.weight": 0, "head.bias": 0, "logits.bias": 1, "turned": 1}
-    written = files.rewrite(out, {name: Cut(axis, ids) for name, axis in axes.items()})
+    cuts = {name: cut_tensor(model.tensors[name], Cut(axis, ids)) for name, axis in axes.items()}
+    written = rewrite(model, out, cuts)
     found = load_file(out / "model.safetensors")
     for name, tensor in tensors().items():
         keep = torch.from_numpy(ids)
         expected = tensor.index_select(axes[name], keep) if name in axes else tensor
         assert torch.equal(found[name].view(torch.uint8), expected.view(torch.uint8))
-    assert written == WeightFiles(out).size < files.size
-    rows = files.rows("embed.weight", ids)
-    assert rows.tobytes() == tensors()["embed.weight"][ids].view(torch.uint8).numpy().tobytes()
+    assert written == HfDirectory(out).tensor_bytes < model.tensor_bytes
 
 
 def test_a_model_in_several_files(tmp_path: Path) -> None:
@@ -65,7 +64,9 @@ def test_a_model_in_several_files(tmp_path: Path) -> None:
     where = {name: file for file, names in parts.items() for name in names}
     (tmp_path / "in" / INDEX).write_bytes(orjson.dumps({"weight_map": where}))
     ids = np.arange(0, 40, 3)
-    written = WeightFiles(tmp_path / "in").rewrite(tmp_path / "out", {"embed.weight": Cut(0, ids)})
+    model = HfDirectory(tmp_path / "in")
+    cut = cut_tensor(model.tensors["embed.weight"], Cut(0, ids))
+    written = rewrite(model, tmp_path / "out", {"embed.weight": cut})
     index = orjson.loads((tmp_path / "out" / INDEX).read_bytes())
     assert index == {"metadata": {"total_size": written}, "weight_map": where}
     found = load_file(tmp_path / "out" / "a.safetensors")
@@ -85,7 +86,7 @@ def test_a_model_in_several_files(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(ModtokError, match=r"model\.safetensors: is not a valid safetensors file"):
-        WeightFiles(tmp_path).tensors  # noqa: B018
+        HfDirectory(tmp_path).tensors  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -107,15 +108,15 @@ def test_a_header_is_checked(single: Path, change: dict) -> None:
     head = orjson.dumps(header)
     file.write_bytes(len(head).to_bytes(8, "little") + head + data[8 + length :])
     with pytest.raises(ModtokError, match=r"is not a valid safetensors file|dtype X9, which"):
-        WeightFiles(single).tensors  # noqa: B018
+        HfDirectory(single).tensors  # noqa: B018
 
 
 def test_an_index_leads_to_no_other_directory(tmp_path: Path) -> None:
     (tmp_path / INDEX).write_bytes(orjson.dumps({"weight_map": {"a": "../secret"}}))
     with pytest.raises(ModtokError, match="weight_map"):
-        WeightFiles(tmp_path)
+        HfDirectory(tmp_path).files  # noqa: B018
 
 
 def test_a_directory_without_weights(tmp_path: Path) -> None:
     with pytest.raises(ModtokError, match=r"has no model\.safetensors"):
-        WeightFiles(tmp_path)
+        HfDirectory(tmp_path).files  # noqa: B018

@@ -41,7 +41,7 @@ class ListFormat:
     binary: bool = False
 
 
-def draft_map(ids: Sequence[int], rows: int) -> tuple[Int64Array, BoolArray]:
+def draft_map(ids: Sequence[int] | Int64Array, rows: int) -> tuple[Int64Array, BoolArray]:
     """d2t (n,) int64 and t2d (rows,) bool of EAGLE-3.
 
     Draft id i is target id i + d2t[i]; t2d is whether a target id is in the draft. Source:

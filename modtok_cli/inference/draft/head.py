@@ -10,7 +10,6 @@ The output matrix of a draft (R, d) has a row for each draft id. Layouts:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,14 @@ from modtok_cli.inference.hf.model_files import (
     write_object,
 )
 from modtok_cli.inference.hf.slice import read_ids
-from modtok_cli.inference.hf.weight_files import FLOATS, Cut, NewTensor, WeightFiles
+from modtok_cli.inference.hf.weight_files import (
+    FLOATS,
+    Cut,
+    NewTensor,
+    cut_tensor,
+    fingerprint,
+    rewrite,
+)
 
 NAME = "modtok-head.json"
 """File of a reduced draft with the target id of each output row."""
@@ -83,7 +89,7 @@ class Draft:
         if not (path / CONFIG).is_file():
             raise UsageError(f"has no {CONFIG}", where=path, remedy="give the directory of a draft")
         self.path, self.directory = path, HfDirectory(path)
-        self.weights = WeightFiles(self.directory)
+        self.tensors = self.directory.tensors
         self.size = self.directory.vocab_size
         self.heads = self._heads()
         self.targets = self._targets()
@@ -91,7 +97,7 @@ class Draft:
     @property
     def is_eagle(self) -> bool:
         """Whether its map is part of the weights."""
-        return "d2t" in self.weights.tensors or "draft_vocab_size" in self.directory.config
+        return "d2t" in self.tensors or "draft_vocab_size" in self.directory.config
 
     @property
     def is_tied(self) -> bool:
@@ -99,7 +105,7 @@ class Draft:
         return _TABLE.fullmatch(self.heads[0].name) is not None
 
     def _heads(self) -> list[StoredTensor]:
-        tensors = [*self.weights.tensors.values()]
+        tensors = [*self.tensors.values()]
         heads = [tensor for tensor in tensors if _PREDICTION.fullmatch(tensor.name)]
         shared = any(tensor.name.startswith("mtp.") for tensor in tensors)
         if not heads and not shared:
@@ -127,15 +133,15 @@ class Draft:
 
     def _targets(self) -> Int64Array:
         rows = {head.shape[0] for head in self.heads}
-        if self.is_eagle and "d2t" in self.weights.tensors:
-            d2t = self.weights.tensors["d2t"]
+        if "d2t" in self.tensors:
+            d2t = self.tensors["d2t"]
             kind = {"I64": "<i8", "I32": "<i4"}.get(d2t.dtype)
             if kind is None or rows != {*d2t.shape}:
                 raise ModtokError(
                     f"tensor 'd2t' is {d2t.dtype} {d2t.shape}, the head has {max(rows):,} rows",
                     where=self.path,
                 )
-            values = np.frombuffer(b"".join(d2t.blocks()), dtype=kind)
+            values = np.frombuffer(d2t.data().tobytes(), dtype=kind)
             targets: Int64Array = values.astype(np.int64) + np.arange(len(values))
             if len(np.unique(targets)) != len(targets) or not targets.min() >= 0 or (
                 targets.max() >= self.size
@@ -150,14 +156,14 @@ class Draft:
             )
         return np.arange(self.size, dtype=np.int64)
 
-    def cuts(self, places: Int64Array) -> dict[str, Cut]:
-        """The output matrices and their biases, with the rows to keep."""
+    def cuts(self, places: Int64Array) -> dict[str, NewTensor]:
+        """These rows of the output matrices and of their biases."""
         cuts = {}
         for head in self.heads:
             beginning = head.name.removesuffix("weight")
-            for name, tensor in self.weights.tensors.items():
+            for name, tensor in self.tensors.items():
                 if name.startswith(beginning) and tensor.shape[:1] == head.shape[:1]:
-                    cuts[name] = Cut(0, places)
+                    cuts[name] = cut_tensor(tensor, Cut(0, places))
         return cuts
 
 
@@ -226,40 +232,39 @@ def cut_head(
             "no rows for them"
         )
     config = {**draft.directory.config, "draft_vocab_size": len(kept)}
-    cuts, new = draft.cuts(places), _maps(kept, draft.size) if draft.is_eagle else {}
     saved = draft.heads
     if draft.is_tied:
-        table = saved[0]
-        data = draft.weights.rows(table.name, places).tobytes()
-        new["lm_head.weight"] = NewTensor(table.dtype, [len(kept), table.shape[1]], data)
-        cuts = {}
+        changed = {"lm_head.weight": cut_tensor(saved[0], Cut(0, places))}
         for part in (config, config.get("text_config")):
             if isinstance(part, dict):
                 part["tie_word_embeddings"] = False
+    else:
+        changed = draft.cuts(places)
+    if draft.is_eagle:
+        changed |= _maps(kept, draft.size)
     with atomic_directory(output) as beside:
         settings = [GENERATION] if (path / GENERATION).is_file() else []
         copy_files(path, [*companions(path, vocabulary=True), *settings], beside)
-        total = draft.weights.rewrite(beside, cuts, new=new)
+        total = rewrite(draft.directory, beside, changed)
         write_object(beside / CONFIG, config)
-        facts = {"format": 1, "rows": draft.size, "weights": draft.weights.fingerprint}
+        facts = {"format": 1, "rows": draft.size, "weights": fingerprint(draft.directory)}
         write_object(beside / NAME, {**facts, "ids": kept.tolist()})
         missing = left_out(path, beside)
     if missing:
         progress.note(f"not copied: {', '.join(missing)}")
-    before = sum(head.stop - head.start for head in saved)
+    before = sum(head.nbytes for head in saved)
     after = sum(len(kept) * head.bytes_along(0) for head in saved)
     return HeadCut(
         output,
         ids=kept,
         rows=(len(draft.targets), len(kept)),
         heads=(after, 0 if draft.is_tied else before),
-        total=(total, draft.weights.size),
+        total=(total, draft.directory.tensor_bytes),
     )
 
 
-def _maps(ids: Sequence[int] | Int64Array, rows: int) -> dict[str, NewTensor]:
-    d2t, t2d = draft_map(ids, rows)  # type: ignore[arg-type]
-    return {
-        "d2t": NewTensor("I64", [len(d2t)], d2t.astype("<i8").tobytes()),
-        "t2d": NewTensor("BOOL", [len(t2d)], t2d.tobytes()),
-    }
+def _maps(ids: Int64Array, rows: int) -> dict[str, NewTensor]:
+    import torch
+
+    d2t, t2d = map(torch.from_numpy, draft_map(ids, rows))
+    return {"d2t": NewTensor.of("I64", d2t), "t2d": NewTensor.of("BOOL", t2d)}

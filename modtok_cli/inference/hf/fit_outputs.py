@@ -37,15 +37,10 @@ _STATES, _WINDOW = 4096, 256
 
 @dataclass(frozen=True)
 class FitText:
-    """Text to fit output rows to: files or directories, as `modtok slice --text` reads them.
-
-    Args:
-        untie: give a model with tied tables separate ones.
-    """
+    """Text to fit output rows to: files or directories, as `modtok slice --text` reads them."""
 
     texts: Sequence[str]
     reading: Reading = Reading()
-    untie: bool = False
 
     def __post_init__(self) -> None:
         if "-" in self.texts:
@@ -145,13 +140,8 @@ def constant_direction(states: torch.Tensor) -> torch.Tensor:
     return direction.float()
 
 
-def measure(path: Path, text: FitText) -> tuple[torch.Tensor, str]:
-    """`constant_direction` (d,) of a model directory on a text, and the name of its output rows.
-
-    The name is that which separate output rows have, also if the model has none.
-    """
+def measure(path: Path, text: FitText) -> torch.Tensor:
+    """`constant_direction` (d,) of a model directory on a text."""
     # Products in bfloat16 are slow on most CPUs.
     model = CausalLM(path, dtype=None if torch.cuda.is_available() else torch.float32)
-    layer = model.model.get_output_embeddings()
-    names = [name for name, module in model.model.named_modules() if module is layer]
-    return constant_direction(hidden_states(model, text.documents())), f"{names[0]}.weight"
+    return constant_direction(hidden_states(model, text.documents()))

@@ -10,17 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.architectures.hf_directory import LARGEST, TOKENIZER
+from modtok_cli.architectures.hf_directory import LARGEST, TOKENIZER, HfDirectory
 from modtok_cli.architectures.stored_tensors import StoredTensor
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_file, read_object
-from modtok_cli.inference.hf.model_directory import NAME, ModelDirectory
+from modtok_cli.inference.hf.model_directory import NAME, ModelDirectory, cuts_of
 from modtok_cli.inference.hf.model_files import companions, copy_files, left_out, size_rows
-from modtok_cli.inference.hf.token_tensors import TokenAxis
-from modtok_cli.inference.hf.weight_files import FLOATS, Cut, WeightFiles
+from modtok_cli.inference.hf.weight_files import (
+    FLOATS,
+    Cut,
+    fingerprint,
+    grafted_tensor,
+    rewrite,
+)
 from modtok_cli.modular.adopted.restrict import vocabulary_of
 from modtok_cli.modular.segmenters.json_frame import parse_document
 
@@ -128,27 +133,25 @@ def graft_directory(
     expected = {token: new_of[old] for token, old in vocabulary.items() if old in new_of}
     for directory in dict.fromkeys((slice, part)):
         check_vocabulary(directory, expected, whole)
-    if facts.weights not in ("", model.weights.fingerprint):
+    if facts.weights not in ("", fingerprint(model)):
         raise UsageError(f"was cut from other weights than {whole} has", where=slice,
                          remedy=ANOTHER)  # fmt: skip
-    axes = model.axes(model.layout)
-    cuts = {
-        name: Cut(axis.axis, facts.ids[: np.searchsorted(facts.ids, axis.size)])
-        for name, axis in axes.items()
+    cuts, stored = cuts_of(model.axes(model.layout), facts.ids), model.tensors
+    grafted = _tensors(model, part, cuts, convert=convert)
+    new = {
+        name: grafted_tensor(stored[name], cuts.get(name), each) for name, each in grafted.items()
     }
-    grafted = _tensors(model, part, axes, cuts, convert=convert)
     with atomic_directory(output) as beside:
         copied = [*companions(whole, vocabulary=True), *model.configs]
         copy_files(whole, copied, beside)
-        model.weights.rewrite(beside, cuts, grafted)
+        rewrite(model, beside, new)
         if missing := left_out(whole, beside):
             progress.note(f"not copied: {', '.join(missing)}")
-    stored = model.weights.tensors
-    tables = sum(stored[name].stop - stored[name].start for name in cuts)
+    tables = sum(stored[name].nbytes for name in cuts)
     rows = sum(len(cut.ids) * stored[name].bytes_along(cut.axis) for name, cut in cuts.items())
-    others = sum(stored[name].stop - stored[name].start for name in grafted if name not in cuts)
+    others = sum(stored[name].nbytes for name in grafted if name not in cuts)
     sizes = {
-        "backbone": (others, model.weights.size - tables),
+        "backbone": (others, model.tensor_bytes - tables),
         "vocabulary rows": (rows, tables),
     }
     return GraftReport(output, whole, (model.vocab_size, len(facts.ids)), sizes)
@@ -157,7 +160,6 @@ def graft_directory(
 def _tensors(
     model: ModelDirectory,
     part: Path,
-    axes: Mapping[str, TokenAxis],
     cuts: Mapping[str, Cut],
     *,
     convert: bool,
@@ -169,14 +171,14 @@ def _tensors(
     Raises:
         UsageError: one has another shape or dtype, or is in one of both only.
     """
-    have, grafted = dict(WeightFiles(part).tensors), dict[str, StoredTensor]()
+    have, grafted = dict(HfDirectory(part).tensors), dict[str, StoredTensor]()
     tied = model.config.get("tie_word_embeddings")
-    for name, tensor in model.weights.tensors.items():
+    for name, tensor in model.tensors.items():
         shape = list(tensor.shape)
         if name in cuts:
             shape[cuts[name].axis] = len(cuts[name].ids)
         found = have.pop(name, None)
-        if found is None and tied is not False and name in axes:  # stored once, here twice
+        if found is None and tied is not False and name in cuts:  # stored once, here twice
             others = [each for other, each in grafted.items() if cuts.get(other) == cuts[name]]
             found = next((each for each in others if list(each.shape) == shape), None)
         if found is None:

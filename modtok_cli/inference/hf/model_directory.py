@@ -42,7 +42,7 @@ from modtok_cli.inference.hf.model_files import (
 )
 from modtok_cli.inference.hf.peft_settings import PEFT, renumbered
 from modtok_cli.inference.hf.token_tensors import TokenAxis, TokenTensors, size_fields
-from modtok_cli.inference.hf.weight_files import Cut, WeightFiles
+from modtok_cli.inference.hf.weight_files import Cut, cut_tensor, fingerprint, rewrite
 from modtok_cli.modular.adopted.restrict import indispensable, restrict, vocabulary_of
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.open import tokenizers_in
@@ -96,11 +96,6 @@ class ModelDirectory(HfDirectory):
                 )
 
     @cached_property
-    def weights(self) -> WeightFiles:
-        """The files of weights."""
-        return WeightFiles(self)
-
-    @cached_property
     def file(self) -> TokenizerFile:
         """The tokenizer on flat arrays, of types that can be sliced by text or language."""
         return TokenizerFile(self.tokenizer, str(self.path / TOKENIZER))
@@ -118,7 +113,7 @@ class ModelDirectory(HfDirectory):
     def axes(self, layout: TokenTensors | None) -> dict[str, TokenAxis]:
         """The stored tensors that have an index per token; without `layout` by their names."""
         axes: dict[str, TokenAxis] = {}
-        for name, tensor in self.weights.tensors.items():
+        for name, tensor in self.tensors.items():
             if layout is not None:
                 axis = layout.axis_of(name, tensor.shape)
             elif self.vocab_size not in tensor.shape:
@@ -133,7 +128,7 @@ class ModelDirectory(HfDirectory):
                 )
             if axis is not None:
                 axes[name] = axis
-        if not any(len(self.weights.tensors[name].shape) == 2 for name in axes):
+        if not any(len(self.tensors[name].shape) == 2 for name in axes):
             raise ModtokError(
                 f"no embedding table with {self.vocab_size:,} rows was found",
                 where=self.path,
@@ -198,32 +193,27 @@ class ModelDirectory(HfDirectory):
             layout = None
         axes = self.axes(layout)
         cuts = {
-            name: Cut(each.axis, ids[: np.searchsorted(ids, each.size)])
-            for name, each in axes.items()
+            name: cut_tensor(self.tensors[name], cut) for name, cut in cuts_of(axes, ids).items()
         }
         new_of = {int(old): new for new, old in enumerate(ids.tolist())}
         with atomic_directory(output) as beside:
             copy_files(self.path, companions(self.path), beside)
-            total = self.weights.rewrite(beside, cuts)
+            total = rewrite(self, beside, cuts)
             write_object(beside / TOKENIZER, document)
             self._write_configs(beside, new_of, layout, progress)
             self._write_added(beside, new_of, progress)
-            facts = {"format": 1, "rows": self.vocab_size, "weights": self.weights.fingerprint}
+            facts = {"format": 1, "rows": self.vocab_size, "weights": fingerprint(self)}
             write_object(beside / NAME, {**facts, "ids": ids.tolist()})
             if verify and layout is not None:
                 self._verify(beside, layout, ids, needed, progress)
             missing = left_out(self.path, beside)
-        tensors = self.weights.tensors
-        before = sum(tensors[name].stop - tensors[name].start for name in cuts)
-        after = sum(
-            len(cut.ids) * tensors[name].bytes_along(cut.axis) for name, cut in cuts.items()
-        )
+        before = sum(self.tensors[name].nbytes for name in cuts)
         return VocabularySlice(
             output,
             ids=ids,
-            rows={name: (axes[name].size, len(cut.ids)) for name, cut in cuts.items()},
-            tables=(before, after),
-            total=(self.weights.size, total),
+            rows={name: (each.size, cuts[name].shape[each.axis]) for name, each in axes.items()},
+            tables=(before, sum(each.nbytes for each in cuts.values())),
+            total=(self.tensor_bytes, total),
             left_out=missing,
         )
 
@@ -235,9 +225,9 @@ class ModelDirectory(HfDirectory):
         needed: Int32Array,
         progress: Progress,
     ) -> None:
-        before, after = self.weights.tensors, WeightFiles(part).tensors
+        after = HfDirectory(part).tensors
         layout.check(
-            part, {name: (tensor.shape, after[name].shape) for name, tensor in before.items()}
+            part, {name: (tensor.shape, after[name].shape) for name, tensor in self.tensors.items()}
         )
         # Special tokens may stand for images or speech, which are not given here.
         ordinary = np.flatnonzero(~np.isin(ids, needed)).astype(np.int32)
@@ -316,6 +306,13 @@ class ModelDirectory(HfDirectory):
         settings = self.path / PEFT
         if settings.is_file():
             write_object(beside / PEFT, renumbered(read_object(settings, largest=LARGEST), new_of))
+
+
+def cuts_of(axes: Mapping[str, TokenAxis], ids: Int32Array) -> dict[str, Cut]:
+    """The indices of each tensor that are of the tokens `ids`, ascending."""
+    return {
+        name: Cut(each.axis, ids[: np.searchsorted(ids, each.size)]) for name, each in axes.items()
+    }
 
 
 def _merge(config: dict[str, Any], more: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ weights are copied.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +18,6 @@ import orjson
 
 from modtok_cli.architectures.hf_directory import (
     CONFIG,
-    LARGEST,
     TOKENIZER,
     TOKENIZER_CONFIG,
     open_hf_directory,
@@ -30,7 +29,6 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Force, Output, is_path, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.base.reading import read_object
 from modtok_cli.inference.hf.model_check import warn_of_other_ids
 from modtok_cli.inference.hf.model_directory import ModelDirectory
 from modtok_cli.inference.hf.model_files import (
@@ -45,7 +43,7 @@ from modtok_cli.inference.hf.model_files import (
     write_object,
 )
 from modtok_cli.inference.hf.peft_settings import is_output, write_peft
-from modtok_cli.inference.hf.weight_files import WeightFiles
+from modtok_cli.inference.hf.weight_files import FLOATS, NewTensor, rewrite
 from modtok_cli.inference.parameters import HfModel
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.segmenters.json_frame import added_tokens
@@ -111,9 +109,6 @@ def transplant(
             accepts=PATHS,
         ),
     ] = (),
-    untie: Annotated[
-        bool, Option("With --fit: give a model with tied tables separate output rows.")
-    ] = False,
     reading: Reading = Reading(),
     force: Force = False,
     progress: Progress = SILENT,
@@ -146,8 +141,6 @@ def transplant(
             remedy="as in: modtok transplant model/ -t tokenizer@fr,en -o model-fr-en/",
         )
     texts = [str(text) for text in text_paths(fit)] if is_path(fit) or fit else []
-    if untie and not texts:
-        raise UsageError("--untie needs --fit", remedy="name text, as in: --fit fr.txt")
     tokenizer, place = str(tokenizer), Path(output)
     check_output(place, CONFIG, force=force, kind="model")
     new = open_tokenizer(tokenizer, progress=progress)
@@ -161,7 +154,7 @@ def transplant(
     if texts:
         from modtok_cli.inference.hf.fit_outputs import FitText
 
-        fit_text = FitText(texts, reading, untie)
+        fit_text = FitText(texts, reading)
     return _Transplant(Path(model), new).write(place, fit_text, progress)
 
 
@@ -227,14 +220,23 @@ class _Transplant:
     def write(
         self, output: Path, fit: FitText | None = None, progress: Progress = SILENT
     ) -> TransplantReport:
-        self.source.warn(progress)
+        source = self.source
+        source.warn(progress)
         # Text is read first: a wrong name must not cost the writing of a large model.
-        counts = None
-        if fit is not None:
-            counts = fit.counts(self.source.file, self.new, progress)
+        counts = None if fit is None else fit.counts(source.file, self.new, progress)
+        stored = {
+            name: tensor
+            for name, tensor in source.tensors.items()
+            if self._is_table(name, tensor.shape)
+        }
+        if not stored:
+            raise ModtokError(
+                f"no embedding table with {source.vocab_size:,} rows was found", where=self.path
+            )
+        tables = {name: self._table(name) for name in stored}
         with atomic_directory(output) as beside:
-            sizes = self._write_weights(beside)
-            for name, config in self.source.configs.items():
+            total = rewrite(source, beside, self._new_tensors(tables))
+            for name, config in source.configs.items():
                 write_object(beside / name, self._config(config))
             (beside / TOKENIZER).write_bytes(self._tokenizer())
             write_object(beside / TOKENIZER_CONFIG, self._tokenizer_config())
@@ -243,10 +245,12 @@ class _Transplant:
             if missing := left_out(self.path, beside):
                 progress.note(f"not copied: {', '.join(missing)}")
             if fit is not None and counts is not None:
-                after, before = sizes["tables"]
-                sizes["tables"] = (after + self._fit(beside, fit, counts), before)
+                name = max(tables, key=is_output)
+                tables[name] = self._fitted(name, tables[name], beside, fit, counts)
+                rewrite(source, beside, self._new_tensors(tables))
             new = np.flatnonzero(self.spellings["input"].lengths != 1)
-            write_peft(beside, self._table_names(beside), new.tolist())
+            matrices = [name for name, table in tables.items() if table.ndim == 2]
+            write_peft(beside, matrices, new.tolist())
         warn_of_other_ids(output, progress)
         lengths = self.spellings["input"].lengths[: len(self.new.vocabulary)]
         tokens = {
@@ -255,82 +259,41 @@ class _Transplant:
             "special": len(self.extra),
             "none": int((lengths == 0).sum()),
         }
+        after = sum(table.nbytes for table in tables.values())
+        before = sum(tensor.nbytes for tensor in stored.values())
+        sizes = {
+            "tables": (after, before),
+            "others": (total - after, source.tensor_bytes - before),
+        }
         return TransplantReport(output, self.new.signature, tokens, sizes)
 
-    def _table_names(self, directory: Path) -> list[str]:
-        """The tables of the result, with one that was untied."""
-        stored = self.source.weights.tensors
-        return [
-            name
-            for name, tensor in WeightFiles(directory).tensors.items()
-            if len(tensor.shape) == 2
-            and (name not in stored or self._is_table(name, stored[name].shape))
-        ]
+    def _new_tensors(self, tables: Mapping[str, torch.Tensor]) -> dict[str, NewTensor]:
+        stored = self.source.tensors
+        return {name: NewTensor.of(stored[name].dtype, table) for name, table in tables.items()}
 
-    def _write_weights(self, beside: Path) -> dict[str, tuple[int, int]]:
-        from safetensors.torch import save_file
-
-        before = dict.fromkeys(("tables", "others"), 0)
-        after = dict(before)
-        where: dict[str, str] = {}
-        for file in self.source.weights.files:
-            tensors = {}
-            for name, tensor in _tensors(file):
-                part = "others"
-                bytes_before = tensor.nbytes
-                if self._is_table(name, tuple(tensor.shape)):
-                    part, tensor = "tables", self._table(name, tensor)
-                tensors[name], where[name] = tensor, file.name
-                before[part] += bytes_before
-                after[part] += tensor.nbytes
-            save_file(tensors, beside / file.name, metadata={"format": "pt"})
-            (beside / file.name).chmod(0o644)
-        if not before["tables"]:
-            raise ModtokError(
-                f"no embedding table with {self.source.vocab_size:,} rows was found",
-                where=self.path,
-            )
-        if (index := self.source.index) is not None:
-            size = {"total_size": sum(after.values())}
-            write_object(beside / index.name, {"metadata": size, "weight_map": where})
-        return {part: (after[part], before[part]) for part in before}
-
-    def _fit(self, path: Path, fit: FitText, counts: tuple[Int64Array, Int64Array]) -> int:
-        """Fit the output rows of the model in `path`; returns the bytes that it grew by."""
+    def _fitted(
+        self,
+        name: str,
+        table: torch.Tensor,
+        path: Path,
+        fit: FitText,
+        counts: tuple[Int64Array, Int64Array],
+    ) -> torch.Tensor:
+        """The output rows, which may be the input's too, fitted to the model in `path`."""
         import torch
-        from safetensors import safe_open
-        from safetensors.torch import save_file
 
         from modtok_cli.inference.hf.fit_outputs import FIRST, first_only, logit_offsets, measure
 
         spelling = self.spellings["output"]
-        direction, untied = measure(path, fit)
-        shift = torch.from_numpy(logit_offsets(spelling, *counts)).float()[:, None] * direction
-        source, table = self._output_table()
-        file, name = path / source.name, table
-        tensors = dict(_tensors(file))
-        rows = tensors[table].float()
-        if fit.untie or is_output(table):
+        offsets = torch.from_numpy(logit_offsets(spelling, *counts)).float()
+        rows = table.float()
+        if is_output(name):
             # Outputs of their own may be nearer to the row of the first old token than inputs.
-            name = table if is_output(table) else untied
-            with safe_open(source, framework="pt") as opened:
-                old = opened.get_tensor(table)
+            old = self.source.tensor(name)
             rows = torch.lerp(
                 self._rows(old, spelling), self._rows(old, first_only(spelling)), FIRST
             )
-        tensors[name] = (rows + shift).to(tensors[table].dtype)
-        save_file(tensors, file, metadata={"format": "pt"})
-        file.chmod(0o644)
-        return self._untied(path, name, file, tensors[name].nbytes) if name != table else 0
-
-    def _output_table(self) -> tuple[Path, str]:
-        """File and name of the output rows; of the input rows if they are the same."""
-        tables = [
-            (tensor.file, name)
-            for name, tensor in self.source.weights.tensors.items()
-            if len(tensor.shape) == 2 and self._is_table(name, tensor.shape)
-        ]
-        return max(tables, key=lambda each: is_output(each[1]))
+        return (rows + offsets[:, None] * measure(path, fit)).to(table.dtype)
 
     def _is_table(self, name: str, shape: tuple[int, ...]) -> bool:
         axis = self.source.layout.axis_of(name, shape)
@@ -343,22 +306,13 @@ class _Transplant:
             )
         return axis is not None
 
-    def _untied(self, path: Path, name: str, file: Path, size: int) -> int:
-        """Tell configuration and index of a new output table of `size` bytes; returns `size`."""
-        config = read_object(path / CONFIG, largest=LARGEST)
-        write_object(path / CONFIG, {**config, "tie_word_embeddings": False})
-        if self.source.index is not None:
-            place = path / self.source.index.name
-            index = read_object(place, largest=LARGEST)
-            index["weight_map"][name] = file.name
-            index["metadata"]["total_size"] += size
-            write_object(place, index)
-        return size
-
-    def _table(self, name: str, old: torch.Tensor) -> torch.Tensor:
+    def _table(self, name: str) -> torch.Tensor:
         """The new table; of a bias, its values."""
+        import torch
+
+        old, stored = self.source.tensor(name), self.source.tensors[name]
         rows = self._rows(old, self.spellings["output" if is_output(name) else "input"])
-        return rows.to(old.dtype).reshape(-1, *old.shape[1:])
+        return rows.to(getattr(torch, FLOATS[stored.dtype])).reshape(-1, *stored.shape[1:])
 
     def _rows(self, old: torch.Tensor, spelling: Spelling) -> torch.Tensor:
         """Means of the old rows that spell the tokens, float32; of all rows for the others."""
@@ -366,7 +320,7 @@ class _Transplant:
 
         from modtok_cli.training.rows.growth import spelled_rows
 
-        wide = old.float().reshape(len(old), -1)
+        wide = old.reshape(len(old), -1)
         table = wide.mean(0).repeat(self.size, 1)
         for block, rows in spelled_rows([wide], spelling, torch.arange(self.size), scaled=False):
             table[block] = rows
@@ -412,14 +366,3 @@ def _with_extra(spelling: Spelling, ids: list[int]) -> Spelling:
     last = spelling.offsets[-1]
     offsets = np.concatenate([spelling.offsets, last + 1 + np.arange(len(ids))])
     return Spelling(np.concatenate([spelling.ids, np.array(ids, np.int32)]), offsets)
-
-
-def _tensors(file: Path) -> Iterator[tuple[str, torch.Tensor]]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(file, framework="pt") as opened:
-            for name in opened.keys():  # noqa: SIM118 - not a mapping
-                yield name, opened.get_tensor(name)
-    except (OSError, SafetensorError) as error:
-        raise ModtokError(f"cannot be read ({error})", where=file) from error
