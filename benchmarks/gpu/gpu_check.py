@@ -36,6 +36,7 @@ from typing import Any
 
 import modtok_cli
 from benchmarks.common import ROOT
+from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.text.parallel import cores
 from modtok_cli.training.recipe import PRESETS
 
@@ -223,8 +224,8 @@ def figures(lines: list[dict[str, Any]]) -> dict[str, Any]:
         for values in [[time[key] for time in timed]]
     }
     if medians["mfu"]:  # attention counted whole
-        shape = PRESETS["0.5b"].shape
-        length = PRESETS["0.5b"].options["seq_length"]
+        shape = SIZES["0.5b"]
+        length = PRESETS["0.5b"]["seq_length"]
         more = 6 * shape.layers * length * shape.heads * shape.head_width
         flops = statistics.median(time["model_flops_per_second"] for time in timed)
         whole = 1 + more * medians["tokens_per_second"] / flops

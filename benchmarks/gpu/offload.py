@@ -34,11 +34,11 @@ from benchmarks.common import describe, emit
 from benchmarks.gpu.training_step import backbone_of, consecutive, micro_of, take_steps
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.shape import Shape
+from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.text.parallel import cores
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.model.execution import Execution
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.rows.copies import copies_for
 from modtok_cli.training.rows.host_tables import HostMemory, Offload
 from modtok_cli.training.rows.microbatch import MicroBatch, active_ids
@@ -273,7 +273,7 @@ def round_trip(options: argparse.Namespace) -> None:
 
 def shape_of(model: str, options: argparse.Namespace) -> Shape:
     width = WIDTHS[model]
-    layers = options.layers or PRESETS[model].shape.layers
+    layers = options.layers or SIZES[model].layers
     return llama(layers, width, 128, width * 11 // 4)
 
 

@@ -73,7 +73,7 @@ def main() -> None:
     options = parser.parse_args()
     device, ranks = pick_device(), start_ranks()
     gpu = device.type == "cuda"
-    micro = PRESETS[options.model].options["micro_batch"]
+    micro = PRESETS[options.model]["micro_batch"]
     settings = RunSettings(
         model=options.model, batch_size=micro * MICROBATCHES, seq_length=options.length
     )

@@ -24,12 +24,12 @@ from torch.utils._pytree import tree_leaves
 from benchmarks.common import describe, emit
 from helpers.masked_model import MaskedModel
 from modtok_cli.architectures.shape import Shape
+from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.metrics import peak_flops
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model import model as model_module
 from modtok_cli.training.model.model import MicroBatch, Model
-from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.rows.table import RowTable
 from modtok_cli.training.step import optimizer_step
 
@@ -169,7 +169,7 @@ def peak_of_a_step(model: Any, microbatches: list[MicroBatch], device: torch.dev
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="tiny", choices=PRESETS)
+    parser.add_argument("--model", default="tiny", choices=SIZES)
     parser.add_argument("--scale", type=float, default=0.1)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--rows", type=int, default=4)
@@ -178,7 +178,7 @@ def main() -> None:
     options = parser.parse_args()
     device = pick_device()
     ranks = start_ranks()
-    shape = PRESETS[options.model].shape
+    shape = SIZES[options.model]
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     each = int(ROWS_A_LANGUAGE * options.scale)
     active = ACTIVE_LANGUAGES * each

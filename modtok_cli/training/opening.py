@@ -24,11 +24,12 @@ from modtok_cli.text.languages import the_one
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training import checkpoint
 from modtok_cli.training.config import Config, run_name
-from modtok_cli.training.data.sampling import Mixture, text_name
+from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.sources import Sources
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.evaluations import fitted
 from modtok_cli.training.initial import origin_of
+from modtok_cli.training.option_values import text_name
 from modtok_cli.training.resolve import resolve, resumed
 from modtok_cli.training.rundir import CONFIG, LATEST, RunDirectory
 from modtok_cli.training.settings import OPTIONS, RunSettings, plain

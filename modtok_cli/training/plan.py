@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.readers import is_text
@@ -26,7 +27,6 @@ from modtok_cli.training.reads import (
     samples_of,
     samples_of_files,
 )
-from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.resolve import usual_sources
 from modtok_cli.training.run_memory import (
     DEVICE,
@@ -326,8 +326,8 @@ def _stage_plan(
 
 def _is_for_gpus(settings: RunSettings) -> bool:
     """Whether the settings are those of a run on GPUs: by what is given, or the preset's size."""
-    known = PRESETS.get(settings.model or "")
-    large = known is not None and known.shape.parameters > _CPU_PARAMETERS
+    known = SIZES.get(settings.model or "")
+    large = known is not None and known.parameters > _CPU_PARAMETERS
     given = settings.device_memory is not None or settings.dtype == "bfloat16"
     return large or given or (settings.gpus or 1) > 1
 

@@ -20,13 +20,11 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from modtok_cli.architectures.shape import Shape
-from modtok_cli.architectures.sizes import RECIPES, SIZES, shape_of
+from modtok_cli.architectures.sizes import RECIPES, SIZES
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.reading import read_toml
 from modtok_cli.training.settings import OPTIONS, RunSettings, plain
@@ -193,43 +191,32 @@ def _toml_key(key: str) -> str:
     return key if re.fullmatch("[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)
 
 
-@dataclass(frozen=True)
-class Preset:
-    """Options of a run by name, which hold where nothing else is given."""
+PRESETS: dict[str, Mapping[str, Any]] = {
+    name: read_recipe(RECIPES / f"{name}.toml") for name in SIZES
+}
+"""Options of a run by name, which hold where nothing else is given; shapes are `sizes.SIZES`."""
 
-    options: Mapping[str, Any]
+CONTINUED: Mapping[str, Any] = {
+    "seq_length": 512,
+    "batch_size": 8,
+    "micro_batch": 2,
+    "steps": 1000,
+    "warmup": 100,
+    "lr": 1e-4,
+}
+"""Options to continue the training of a model that is no preset.
 
-    @property
-    def shape(self) -> Shape:
-        """The model."""
-        return shape_of(self.options)
+The learning rate is a tenth of a first training's, so that little is forgotten.
+"""
 
 
-PRESETS = {name: Preset(read_recipe(RECIPES / f"{name}.toml")) for name in SIZES}
+def preset(name: str) -> Mapping[str, Any]:
+    """The options of a preset.
 
-
-def preset(name: str) -> Preset:
-    """The preset of that name.
-
-    >>> preset("2.5b").options["batch_size"]
+    >>> preset("2.5b")["batch_size"]
     64
     """
     if name not in PRESETS:
         remedy = f"choose from {', '.join(PRESETS)}"
         raise UsageError(f"preset '{name}' does not exist", where="--model", remedy=remedy)
     return PRESETS[name]
-
-
-def continued(shape: Shape) -> Mapping[str, Any]:
-    """Options to continue the training of a model that is no preset.
-
-    The learning rate is a tenth of a first training's, so that little is forgotten.
-    """
-    return {
-        "seq_length": 512,
-        "batch_size": 8,
-        "micro_batch": 2,
-        "steps": 1000,
-        "warmup": 100,
-        "lr": 1e-4,
-    }

@@ -9,7 +9,7 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import shape_of
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training.config import Config, refuse_conflicts
-from modtok_cli.training.recipe import PRESETS, continued, preset
+from modtok_cli.training.recipe import CONTINUED, PRESETS, preset
 from modtok_cli.training.settings import OPTIONS, RunSettings, plain, values_of_shape
 from modtok_cli.training.stages import read_stages
 
@@ -38,7 +38,7 @@ def resolve(settings: RunSettings, *, gpu: bool, source: Origin | None = None) -
     if source is not None and settings.model is None:
         settings = replace(settings, model=source.name)
     model = settings.model or OPTIONS["model"].default_for(resolved)
-    usual = continued(source.shape) if source and model not in PRESETS else preset(model).options
+    usual = CONTINUED if source and model not in PRESETS else preset(model)
     if source is not None:
         _check_origin(settings, source)
         usual = {**usual, **values_of_shape(source.shape)}
@@ -87,7 +87,7 @@ def usual_sources(settings: RunSettings, config: Config) -> dict[str, str]:
     if config.init_from is not None:
         names = {"model", *(name for name, option in OPTIONS.items() if option.of_shape)}
         return {name: "--init-from" for name in names if getattr(settings, name) is None}
-    usual = preset(config.model).options
+    usual = preset(config.model)
     return {name: f"preset {config.model}" for name in usual if getattr(settings, name) is None}
 
 

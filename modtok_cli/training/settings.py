@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.files import path_text
+from modtok_cli.base.memory import parse_bytes
 from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.text.reading import PANEL, Reading
 from modtok_cli.training import option_values as values
@@ -325,7 +326,7 @@ class RunSettings(ModelSettings):
     device_memory: int | None = _execution(
         "Memory of a device, such as 80GB, that the run must fit. Default: the device's own.",
         metavar="SIZE",
-        parse=values.size,
+        parse=parse_bytes,
         recipe_only=True,
     )
     device_flops: float | None = _execution(
@@ -380,7 +381,7 @@ class RunSettings(ModelSettings):
         "of training's time.",
         default=lambda run: 1 << 16,
         metavar="SIZE",
-        parse=values.size,
+        parse=parse_bytes,
     )
     eval_tasks: tuple[str, ...] | None = _evaluation(
         "Multiple-choice tasks to evaluate checkpoints on, from local files: names, all or none.",

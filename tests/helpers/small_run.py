@@ -40,9 +40,9 @@ def small_run(factory: pytest.TempPathFactory) -> Path:
             runs=root / "runs",
             workers=0,
             eval_bytes=600,
-            steps=TOY.options["steps"],
-            eval_every=TOY.options["steps"],
-            save_every=TOY.options["steps"],
+            steps=TOY["steps"],
+            eval_every=TOY["steps"],
+            save_every=TOY["steps"],
             name="it",
         )
     )

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from helpers.microbatches import microbatch
+from modtok_cli.architectures.sizes import shape_of
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.bpe_merge import bpe_merge
@@ -97,7 +98,7 @@ def test_transformers_has_the_engines_logits(made: Made) -> None:
     torch.testing.assert_close(logits, ours.logits(torch.tensor([rows])), atol=1e-5, rtol=0)
 
     assert isinstance(ours.source, RunSource)
-    engine = Model(TOY.shape, ours.source.tokenizer.size, start_ranks(1))
+    engine = Model(shape_of(TOY), ours.source.tokenizer.size, start_ranks(1))
     found = checkpoint.newest(made.run / "checkpoints", SILENT)
     assert found is not None
     checkpoint.load(*found, engine)

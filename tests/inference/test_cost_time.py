@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from modtok_cli.architectures.sizes import shape_of
 from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.inference.cost import random_model
@@ -17,7 +18,7 @@ from modtok_cli.modular.open import open_tokenizer
 
 from .conftest import SAMPLE, TOY
 
-MODELS = {"toy": TOY.shape}
+MODELS = {"toy": shape_of(TOY)}
 
 
 class Clock:
@@ -95,4 +96,4 @@ def test_every_tokenizer_reads_the_same_text(workspace: Path) -> None:
 def test_models_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 1 << 20)
     with pytest.raises(ModtokError, match=r"the model needs .*; choose a smaller --model"):
-        RandomModel(TOY.shape, 600, torch.float32, torch.device("cpu"))
+        RandomModel(shape_of(TOY), 600, torch.float32, torch.device("cpu"))

@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from modtok_cli.architectures.sizes import shape_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.cost.cost import cost
@@ -85,7 +86,7 @@ def test_a_tokenizer_of_another_size(copy: Path, run: Path, tmp_path: Path) -> N
 def test_transformers_of_before_read_it_too(french_english: Path) -> None:
     # 4.x reads the base of rotary embeddings here, and takes 10,000 if it is not there.
     config = json.loads((french_english / "config.json").read_bytes())
-    assert config["rope_theta"] == config["rope_parameters"]["rope_theta"] == TOY.shape.rope_theta
+    assert config["rope_theta"] == config["rope_parameters"]["rope_theta"] == TOY["rope_theta"]
     # Its tokenizers give token_type_ids by default, which its Llama's `generate` refuses.
     told = json.loads((french_english / "tokenizer_config.json").read_bytes())
     assert told["model_input_names"] == ["input_ids", "attention_mask"]
@@ -165,7 +166,7 @@ def test_cost_of_blank_lines(workspace: Path, tmp_path: Path) -> None:
     blank = tmp_path / "fr.txt"
     blank.write_text("  \n \n")
     with pytest.raises(ModtokError, match=r"fr.txt: language 'fr' has only blank lines; give"):
-        cost([workspace / "tokenizer", blank], models={"toy": TOY.shape})
+        cost([workspace / "tokenizer", blank], models={"toy": shape_of(TOY)})
 
 
 def test_a_slice_below_a_name_that_is_no_text(run: Path, tmp_path: Path) -> None:

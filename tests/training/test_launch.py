@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from helpers.metrics import read_metrics
+from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.processes import join_slurm_step
 from modtok_cli.training.distributed import launch as launching
 from modtok_cli.training.distributed import ranks
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.metrics import LanguageSums, timing
-from modtok_cli.training.recipe import PRESETS, preset
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.rundir import RunDirectory
 from modtok_cli.training.settings import RunSettings
@@ -89,7 +89,7 @@ def test_ranks_end_with_the_process_that_started_them() -> None:
     [("0.5b", 504), ("1b", 991), ("2.5b", 2548), ("7b", 7550), ("12b", 11797), ("30b", 30058)],
 )
 def test_presets_have_the_parameters_they_are_named_after(name: str, millions: int) -> None:
-    shape = preset(name).shape
+    shape = SIZES[name]
     assert round(shape.parameters / 1e6) == millions
     assert shape.head_width == 128
     assert shape.heads == 2 * shape.kv_heads == shape.hidden_size // 128
@@ -99,7 +99,7 @@ def test_presets_have_the_parameters_they_are_named_after(name: str, millions: i
 def test_a_shape_counts_what_the_backbone_has() -> None:
     from modtok_cli.training.model.megatron import build_backbone
 
-    shape = PRESETS["tiny"].shape
+    shape = SIZES["tiny"]
     start_ranks()
     backbone = build_backbone(
         shape, shards=1, device=torch.device("cpu"), dtype=torch.float32, seed=0
@@ -130,7 +130,7 @@ def test_bits_per_byte_by_hand() -> None:
 
 
 def test_flops_by_hand() -> None:
-    shape = PRESETS["tiny"].shape
+    shape = SIZES["tiny"]
     expected = 10 * (6 * 738_432 + 6 * 128 * 500 + 6 * 4 * 256 * 128)
     assert shape.step_flops(256, [(10, 500)]) == expected
     found = timing(seconds=2.0, tokens=100, flops=1e9, peak=1e9, world=2)

@@ -15,6 +15,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.execution import Execution
@@ -82,12 +83,12 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("preset", "recompute", "starts"),
-    [*product(PRESETS, [0, LAYERS], [None]), ("1b", 0, [0, 9, 4000]), ("1b", 1, [0, 9])],
+    [*product(SIZES, [0, LAYERS], [None]), ("1b", 0, [0, 9, 4000]), ("1b", 1, [0, 9])],
 )
 def test_plan_agrees_with_fake_tensors(
     preset: str, recompute: int, starts: list[int] | None, as_on_a_gpu: None
 ) -> None:
-    options, shape = PRESETS[preset].options, replace(PRESETS[preset].shape, layers=LAYERS)
+    options, shape = PRESETS[preset], replace(SIZES[preset], layers=LAYERS)
     length, sequences = options["seq_length"], options["micro_batch"]
     backbone = megatron.build_backbone(
         shape, shards=1, device=torch.device("cpu"), dtype=torch.bfloat16, seed=0,

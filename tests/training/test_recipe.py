@@ -9,7 +9,6 @@ from modtok_cli.architectures.sizes import RECIPES, SIZES
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training.recipe import (
     PRESETS,
-    Preset,
     as_sections,
     read_assignments,
     read_recipe,
@@ -88,11 +87,10 @@ def test_sizes_that_do_not_fit() -> None:
 def test_a_preset_is_a_recipe_of_the_package() -> None:
     """--model NAME gives the run that --config with its file gives, but for the name."""
     for name in SIZES:  # other tests add presets
-        found = PRESETS[name]
         file = RECIPES / f"{name}.toml"
         by_name = resolve(RunSettings(model=name), gpu=True)
         by_file = resolve(RunSettings(**read_recipe(file), model="tiny"), gpu=True)
-        assert by_name.shape == by_file.shape == found.shape
+        assert by_name.shape == by_file.shape == SIZES[name]
         differing = {
             key
             for key, value in config_as_json(by_name).items()
@@ -100,19 +98,18 @@ def test_a_preset_is_a_recipe_of_the_package() -> None:
         }
         assert differing <= {"model"}
         for key in ("layers", "head_width", "batch_size", "micro_batch", "steps", "lr"):
-            assert getattr(by_name, key) == found.options[key]
+            assert getattr(by_name, key) == PRESETS[name][key]
 
 
 def test_presets_are_overridden_and_fit_the_options() -> None:
     config = resolve(RunSettings(model="2.5b", steps=50, batch_size=1), gpu=True)
     assert (config.warmup, config.micro_batch) == (5, 1)
-    assert PRESETS["7b-32"].shape.layers == 32
-    assert PRESETS["7b-32"].shape.hidden_size == 4096
+    assert (PRESETS["7b-32"]["layers"], PRESETS["7b-32"]["hidden_size"]) == (32, 4096)
 
 
 def test_a_preset_that_lacks_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"layers": 1, "hidden_size": 8, "ffn": 8, "heads": 2, "kv_heads": 2, "head_width": 4}
-    monkeypatch.setitem(PRESETS, "mine", Preset(sizes))
+    monkeypatch.setitem(PRESETS, "mine", sizes)
     with pytest.raises(UsageError, match="--steps: preset 'mine' does not set it"):
         resolve(RunSettings(model="mine"), gpu=False)
     with pytest.raises(UsageError, match="--model: preset '9b' does not exist; choose from tiny"):

@@ -263,7 +263,7 @@ import torch
 
 from modtok_cli.training import loop, recipe
 from modtok_cli.training.settings import RunSettings
-recipe.PRESETS["toy"] = recipe.Preset(json.loads(os.environ["TOY"]))
+recipe.PRESETS["toy"] = json.loads(os.environ["TOY"])
 torch.use_deterministic_algorithms("MODTOK_GPU_CHECK" in os.environ, warn_only=True)
 data, tokenizer, runs = map(Path, sys.argv[1:4])
 settings = RunSettings(model="toy", sampling="sub:1", warmup=2, eval_every=9, save_every=7,
@@ -281,7 +281,7 @@ def test_killed_at_any_step_and_resumed(
     script.write_text(KILLED)
     metrics = settings.runs / "it" / "metrics.jsonl"
     words = [script, settings.data, settings.tokenizer, settings.runs, *["offload"][: int(offload)]]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOY": json.dumps(dict(TOY.options))}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOY": json.dumps(TOY)}
     stages: dict[str, Any] = {"steps": 12, "lr_steps": 4000, "stages": [
         {"steps": 5, "sampling": "full", "batch_size": 2},
         {"steps": 3983, "mix": {"fi": 0.5}, "seq_length": 48, "rope_theta": 5e5},

@@ -165,11 +165,11 @@ def _kept(path: Path, results: Path) -> None:
 
 def know_toy() -> None:
     """Make the size of the sample run known to this process."""
-    from modtok_cli.training.recipe import PRESETS, Preset
+    from modtok_cli.training.recipe import PRESETS
 
     shape = {"layers": 1, "hidden_size": 32, "head_width": 8, "ffn": 48, "heads": 4, "kv_heads": 2}
     data = {"seq_length": 32, "batch_size": 2, "micro_batch": 1}
-    PRESETS["toy-faults"] = Preset({**shape, **data, "steps": 4, "warmup": 1, "lr": 1e-2})
+    PRESETS["toy-faults"] = {**shape, **data, "steps": 4, "warmup": 1, "lr": 1e-2}
 
 
 def _texts(root: Path) -> None:
