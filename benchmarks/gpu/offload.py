@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop
 from modtok_cli.training.model.execution import Execution
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows.copies import copies_for
-from modtok_cli.training.rows.host_tables import HostMemory, Offload
+from modtok_cli.training.rows.host_tables import Offload, host_zeros
 from modtok_cli.training.rows.microbatch import MicroBatch, active_ids
 from modtok_cli.training.rows.offload import OffloadedRows
 from modtok_cli.training.rows.table import AdamW, RowTable
@@ -105,8 +106,8 @@ def figures(seconds: list[float]) -> dict[str, float]:
 
 def host_table(size: int, width: int, moments: torch.dtype = torch.float32) -> RowTable:
     """A table whose memory is taken as it is touched: of T, only active rows are ever there."""
-    memory = HostMemory(start_ranks())
-    return RowTable(size, width, moments=moments, zeros=memory.zeros, threads=cores())
+    zeros = partial(host_zeros, start_ranks(), None)
+    return RowTable(size, width, moments=moments, zeros=zeros, threads=cores())
 
 
 def spread(size: int, count: int, seed: int) -> torch.Tensor:

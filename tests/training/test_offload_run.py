@@ -19,7 +19,7 @@ from modtok_cli.training.loop import pretrain
 from modtok_cli.training.plan import plan
 from modtok_cli.training.rows import host_tables
 from modtok_cli.training.rows.copies import CudaCopies
-from modtok_cli.training.rows.host_tables import HostMemory
+from modtok_cli.training.rows.host_tables import host_zeros
 from modtok_cli.training.rows.table import RowTable
 from modtok_cli.training.settings import RunSettings
 
@@ -122,9 +122,8 @@ def test_a_disk_that_is_full_after_all(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(host_tables.os, "posix_fallocate", full)
-    memory = HostMemory(start_ranks(), tmp_path)
     with pytest.raises(ModtokError, match=r"cannot allocate 4,096 bytes for rows \(No space left"):
-        memory.zeros((32, 32), torch.float32)
+        host_zeros(start_ranks(), tmp_path, (32, 32), torch.float32)
 
 
 def test_memory_that_cannot_be_pinned_is_said_with_its_cost() -> None:

@@ -22,7 +22,7 @@ from modtok_cli.training.model.phases import Phases
 from modtok_cli.training.model.products import IN_FLOAT32
 from modtok_cli.training.rows.copies import Warn, copies_for
 from modtok_cli.training.rows.exchange import PlacedPlan, RowExchange
-from modtok_cli.training.rows.host_tables import Offload, TableMaker
+from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.microbatch import GatheredRows, MicroBatch, active_ids
 from modtok_cli.training.rows.offload import Rows
 from modtok_cli.training.rows.table import AdamW, RowTable
@@ -107,10 +107,11 @@ class Model:
         self.exchange = RowExchange(ranks, self.copies)
         self._ahead: ActivePlan | None = None
         self._host_seconds: dict[str, float] = {}
-        maker = TableMaker(ranks, offload) if offload else None
-        self.input = self._table(vocabulary, 2 * seed + 1, maker)
-        self.output = self.input if shape.tied else self._table(vocabulary, 2 * seed + 2, maker)
-        self.offloaded = maker.rows(self.tables, dtype, self._adamw) if maker else None
+        self.input = self._table(vocabulary, 2 * seed + 1, offload)
+        self.output = self.input if shape.tied else self._table(vocabulary, 2 * seed + 2, offload)
+        self.offloaded = None
+        if offload is not None:
+            self.offloaded = offload.rows(ranks, self.tables, dtype, self._adamw)
         self.backbone = megatron.build_backbone(
             shape,
             shards=ranks.shards,
@@ -131,10 +132,10 @@ class Model:
             # pass through it to the input rows.
             self.backbone.freeze()
 
-    def _table(self, size: int, seed: int, maker: TableMaker | None) -> RowTable:
+    def _table(self, size: int, seed: int, offload: Offload | None) -> RowTable:
         ranks, width = self.ranks, self.shape.hidden_size
-        if maker is not None:
-            table = maker.table(size, width)
+        if offload is not None:
+            table = offload.table(ranks, size, width)
         else:
             shard, shards = ranks.row_shard, ranks.row_shards
             table = RowTable(
