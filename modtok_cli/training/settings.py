@@ -20,6 +20,7 @@ from modtok_cli.base.memory import parse_bytes
 from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.text.reading import PANEL, Reading
 from modtok_cli.training import option_values as values
+from modtok_cli.training.data.sampling import parse_mix, parse_sources
 from modtok_cli.training.stages import Stage, read_stages
 
 # The tables of a recipe.
@@ -71,7 +72,7 @@ class ModelSettings(Declared):
     mix: dict[str, float] | None = _text(
         "Share of some languages in the mixture. Default: en=0.7 if there is English.",
         metavar="LANG=SHARE,...",
-        parse=values.mix,
+        parse=parse_mix,
     )
     mix_rest: str = _text(
         "Shares of the other languages: data (in proportion to the size of their text), data^A (to "
@@ -90,7 +91,7 @@ class ModelSettings(Declared):
     sources: dict[str, float] | None = _text(
         "Weights of sources as fi = { web = 0.7, wiki = 0.3 }: files or directories of a language.",
         metavar="LANG/SOURCE=WEIGHT,...",
-        parse=values.sources,
+        parse=parse_sources,
         recipe_only=True,
     )
     dropout: float = _text(

@@ -21,10 +21,10 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.cost.cost import cost
 from modtok_cli.inference.slice.run import open_run
 from modtok_cli.training import loop
+from modtok_cli.training.data.sampling import parse_mix
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.option_values import mix
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.rundir import point_latest
 from modtok_cli.training.settings import RunSettings
@@ -131,9 +131,9 @@ def test_nothing_is_begun_with_wrong_settings(
 
 
 def test_codes_of_the_mixture_are_those_of_files() -> None:
-    assert mix("fra_Latn=0.2,pt-BR=0.1") == {"fr-Latn": 0.2, "pt-BR": 0.1}
+    assert parse_mix("fra_Latn=0.2,pt-BR=0.1") == {"fr-Latn": 0.2, "pt-BR": 0.1}
     with pytest.raises(ValueError, match="'fr' has two shares"):
-        mix("fr=0.1,fra=0.2")
+        parse_mix("fr=0.1,fra=0.2")
 
 
 def test_names_that_are_no_text(settings: RunSettings) -> None:

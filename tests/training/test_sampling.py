@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.training.data.sampling import REGIMES, Mixture, Regime, draw
-from modtok_cli.training.option_values import mix
+from modtok_cli.training.data.sampling import REGIMES, Mixture, Regime, draw, parse_mix
 from modtok_cli.training.settings import RunSettings
 
 FROZEN: list[object] = [
@@ -84,7 +83,7 @@ def test_bad_mixtures(fixed: dict[str, float], message: str) -> None:
 @pytest.mark.parametrize("text", ["en", "en=", "en=x", "en=0.1,en=0.2", "", "en=0.1,,fi=0.2"])
 def test_bad_mix_option(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected shares|two shares"):
-        mix(text)
+        parse_mix(text)
 
 
 @pytest.mark.parametrize("text", ["sub", "auto", "sub:0", "sub:-1", "all", "", "sub:2 "])

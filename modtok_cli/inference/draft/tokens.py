@@ -20,7 +20,7 @@ from modtok_cli.modular.parameters import Coverage, TokensPerLanguage
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
-from modtok_cli.training.option_values import mix as parse_mix
+from modtok_cli.training.data.sampling import parse_mix
 
 DATA = Path("data")
 Source = Annotated[

@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite, nan
+from typing import Any
 
 import numpy as np
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.text.languages import the_one
-from modtok_cli.training.option_values import power_of, text_name
+from modtok_cli.text.languages import canonical, the_one
 
+_SHARE = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=\s*(\S+)\s*")
+_POWER = re.compile(r"data\^([0-9]+(?:\.[0-9]+)?)")
 REGIMES = "none, full, joint or sub:N"
 SOURCES, MAX_EPOCHS = "--set data.sources", "--set data.max_epochs"
 
@@ -210,6 +213,73 @@ class Mixture:
         return replace(self, weights=tuple(weights.values()))
 
 
+def power_of(rest: str) -> float:
+    """The power of the size of a text that its share is proportional to.
+
+    >>> power_of("data"), power_of("data^0.3"), power_of("uniform")
+    (1.0, 0.3, 0.0)
+    """
+    powers = {"data": 1.0, "uniform": 0.0}
+    match = _POWER.fullmatch(str(rest))
+    power = powers.get(str(rest), -1.0) if match is None else float(match[1])
+    if not 0 <= power <= 1:
+        what = "expected data, uniform or data^A with A between 0 and 1"
+        raise ValueError(f"{what}, got {rest!r}")
+    return power
+
+
+def parse_sources(value: str | Mapping[str, Any]) -> dict[str, float]:
+    """Weights by text, from `fi/wiki=0.3,fi/web=0.7` or a mapping, also one of mappings.
+
+    >>> parse_sources({"fi": {"wiki": 1, "web": 2}})
+    {'fi/wiki': 1.0, 'fi/web': 2.0}
+    """
+    pairs: list[tuple[str, Any]] = [("", 0)]
+    if isinstance(value, str):
+        pairs = [(w.rpartition("=")[0].strip(), w.rpartition("=")[2]) for w in value.split(",")]
+    elif isinstance(value, Mapping):
+        pairs = []
+        for name, inner in value.items():
+            own = inner if isinstance(inner, Mapping) else {"": inner}
+            pairs += [(text_name(str(name), source), weight) for source, weight in own.items()]
+    weights: dict[str, float] = {}
+    for name, text in pairs:
+        language, _, source = name.partition("/")
+        try:
+            weight = nan if isinstance(text, bool) else float(text)
+        except (TypeError, ValueError):
+            weight = nan
+        if not (language and source and isfinite(weight) and weight > 0):
+            what = "expected weights above 0 of sources of a language, such as fi/wiki=0.3"
+            raise ValueError(f"{what}, got {value!r}")
+        weights[text_name(canonical(language), source)] = weight
+    return weights
+
+
+def parse_mix(value: str | Mapping[str, float]) -> dict[str, float]:
+    """Shares by language, from `en=0.7,fr=0.1` or a mapping."""
+    if isinstance(value, str):
+        matches = map(_SHARE.fullmatch, value.split(","))
+        pairs = [(match[1], match[2]) if match else ("", "") for match in matches]
+    elif isinstance(value, Mapping):
+        pairs = [(str(language), share) for language, share in value.items()]
+    else:
+        pairs = [("", "")]
+    shares: dict[str, float] = {}
+    for name, text in pairs:
+        try:
+            share = float(text)
+        except (TypeError, ValueError):
+            share = nan
+        if not name or not isfinite(share):
+            raise ValueError(f"expected shares such as en=0.7,fr=0.1, got {value!r}")
+        language = canonical(name)
+        if language in shares:
+            raise ValueError(f"{language!r} has two shares")
+        shares[language] = share
+    return shares
+
+
 @dataclass(frozen=True)
 class Draw:
     """The language of some sequences, and the languages of their subtokenizer.
@@ -240,6 +310,11 @@ class Draw:
         name, _, languages = text.rpartition(":")
         language, _, source = name.partition("/")
         return Draw(language, None if languages == "full" else tuple(languages.split(",")), source)
+
+
+def text_name(language: str, source: str) -> str:
+    """The name of a text: of a language, or of one of its sources."""
+    return f"{language}/{source}" if source else language
 
 
 def uniforms(seed: int, step: int, group: int, count: int) -> list[float]:
