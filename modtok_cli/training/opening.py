@@ -24,12 +24,11 @@ from modtok_cli.text.languages import the_one
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training import checkpoint
 from modtok_cli.training.config import Config, run_name
-from modtok_cli.training.data.sampling import Mixture
+from modtok_cli.training.data.sampling import Mixture, text_name
 from modtok_cli.training.data.sources import Sources
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.evaluations import fitted
 from modtok_cli.training.initial import origin_of
-from modtok_cli.training.option_values import text_name
 from modtok_cli.training.resolve import resolve, resumed
 from modtok_cli.training.rundir import CONFIG, LATEST, RunDirectory
 from modtok_cli.training.settings import OPTIONS, RunSettings, plain
@@ -37,8 +36,8 @@ from modtok_cli.training.stored_config import config_from_json
 
 TOKENIZER = "tokenizer"
 TEXTS = ".text"
-_TASKS = "tasks"
-_STAGE = "stage"
+# Kinds of text whose places config.json stores.
+_DATA, _VALID, _STAGE, _TASKS = "data", "valid", "stage", "tasks"
 
 
 def text_files(config: Config, progress: Progress = SILENT) -> dict[str, list[Path]]:
@@ -115,14 +114,8 @@ def choose_run(
         _check_path(directory.path)
         return directory, config, []
     directory, then = stored_run(settings)
-    own, data = directory.path / TOKENIZER, directory.read_config()["data"]
-    remedy = "give its directory with --data"
-    then = replace(
-        then,
-        data=settings.data or _find(directory, data, "the text of the run does", remedy),
-        tokenizer=own if own.is_dir() else settings.tokenizer or then.tokenizer,
-    )
-    then = _find_texts(directory, then, settings)
+    then, own = _find_texts(directory, then, settings), directory.path / TOKENIZER
+    then = replace(then, tokenizer=own if own.is_dir() else settings.tokenizer or then.tokenizer)
     others: Any = {"data": None, "tokenizer": None}
     step = checkpoint.last_step(directory.checkpoints) or 0
     config, notes = resumed(then, replace(settings, **others), str(directory.path), step)
@@ -153,8 +146,9 @@ def places_of(path: Path, run: Path) -> dict[str, str]:
 
 
 def places_of_texts(config: Config, run: Path) -> dict[str, dict[str, str]]:
-    """Where the directories of `--valid`, of the tasks and of stages' text are."""
-    paths = {f"valid/{name}": path for name, path in (config.valid or {}).items()}
+    """Where the directories of text, of `--valid`, of the tasks and of stages' text are."""
+    paths = {_DATA: config.data}
+    paths |= {f"{_VALID}/{name}": path for name, path in (config.valid or {}).items()}
     paths |= {
         f"{_STAGE}/{period.number}": period.config.data
         for period in config.periods[1:]
@@ -166,17 +160,20 @@ def places_of_texts(config: Config, run: Path) -> dict[str, dict[str, str]]:
 
 
 def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) -> Config:
-    """The configuration with the directories of other text and the tasks where they are now."""
+    """The configuration with the directories of text and the tasks where they are now."""
     moved: dict[str, Path] = {}
-    for name, places in directory.read_places().items():
-        text = name.partition("/")[2]
+    for name, places in directory.read_config()["places"].items():
+        kind, _, text = name.partition("/")
         what, replaced = f"the validation text {text!r} does", settings.valid is not None
         remedy = f"give its directory with --valid {text}=DIR, or use --valid none"
-        if name == _TASKS:
+        if kind == _DATA:
+            what, replaced = "the text of the run does", settings.data is not None
+            remedy = "give its directory with --data"
+        if kind == _TASKS:
             what = "the tasks do"
             replaced = not {"eval_tasks", "eval_tasks_data"}.isdisjoint(settings.given())
             remedy = "set evaluation.eval_tasks_data to their directory, or use --eval-tasks none"
-        if name.startswith(_STAGE):
+        if kind == _STAGE:
             what, replaced = f"the text of stage {text} does", bool(settings.stages)
             remedy = "give all stages with --config, this one with its data"
         try:
@@ -186,7 +183,7 @@ def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) ->
                 raise
             moved[name] = path_of(places["absolute"])
     valid = then.valid and {
-        name: moved.get(f"valid/{name}", path) for name, path in then.valid.items()
+        name: moved.get(f"{_VALID}/{name}", path) for name, path in then.valid.items()
     }
     stages = tuple(
         replace(stage, options={**stage.options, "data": moved[f"{_STAGE}/{number}"]})
@@ -194,8 +191,9 @@ def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) ->
         else stage
         for number, stage in enumerate(then.stages, 2)
     )
+    data = settings.data or moved.get(_DATA, then.data)
     tasks = moved.get(_TASKS, then.eval_tasks_data)
-    return replace(then, valid=valid, eval_tasks_data=tasks, stages=stages)
+    return replace(then, data=data, valid=valid, eval_tasks_data=tasks, stages=stages)
 
 
 def _find(directory: RunDirectory, places: Mapping[str, str], what: str, remedy: str) -> Path:

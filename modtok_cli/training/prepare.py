@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -39,7 +40,6 @@ from modtok_cli.training.opening import (
     check_tokenizer,
     choose_run,
     create,
-    places_of,
     places_of_texts,
     sources_of,
     texts_by_stage,
@@ -161,29 +161,52 @@ def prepare_text(
     """
     gpu = has_gpu()
     directory, config, _ = choose_run(settings, resume=resume, gpu=gpu)
-    every = texts_by_stage(config, progress)
-    reading, cache = config.reading, config.runs / TEXTS
+    files = texts_by_stage(config, progress)
+    chat = None
     if config.chat_template is not None:
         subsets = SubtokenizerCache.load(config.tokenizer)
-        reading = reading_of(config, chat_of(config, subsets, directory.path if resume else None))
-    rows = []
-    for number, files in enumerate(every):
-        if files in every[:number]:
+        chat = chat_of(config, subsets, directory.path if resume else None)
+    stores = _unpacked(config, files, chat, progress)
+    return [
+        {
+            "language": language,
+            "documents": len(store),
+            "bytes": store.text_bytes,
+            "store": str(store.directory),
+        }
+        for number, own in enumerate(stores)
+        if own not in stores[:number]
+        for language, store in own.items()
+    ]
+
+
+def _unpacked(
+    config: Config,
+    files: Sequence[Mapping[str, Sequence[Path]]],
+    chat: ChatFormat | None,
+    progress: Progress,
+    threads: int | None = None,
+) -> list[dict[str, TextStore]]:
+    """The text of each stage, from its files by language; stages with the same files share it."""
+    stores: list[dict[str, TextStore]] = []
+    for number, (period, own) in enumerate(zip(config.periods, files, strict=True)):
+        if own in files[:number]:
+            stores.append(stores[files.index(own)])
             continue
-        sources = sources_of(config, config.periods[number].config, files)
-        stores = text_stores(files, cache, reading=reading, sources=sources, progress=progress)
-        if config.chat_template is not None:
-            check_answers(config, stores, progress)
-        rows += [
-            {
-                "language": language,
-                "documents": len(store),
-                "bytes": store.text_bytes,
-                "store": str(store.directory),
-            }
-            for language, store in stores.items()
-        ]
-    return rows
+        with period.locating():
+            stores.append(
+                text_stores(
+                    own,
+                    config.runs / TEXTS,
+                    reading=reading_of(config, chat),
+                    sources=sources_of(config, period.config, own),
+                    threads=threads,
+                    progress=progress,
+                )
+            )
+            if chat is not None:
+                check_answers(period.config, stores[-1], progress)
+    return stores
 
 
 def _open_texts(
@@ -204,23 +227,7 @@ def _open_texts(
     threads = max(1, cores() // ranks_here(ranks))
     try:
         # The ranks share the files, and wait for each other outside of collectives.
-        for number, (period, by_language) in enumerate(zip(config.periods, files, strict=True)):
-            if by_language in files[:number]:
-                stores.append(stores[files.index(by_language)])
-                continue
-            with period.locating():
-                stores.append(
-                    text_stores(
-                        by_language,
-                        cache,
-                        reading=reading,
-                        sources=sources_of(config, period.config, by_language),
-                        threads=threads,
-                        progress=progress,
-                    )
-                )
-                if chat is not None:
-                    check_answers(period.config, stores[-1], progress)
+        stores = _unpacked(config, files, chat, progress, threads)
         valid = {
             name: text_stores(by_language, cache, reading=reading, least=1, progress=progress)
             for name, by_language in valid_files.items()
@@ -345,7 +352,6 @@ def _content(runs: Sequence[Run]) -> dict[str, Any]:
         "config": now["config"],
         **_text(run),
         "stages": now["stages"],
-        "data": now["data"],
         "places": now["places"],
         "tokenizer": {
             "path": TOKENIZER,
@@ -380,6 +386,5 @@ def _changeable(runs: Sequence[Run]) -> Mapping[str, Any]:
         "command": command_line(run.config, path.name, gpu=run.place.ranks.device.type == "cuda"),
         "config": config_as_json(run.config),
         "stages": [_text(one) for one in runs[1:]],
-        "data": places_of(run.config.data, path),
         "places": places_of_texts(run.config, path),
     }

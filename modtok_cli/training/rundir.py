@@ -44,8 +44,6 @@ _NEEDED = (
     ("config", "dtype"),
     ("tokenizer", "signature"),
     ("ranks", "threads"),
-    ("data", "relative"),
-    ("data", "absolute"),
 )
 
 
@@ -118,13 +116,13 @@ class RunDirectory:
                 if not isinstance(config[table], dict):
                     raise TypeError(f"field '{table}' is not an object")
                 config[table][field]
-            config.setdefault("stages", [])
             for text in (config, *config["stages"]):
                 for table in ("mixture", "text"):
                     if not isinstance(text[table], dict):
                         raise TypeError(f"field '{table}' is not an object")
-            if not all(isinstance(path, str) for path in config["data"].values()):
-                raise TypeError("field 'data' is not a pair of paths")
+            for places in config["places"].values():
+                if not all(isinstance(places[key], str) for key in ("absolute", "relative")):
+                    raise TypeError("field 'places' is not pairs of paths")
             for field in ("threads", "world", "shards"):
                 count = config["ranks"][field]
                 if type(count) is not int or not 1 <= count <= 1 << 20:
@@ -135,24 +133,11 @@ class RunDirectory:
             ) from error
         except (OSError, ValueError) as error:
             raise ModtokError(f"cannot be read ({error})", where=file, remedy=_RESTORE) from error
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise ModtokError(
                 f"is not the configuration of a run ({error})", where=file, remedy=_RESTORE
             ) from error
         return config
-
-    def read_places(self) -> dict[str, dict[str, str]]:
-        """Where the directories that the run evaluates on are, by name."""
-        by_name: dict[str, dict[str, str]] = self.read_config().get("places", {})
-        try:
-            for places in by_name.values():
-                if not all(isinstance(places[key], str) for key in ("absolute", "relative")):
-                    raise TypeError
-        except (AttributeError, KeyError, TypeError) as error:
-            raise ModtokError(
-                "field 'places' is not pairs of paths", where=self.path, remedy=_RESTORE
-            ) from error
-        return by_name
 
     def lock(self) -> None:
         """Lock the run against other writers, until `close` or the end of this process.
