@@ -1,10 +1,8 @@
-"""The commands of the guides on existing models and on drafts run, on a small random model."""
+"""Commands on existing models and drafts, on a small random model."""
 
 from __future__ import annotations
 
 import json
-import re
-import shlex
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,17 +10,8 @@ from typing import Any
 
 import pytest
 
-from helpers.documented import joined
 from helpers.external_models import PADDED
 from helpers.sample import SAMPLE
-
-GUIDES = Path(__file__).parents[2] / "docs" / "guides"
-COMMANDS = [
-    line.strip().replace("16384", "400")
-    for page in ("existing-models", "draft-vocabulary")
-    for line in joined(GUIDES / f"{page}.md").splitlines()
-    if line.startswith("    modtok") and not re.search(r" [A-Z]\w+/\w", line)  # of the hub
-]
 
 
 @pytest.fixture
@@ -37,23 +26,6 @@ def model(workspace: Path) -> Path:
         news = (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8").splitlines()[:5]
         (workspace / f"news.{language}.txt").write_text("\n".join(news) + "\n", "utf-8")
     return build(workspace / "model")
-
-
-def test_the_commands_of_the_guide_run(
-    model: Path, here: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert len(COMMANDS) >= 10
-    shutil.copytree("model", "draft")
-    Path("modtok.toml").write_text("[pretrain]\nworkers = 0\n")
-    for line in COMMANDS:
-        status, _, err = here(*shlex.split(line, comments=True)[1:])
-        assert status == 0, f"{line}: {err}"
-    import transformers
-
-    assert sorted(path.name for path in Path("lists").iterdir()) == ["all.pt", "en.pt", "fi.pt"]
-    for name in ("fr-en", "fr-model"):
-        transformers.AutoModelForCausalLM.from_pretrained(name)
-        assert transformers.AutoTokenizer.from_pretrained(name).decode([5])
 
 
 def test_the_report_compares_both_models(model: Path, here: Any) -> None:

@@ -1,25 +1,30 @@
-"""The scripts of the guides run, one after the other, in one workspace of the sample text."""
+"""The scripts of the guides, and the four lines that the project promises, in fresh workspaces.
+
+The text of the four lines is made up of syllables, enough of it for 24,000 tokens a language.
+"""
 
 from __future__ import annotations
 
-import os
+import itertools
+import json
+import random
 import shutil
 import subprocess
-import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from helpers.python_processes import write_command
-from helpers.sample import SAMPLE
+from helpers.sample import ROOT, SAMPLE
+from helpers.shell import shell
 from modtok_cli.cli.main import command_tree
-from modtok_cli.cli.tree import nodes
+from modtok_cli.cli.settings import load_settings
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 SMALL = {"K": "600", "ORDERS": "1", "SETS": "2", "STEPS": "3", "LIMIT": "1"}
 SETTINGS = """
 [pretrain]
+steps = 2
 workers = 0
 seq_length = 128
 batch_size = 4
@@ -32,61 +37,76 @@ max_tokens = 4
 [unigram-merge]
 iterations = 2
 """
-LANGUAGES = ("en", "fi", "fr")
-
-
-@pytest.mark.skipif(
+LINES = (
+    "modtok bpe-seq --langs en,fi,fr -k 24000",
+    "modtok extract --langs fr,en | modtok nsl flores.txt",
+    "modtok pretrain --sampling sub:2",
+    "modtok eval mcq",
+)
+LETTERS = {"en": "bcdfghjklm", "fi": "hjklmnprstv", "fr": "bcdfglmnprstv"}
+trains = pytest.mark.skipif(
     not (find_spec("megatron") and find_spec("lm_eval")), reason="needs the extras [lm] and [eval]"
 )
-def test_the_scripts_of_the_guides_run(tmp_path: Path) -> None:
-    for folder in ("data", "parallel"):
-        (tmp_path / folder).mkdir()
-        for language in LANGUAGES:
-            for file in (SAMPLE / folder).glob(f"{language}.*"):
-                shutil.copy(file, tmp_path / folder)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
     shutil.copytree(SAMPLE / "tasks", tmp_path / "tasks")
     (tmp_path / "modtok.toml").write_text(SETTINGS)
-    commands = tmp_path / "bin"
-    commands.mkdir()
-    write_command(commands / "modtok", "-m modtok_cli")
-    write_command(commands / "python")
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("MODTOK_")}
-    environment = {**clean, **SMALL, "PATH": f"{commands}:{os.environ['PATH']}"}
+    return tmp_path
+
+
+def made_up(consonants: str, lines: int, words: int = 16000) -> str:
+    """Lines of made-up words, each word at least once if there are lines enough."""
+    draw = random.Random(consonants)
+    syllables = [a + b for a in consonants for b in "aeiouy"]
+    vocabulary = ["".join(draw.choices(syllables, k=draw.randint(2, 5))) for _ in range(words)]
+    weights = list(itertools.accumulate(1 / (rank + 3) for rank in range(words)))
+    texts = []
+    for line in range(lines):
+        rare = vocabulary[3 * line % words :][:3]
+        texts.append(" ".join(rare + draw.choices(vocabulary, cum_weights=weights, k=8)))
+    return "\n".join(texts) + "\n"
+
+
+@trains
+def test_the_four_lines(workspace: Path) -> None:
+    for language, consonants in LETTERS.items():
+        text = made_up(consonants, 5400)
+        (workspace / "data" / f"{language}.txt").write_text(text, encoding="utf-8")
+    (workspace / "flores.txt").write_text(made_up(LETTERS["fr"], 40), encoding="utf-8")
+    rows = []
+    for line in LINES:
+        done = shell(line, workspace)
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        rows.append([json.loads(row) for row in done.stdout.splitlines()])
+    learned, measured, trained, scored = rows
+    assert {row["language"]: row["tokens"] for row in learned} == dict.fromkeys(LETTERS, 24000)
+    assert learned[-1]["total"] < 3 * 24000
+    (line,) = measured
+    assert (line["language"], line["documents"]) == ("fr", 40)
+    assert 0.9 < line["nsl"] < 1.1
+    assert {row["language"] for row in trained} == {row["language"] for row in scored} == {*LETTERS}
+    assert all(row["infer"] == "lang" for row in scored)
+
+
+@trains
+def test_the_scripts_of_the_guides_run(workspace: Path) -> None:
+    (workspace / "parallel").mkdir()
+    for folder, language in itertools.product(("data", "parallel"), LETTERS):
+        for file in (SAMPLE / folder).glob(f"{language}.*"):
+            shutil.copy(file, workspace / folder)
     for name in ("researcher", "pretraining", "evaluator", "deployer"):
-        done = subprocess.run(
-            ["/bin/sh", str(EXAMPLES / "guides" / f"{name}.sh")],
-            cwd=tmp_path,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-        )
+        done = shell(f"sh '{EXAMPLES}/guides/{name}.sh'", workspace, **SMALL)
         assert done.returncode == 0, f"{name}: {done.stderr[-3000:]}"
     made = ("nsl.svg", "report.html", "runs/first/metrics.jsonl", "results/mt-crossed.jsonl")
     for path in (*made, "fr-en-fi/model.safetensors", "fr-en.gguf"):
-        assert (tmp_path / path).stat().st_size > 0
+        assert (workspace / path).stat().st_size > 0
 
 
 def test_the_settings_of_the_example_workspace_are_settings_that_exist() -> None:
-    settings = tomllib.loads((EXAMPLES / "workspace" / "modtok.toml").read_text())
-    known = {
-        node.path: {param.name for param in node.command.get_params(node.ctx)}
-        for node in nodes(command_tree())
-        if not node.is_group
-    }
-
-    def check(table: dict[str, object], path: tuple[str, ...]) -> None:
-        for name, value in table.items():
-            if isinstance(value, dict):
-                check(value, (*path, name))
-            elif path == ("default",):
-                assert any(name.replace("-", "_") in names for names in known.values()), name
-            else:
-                assert name.replace("-", "_") in known[path], (path, name)
-
-    check(settings, ())
+    assert load_settings(command_tree(), EXAMPLES / "workspace")
 
 
 @pytest.mark.parametrize("script", sorted(EXAMPLES.rglob("*.s[hb]*")), ids=lambda path: path.name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -18,6 +17,7 @@ from helpers import fake_slurm
 from helpers.documented import ROOT, joined
 from helpers.python_processes import write_command
 from helpers.sample import SAMPLE
+from helpers.shell import shell
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.table_files import load_counts
@@ -61,7 +61,6 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     write_command(
         commands / "launch_pickled_pipeline", "-m datatrove.tools.launch_pickled_pipeline"
     )
-    write_command(commands / "modtok", "-m modtok_cli")
     (commands / "hf").write_text(HF)
     (commands / "hf").chmod(0o755)
     monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
@@ -98,20 +97,6 @@ def write_workspace(place: Path) -> None:
         pyarrow.parquet.write_table(pyarrow.table({"text": parallel}), held)
 
 
-def run(line: str, place: Path) -> subprocess.CompletedProcess[str]:
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("MODTOK_")}
-    return subprocess.run(
-        ["/bin/sh", "-c", line],
-        cwd=place,
-        env=clean,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-
-
 @pytest.mark.skipif(
     not all(map(find_spec, ("megatron", "lm_eval", "datatrove", "pyarrow"))),
     reason="needs the extras [lm], [eval], [corpus] and [data]",
@@ -124,11 +109,11 @@ def test_the_commands_run(cluster: Path) -> None:
         for pattern, replacement in SMALL if "--dry-run" not in line else ():
             small = re.sub(pattern, replacement, small)
         until = time.monotonic() + SECONDS
-        done = run(small, cluster)
+        done = shell(small, cluster)
         statuses.append(done.returncode)
         while done.returncode == 75 and time.monotonic() < until:
             time.sleep(0.2)
-            done = run(small, cluster)
+            done = shell(small, cluster)
         assert done.returncode == 0, f"{line}: {done.stderr[-3000:]}"
     left = [line for line, status in zip(COMMANDS, statuses, strict=True) if status]
     assert [line.split("--")[0] for line in left] == ["modtok corpus count "]  # left to Slurm

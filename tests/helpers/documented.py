@@ -17,12 +17,20 @@ def joined(page: Path) -> str:
     return re.sub(r" *\\\n\s*", " ", page.read_text(encoding="utf-8"))
 
 
-def code_lines(page: str) -> list[str]:
-    """The lines of a page's code blocks that call modtok, continued lines joined."""
-    found, fenced = [], False
+def code_lines(page: str, *, programs: bool = False) -> list[str]:
+    """The lines of a page's code blocks that call modtok, continued lines joined.
+
+    `programs`: and its blocks of Python, in order.
+    """
+    found, fence, program = [], "", ""
     for line in joined(ROOT / page).splitlines():
-        fenced ^= line.startswith("```")
-        if (fenced or line.startswith("    ")) and re.search(r"(^|[\s|;&])modtok [a-z-]", line):
+        if line.startswith("```"):
+            if programs and fence == "```python":
+                found.append(program)
+            fence, program = "" if fence else line, ""
+        elif fence == "```python":
+            program += f"{line}\n"
+        elif (fence or line.startswith("    ")) and re.search(r"(^|[\s|;&])modtok [a-z-]", line):
             found.append(line.strip())
     return found
 
