@@ -21,7 +21,6 @@ import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, flatten
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.membership import Membership
 from modtok_cli.construct.corpora import corpus_of, to_learn_from
 from modtok_cli.construct.outputs import prove_unchanged
 from modtok_cli.construct.request import BuildReport, Request
@@ -32,6 +31,7 @@ from modtok_cli.modular.adopted.adopt import (
     check_output,
     find_end_of_text,
     find_rows,
+    of_masks,
     read_tokenizer_file,
 )
 from modtok_cli.modular.adopted.file_splits import file_splits
@@ -96,31 +96,22 @@ def grow_published(request: Request, max_unspaced: int) -> BuildReport:
         threads=request.threads,
     )
     names = [name for name in request.append or () if name in files] or sorted(files)
-    columns = [base.token_membership[:, i] for i in range(len(base.languages))]
+    columns = {name: base.token_membership[:, i] for i, name in enumerate(base.languages)}
     corpora, lines = dict(base.corpora), []
     for name in names:
         began = time.perf_counter()
         counts = to_learn_from(name, counted[name], request.progress)
         file, line, used = _grown(file, name, counts, request, max_unspaced)
-        columns.append(used)
+        columns[name] = used
         corpora[name] = corpus_of(counts)
         lines.append({**line, "seconds": round(time.perf_counter() - began, 3)})
-    columns = [np.pad(each, (0, file.size - len(each))) for each in columns]
-    needed = np.zeros(file.size, dtype=np.bool_)
-    if base.settings.get(ADOPTED_END) is not None:
-        needed[file.ids[str(base.settings[ADOPTED_END])]] = True
-    needed = file.closed(needed)
-    columns = [column | needed for column in columns]
-    members = Membership.of_columns(file.size, columns, len(columns))
-    tokenizer = ModularTokenizer(
+    tokenizer = of_masks(
+        file,
+        {name: np.pad(each, (0, file.size - len(each))) for name, each in columns.items()},
         algorithm="bpe-seq",
-        languages=(*base.languages, *names),
         k=request.k,
-        segmenter=ModularLibrary.of_members(file, members),
-        token_membership=members,
         settings={**base.settings, ADOPTED_ROWS: None, "max_unspaced": max_unspaced},
         corpora=corpora,
-        where=str(source),
     )
     proof = prove_unchanged(tokenizer, base)
     tokenizer.save(output)
@@ -131,16 +122,9 @@ def grow_published(request: Request, max_unspaced: int) -> BuildReport:
 def _of_file(source: Path) -> ModularTokenizer:
     """A file as a modular tokenizer of one part, which has all of it."""
     file = read_tokenizer_file(source)
-    members = Membership.of_columns(file.size, [np.array(list(map(bool, file.names)))], 1)
-    return ModularTokenizer(
-        algorithm="adopt",
-        languages=(BASE,),
-        k=file.size,
-        segmenter=ModularLibrary.of_members(file, members),
-        token_membership=members,
-        settings={ADOPTED_END: find_end_of_text(source, file), ADOPTED_ROWS: find_rows(source)},
-        where=file.where,
-    )
+    every = {BASE: np.array(list(map(bool, file.names)))}
+    settings = {ADOPTED_END: find_end_of_text(source, file), ADOPTED_ROWS: find_rows(source)}
+    return of_masks(file, every, k=file.size, settings=settings, corpora={})
 
 
 def _splits(file: TokenizerFile) -> PreTokenizer:

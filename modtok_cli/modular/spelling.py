@@ -1,8 +1,11 @@
 """How the tokens of one vocabulary are spelled with the tokens of another."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -32,6 +35,12 @@ class Spelling:
 
     ids: Int32Array
     offsets: Int64Array
+
+    @classmethod
+    def of(cls, spelled: Sequence[Sequence[int]]) -> Spelling:
+        """From the old ids of each new token."""
+        offsets = offsets_of(map(len, spelled))
+        return cls(np.fromiter(chain.from_iterable(spelled), np.int32, int(offsets[-1])), offsets)
 
     @property
     def lengths(self) -> Int64Array:
@@ -80,9 +89,7 @@ def spell_by_merges(file: TokenizerFile, known: int, *, encode: bool = True) -> 
         parts = file.merges[rank, :2].tolist() if encode and rank >= 0 else []
         earlier = parts if max(parts, default=index) < index else []
         spelled.append([one for part in earlier for one in spelled[part]])
-    offsets = offsets_of(map(len, spelled))
-    flat = np.fromiter((one for ids in spelled for one in ids), np.int32, int(offsets[-1]))
-    return Spelling(flat, offsets)
+    return Spelling.of(spelled)
 
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
@@ -162,9 +169,7 @@ class LibraryVocabulary:
             encoded = self._encode([tokens[index] for index in missing])
             for index, ids in zip(missing, encoded, strict=True):
                 spelled[index] = ids
-        offsets = offsets_of(map(len, spelled))
-        flat = np.fromiter((one for ids in spelled for one in ids), np.int32, int(offsets[-1]))
-        return Spelling(flat, offsets)
+        return Spelling.of(spelled)
 
     def frame(self) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
         """Text and id of the special tokens that it puts before and after every text."""

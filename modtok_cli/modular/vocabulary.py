@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -187,10 +188,10 @@ class Vocabulary(Lasting):
         ids = np.arange(self.first, len(self))
         return build_trie(self.data, self.offsets[self.first :], ids)
 
-    def take(self, ids: npt.NDArray[np.integer]) -> Vocabulary:
-        """The tokens `ids`, which begin with every special token, renumbered from 0."""
+    def take(self, ids: npt.NDArray[np.integer]) -> Self:
+        """The tokens `ids`, renumbered from 0; all before `first` are among them."""
         data, offsets = gather(self.data, self.offsets, ids)
-        return Vocabulary(self.specials, data, offsets, self.distinct)
+        return type(self)(self.specials, data, offsets, self.distinct)
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         """Concatenated bytes of tokens."""
@@ -245,11 +246,6 @@ class PieceVocabulary(Vocabulary):
     def byte_ids(self) -> Int32Array:
         """Id of each of the 256 byte tokens; shape (256,) int32."""
         return byte_ids(len(self.specials))
-
-    def take(self, ids: npt.NDArray[np.integer]) -> PieceVocabulary:
-        """The tokens `ids`, which begin with every special token and byte, renumbered from 0."""
-        data, offsets = gather(self.data, self.offsets, ids)
-        return PieceVocabulary(self.specials, data, offsets)
 
 
 class Selection(Lasting):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -259,7 +259,7 @@ def adopt_counts(
 
     `rows`: those of the model's output matrix.
     """
-    masks, corpora = [], {}
+    masks, corpora = {}, {}
     with progress.task("counting tokens", len(counted), "languages") as task:
         for language, counts in counted.items():
             if not len(counts):
@@ -267,21 +267,34 @@ def adopt_counts(
                     f"the text of language '{language}' is empty",
                     remedy="add text, or omit the language from --langs",
                 )
-            masks.append(members(file, token_counts(file, counts), k, coverage))
+            masks[language] = members(file, token_counts(file, counts), k, coverage)
             corpora[language] = Corpus(counts.fingerprint(), **vars(counts.size))
             task.advance()
-    if end_of_text is not None:
-        needed = np.zeros(file.size, dtype=np.bool_)
-        needed[file.ids[end_of_text]] = True
-        masks = [mask | file.closed(needed) for mask in masks]
-    membership = Membership.of_columns(file.size, masks, len(masks))
+    settings = {"k": k, "coverage": coverage, ADOPTED_END: end_of_text, ADOPTED_ROWS: rows}
+    return of_masks(file, masks, k=k, settings=settings, corpora=corpora)
+
+
+def of_masks(
+    file: TokenizerFile,
+    masks: Mapping[str, BoolArray],
+    *,
+    algorithm: str = "adopt",
+    k: int | None = None,
+    settings: Mapping[str, Any],
+    corpora: Mapping[str, Corpus],
+) -> ModularTokenizer:
+    """The file with the tokens (V,) bool of each language, and with the end of text in all."""
+    if (end := settings.get(ADOPTED_END)) is not None:
+        needed = np.arange(file.size) == file.ids[str(end)]
+        masks = {language: mask | file.closed(needed) for language, mask in masks.items()}
+    membership = Membership.of_columns(file.size, masks.values(), len(masks))
     return ModularTokenizer(
-        algorithm="adopt",
-        languages=tuple(counted),
+        algorithm=algorithm,
+        languages=tuple(masks),
         k=k or int(membership.sizes().max()),
         segmenter=ModularLibrary.of_members(file, membership),
         token_membership=membership,
-        settings={"k": k, "coverage": coverage, ADOPTED_END: end_of_text, ADOPTED_ROWS: rows},
+        settings=settings,
         corpora=corpora,
         where=file.where,
     )

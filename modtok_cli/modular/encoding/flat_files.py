@@ -137,10 +137,10 @@ def _new(path: Path) -> IO[bytes]:
 
 def _finish_npy(handle: IO[bytes], dtype: np.dtype[np.generic], length: int) -> None:
     """Write the header of one dimension that was left free, and close the file."""
-    text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({length},), }}"
-    start = b"\x93NUMPY\x01\x00" + struct.pack("<H", _HEADER - 10)
     handle.seek(0)
-    handle.write(start + text.encode().ljust(_HEADER - 11) + b"\n")
+    head = {"descr": dtype.str, "fortran_order": False, "shape": (length,)}
+    np.lib.format.write_array_header_1_0(handle, head)
+    assert handle.tell() == _HEADER
     handle.close()
 
 

@@ -19,12 +19,12 @@ class Tekken(Format):
     def recognizes(self, data: bytes) -> bool:
         """An object whose "config" is among its first fields."""
         return (
-            data.lstrip()[:1] == b"{" and b'"config"' in data[:4096] and _is_tekken(_parsed(data))
+            data.lstrip()[:1] == b"{" and b'"config"' in data[:4096] and _parsed(data) is not None
         )
 
     def read(self, data: bytes, name: str, where: str, variant: str | None) -> RankTokenizer:
         """By the tiktoken package: ids are ranks after `default_num_special_tokens`."""
-        document: Any = _parsed(data)
+        document = _parsed(data) or {}
         config = document["config"]
         try:
             first = int(config.get("default_num_special_tokens", 0))
@@ -44,17 +44,11 @@ class Tekken(Format):
 FORMAT = Tekken()
 
 
-def _parsed(data: bytes) -> object:
+def _parsed(data: bytes) -> dict[str, Any] | None:
+    """The object; None if it is no tokenizer of this format."""
     try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
+        document = orjson.loads(data)
+        is_tekken = "pattern" in document["config"] and isinstance(document["vocab"], list)
+    except (orjson.JSONDecodeError, LookupError, TypeError):
         return None
-
-
-def _is_tekken(document: Any) -> bool:
-    return (
-        isinstance(document, dict)
-        and isinstance(document.get("config"), dict)
-        and "pattern" in document["config"]
-        and isinstance(document.get("vocab"), list)
-    )
+    return document if is_tekken and isinstance(document["config"], dict) else None
