@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from functools import cache
 from pathlib import Path
 
@@ -17,15 +16,15 @@ from helpers.external_tokenizers import KINDS, external_tokenizer
 from helpers.handmade_tokenizers import write_ranks
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.membership import Membership
 from modtok_cli.modular.adopted.adopt import (
     adopt,
     adopt_counts,
     check_output,
     members,
+    of_masks,
     token_counts,
 )
-from modtok_cli.modular.adopted.segmenter import ModularLibrary
+from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.extract import extract
 from modtok_cli.modular.inspect import check_subsets
@@ -194,16 +193,9 @@ def test_a_subset_without_closure_does_not_reach_its_tokens() -> None:
     )
     mask = (counts > 0) | file.needed
     assert file.closed(mask).sum() > mask.sum()
-    segmenter = ModularLibrary.of_members(file, Membership.of(mask[:, None]))
-    assert len(segmenter.subset(Membership.of(mask[:, None]), [0], mask).unreachable_tokens())
+    assert len(Library(file, mask).unreachable_tokens())
     with pytest.raises(ModtokError, match=r"'fr' lacks token \d+, a part of another"):
-        ModularTokenizer(
-            algorithm="adopt",
-            languages=("fr",),
-            k=1,
-            segmenter=segmenter,
-            token_membership=Membership.of(mask[:, None]),
-        )
+        of_masks(file, {"fr": mask}, settings={}, corpora={})
 
 
 @pytest.mark.parametrize("kind", ["byte-level", "characters"])
@@ -220,7 +212,7 @@ def test_budgets_bound_tokens_and_loss(kind: str) -> None:
     assert np.array_equal(file.closed(fewer), fewer)
 
     def tokens(mask: np.ndarray) -> int:
-        part = adopted_of(file, mask).subset(["en"])
+        part = of_masks(file, {"en": mask}, settings={}, corpora={}).subset(["en"])
         return int(part.token_lengths(counted) @ counted.counts)
 
     whole = int(counts.sum())
@@ -232,16 +224,6 @@ def test_budgets_bound_tokens_and_loss(kind: str) -> None:
         members(file, counts, k=100)
     with pytest.raises(UsageError, match=r"coverage 0.0 is not between"):
         members(file, counts, coverage=0.0)
-
-
-def adopted_of(file: TokenizerFile, mask: np.ndarray) -> ModularTokenizer:
-    return ModularTokenizer(
-        algorithm="adopt",
-        languages=("en",),
-        k=1,
-        segmenter=ModularLibrary.of_members(file, Membership.of(mask[:, None])),
-        token_membership=Membership.of(mask[:, None]),
-    )
 
 
 @KIND
@@ -268,18 +250,6 @@ def test_reserved_tokens_are_removed_and_special_tokens_are_kept() -> None:
     names = {token.decode("utf-8", "replace") for token in part.vocabulary.tokens()}
     assert {"<|im_end|>", "<s>", "<pad>"} <= names
     assert "<unused0>" not in names
-
-
-def test_damage_is_found(tmp_path: Path) -> None:
-    adopted("byte-level").save(tmp_path / "t")
-    for name in ("tokenizer.json", "arrays.safetensors"):
-        copy = tmp_path / name
-        shutil.copytree(tmp_path / "t", copy)
-        data = bytearray((copy / name).read_bytes())
-        data[len(data) // 2] ^= 1
-        (copy / name).write_bytes(data)
-        with pytest.raises(ModtokError, match=name):
-            ModularTokenizer.load(copy)
 
 
 def test_what_cannot_be_adopted(tmp_path: Path) -> None:

@@ -111,20 +111,6 @@ def test_three_encoders_agree_on_every_subset(
                 assert subset.decode(ours) == library.decode(ours) == text
 
 
-def test_nasty_texts() -> None:
-    tokenizer = united(random_parts(0))
-    for names in (NAMES, ("fi",), ("en", "sv")):
-        subset = tokenizer.subset(names)
-        library = tokenizers.Tokenizer.from_buffer(subset.to_json())
-        library.encode_special_tokens = True
-        for text in NASTY:
-            ids = subset.encode(text)
-            assert subset.decode(ids) == text
-            assert ids.tolist() == library.encode(text, add_special_tokens=False).ids
-            batch = subset.encode_batch([text, "", text])
-            assert [row.tolist() for row in batch] == [ids.tolist(), [], ids.tolist()]
-
-
 def test_token_counts_of_a_set_are_sums() -> None:
     parts = random_parts(5)
     tokenizer = united(parts)
@@ -297,10 +283,6 @@ def damage_tensor(directory: Path, change: object) -> None:
             "field 'token_counts': float64",
         ),
         (lambda t: t.pop("merge_table"), "field 'merge_table': missing"),
-        (
-            lambda t: t.update(token_counts=-1 - t["token_counts"]),
-            "field 'token_counts': 'en' has a negative number",
-        ),
         (lambda t: t.update(token_counts=t["token_counts"] * 2), "field 'signature'"),
     ],
 )
@@ -387,7 +369,7 @@ def test_invalid_tables_are_refused() -> None:
         make(token_counts[:-1])
     with pytest.raises(ModtokError, match="'sv' has 297 numbers for 298 tokens"):
         make((*token_counts[:-1], token_counts[-1][:-1]))
-    with pytest.raises(ModtokError, match="negative"):
+    with pytest.raises(ModtokError, match="'sv' has a negative number"):
         make((*token_counts[:-1], -1 - token_counts[-1]))
     with pytest.raises(ModtokError, match="too large"):
         make((*token_counts[:-1], token_counts[-1] + 2**61 * 2))

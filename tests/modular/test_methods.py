@@ -47,6 +47,7 @@ def test_offsets_are_those_of_the_library(text: str) -> None:
     ids, offsets = OURS.encode_with_offsets(text)
     assert ids.tolist() == expected.ids
     assert offsets.tolist() == [list(pair) for pair in expected.offsets]
+    assert LIBRARY.decode(expected.ids, skip_special_tokens=False) == text
 
 
 @given(TEXTS)
@@ -92,6 +93,7 @@ def test_special_tokens_are_skipped_on_request() -> None:
     assert OURS.decode_batch([ids, ids[:1]], skip_special_tokens=True) == ["ab", ""]
     assert OURS.decode_batch([ids.tolist()]) == ["<s>ab</s>"]
     assert LIBRARY.decode(ids.tolist(), skip_special_tokens=True) == "ab"
+    assert Tokenizer.from_str(OURS.to_json().decode()).encode("<s>ab</s>").ids == ids.tolist()
 
 
 @given(st.sampled_from([None, "en", ["fr", "en"], "fi,el"]), st.lists(TEXTS, max_size=3))

@@ -14,7 +14,7 @@ import tiktoken
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from helpers.handmade_tokenizers import write_ranks
-from helpers.toy_tokenizers import NASTY, slow_words, toy
+from helpers.toy_tokenizers import NASTY, toy
 from modtok_cli.base import extras
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -473,15 +473,6 @@ def test_ids_that_are_too_high_are_refused(tmp_path: Path) -> None:
     document["model"]["vocab"]["th"] = 1 << 30
     with pytest.raises(ModtokError, match="id 1073741824 is too high"):
         open_tokenizer("-", stdin=io.BytesIO(json.dumps(document).encode()))
-
-
-def test_token_lengths_of_a_plain_file_are_exact(tmp_path: Path) -> None:
-    path = tmp_path / "t.json"
-    path.write_bytes(trained(ours_in_theirs()))
-    tokenizer = open_tokenizer(str(path))
-    text = LINES[1]
-    counts = WordCounts.from_pairs([(word, 1) for word in slow_words(text)])
-    assert int(tokenizer.token_lengths(counts) @ counts.counts) == len(tokenizer.encode(text))
 
 
 def test_segmentations_are_known_by_the_names_of_their_kinds() -> None:

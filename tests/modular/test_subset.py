@@ -64,14 +64,6 @@ def test_unknown_language_error_lists_languages(tokenizer: ModularTokenizer) -> 
         tokenizer.subset([])
 
 
-def test_signatures_differ_between_subsets_and_parents(tokenizer: ModularTokenizer) -> None:
-    signatures = {tokenizer.subset([language]).signature for language in LANGUAGES}
-    assert len(signatures) == len(LANGUAGES)
-    assert toy(5).signature == tokenizer.signature
-    assert toy(6).signature != tokenizer.signature
-    assert toy(5, languages=("en", "fi", "fr", "it")).signature != tokenizer.signature
-
-
 def test_extracted_file_has_provenance(tokenizer: ModularTokenizer) -> None:
     subset = tokenizer.subset(["el", "fi"])
     document = json.loads(subset.to_json())

@@ -23,8 +23,6 @@ from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
-from modtok_cli.text.counts import count_documents
-from modtok_cli.text.pretokenizer import BPE, UNIGRAM
 from modtok_cli.text.pretokenizer import BPE as PRETOKENIZER
 
 SPECIALS = (UNKNOWN, "<|endoftext|>")
@@ -103,28 +101,6 @@ def test_three_encoders_agree_and_are_lossless(
         assert processor.encode(text) == ids.tolist()
         # SentencePiece decodes NUL and all else; an empty text is an empty list there.
         assert processor.decode(ids.tolist()) == text or text == ""
-
-
-def test_global_ids_are_ids_of_t() -> None:
-    cut = TOKENIZER.subset("q")
-    whole = TOKENIZER.full()
-    text = "ab ab  baé\n1"
-    assert whole.decode(cut.global_ids[cut.encode(text)]) == text
-    assert set(cut.global_ids[cut.encode(text)].tolist()) <= set(cut.global_ids.tolist())
-
-
-def test_token_occurrences_equal_encoding() -> None:
-    text = "ab a  ab 11\n\té▁ xx aba " * 3
-    for subset in SUBSETS:
-        cut = TOKENIZER.subset(list(subset))
-        counts = count_documents([[text.encode()]], UNIGRAM)
-        ids = cut.encode(text)
-        assert int(cut.token_lengths(counts) @ counts.counts) == len(ids)
-        assert (
-            cut.token_occurrences(counts).tolist() == np.bincount(ids, minlength=cut.size).tolist()
-        )
-    with pytest.raises(ModtokError, match="pre-tokenizer 'bpe'"):
-        cut.token_lengths(count_documents([[b"a"]], BPE))
 
 
 def test_long_text_on_threads_and_long_words() -> None:
