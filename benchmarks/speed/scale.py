@@ -34,7 +34,7 @@ UTILIZATION = 0.4
 ROWS_PER_LANGUAGE, K, POWER = 340_147 / 21, 24_000, 0.87
 # Steps that numbers of rows are means of.
 SAMPLED = 8
-MODELS = ("0.5b", "2.5b", "7b", "30b")
+MODELS = ("2.5b", "7b", "30b")
 GPUS = (8, 64)
 LANGUAGES = (21, 250)
 GIB = 2**30
