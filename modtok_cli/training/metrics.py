@@ -1,4 +1,4 @@
-"""Metrics of a step: losses by language, speed, device utilization; the status line.
+"""Metrics of a step: losses by language, speed, device utilization; loss spikes, the status line.
 
 A line of `metrics.jsonl` repeats bit for bit in a resumed run, except for "time". Bits per
 byte do not depend on the vocabulary: nats of the text tokens / ln 2 / bytes of the text.
@@ -11,6 +11,7 @@ from math import isnan, log
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -34,6 +35,15 @@ PEAKS = {
 HELD_OUT = "held-out"
 """Name of the text that is held out, beside those of --valid."""
 
+WINDOW = 500
+"""Number of steps that a loss is compared with."""
+
+_LEAST = 20
+_FACTOR = 6.0
+# A standard deviation of a normal distribution is 1.4826 median absolute deviations, and its 95%
+# quantile is 1.645 of them above the median.
+_DEVIATION, _TO_95 = 1.4826, 1.645
+_SMALLEST = 0.01
 # Steps that rates of the status are averaged over.
 _RECENT = 100
 
@@ -155,6 +165,43 @@ class Drawn:
             name: {"planned": round(share, 6), "seen": round(self._draws[name] / whole, 6)}
             for name, share in mixture.of_texts().items()
         }
+
+
+class SpikeDetector:
+    """Compares the losses of a step with those of the last `WINDOW` steps, by language.
+
+    The loss of a language, in nats per token, is a spike if it exceeds m + 6 · s, where m is
+    the median of the language's losses in the window, and s the largest of their median absolute
+    deviation · 1.4826, (q - m) / 1.645 with their 95% quantile q, and m / 100. The first two are
+    the standard deviation of normal losses; q is for text of two kinds, such as translations among
+    others. A few spikes do not move them. Languages differ in their losses, so each has its own
+    window; with fewer than 20 losses there is no spike. A stage begins new windows.
+    """
+
+    def __init__(self) -> None:
+        self._stage = 0
+        self._losses: dict[str, deque[tuple[int, float]]] = {}
+
+    def add(self, line: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+        """Add a step's line of metrics: its spikes by language, with loss, median and limit."""
+        spikes = {}
+        if line["stage"] != self._stage:
+            self._stage, self._losses = line["stage"], {}
+        for language, figures in line["languages"].items():
+            loss = float(figures["nats_per_token"])
+            losses = self._losses.setdefault(language, deque())
+            while losses and losses[0][0] < line["step"] - WINDOW:
+                losses.popleft()
+            if len(losses) >= _LEAST:
+                values = np.array([value for _, value in losses])
+                median, high = map(float, np.quantile(values, (0.5, 0.95)))
+                spread = _DEVIATION * float(np.median(np.abs(values - median)))
+                spread = max(spread, (high - median) / _TO_95, _SMALLEST * median)
+                limit = median + _FACTOR * spread
+                if loss > limit:
+                    spikes[language] = {"loss": loss, "median": median, "limit": limit}
+            losses.append((line["step"], loss))
+        return spikes
 
 
 class Status:

@@ -15,7 +15,7 @@ from modtok_cli.base.progress import Task
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.distributed.ranks import gather_json
-from modtok_cli.training.metrics import HELD_OUT, Drawn, Status
+from modtok_cli.training.metrics import HELD_OUT, WINDOW, Drawn, SpikeDetector, Status
 from modtok_cli.training.model.phases import Spending
 from modtok_cli.training.run import RunPlace
 from modtok_cli.training.stored_config import config_as_json
@@ -31,12 +31,16 @@ class Reporter:
         """Continue the metrics and logs of the run after `step`."""
         self._directory, self._config, self._progress = place.directory, config, place.progress
         self._ranks, self._first = place.ranks, place.ranks.first
+        self._spiking: set[str] = set()
         if not self._first:
             return
         self._directory.open_metrics(step)
+        self._spikes = SpikeDetector()
         self._drawn = Drawn()
         for line in self._directory.steps():
             self._drawn.add(line)
+            if line["step"] > step - WINDOW:
+                self._spikes.add(line)
         self._status, self._spending = Status(self._config.last_step), Spending()
         path = self._directory.path
         self._loggers = [
@@ -49,7 +53,15 @@ class Reporter:
         if not self._first:
             return
         self._drawn.add(line)
-        self._add(line)
+        spikes = self._spikes.add(line)
+        self._add({**line, "spikes": spikes} if spikes else line)
+        for language in sorted(spikes.keys() - self._spiking):
+            spike = spikes[language]
+            self._progress.warn(
+                f"step {line['step']:,}: loss spike in {language}: {spike['loss']:.3f} nats per "
+                f"token, median {spike['median']:.3f} of the last {WINDOW} steps"
+            )
+        self._spiking = self._spiking - line["languages"].keys() | spikes.keys()
         self._status.add(line, time.monotonic())
         self._spending.add(line["time"])
         task.describe(str(self._status))

@@ -1,22 +1,111 @@
-"""Status lines and throughput."""
+"""Status lines, throughput and loss spikes."""
 
 from __future__ import annotations
 
+import random
+import shutil
+import statistics
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
-from helpers.metrics import read_metrics
+from helpers.metrics import numbers, read_metrics
 from helpers.said import Said
 from helpers.sample import ROOT
 from modtok_cli.training import metrics
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
-from modtok_cli.training.metrics import LanguageSums, Status
+from modtok_cli.training.metrics import LanguageSums, SpikeDetector, Status
 from modtok_cli.training.model.phases import PHASES, Pace, Phases, Spending
 from modtok_cli.training.plan import plan
 from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.step import StartedStep
+
+
+def line_of(step: int, losses: dict[str, float]) -> dict[str, Any]:
+    figures = {name: {"nats_per_token": x} for name, x in losses.items()}
+    return {"step": step, "stage": 1, "languages": figures}
+
+
+def test_a_spike_is_far_above_the_median() -> None:
+    detector = SpikeDetector()
+    for step in range(1, 21):
+        assert detector.add(line_of(step, {"en": 2.0 + 0.1 * (step % 2), "fi": 4.0})) == {}
+    # en: median 2.05, deviation 0.05; fi is constant: a hundredth of its median
+    found = detector.add(line_of(21, {"en": 2.5, "fi": 4.23}))
+    limit = pytest.approx(2.05 + 6 * 1.4826 * 0.05)
+    assert found == {"en": {"loss": 2.5, "median": pytest.approx(2.05), "limit": limit}}
+    found = detector.add(line_of(22, {"en": 2.5, "fi": 4.25}))
+    assert found == {"fi": {"loss": 4.25, "median": 4.0, "limit": pytest.approx(4.24)}}
+    assert detector.add({**line_of(23, {"fi": 9.0}), "stage": 2}) == {}
+
+
+def test_spikes_as_computed_from_all_losses() -> None:
+    rng = random.Random(3)
+    detector = SpikeDetector()
+    history: dict[str, list[tuple[int, float]]] = {"en": [], "fi": []}
+    seen = 0
+    for step in range(1, 900):
+        drawn = rng.sample(["en", "fi"], rng.choice((1, 2)))
+        wild = rng.random() < 0.02
+        losses = {name: rng.gauss(3 + 2 / step, 0.1) * (2 if wild else 1) for name in drawn}
+        expected = {}
+        for name, loss in losses.items():
+            past = [x for then, x in history[name] if then >= step - metrics.WINDOW]
+            if len(past) >= 20:
+                median = statistics.median(past)
+                spread = statistics.median(abs(x - median) for x in past)
+                high = statistics.quantiles(past, n=20, method="inclusive")[-1]
+                if loss > median + 6 * max(1.4826 * spread, (high - median) / 1.645, median / 100):
+                    expected[name] = (loss, pytest.approx(median))
+            history[name].append((step, loss))
+        found = detector.add(line_of(step, losses))
+        assert {name: (s["loss"], s["median"]) for name, s in found.items()} == expected
+        seen += len(found)
+        assert wild or not found
+    assert seen > 10
+
+
+def test_text_of_two_kinds_has_no_spikes() -> None:
+    rng = random.Random(5)
+    detector = SpikeDetector()
+    for step in range(1, 900):
+        kind = 2.3 if rng.random() < 0.25 else 1.1
+        assert detector.add(line_of(step, {"en": rng.gauss(kind, 0.05)})) == {}
+    assert detector.add(line_of(900, {"en": 8.0}))
+
+
+def test_spikes_are_reported_and_resume(
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = StartedStep.finish
+
+    def spiking(step: StartedStep, before: float) -> tuple[dict[str, Any], float]:
+        line, ended = whole(step, before)
+        if line["step"] in (5, 6):
+            for figures in line["languages"].values():
+                figures["nats_per_token"] *= 3
+        return line, ended
+
+    monkeypatch.setattr(StartedStep, "finish", spiking)
+    monkeypatch.setattr(metrics, "_LEAST", 2)
+    notes = Said()
+    pretrain(settings, progress=notes)
+    lines = [line for line in read_metrics(settings.runs / "it") if "loss" in line]
+    assert [line["step"] for line in lines if "spikes" in line] == [5, 6]
+    (language, spike), *_ = lines[4]["spikes"].items()
+    assert spike["loss"] == lines[4]["languages"][language]["nats_per_token"] > spike["limit"]
+    told = [note for note in notes.warnings if f"loss spike in {language}" in note]
+    assert told[0].startswith(
+        f"step 5: loss spike in {language}: {spike['loss']:.3f} nats per token"
+    )
+    assert len(told) == 1  # one warning for a spike of several steps
+    expected = numbers(settings.runs / "it")
+    shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
+    pretrain(RunSettings(runs=settings.runs), resume=True)
+    assert numbers(settings.runs / "it") == expected
 
 
 def test_status_by_hand() -> None:
