@@ -17,7 +17,6 @@ from modtok_cli.cli.evaluation_output import emit_evaluation, writing_examples
 from modtok_cli.evaluate import hub, mcq
 from modtok_cli.evaluate.documents import Documents, read_documents
 from modtok_cli.evaluate.evaluate import evaluate_mt, evaluate_sum
-from modtok_cli.evaluate.generation import parse_pairs
 from modtok_cli.evaluate.paired import compare
 from modtok_cli.evaluate.questions import Folder, read_questions
 from modtok_cli.evaluate.results import (
@@ -98,11 +97,6 @@ def test_all_texts_are_validated_before_generation(
     put(tmp_path / "fr.jsonl", {"document": "a", "summary": ""})
     with pytest.raises(ModtokError, match=r"fr\.jsonl:1: the summary is empty"):
         evaluate_sum(few_steps, ["en", "fr"], data=tmp_path, max_tokens=2)
-
-
-def test_all_pairs_requires_two_languages() -> None:
-    with pytest.raises(UsageError, match="the model has fewer than two languages: fi"):
-        parse_pairs("all", ["fi"])
 
 
 def test_language_code_that_is_a_word_is_reported_missing(tmp_path: Path) -> None:

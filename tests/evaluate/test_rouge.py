@@ -10,16 +10,6 @@ from hypothesis import strategies as st
 
 from modtok_cli.evaluate.text_scores import ROUGE, common_subsequence, rouge, words
 
-ENGLISH = (
-    ("The cat sat on the mat.", "A cat sat on a mat, didn't it?"),
-    ("Boil the pasta. Drain it; add the sauce.", "Add sauce to the pasta, then boil it."),
-    ("One two three", "three TWO one"),
-    ("Prices rose by 3.5% in 2019_20", "In 2019, prices rose 3.5 %"),
-    ("same words", "same words"),
-    ("nothing", "in common"),
-    ("something", ""),
-    ("...", "!!!"),
-)
 NATIVE = {
     "te": "తెలుగు భాష చాలా అందమైనది",
     "el": "Η γάτα κοιμάται στον ήλιο",
@@ -36,11 +26,6 @@ def package(reference: str, output: str) -> dict[str, float]:
     scorer = pytest.importorskip("rouge_score.rouge_scorer")
     found = scorer.RougeScorer(list(ROUGE)).score(reference, output)
     return {name: found[name].fmeasure for name in ROUGE}
-
-
-@pytest.mark.parametrize(("reference", "output"), ENGLISH)
-def test_rouge_on_english_equals_rouge_score(reference: str, output: str) -> None:
-    assert rouge(reference, output) == pytest.approx(package(reference, output), abs=1e-12)
 
 
 ascii_texts = st.lists(

@@ -9,30 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.small_run import small_run
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate.documents import Documents, read_documents
 from modtok_cli.evaluate.evaluate import evaluate_sum
 from modtok_cli.evaluate.generation import (
     TASKS,
-    ExampleSet,
-    GenerationSettings,
     encode,
-    generate_set,
     pieces_of,
     prompt_limit,
     prompt_of,
 )
 from modtok_cli.evaluate.models import Infer, Models
-from modtok_cli.evaluate.results import ResultBuilder, mean_interval
+from modtok_cli.evaluate.results import mean_interval
 from modtok_cli.evaluate.task_files import Example
 from modtok_cli.evaluate.text_scores import rouge
 from modtok_cli.inference.load import open_source
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_run(tmp_path_factory)
 
 
 def written(path: Path, *rows: Any) -> Path:
@@ -57,9 +48,9 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("infer", ["lang", "full", "full-lang", "fr,en"])
-def test_scores_are_the_means_of_the_examples(run: Path, data: Path, infer: str) -> None:
+def test_scores_are_the_means_of_the_examples(few_steps: Path, data: Path, infer: str) -> None:
     settings = {"infer": infer, "shots": 2, "max_tokens": 10}
-    found = evaluate_sum(run, ["fr", "en"], data=data, **settings)
+    found = evaluate_sum(few_steps, ["fr", "en"], data=data, **settings)
     assert found.skipped == []
     for result in found.results:
         rows = [row for row in found.examples if row["language"] == result.language]
@@ -76,27 +67,8 @@ def test_scores_are_the_means_of_the_examples(run: Path, data: Path, infer: str)
     assert [r["id"] for r in found.examples if r["language"] == "en"] == ["n5", "n6", "n7", "n8"]
 
 
-def test_batch_and_order_do_not_change_results(run: Path) -> None:
-    models = Models(open_source(run))
-    infer = Infer(("fr",))
-    rows = [
-        Example(str(i), " ".join(["Un autre chat dort au soleil."] * (1 + i % 3)), "Oui.")
-        for i in range(7)
-    ]
-    told = [
-        generate_set(
-            TASKS["sum"], models,
-            ResultBuilder("sum", "fr", 7, 1, "lang", "sum|", {"checkpoint": ""}),
-            ExampleSet(infer, rows[:1], asked),
-            GenerationSettings(shots=1, max_tokens=10, batch_size=batch),
-        )
-        for batch, asked in ((1, rows), (4, rows), (7, rows[::-1]))
-    ]  # fmt: skip
-    assert told[0] == told[1] == told[2][::-1]
-
-
-def test_long_document_is_truncated_at_its_end(run: Path) -> None:
-    model = Models(open_source(run)).of(Infer(("fr",)))
+def test_long_document_is_truncated_at_its_end(few_steps: Path) -> None:
+    model = Models(open_source(few_steps)).of(Infer(("fr",)))
     text = Example("1", "La ville est belle et le chat dort. " * 60, "Oui.")
     found = prompt_of(TASKS["sum"], model, [text], text, max_tokens=32)
     assert (found.cut, found.shots) == (True, 0)
@@ -115,18 +87,18 @@ def test_long_document_is_truncated_at_its_end(run: Path) -> None:
     )
 
 
-def test_languages_without_documents_are_listed(run: Path, data: Path) -> None:
+def test_languages_without_documents_are_listed(few_steps: Path, data: Path) -> None:
     settings = {"shots": 1, "max_tokens": 2, "limit": 1}
-    found = evaluate_sum(run, data=data, **settings)  # all of the run: el, en, fi, fr
+    found = evaluate_sum(few_steps, data=data, **settings)  # all of the run: el, en, fi, fr
     assert {result.language for result in found.results} == {"en", "fr"}
     assert [line[:18] for line in found.skipped] == ["no documents in el", "no documents in fi"]
     with pytest.raises(ModtokError, match="incomplete: "):
         found.require_complete()
     for wrong in (["de"], ["fr", "fr"]):
         with pytest.raises(UsageError):
-            evaluate_sum(run, wrong, data=data, **settings)
+            evaluate_sum(few_steps, wrong, data=data, **settings)
     with pytest.raises(UsageError, match="needs a source and a target"):
-        evaluate_sum(run, ["fr"], data=data, infer="src|tgt")
+        evaluate_sum(few_steps, ["fr"], data=data, infer="src|tgt")
 
 
 def test_layouts(tmp_path: Path) -> None:

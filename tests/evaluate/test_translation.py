@@ -11,7 +11,6 @@ import torch
 
 from helpers.said import Said
 from helpers.sample import SAMPLE
-from helpers.small_run import small_run
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate.evaluate import evaluate_mt
 from modtok_cli.evaluate.generation import TASKS as KINDS
@@ -38,13 +37,8 @@ SMALL = {"shots": 2, "max_tokens": 12, "limit": 6}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_run(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def models(run: Path) -> Models:
-    return Models(open_source(run))
+def models(few_steps: Path) -> Models:
+    return Models(open_source(few_steps))
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +50,8 @@ def lines(language: str) -> list[str]:
     return (SAMPLE / "parallel" / f"{language}.txt").read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def test_scores_equal_sacrebleu(run: Path) -> None:
-    found = evaluate_mt(run, "en-fr", data=TASKS, **SMALL)
+def test_scores_equal_sacrebleu(few_steps: Path) -> None:
+    found = evaluate_mt(few_steps, "en-fr", data=TASKS, **SMALL)
     outputs = [row["output"] for row in found.examples]
     references = lines("fr")[5:11]
     assert [row["reference"] for row in found.examples] == references
@@ -117,9 +111,9 @@ def test_interval_is_close_to_sacrebleus() -> None:
 @pytest.mark.parametrize(
     "infer", ["lang", "full", "full-lang", "src", "tgt", "src|tgt", "en,fr,fi"]
 )
-def test_every_mode_generates_in_its_vocabulary(run: Path, infer: str) -> None:
+def test_every_mode_generates_in_its_vocabulary(few_steps: Path, infer: str) -> None:
     settings = {"infer": infer, "shots": 2, "max_tokens": 8, "limit": 3}
-    found = evaluate_mt(run, "en-fr", data=TASKS, **settings)
+    found = evaluate_mt(few_steps, "en-fr", data=TASKS, **settings)
     assert {result.infer for result in found.results} == {infer}
     assert [row["id"] for row in found.examples] == ["6", "7", "8"]
     assert found.skipped == []
@@ -156,9 +150,9 @@ def greedy(model: SlicedModel, rows: list[int], allowed: np.ndarray, most: int) 
     return model.tokenizer_out.decode(written).split("\n")[0].strip()
 
 
-def test_full_lang_is_full_with_the_other_logits_masked(run: Path, models: Models) -> None:
+def test_full_lang_is_full_with_the_other_logits_masked(few_steps: Path, models: Models) -> None:
     found = evaluate_mt(
-        run,
+        few_steps,
         "en-fr",
         data=TASKS,
         infer="full-lang",
@@ -167,7 +161,7 @@ def test_full_lang_is_full_with_the_other_logits_masked(run: Path, models: Model
         limit=4,
     )
     whole = models.of(Infer("full"))
-    french = load(run, ["fr"]).tokenizer_in.global_ids.astype(np.int64)
+    french = load(few_steps, ["fr"]).tokenizer_in.global_ids.astype(np.int64)
     english, target = lines("en"), lines("fr")
     shown = "".join(f"{english[i]} = {target[i]}\n" for i in range(2))
     for index, row in enumerate(found.examples):
@@ -176,12 +170,12 @@ def test_full_lang_is_full_with_the_other_logits_masked(run: Path, models: Model
         assert row["output"] == greedy(whole, rows, french, 12)
 
 
-def test_crossed_prompt_equals_rows_by_hand(run: Path, models: Models) -> None:
+def test_crossed_prompt_equals_rows_by_hand(few_steps: Path, models: Models) -> None:
     """Source sides by English alone, target sides by Greek alone, also in the shots."""
     settings = {"infer": "src|tgt", "shots": 2, "max_tokens": 12, "limit": 4}
-    found = evaluate_mt(run, "en-el", data=TASKS, **settings)
+    found = evaluate_mt(few_steps, "en-el", data=TASKS, **settings)
     whole = models.of(Infer("full"))
-    sides = [load(run, [name]).tokenizer_in for name in ("en", "el")]
+    sides = [load(few_steps, [name]).tokenizer_in for name in ("en", "el")]
     english, greek = lines("en"), lines("el")
     prompt = [whole.end_of_text]
     for shot in range(2):
@@ -225,8 +219,8 @@ def test_shots_that_do_not_fit_are_dropped_first_ones_first(models: Models) -> N
     assert [output.reason for output in both] == ["long", one[0].reason]
 
 
-def test_share_in_the_target_language(run: Path) -> None:
-    models = Models(open_source(run))
+def test_share_in_the_target_language(few_steps: Path) -> None:
+    models = Models(open_source(few_steps))
     texts = ["Le chat dort dans la cuisine.", "The cat sleeps in the kitchen.", "", ".", "3 - 4"]
     told = {name: models.in_language(name, texts) for name in ("fr", "en", "el", "fi")}
     assert told["fr"] == [1.0, 0.0, 0.0, 0.0, 0.0]
@@ -235,7 +229,7 @@ def test_share_in_the_target_language(run: Path) -> None:
     assert models.in_language("sw", texts) is None
 
 
-def test_pairs(run: Path) -> None:
+def test_pairs() -> None:
     languages = ["el", "en", "fr"]
     assert parse_pairs(None, languages) == [("en", "el"), ("en", "fr")]
     assert len(parse_pairs("all", languages)) == 6
@@ -249,11 +243,13 @@ def test_pairs(run: Path) -> None:
             parse_pairs(wrong, languages)
     with pytest.raises(UsageError, match="no language pairs"):
         parse_pairs(None, ["fr", "el"])
+    with pytest.raises(UsageError, match="the model has fewer than two languages: fi"):
+        parse_pairs("all", ["fi"])
 
 
-def test_pairs_without_text_are_reported_and_others_evaluated(run: Path) -> None:
+def test_pairs_without_text_are_reported_and_others_evaluated(few_steps: Path) -> None:
     found = evaluate_mt(
-        run,
+        few_steps,
         "en-fr,en-de,sv-fr",
         data=TASKS,
         infer="full",
@@ -269,15 +265,15 @@ def test_pairs_without_text_are_reported_and_others_evaluated(run: Path) -> None
     with pytest.raises(ModtokError, match=r"incomplete: no text in de .*; no text in sv"):
         found.require_complete()
     with pytest.raises(UsageError, match="the model has"):
-        evaluate_mt(run, "en-de", data=TASKS, **SMALL)
+        evaluate_mt(few_steps, "en-de", data=TASKS, **SMALL)
 
 
-def test_slice_keeps_its_vocabularies(run: Path, tmp_path: Path) -> None:
-    slice_model(run, inputs=["en"], outputs=["fr"], output=tmp_path / "en-to-fr")
+def test_slice_keeps_its_vocabularies(few_steps: Path, tmp_path: Path) -> None:
+    slice_model(few_steps, inputs=["en"], outputs=["fr"], output=tmp_path / "en-to-fr")
     settings = {"shots": 1, "max_tokens": 4, "limit": 2}
     found = evaluate_mt(tmp_path / "en-to-fr", "en-fr", data=TASKS, **settings)
     whole = evaluate_mt(
-        run,
+        few_steps,
         "en-fr",
         data=TASKS,
         infer="src|tgt",
@@ -296,10 +292,10 @@ def test_slice_keeps_its_vocabularies(run: Path, tmp_path: Path) -> None:
         evaluate_mt(tmp_path / "en-to-fr", "en-fr", data=TASKS, infer="full")
 
 
-def test_dropped_shots_are_reported(run: Path) -> None:
+def test_dropped_shots_are_reported(few_steps: Path) -> None:
     heard = Said()
     found = evaluate_mt(
-        run,
+        few_steps,
         "en-fr",
         data=TASKS,
         max_tokens=60,
