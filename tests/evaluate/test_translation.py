@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,11 +13,13 @@ import torch
 from helpers.said import Said
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.evaluate import generation
 from modtok_cli.evaluate.evaluate import evaluate_mt
 from modtok_cli.evaluate.generation import TASKS as KINDS
 from modtok_cli.evaluate.generation import (
     ExampleSet,
     Piece,
+    Prompt,
     TranslationSettings,
     encode,
     fit,
@@ -134,6 +137,18 @@ def test_batch_and_order_do_not_change_generations(models: Models, parallel: Par
     assert told[0] == told[1]
     assert told[0] == told[2][::-1]
     assert len({row["prompt_tokens"] for row in told[0]}) > 1  # there was padding
+
+
+def test_outputs_are_in_the_order_of_the_prompts(
+    models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lengths(_: object, prompts: list[list[int]], __: object) -> list[SimpleNamespace]:
+        return [SimpleNamespace(text=f"{len(rows)}", ids=rows, reason="stop") for rows in prompts]
+
+    monkeypatch.setattr(generation, "generate", lengths)
+    prompts = [Prompt((1,) * length, 0) for length in (5, 3, 9, 1, 4)]
+    found = write(models, models.of(Infer(("fr",))), prompts, max_tokens=4, batch_size=2)
+    assert [output.text for output in found] == ["5", "3", "9", "1", "4"]
 
 
 def greedy(model: SlicedModel, rows: list[int], allowed: np.ndarray, most: int) -> str:
