@@ -26,7 +26,7 @@ import orjson
 from benchmarks.common import emit
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training.data.sampling import Mixture, Regime
-from modtok_cli.training.data.slot_packer import SlotPacker
+from modtok_cli.training.data.slot_packer import SlotPacker, StreamPlan
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import text_stores
 
@@ -68,10 +68,11 @@ def stream(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         stores = text_stores(language_files(options.data, languages), Path(scratch))
         mixture = Mixture.of({name: store.text_bytes for name, store in stores.items()})
-        packer = SlotPacker(
-            0, 1, stores=stores, subtokenizers=subtokenizers, regime=Regime.parse("sub:1"),
-            p=0.5, mixture=mixture, seed=1, rows=options.rows, length=options.length,
+        plan = StreamPlan(
+            options.tokenizer, {}, Regime.parse("sub:1"), 0.5, mixture, seed=1, slots=1, group=1,
+            rows=options.rows, length=options.length,
         )  # fmt: skip
+        packer = SlotPacker(plan, 0, stores, subtokenizers)
         rates, of_cpu = [], []
         for turn in range(options.turns + 1):
             start, cpu = time.perf_counter(), time.process_time()

@@ -17,7 +17,8 @@ import torch.distributed as dist
 from modtok_cli.base.errors import Stopped
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.training import checkpoint
-from modtok_cli.training.data.stream import BatchStream, State, StreamPlan, positions_of
+from modtok_cli.training.data.slot_packer import StreamPlan
+from modtok_cli.training.data.stream import BatchStream, State, positions_of
 from modtok_cli.training.distributed.launch import handling
 from modtok_cli.training.distributed.ranks import Ranks, gather_json, stop_ranks
 from modtok_cli.training.distributed.watchdog import Watchdog

@@ -1,13 +1,38 @@
-"""A microbatch from arrays."""
+"""Packers of text, and microbatches from arrays."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from modtok_cli.base.arrays import Int32Array
+from modtok_cli.training.data.sampling import Mixture, Regime
+from modtok_cli.training.data.slot_packer import SlotPacker, StreamPlan, StreamPosition
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
 from modtok_cli.training.rows.copies import copies_for
 from modtok_cli.training.rows.microbatch import MicroBatch, microbatches_of
+
+
+def packer(
+    subtokenizers: SubtokenizerCache,
+    stores: Mapping[str, TextStore],
+    slot: int = 0,
+    slots: int = 1,
+    positions: Mapping[str, StreamPosition] | None = None,
+    **changes: Any,
+) -> SlotPacker:
+    """The packer of a slot, which has a draw of its own; `changes` are fields of the plan."""
+    mixture = Mixture.of({name: store.text_bytes for name, store in stores.items()})
+    options: dict[str, Any] = {
+        "regime": Regime.parse("sub:1"), "p": 0.5, "mixture": mixture, "seed": 3, "group": 1,
+        "rows": 2, "length": 24,
+    }  # fmt: skip
+    plan = StreamPlan(Path(), {}, slots=slots, **options | changes)
+    return SlotPacker(plan, slot, stores, subtokenizers, positions)
 
 
 def microbatch(

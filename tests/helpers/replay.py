@@ -155,7 +155,7 @@ def sequences(
     """The model's shape in each step, and its sequences, those of a draw together."""
     from modtok_cli.text.workspace import language_files
     from modtok_cli.training.data.sampling import Mixture
-    from modtok_cli.training.data.slot_packer import SlotPacker
+    from modtok_cli.training.data.slot_packer import SlotPacker, StreamPlan
     from modtok_cli.training.data.stream import positions_of
     from modtok_cli.training.data.text_store import text_store
 
@@ -170,15 +170,15 @@ def sequences(
         sizes = {name: store.text_bytes for name, store in stores.items()}
         state = {packer.slot: packer.positions for packer in packers}
         state = positions_of(state, config.batch_size)
+        plan = StreamPlan(
+            tokenizer=run / "tokenizer", regime=config.regime, p=config.p, seed=config.seed,
+            stores={}, mixture=Mixture.of(sizes, config.mix), slots=config.batch_size, group=size,
+            length=config.seq_length,
+        )  # fmt: skip
         packers = [
-            SlotPacker(
-                slot, config.batch_size, stores=stores, subtokenizers=subtokenizers,
-                regime=config.regime, p=config.p, seed=config.seed, rows=1,
-                length=config.seq_length, mixture=Mixture.of(sizes, config.mix),
-                group=slot // size, positions=state.get(slot),
-            )
+            SlotPacker(plan, slot, stores, subtokenizers, state.get(slot))
             for slot in range(config.batch_size)
-        ]  # fmt: skip
+        ]
         for step in period.steps:
             parts = []
             for group, name in enumerate(draws[step - 1]):

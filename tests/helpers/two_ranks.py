@@ -18,12 +18,10 @@ import torch.distributed as dist
 
 from helpers import two_ranks_offload
 from helpers.as_cuda import megatron_optimizer
-from helpers.microbatches import microbatch
+from helpers.microbatches import microbatch, packer
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.registry import with_switches
 from modtok_cli.training import checkpoint
-from modtok_cli.training.data.sampling import Mixture, Regime
-from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
@@ -93,28 +91,15 @@ def train(
     )
     if name in EXECUTION and ranks.world > 1 and slots > 2:
         assert len(model.backbone.wrapped.bucket_groups) > 3  # some are exchanged before others
-    mixture = Mixture.of({language: store.text_bytes for language, store in stores.items()})
-    mine = range(ranks.replica, slots, ranks.replicas)
     packers = [
-        SlotPacker(
-            slot,
-            slots,
-            stores=stores,
-            subtokenizers=subtokenizers,
-            regime=Regime.parse("sub:1"),
-            p=0.5,
-            mixture=mixture,
-            seed=9,
-            rows=2,
-            length=24,
-        )
-        for slot in mine
+        packer(subtokenizers, stores, slot, slots, seed=9)
+        for slot in range(ranks.replica, slots, ranks.replicas)
     ]
     losses = []
     for step in range(1, STEPS + 1):
         microbatches = []
-        for packer in packers:
-            batch = packer.batch(step)
+        for one in packers:
+            batch = one.batch(step)
             ids = subtokenizers.of(batch.draw.languages).global_ids
             microbatches.append(microbatch(batch.inputs, batch.targets, ids, ranks, of=slots))
         nll, _ = optimizer_step(model, microbatches, 2e-3, dense=dense)

@@ -9,13 +9,11 @@ from pathlib import Path
 import torch
 
 from helpers.delayed_updates import LateModel
-from helpers.microbatches import microbatch
+from helpers.microbatches import microbatch, packer
 from helpers.random_delays import sleeper
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.progress import SILENT
 from modtok_cli.training import checkpoint
-from modtok_cli.training.data.sampling import Mixture, Regime
-from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import Ranks, gather_json, start_ranks
@@ -34,25 +32,13 @@ def microbatches(
     ranks: Ranks, slots: int, subtokenizers: SubtokenizerCache, stores: dict[str, TextStore]
 ) -> list[list[MicroBatch]]:
     """This rank's microbatches of each step."""
-    mixture = Mixture.of({language: store.text_bytes for language, store in stores.items()})
     packers = [
-        SlotPacker(
-            slot,
-            slots,
-            stores=stores,
-            subtokenizers=subtokenizers,
-            regime=Regime.parse("sub:1"),
-            p=0.5,
-            mixture=mixture,
-            seed=9,
-            rows=2,
-            length=24,
-        )
+        packer(subtokenizers, stores, slot, slots, seed=9)
         for slot in range(ranks.replica, slots, ranks.replicas)
     ]
     found = []
     for step in range(1, STEPS + 1):
-        batches = [packer.batch(step) for packer in packers]
+        batches = [one.batch(step) for one in packers]
         ids = [subtokenizers.of(batch.draw.languages).global_ids for batch in batches]
         found.append(
             [

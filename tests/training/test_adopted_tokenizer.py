@@ -26,8 +26,7 @@ from modtok_cli.modular.encoding.encoder import Encoder
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training.data.sampling import Mixture
-from modtok_cli.training.data.slot_packer import SlotPacker
-from modtok_cli.training.data.stream import StreamPlan
+from modtok_cli.training.data.slot_packer import SlotPacker, StreamPlan
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.loop import pretrain

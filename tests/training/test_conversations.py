@@ -15,6 +15,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from helpers.microbatches import packer
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.export.export import export
@@ -24,8 +25,8 @@ from modtok_cli.modular.hf_directory import TEMPLATES, write_hf_directory
 from modtok_cli.text.reading import Reading
 from modtok_cli.training import step
 from modtok_cli.training.data.conversation import MARK, ChatFormat, chat_format, pieces
-from modtok_cli.training.data.sampling import Mixture, Regime
-from modtok_cli.training.data.slot_packer import Batch, SlotPacker
+from modtok_cli.training.data.sampling import Regime
+from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, text_store
 from modtok_cli.training.distributed.ranks import start_ranks
@@ -78,11 +79,8 @@ def talk(*texts: str) -> list[dict[str, str]]:
 
 
 def read(subsets: SubtokenizerCache, store: TextStore, length: int, rows: int) -> list[Any]:
-    packer = SlotPacker(
-        0, 1, stores={"fi": store}, subtokenizers=subsets, regime=Regime.parse("none"), p=0.0,
-        mixture=Mixture(("fi",), (1.0,)), seed=3, rows=1, length=length,
-    )  # fmt: skip
-    return [packer.batch(step) for step in range(1, rows + 1)]
+    one = packer(subsets, {"fi": store}, regime=Regime.parse("none"), rows=1, length=length)
+    return [one.batch(step) for step in range(1, rows + 1)]
 
 
 # A token may not span the begin of an answer, which transformers encodes with what is before it.

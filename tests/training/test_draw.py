@@ -17,7 +17,8 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.training import prepare
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.sampling import Mixture
-from modtok_cli.training.data.stream import BatchStream, StreamPlan
+from modtok_cli.training.data.slot_packer import StreamPlan
+from modtok_cli.training.data.stream import BatchStream
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain

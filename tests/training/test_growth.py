@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers.microbatches import packer
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.modular.spelling import Spelling, spell
@@ -20,7 +21,6 @@ from modtok_cli.training.step import optimizer_step
 
 from .conftest import SAMPLE
 from .test_model import micro_of, microbatches
-from .test_text import packer
 
 SHAPE = llama(2, 32, 8, 88)
 
@@ -100,7 +100,7 @@ def test_old_languages_are_unchanged_bit_for_bit(grown: Path, stores, tied: bool
 
     def batches(cache: SubtokenizerCache, language: str) -> list:
         only = {language: stores[language]}
-        one = packer(cache, only, length=24, regime=Regime.parse("none"))
+        one = packer(cache, only, regime=Regime.parse("none"))
         return [micro_of(one.batch(step), cache) for step in (1, 2)]
 
     french = batches(new, "fr")

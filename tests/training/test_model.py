@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from helpers.masked_model import MaskedModel
-from helpers.microbatches import microbatch
+from helpers.microbatches import microbatch, packer
 from modtok_cli.architectures.families.llama import Llama, llama
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
@@ -15,7 +15,6 @@ from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.step import optimizer_step
 
 from .test_loss import Largest
-from .test_text import packer
 
 SHAPE = llama(2, 32, 8, 88)
 
@@ -33,7 +32,7 @@ def micro_of(batch: Batch, subtokenizers: SubtokenizerCache, of: int = 1) -> Mic
 
 
 def microbatches(subtokenizers: SubtokenizerCache, stores, steps: int, slots: int = 2, **changes):
-    packers = [packer(subtokenizers, stores, s, slots, length=24, **changes) for s in range(slots)]
+    packers = [packer(subtokenizers, stores, s, slots, **changes) for s in range(slots)]
     return [
         [micro_of(each.batch(step), subtokenizers, slots) for each in packers]
         for step in range(1, steps + 1)
@@ -166,7 +165,7 @@ def test_recomputation_gives_the_same_step(subtokenizers, stores) -> None:
 
 def test_padding_counts_nothing(subtokenizers, stores) -> None:
     model = Model(SHAPE, subtokenizers.size, start_ranks())
-    batch = packer(subtokenizers, stores, length=24).batch(1)
+    batch = packer(subtokenizers, stores).batch(1)
     ids = subtokenizers.of(batch.draw.languages).global_ids
     weights = torch.ones(batch.targets.shape, device=model.ranks.device)
     weights[:, 20:] = 0

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.microbatches import packer
 from helpers.python_processes import Python
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.construct.bpe_seq import bpe_seq
@@ -21,8 +22,7 @@ from modtok_cli.text.reading import Reading
 from modtok_cli.text.text_format import Spans
 from modtok_cli.training.data import text_store as storing
 from modtok_cli.training.data import unpack as unpacking
-from modtok_cli.training.data.sampling import Mixture, Regime
-from modtok_cli.training.data.slot_packer import SlotPacker
+from modtok_cli.training.data.sampling import Regime
 from modtok_cli.training.data.sources import Sources
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import permuted, text_store, text_stores
@@ -30,22 +30,6 @@ from modtok_cli.training.heldout import first_texts
 from modtok_cli.training.opening import text_files
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import RunSettings
-
-
-def packer(
-    subtokenizers: SubtokenizerCache, stores, slot: int = 0, slots: int = 1, **changes
-) -> SlotPacker:
-    settings = {
-        "regime": Regime.parse("sub:1"),
-        "p": 0.5,
-        "mixture": Mixture.of({name: store.text_bytes for name, store in stores.items()}),
-        "seed": 3,
-        "rows": 2,
-        "length": 64,
-    }
-    return SlotPacker(
-        slot, slots, stores=stores, subtokenizers=subtokenizers, **{**settings, **changes}
-    )
 
 
 @given(st.integers(1, 500), st.integers(0, 10), st.integers(0, 3))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -81,46 +82,63 @@ class Batch:
         )
 
 
-class SlotPacker:
-    """Packs the sequences of one slot, step by step.
+@dataclass(frozen=True)
+class StreamPlan:
+    """Everything that determines the batches of a stage; sent to the worker processes.
 
-    `group` is the number of its draws; a slot of its own by default. `rows` and `length` are
-    the shape of a batch.
+    A slot has `rows` sequences of `length` tokens in a step; `group` consecutive slots share a
+    draw. `stores` are directories of text, by the names of `Mixture.of_texts`.
     """
+
+    tokenizer: Path
+    stores: Mapping[str, Path]
+    regime: Regime
+    p: float
+    mixture: Mixture
+    seed: int
+    slots: int
+    group: int
+    length: int
+    rows: int = 1
+    dropout: float = 0.0
+
+    def packers(
+        self, slots: Sequence[int], state: Mapping[int, Mapping[str, StreamPosition]]
+    ) -> list[SlotPacker]:
+        """The packers of some slots at their positions."""
+        subtokenizers = SubtokenizerCache.load(self.tokenizer)
+        stores = {
+            name: TextStore(path, name.partition("/")[2]) for name, path in self.stores.items()
+        }
+        return [SlotPacker(self, slot, stores, subtokenizers, state.get(slot)) for slot in slots]
+
+
+class SlotPacker:
+    """Packs the sequences of one slot, step by step."""
 
     def __init__(
         self,
+        plan: StreamPlan,
         slot: int,
-        slots: int,
-        *,
         stores: Mapping[str, TextStore],
         subtokenizers: SubtokenizerCache,
-        regime: Regime,
-        p: float,
-        mixture: Mixture,
-        seed: int,
-        rows: int,
-        length: int,
-        group: int | None = None,
-        dropout: float = 0.0,
         positions: Mapping[str, StreamPosition] | None = None,
     ) -> None:
-        self.slot, self._slots = slot, slots
-        self._group = slot if group is None else group
+        self._plan, self.slot = plan, slot
         self._stores, self._subtokenizers = stores, subtokenizers
-        self._regime, self._p, self._mixture, self._seed = regime, p, mixture, seed
-        self._shape, self._dropout = (rows, length), dropout
         self.positions: dict[str, StreamPosition] = dict(positions or {})
 
     def batch(self, step: int) -> Batch:
         """The batch of `step`, the next one."""
-        what = draw(self._regime, self._p, self._mixture, self._seed, step, self._group)
+        plan = self._plan
+        group = self.slot // plan.group
+        what = draw(plan.regime, plan.p, plan.mixture, plan.seed, step, group)
         subtokenizer = self._subtokenizers.of(what.languages)
         source = what.text
         place = place_of(source, self._stores[source])
         position = self.positions.get(place, (0, 0))
         first = self._document(source, position[0])
-        rows, length = self._shape
+        rows, length = plan.rows, plan.length
         ids, in_loss, size, position = self._read(source, subtokenizer, rows * length, position)
         self.positions = {**self.positions, place: position}
         end = self._subtokenizers.end_in(subtokenizer)
@@ -141,7 +159,7 @@ class SlotPacker:
 
     def _document(self, source: str, number: int) -> int:
         store = self._stores[source]
-        return store.training_document(number * self._slots + self.slot, self._seed)
+        return store.training_document(number * self._plan.slots + self.slot, self._plan.seed)
 
     def _read(
         self, source: str, subtokenizer: Subtokenizer, wanted: int, position: StreamPosition
@@ -160,8 +178,8 @@ class SlotPacker:
         while True:
             parts = self._parts(source, position, missing)
             texts = [part for _, part, _ in parts]
-            keys = [self._key(source, *start) for start, _, _ in parts if self._dropout]
-            encoded = self._subtokenizers.encode(subtokenizer, texts, keys, self._dropout)
+            keys = [self._key(source, *start) for start, _, _ in parts if self._plan.dropout]
+            encoded = self._subtokenizers.encode(subtokenizer, texts, keys, self._plan.dropout)
             for (start, part, after), ids in zip(parts, encoded, strict=True):
                 text = part.text
                 if len(ids) >= missing:
@@ -189,8 +207,8 @@ class SlotPacker:
 
     def _key(self, source: str, number: int, start: int) -> int:
         """What decides the dropout of a text at a place: another one in each epoch."""
-        document = number * self._slots + self.slot
-        return mixed(mixed(document, self._seed, self._stores[source].checksum), start, 0)
+        document = number * self._plan.slots + self.slot
+        return mixed(mixed(document, self._plan.seed, self._stores[source].checksum), start, 0)
 
     def _parts(
         self, source: str, position: StreamPosition, missing: int

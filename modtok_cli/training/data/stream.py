@@ -7,19 +7,14 @@ few numbers per slot and language. Batches still in a queue are made again after
 import multiprocessing
 import os
 import signal
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
-from pathlib import Path
 from queue import Queue
 from threading import Thread
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.processes import starting_processes
-from modtok_cli.training.data.sampling import Mixture, Regime
-from modtok_cli.training.data.slot_packer import Batch, SlotPacker, StreamPosition
-from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.data.text_store import TextStore
+from modtok_cli.training.data.slot_packer import Batch, SlotPacker, StreamPlan, StreamPosition
 
 # Steps that a worker makes ahead: enough to ride out a slow document, small in memory.
 AHEAD = 4
@@ -44,50 +39,6 @@ def positions_of(state: State, slots: int) -> State:
             begun[text] = max(begun.get(text, 0), number + (start > 0))
     first = {text: (-(-number * len(state) // slots), 0) for text, number in begun.items()}
     return {slot: dict(first) for slot in range(slots)}
-
-
-@dataclass(frozen=True)
-class StreamPlan:
-    """Everything that determines the batches of a stage; sent to the worker processes.
-
-    A slot is a sequence of `length` tokens; `group` consecutive slots share a draw.
-    """
-
-    tokenizer: Path
-    stores: Mapping[str, Path]
-    regime: Regime
-    p: float
-    mixture: Mixture
-    seed: int
-    slots: int
-    group: int
-    length: int
-    dropout: float = 0.0
-
-    def packers(self, slots: Sequence[int], state: State) -> list[SlotPacker]:
-        """The packers of some slots at their positions."""
-        subtokenizers = SubtokenizerCache.load(self.tokenizer)
-        stores = {
-            name: TextStore(path, name.partition("/")[2]) for name, path in self.stores.items()
-        }
-        return [
-            SlotPacker(
-                slot,
-                self.slots,
-                stores=stores,
-                subtokenizers=subtokenizers,
-                regime=self.regime,
-                p=self.p,
-                mixture=self.mixture,
-                seed=self.seed,
-                rows=1,
-                length=self.length,
-                group=slot // self.group,
-                dropout=self.dropout,
-                positions=state.get(slot),
-            )
-            for slot in slots
-        ]
 
 
 class BatchStream:
