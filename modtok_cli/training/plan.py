@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from modtok_cli.architectures.sizes import SIZES
@@ -134,16 +135,6 @@ class RunPlan:
         return max(self.stages, key=lambda stage: total(stage.memory))
 
     @property
-    def step_rows(self) -> StepRows:
-        """Those of the largest stage."""
-        return self.largest.step_rows
-
-    @property
-    def memory(self) -> dict[str, tuple[int, int]]:
-        """That of the largest stage."""
-        return self.largest.memory
-
-    @property
     def recompute(self) -> int:
         """Layers whose activations are recomputed, in all stages."""
         return max(stage.recompute for stage in self.stages)
@@ -181,7 +172,7 @@ class RunPlan:
             "table_parameters": config.shape.table_parameters(self.vocabulary),
             "vocabulary": self.vocabulary,
             "recompute": self.recompute,
-            "active_rows": round(self.step_rows.active),
+            "active_rows": round(self.largest.step_rows.active),
             "step_tokens": config.step_tokens,
             "steps": config.last_step,
             "tokens": config.tokens,
@@ -194,7 +185,7 @@ class RunPlan:
             "stages": [stage.row for stage in self.stages],
             "host": self.words or None,
         }
-        parts = {**self.memory, "all": (0, total(self.memory))}
+        parts = {**self.largest.memory, "all": (0, total(self.largest.memory))}
         parts.update({f"host, {part}": (0, size) for part, size in self.host.items()})
         return [
             {"part": part, "parameters": count or None, "bytes": size, **whole}
@@ -358,7 +349,7 @@ def row_counts(
         sizes += [_size(subtokenizers, one.languages) for one in drawn]
         unions.append(_union(subtokenizers, drawn))
         shares.append(_union(subtokenizers, drawn[: -(-groups // replicas)]))
-    return StepRows(_mean(sizes), _mean(shares), _mean(unions))
+    return StepRows(fmean(sizes), fmean(shares), fmean(unions))
 
 
 def _union(subtokenizers: SubtokenizerCache, drawn: Sequence[Draw]) -> int:
@@ -371,7 +362,3 @@ def _size(subtokenizers: SubtokenizerCache, languages: tuple[str, ...] | None) -
     return (
         subtokenizers.size if languages is None else subtokenizers.tokenizer.subset(languages).size
     )
-
-
-def _mean(values: Sequence[int]) -> float:
-    return sum(values) / len(values)

@@ -153,11 +153,11 @@ def sequences(
     replicas: int,
 ) -> Iterator[tuple[Shape, list[Sequences]]]:
     """The model's shape in each step, and its sequences, those of a draw together."""
+    from helpers.text_store import text_store
     from modtok_cli.text.workspace import language_files
     from modtok_cli.training.data.sampling import Mixture
     from modtok_cli.training.data.slot_packer import SlotPacker, StreamPlan
     from modtok_cli.training.data.stream import positions_of
-    from modtok_cli.training.data.text_store import text_store
 
     packers: list[SlotPacker] = []
     for period in config.periods:

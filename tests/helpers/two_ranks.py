@@ -19,6 +19,7 @@ import torch.distributed as dist
 from helpers import two_ranks_offload
 from helpers.as_cuda import megatron_optimizer
 from helpers.microbatches import microbatch, packer
+from helpers.saved import save
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.registry import with_switches
 from modtok_cli.training import checkpoint
@@ -128,19 +129,19 @@ def main() -> None:
         with optimizer_of(name):
             model, found[name] = train(name, ranks, subtokenizers, stores)
             measured[name] = evaluated(model)
-            checkpoint.save(out / name, model, STEPS, {})
+            save(out / name, model, STEPS)
     # And the other way round: what one process wrote, on two shards.
     ranks = start_ranks(2)
     model = Model(SHAPE, subtokenizers.size, ranks, seed=1)
     path = out / "single" / "step-00000003"
     checkpoint.load(path, orjson.loads((path / "state.json").read_bytes()), model)
-    checkpoint.save(out / "again", model, 3, {})
+    save(out / "again", model, 3)
     # And what was trained on shards, dealt to replicas.
     with megatron_optimizer():
         model = Model(SHAPE, subtokenizers.size, start_ranks(1), seed=1, distributed=True)
         path = out / "tp-megatron" / f"step-{STEPS:08d}"
         checkpoint.load(path, orjson.loads((path / "state.json").read_bytes()), model)
-        checkpoint.save(out / "dealt", model, STEPS, {})
+        save(out / "dealt", model, STEPS)
     held = two_ranks_offload.compare(out, subtokenizers, stores)
     if ranks.first:
         (out / "offload.json").write_bytes(orjson.dumps(held))

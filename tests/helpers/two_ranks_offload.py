@@ -11,6 +11,7 @@ import torch
 from helpers.delayed_updates import LateModel
 from helpers.microbatches import microbatch, packer
 from helpers.random_delays import sleeper
+from helpers.saved import save
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.progress import SILENT
 from modtok_cli.training import checkpoint
@@ -99,7 +100,7 @@ def _compare(
     holds["tables, no delay"] = same(resident, without)
     expected = run(late, steps, 0, STEPS)
     seen = run(delayed, steps, 0, BREAK)
-    checkpoint.save(out / f"offload-{name}", delayed, BREAK, {})
+    save(out / f"offload-{name}", delayed, BREAK)
     seen += run(delayed, steps, BREAK, STEPS)
     holds["losses, delayed"] = seen == expected
     late.finish()

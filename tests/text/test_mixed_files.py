@@ -5,13 +5,13 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from helpers.text_store import text_store
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.measure.corpus_stats import stats_of
 from modtok_cli.text.corpus import count_languages, write_counts
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import language_files
-from modtok_cli.training.data.text_store import text_store
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from helpers import sample
+from helpers.text_store import text_store
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_merge import bpe_merge
@@ -18,7 +19,7 @@ from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.data.text_store import TextStore, text_store
+from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.settings import RunSettings
 

@@ -14,6 +14,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from helpers.saved import save
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT
@@ -256,7 +257,7 @@ def test_what_is_not_finite_is_not_saved(subtokenizers, tmp_path: Path, value: f
         kept = tensor.view(-1)[-1].clone()
         tensor.view(-1)[-1] = value
         with pytest.raises(checkpoint.NotFinite, match=re.escape(f"'{name}' is not finite")):
-            checkpoint.save(tmp_path, model, 1, {})
+            save(tmp_path, model, 1)
         tensor.view(-1)[-1] = kept
     assert list(tmp_path.iterdir()) == []
 

@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.microbatches import packer
+from helpers.text_store import text_store
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.export.export import export
@@ -28,7 +29,7 @@ from modtok_cli.training.data.conversation import MARK, ChatFormat, chat_format,
 from modtok_cli.training.data.sampling import Regime
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.data.text_store import TextStore, text_store
+from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.rows.copies import copies_for

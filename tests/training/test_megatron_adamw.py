@@ -10,6 +10,7 @@ import torch
 
 from helpers.as_cuda import megatron_optimizer, torch_optimizer
 from helpers.metrics import numbers
+from helpers.saved import save
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.progress import SILENT
 from modtok_cli.training import checkpoint
@@ -106,7 +107,7 @@ def test_one_goes_on_from_the_others_checkpoint(
         )
         for step, batch in enumerate(batches[:5], 1):
             optimizer_step(model, batch, 3e-3 * step / 10)
-        checkpoint.save(tmp_path, model, 5, {})
+        save(tmp_path, model, 5)
     with as_told(after != "torch"):
         resumed = Model(
             SHAPE,

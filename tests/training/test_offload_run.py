@@ -150,7 +150,7 @@ def test_a_plan_of_the_node(settings: RunSettings) -> None:
     assert rows["host, tables"] == 2 * size * (width * 12 + 4)  # once, for eight GPUs
     assert rows["host, tables of 250 languages"] == 2 * (size * 250 // 4) * (width * 12 + 4)
     assert "tables" not in rows
-    assert rows["all"] == sum(size for _, size in found.memory.values())
+    assert rows["all"] == sum(size for _, size in found.largest.memory.values())
     before = {row["part"]: row["bytes"] for row in resident.rows()}
     assert rows["active rows"] > before["active rows"]
     assert rows["backbone"] == before["backbone"]

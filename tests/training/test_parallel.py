@@ -14,6 +14,7 @@ import torch
 from helpers import rank_of_runs, two_ranks_offload
 from helpers.metrics import read_metrics
 from helpers.python_processes import Python
+from helpers.saved import save
 from helpers.two_ranks import SHAPE, SHAPES, WAYS, evaluated, train
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.progress import SILENT
@@ -50,7 +51,7 @@ def left(tokenizer: Path, subtokenizers: SubtokenizerCache, stores, tmp_path_fac
     """What two ranks left behind."""
     out = tmp_path_factory.mktemp("two")
     single = Model(SHAPE, subtokenizers.size, start_ranks(), seed=3)
-    checkpoint.save(out / "single", single, 3, {})
+    save(out / "single", single, 3)
     texts = next(iter(stores.values())).directory.parent
     on_ranks(2, "helpers.two_ranks", tokenizer, texts, out)
     return out

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from helpers.microbatches import packer
 from helpers.python_processes import Python
+from helpers.text_store import text_store
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.text import parallel
@@ -25,7 +26,7 @@ from modtok_cli.training.data import unpack as unpacking
 from modtok_cli.training.data.sampling import Regime
 from modtok_cli.training.data.sources import Sources
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.data.text_store import permuted, text_store, text_stores
+from modtok_cli.training.data.text_store import permuted, text_stores
 from modtok_cli.training.heldout import first_texts
 from modtok_cli.training.opening import text_files
 from modtok_cli.training.resolve import resolve

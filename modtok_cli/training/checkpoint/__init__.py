@@ -12,7 +12,7 @@ number of ranks. The last two are kept by default: if one is damaged, the one be
 
 from modtok_cli.training.checkpoint.checkpoint_files import check, has_any, last_step, newest
 from modtok_cli.training.checkpoint.reading import ShardFile, load, open_shards, row_files
-from modtok_cli.training.checkpoint.saving import Checkpointer, NotFinite, save, save_weights
+from modtok_cli.training.checkpoint.saving import Checkpointer, NotFinite, save_weights
 
 __all__ = [
     "Checkpointer",
@@ -25,6 +25,5 @@ __all__ = [
     "newest",
     "open_shards",
     "row_files",
-    "save",
     "save_weights",
 ]

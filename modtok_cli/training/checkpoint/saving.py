@@ -53,8 +53,6 @@ class Checkpointer:
         directory: where checkpoints are stored, on a file system that all ranks share.
         keep: number of latest checkpoints to keep.
         keep_every: steps divisible by it are kept as well; None for no further ones.
-        background: write while training continues. Without host memory for a copy, and with
-            False, `save` returns when the checkpoint is complete.
     """
 
     def __init__(
@@ -64,16 +62,18 @@ class Checkpointer:
         *,
         keep: int = KEEP,
         keep_every: int | None = None,
-        background: bool = True,
     ) -> None:
         self._directory, self._ranks = directory, ranks
         self._keep, self._keep_every = keep, keep_every
-        self._background, self._pinned = background, False
+        self._pinned = False
         self._thread: Thread | None = None
         self._error: ModtokError | None = None
 
     def save(self, model: Model, step: int, notes: Mapping[str, Any]) -> None:
         """Save `model` after `step`; `notes` are further fields of `state.json`.
+
+        It is written while training continues. Without host memory for a copy, `save` returns when
+        the checkpoint is complete.
 
         Raises:
             ModtokError: the file system refused this checkpoint or the previous one, whose
@@ -88,7 +88,7 @@ class Checkpointer:
         except ModtokError as caught:
             error = caught
         raise_together(ranks, error)
-        background = all(gather_json(ranks, self._background and (self._pinned or _fits(model))))
+        background = all(gather_json(ranks, self._pinned or _fits(model)))
         # Pinned memory stays with its allocator: the next copy has room too.
         self._pinned = background and ranks.device.type == "cuda"
         copies: dict[str, Download] = {}
@@ -215,11 +215,6 @@ class Checkpointer:
             if missing:
                 time.sleep(_POLL_SECONDS)
         return files
-
-
-def save(directory: Path, model: Model, step: int, notes: Mapping[str, Any]) -> None:
-    """Save one checkpoint and wait for it; every rank calls it. See `Checkpointer.save`."""
-    Checkpointer(directory, model.ranks, background=False).save(model, step, notes)
 
 
 def save_weights(directory: Path, step: int, tensors: dict[str, torch.Tensor]) -> None:

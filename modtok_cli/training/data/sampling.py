@@ -67,13 +67,13 @@ class Regime:
         """Languages whose subtokenizer splits evaluated text of a language; None is T."""
         return None if self.kind == "joint" else (language,)
 
-    def check(self, languages: Sequence[str], where: str = "--sampling") -> None:
-        """Check that there are enough languages; `where` is the option that an error names."""
+    def check(self, languages: Sequence[str]) -> None:
+        """Check that there are enough languages."""
         if self.extra >= len(languages):
             most = len(languages) - 1
             raise UsageError(
                 f"{self} samples {self.extra} further languages, but the mixture has only {most}",
-                where=where,
+                where="--sampling",
                 remedy=f"use {self.kind}:{most} at most, or full" if most else "use none",
             )
 

@@ -169,20 +169,6 @@ def mixed(value: int, seed: int, turn: int) -> int:
     return z ^ (z >> 31)
 
 
-def text_store(
-    language: str,
-    files: Sequence[Path],
-    cache: Path,
-    *,
-    reading: Reading = Reading(),
-    least: int = 2,
-    progress: Progress = SILENT,
-) -> TextStore:
-    """The store of one language; see `text_stores`."""
-    made = text_stores({language: files}, cache, reading=reading, least=least, progress=progress)
-    return made[language]
-
-
 def text_stores(
     files: Mapping[str, Sequence[Path]],
     cache: Path,
