@@ -1,15 +1,92 @@
-"""Language codes as corpora write them, and the languages of file names."""
+"""Codes as corpora write them; scripts and regions where they tell text apart; other labels."""
 
 from __future__ import annotations
 
-import pytest
+import doctest
+from pathlib import Path
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.modular.tokenizer import resolve
 from modtok_cli.text import languages
 from modtok_cli.text.languages import (
+    by_label,
+    canonical,
+    code_of_name,
+    fits,
+    is_language,
     label_of_path,
+    language_name,
+    matching,
     normalize,
+    shortened,
+    split_pair,
+    subtags,
     suggest,
+    target_of,
+    the_one,
 )
+from modtok_cli.text.reading import Reading
+from modtok_cli.text.workspace import by_language, language_files
+
+_CODES = st.sampled_from(["en", "fr", "sr", "zh", "pt", "ceb", "uz"])
+_SCRIPTS = st.sampled_from(["", "Latn", "Cyrl", "Hans", "Hant"])
+_REGIONS = st.sampled_from(["", "BR", "TW", "CA"])
+_PRIVATE = st.from_regex(r"x(-[a-z0-9]{1,8}){1,2}", fullmatch=True)
+_PUBLIC = st.builds(lambda *parts: "-".join(filter(None, parts)), _CODES, _SCRIPTS, _REGIONS)
+_DOMAINS = st.sampled_from(["code", "math"])
+_LABELS = _PUBLIC | _PRIVATE | _DOMAINS | st.builds("{}-{}".format, _PUBLIC, _PRIVATE)
+
+
+@given(_LABELS, st.sampled_from([".txt", ".jsonl.zst", ".counts", ".train.jsonl", "/part-0.txt"]))
+def test_a_label_names_its_files(label, rest):
+    assert canonical(label) == label
+    assert is_language(label)
+    assert "-".join(filter(None, subtags(label))) == label
+    assert code_of_name(label + rest.split("/")[0]) == label
+    assert canonical(label.replace("-", "_", 1 if "x-" not in label else 0)) == label
+    assert normalize(normalize(label)) == normalize(label)
+
+
+@given(st.lists(_LABELS, unique=True, max_size=6))
+def test_short_labels_merge_only_what_may_be_the_same(found):
+    short = shortened(found)
+    assert set(short) == set(found)
+    for label, used in short.items():
+        assert used in (label, normalize(label))
+        assert fits(label, used)
+    for one in found:
+        for other in found:
+            if one != other and short[one] == short[other]:
+                # One of the language has neither script nor region, so it may be either.
+                assert normalize(one) == normalize(other) in found
+
+
+@given(_LABELS, st.lists(_LABELS, unique=True, max_size=6))
+def test_a_name_means_what_it_does_not_contradict(name, known):
+    found = matching(name, known)
+    assert found == ([name] if name in known else [each for each in known if fits(name, each)])
+    assert the_one(name, known) == (found[0] if len(found) == 1 else None)
+    for each in known:
+        assert fits(name, each) == fits(each, name)
+        if fits(name, each):
+            assert normalize(name) == normalize(each)
+
+
+@given(_PUBLIC, _PUBLIC)
+def test_pairs_of_labels(source, target):
+    assert split_pair(f"{source}-{target}") == (source, target)
+    assert target_of(f"{source}-{target}") == target
+    under = f"{source.replace('-', '_')}-{target.replace('-', '_')}"
+    assert tuple(map(canonical, split_pair(under))) == (source, target)
+
+
+def test_what_is_no_pair():
+    assert [split_pair(text) for text in ("en", "flores", "en-", "-fr", "")] == [None] * 5
+    assert split_pair("EN-FR") == ("EN", "FR")
 
 
 @pytest.mark.parametrize(
@@ -36,33 +113,113 @@ def test_normalize(code, expected):
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("fr.txt", "fr"), ("fra_Latn.devtest", "fr"), ("/a/b/fi.jsonl.zst", "fi"),
-        ("data/fr/part-0.jsonl.zst", "fr"), ("data/fra_Latn/2024/x.txt", "fr"),
+        ("fr.txt", "fr"), ("fra_Latn.devtest", "fr-Latn"), ("/a/b/fi.jsonl.zst", "fi"),
+        ("data/fr/part-0.jsonl.zst", "fr"), ("data/fra_Latn/2024/x.txt", "fr-Latn"),
         ("newstest2019-ref.swa.txt", "sw"), ("newstest2019-src.eng.txt", "en"),
-        ("fr_train.txt", "fr"), ("fr-00.jsonl", "fr"), ("zh-Hant.txt", "zh"), ("pt-br.txt", "pt"),
-        ("ceb.txt", "ceb"), ("ceb_Latn.txt", "ceb"), ("fr.counts", "fr"), ("fr.tsv.gz", "fr"),
-        ("flores.txt", None), ("a.txt", None), ("part.jsonl", None), ("text.txt", None),
-        ("all.txt", None), ("new.txt", None), ("tmp/data.txt", None), ("out.txt", None),
-        ("in/web.parquet", None),
-        ("-", None), ("", None), ("corpus.jsonl.zst", None), ("readme.fr.txt", "fr"),
-        ("mol.txt", "ro"), ("tmp.txt", None), ("pat/x.txt", None), ("ar-eng.txt", "ar"),
-        ("zh-yue_dev.txt", "yue"), ("fr-1996.txt", "fr"), ("en-train/x.txt", None),
+        ("fr_train.txt", "fr"), ("fr-00.jsonl", "fr"), ("pt-br.txt", "pt"), ("ceb.txt", "ceb"),
+        ("fr.counts", "fr"), ("fr.tsv.gz", "fr"), ("flores.txt", None), ("a.txt", None),
+        ("part.jsonl", None), ("text.txt", None), ("all.txt", None), ("new.txt", None),
+        ("tmp/data.txt", None), ("out.txt", None), ("in/web.parquet", None), ("-", None),
+        ("", None), ("corpus.jsonl.zst", None), ("readme.fr.txt", "fr"), ("mol.txt", "ro"),
+        ("tmp.txt", None), ("pat/x.txt", None), ("ar-eng.txt", "ar"), ("zh-yue_dev.txt", "yue"),
+        ("fr-1996.txt", "fr"), ("en-train/x.txt", None), ("sr-Latn.jsonl", "sr-Latn"),
+        ("code.jsonl", "code"), ("math-003.jsonl.zst", "math"), ("X-Law.txt", "x-law"),
+        ("fr-x-law.txt", "fr-x-law"), ("en-de.txt", "en"), ("zh_TW-000.jsonl", "zh-TW"),
+        ("zho_Hant/part.txt", "zh-Hant"), ("code/flores.txt", None), ("x-files/a.txt", None),
+        ("foo_test.txt", None), ("codec.txt", None), ("xl.txt", None),
+        ("abc_Latn.txt", "abc-Latn"), ("acu-x-acu-1.jsonl", "acu-x-acu-1"),
     ],
 )  # fmt: skip
-def test_label_of_path(path, expected):
-    label = label_of_path(path)
-    assert (label and normalize(label)) == expected
+def test_labels_of_files(path, expected):
+    assert label_of_path(path) == expected
+
+
+def _workspace(place: Path, *names: str) -> Path:
+    for name in names:
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text("text\n")
+    return place
+
+
+def _found(place: Path, *wanted: str, known: tuple[str, ...] = ()) -> dict[str, list[str]]:
+    found = language_files(place, wanted or None, known=known)
+    return {
+        name: [path.relative_to(place).as_posix() for path in paths]
+        for name, paths in found.items()
+    }
+
+
+def test_a_workspace_of_labels(tmp_path):
+    data = _workspace(
+        tmp_path, "fra_Latn.txt", "srp_Cyrl.txt", "sr-Latn.txt", "zh-Hans.txt", "zh-Hant/a.txt",
+        "zh-Hant/b.txt", "code.txt", "math-0.txt", "math-1.txt", "x-law.txt", "fr-x-law.txt",
+    )  # fmt: skip
+    whole = {
+        "code": ["code.txt"],
+        "fr": ["fra_Latn.txt"],
+        "fr-x-law": ["fr-x-law.txt"],
+        "math": ["math-0.txt", "math-1.txt"],
+        "sr-Cyrl": ["srp_Cyrl.txt"],
+        "sr-Latn": ["sr-Latn.txt"],
+        "x-law": ["x-law.txt"],
+        "zh-Hans": ["zh-Hans.txt"],
+        "zh-Hant": ["zh-Hant/a.txt", "zh-Hant/b.txt"],
+    }
+    assert _found(data) == whole
+    for wanted, labels_there in [
+        (["srp_Cyrl", "fra_Latn", "code"], ["code", "fr", "sr-Cyrl"]),
+        (["sr"], ["sr-Cyrl", "sr-Latn"]),
+        (["zh", "zho_Hans"], ["zh-Hans", "zh-Hant"]),
+        (["X-Law", "fr-x-law"], ["fr-x-law", "x-law"]),
+    ]:
+        assert _found(data, *wanted) == {name: whole[name] for name in labels_there}
+    with pytest.raises(UsageError, match=r"no text of language 'sr-Arab'.*there are code, fr-Latn"):
+        _found(data, "sr-Arab")
+    named = by_language([data / name for name in ("sr-Latn.txt", "srp_Cyrl.txt", "fra_Latn.txt")])
+    assert list(named) == ["fr", "sr-Cyrl", "sr-Latn"]
+
+
+def test_labels_of_a_tokenizer_name_the_text(tmp_path):
+    data = _workspace(tmp_path, "zho_Hans.txt", "fra_Latn.txt")
+    assert list(_found(data)) == ["fr", "zh"]
+    known = ("fr", "zh-Hans", "zh-Hant")
+    assert list(_found(data, known=known)) == ["fr", "zh-Hans"]
+    assert list(_found(data, "zho_Hans", known=known)) == ["zh-Hans"]
+
+
+def test_mixed_documents_by_script(tmp_path):
+    rows = [("sr-Cyrl", "један"), ("srp_Latn", "jedan"), ("code", "x = 1"), ("fra_Latn", "un")]
+    lines = (f'{{"text": "{text}", "lang": "{label}"}}\n' for label, text in rows)
+    (tmp_path / "all.jsonl").write_text("".join(lines), encoding="utf-8")
+    reading = Reading(lang_field="lang")
+    found = language_files(tmp_path, None, reading)
+    assert list(found) == ["code", "fr", "sr-Cyrl", "sr-Latn"]
+
+
+def test_languages_of_a_tokenizer():
+    known = ["fr", "sr-Cyrl", "sr-Latn", "code", "x-law"]
+    assert resolve(known, "fra_Latn,code,X-law") == {"fr", "code", "x-law"}
+    assert resolve(known, ["srp_Cyrl"]) == {"sr-Cyrl"}
+    assert resolve(known, "sr") == {"sr-Cyrl", "sr-Latn"}
+    with pytest.raises(UsageError, match="has no language 'math'"):
+        resolve(known, "math")
 
 
 def test_variants_are_labels_where_there_are_several():
     names = ["de-1901.txt", "de-1996.txt", "be/x.txt", "be-tarask/x.txt", "ca-valencia.jsonl"]
-    found = languages.by_label([(label_of_path(name), name) for name in names])
+    found = by_label([(label_of_path(name), name) for name in names])
     assert list(found) == ["de-1901", "de-1996", "be", "ca"]
-    assert languages.matching("ca-ES-valencia", list(found)) == ["ca"]
-    assert languages.matching("de", list(found)) == ["de-1901", "de-1996"]
-    assert languages.language_name("de-1901") == "German (1901)"
+    assert matching("ca-ES-valencia", list(found)) == ["ca"]
+    assert matching("de", list(found)) == ["de-1901", "de-1996"]
+    names = ("de-1901", "zh-Hant-TW", "code", "x-law")
+    shown = ["German (1901)", "Chinese (Hant, TW)", "Program code", "x-law"]
+    assert [language_name(name) for name in names] == shown
 
 
 def test_suggest():
     assert suggest("fii", ["fi", "fr", "sv"]) == "did you mean 'fi'? "
     assert suggest("zz", ["fi", "fr"]) == ""
+
+
+def test_examples_in_the_docs():
+    assert doctest.testmod(languages).failed == 0
