@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -92,12 +93,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, lis
     """A finished build by two workers, and what it must hold."""
     place = tmp_path_factory.mktemp("build")
     expected = crawl(place / "crawl")
-    before = Path.cwd()
-    os.chdir(place)
-    try:
+    with chdir(place):
         corpus_build(["crawl"], output=Path("data"), workers=2, **SETTINGS)
-    finally:
-        os.chdir(before)
     return place, expected
 
 
@@ -179,21 +176,15 @@ def snapshot(data: Path) -> dict[str, bytes]:
 
 def test_one_worker_and_other_order_of_inputs_give_the_same_files(built) -> None:
     place, _ = built
-    before = Path.cwd()
-    os.chdir(place)
-    try:
+    with chdir(place):
         inputs = sorted(Path("crawl").iterdir(), reverse=True)
         corpus_build([*inputs, "crawl"], output=Path("again"), workers=1, **SETTINGS)
-    finally:
-        os.chdir(before)
     assert snapshot(place / "again") == snapshot(place / "data")
 
 
 def test_finished_build_is_reported_and_replaced_by_force(built) -> None:
     place, _ = built
-    before = Path.cwd()
-    os.chdir(place)
-    try:
+    with chdir(place):
         said = Silent()
         report = corpus_build(["crawl"], output=Path("data"), progress=said, **SETTINGS)
         assert report == load_report(place / "data")
@@ -206,8 +197,6 @@ def test_finished_build_is_reported_and_replaced_by_force(built) -> None:
         corpus_build(small, output=Path("other"), languages=["fi"], force=True, **SETTINGS)
         assert len(records_of(Path("other/fi"))) == 1
         assert not Path("other/el").exists()  # it was of the build that was replaced
-    finally:
-        os.chdir(before)
 
 
 def test_progress_is_of_all_shards(tmp_path: Path) -> None:
@@ -254,12 +243,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
             page_words[n] = "muu"
         lines = "".join(f"{' '.join(words)}\n" for words in pages)
         (place / "crawl" / f"{n}.txt").write_text(lines, "utf-8")
-    before = Path.cwd()
-    os.chdir(place)
-    try:
+    with chdir(place):
         corpus_build(["crawl"], output=Path("data"), workers=2, **NEAR)
-    finally:
-        os.chdir(before)
     return place
 
 

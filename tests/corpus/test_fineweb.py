@@ -1,7 +1,7 @@
 """A build with the layout of FineWeb-2: the same records, as Parquet files of its columns."""
 
-import os
 import shutil
+from contextlib import chdir
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,13 +42,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pages.append(record(http(page(paragraphs("el")[:4])), "http://el.example/"))
     (place / "crawl" / "a.warc").write_bytes(b"".join(pages))
     (place / "crawl" / "b.txt").write_text(" ".join(paragraphs("fi")[8:12]), "utf-8")
-    before = Path.cwd()
-    os.chdir(place)
-    try:
+    with chdir(place):
         corpus_build(["crawl"], output=Path("json"), **SETTINGS, **NEAR)
         corpus_build(["crawl"], output=Path("data"), **PARQUET)
-    finally:
-        os.chdir(before)
     return place
 
 

@@ -111,11 +111,6 @@ def test_memory_is_checked_before_a_table_is_read(tmp_path, monkeypatch):
         load_counts(path)
 
 
-def test_empty_table_is_saved_too(tmp_path):
-    save_counts(WordCounts.from_pairs([]), tmp_path / "x.counts", "fr")
-    assert len(load_counts(tmp_path / "x.counts")) == 0
-
-
 def _edit(path, change_metadata=None, **change_arrays):
     """Write the table again with some of it changed, as a hand or a fault might."""
     from safetensors import safe_open

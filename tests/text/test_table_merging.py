@@ -67,7 +67,7 @@ def test_empty_tables_merge(tmp_path: Path) -> None:
         save_counts(WordCounts.from_pairs([]), tmp_path / f"{n}.counts", "fi")
     paths = [tmp_path / "0.counts", tmp_path / "1.counts"]
     header = merge_files(paths, tmp_path / "both.counts", "fi", tmp_path / "scratch")
-    assert (header.unique, header.words) == (0, 0)
+    assert (header.unique, header.words, len(load_counts(paths[0]))) == (0, 0, 0)
     assert (tmp_path / "both.counts").read_bytes() == paths[0].read_bytes()
 
 
