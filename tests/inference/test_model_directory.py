@@ -36,9 +36,11 @@ def test_logits_of_kept_tokens_are_the_whole_models(family: str, tmp_path: Path)
     wanted = np.arange(300, 500, 3, dtype=np.int32)
     made = directory.slice(wanted, tmp_path / "part")
     kept = np.union1d(wanted, directory.indispensable())
-    assert set(made.rows.values()) == {(PADDED, len(kept))}
-    assert made.tables[1] * PADDED == made.tables[0] * len(kept)
-    assert made.total[0] - made.total[1] == made.tables[0] - made.tables[1] > 0
+    assert set(made.tensors.values()) == {(PADDED, len(kept))}
+    after, before = made.parts["vocabulary rows"]
+    assert after * PADDED == before * len(kept)
+    every = made.rows()[-1]
+    assert every["full_bytes"] - every["bytes"] == before - after > 0
     some = np.random.default_rng(0).permutation(len(kept))[:20]
     torch.testing.assert_close(
         logits(made.output, some.tolist()),
@@ -72,7 +74,7 @@ def test_text_of_kept_tokens_has_the_same_ids(kind: str, tmp_path: Path) -> None
 def test_ids_of_all_configurations_are_renumbered(tmp_path: Path) -> None:
     whole = build(tmp_path / "whole", "Llama")
     made = ModelDirectory(whole).slice(np.arange(0, dtype=np.int32), tmp_path / "part")
-    size = next(iter(made.rows.values()))[1]
+    size = next(iter(made.tensors.values()))[1]
     config = orjson.loads((made.output / "config.json").read_bytes())
     assert (config["vocab_size"], config["eos_token_id"]) == (size, [2, 1])
     generation = orjson.loads((made.output / "generation_config.json").read_bytes())

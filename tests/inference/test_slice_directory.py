@@ -47,7 +47,7 @@ def test_text_of_the_languages_has_the_same_ids_and_logits(whole: Path, tmp_path
     assert np.allclose(logits(made.output, few), expected, atol=1e-5)
     facts = orjson.loads((made.output / NAME).read_bytes())
     assert facts["ids"] == made.ids.tolist()
-    rows = {row["part"]: row for row in made.table_rows()}
+    rows = {row["part"]: row for row in made.rows()}
     assert rows["backbone"]["saved"] == 0
     assert rows["all"]["full_bytes"] - rows["all"]["bytes"] == (
         rows["vocabulary rows"]["full_bytes"] - rows["vocabulary rows"]["bytes"]
@@ -136,4 +136,4 @@ def test_outputs_are_not_overwritten(whole: Path, tmp_path: Path) -> None:
     slice_directory(whole, selection, tmp_path / "part", force=True)
     # A slice is a model, and can be sliced again.
     again = slice_directory(tmp_path / "part", selection, tmp_path / "again")
-    assert next(iter(again.rows.values())) == (len(again.ids), len(again.ids))
+    assert next(iter(again.tensors.values())) == (len(again.ids), len(again.ids))

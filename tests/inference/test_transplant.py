@@ -237,7 +237,7 @@ def test_fitted_output_rows(family: str, workspace: Path, tmp_path: Path) -> Non
         unfitted.get_input_embeddings().weight if own else torch.zeros(1),
     )
     size = sum(tensor.nbytes for tensor in load_file(fitted / "model.safetensors").values())
-    assert sum(after for after, _ in report.sizes.values()) == size
+    assert sum(after for after, _ in report.parts.values()) == size
 
 
 def test_offsets_of_logits() -> None:

@@ -7,6 +7,7 @@ from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
+from modtok_cli.inference.hf.model_files import WrittenModel
 from modtok_cli.inference.slice.slice import is_sliceable, slice
 from modtok_cli.reports.tables import format_bytes
 
@@ -56,8 +57,7 @@ def show(call: Call, report: Report = None, json: Json = False) -> None:
         caption = f"{output}  (signature {facts.signature}, step {facts.step:,})"
         rows = run_slice.rows()
         emit_rows(rows, COLUMNS, title="Size of the weights", json=json, caption=caption)
-        size = (rows[-1]["full_bytes"], rows[-1]["bytes"])
-        call.say(saved(output, run_slice.tokens, size))
+        call.say(saved(run_slice, run_slice.tokens))
         return
     if report or call.value("verify"):
         require_models()
@@ -65,7 +65,7 @@ def show(call: Call, report: Report = None, json: Json = False) -> None:
     part = call()
     emit_with_report(
         call,
-        part.table_rows(),
+        part.rows(),
         COLUMNS,
         texts,
         path,
@@ -74,10 +74,10 @@ def show(call: Call, report: Report = None, json: Json = False) -> None:
         caption=str(part.output),
         json=json,
     )
-    before = max(rows for rows, _ in part.rows.values())
+    before = max(tokens for tokens, _ in part.tensors.values())
     is_reduced = any(name in call.values for name in ("coverage", "k", "tokenizer", "token_ids"))
     more = "" if is_reduced else "; --coverage 0.999 saves more, for 0.1% more tokens of text"
-    call.say(saved(part.output, (before, len(part.ids)), part.total) + more)
+    call.say(saved(part, (before, len(part.ids))) + more)
 
 
 def _show_head(call: Call, report: Report, json: bool) -> None:
@@ -88,18 +88,19 @@ def _show_head(call: Call, report: Report, json: bool) -> None:
     call.groups["reading"] = {key: each for key, each in call.groups["reading"].items()
                               if key in call.explicit}  # fmt: skip
     cut = call()
-    emit_rows(cut.table_rows(), COLUMNS, title="Size of the weights", json=json)
-    call.say(saved(cut.output, cut.rows, (cut.total[1], cut.total[0])))
+    emit_rows(cut.rows(), COLUMNS, title="Size of the weights", json=json)
+    call.say(saved(cut, cut.tokens))
 
 
-def saved(output: Path, rows: tuple[int, int], size: tuple[int, int]) -> str:
-    """One line about rows and bytes, (before, after) each.
+def saved(written: WrittenModel, tokens: tuple[int, int]) -> str:
+    """One line about rows, (before, after), and bytes.
 
-    >>> saved(Path("fr"), (32000, 8000), (4_000_000, 3_000_000))
+    >>> saved(WrittenModel(Path("fr"), {"rows": (3_000_000, 4_000_000)}, {}), (32000, 8000))
     'wrote fr: 8,000 of 32,000 rows, 1.0 MB of 4.0 MB saved (25%)'
     """
-    whole, less = size[0], size[0] - size[1]
+    every = written.rows()[-1]
+    whole, less = every["full_bytes"], every["full_bytes"] - every["bytes"]
     return (
-        f"wrote {output}: {rows[1]:,} of {rows[0]:,} rows, "
+        f"wrote {written.output}: {tokens[1]:,} of {tokens[0]:,} rows, "
         f"{format_bytes(less)} of {format_bytes(whole)} saved ({less / max(1, whole):.0%})"
     )

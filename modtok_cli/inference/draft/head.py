@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,11 +24,11 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file
 from modtok_cli.inference.draft.formats import draft_map
 from modtok_cli.inference.hf.model_files import (
+    WrittenModel,
     check_output,
     companions,
     copy_files,
     left_out,
-    size_rows,
     write_object,
 )
 from modtok_cli.inference.hf.slice import read_ids
@@ -53,26 +52,16 @@ _MAP = ("d2t", "t2d")
 
 
 @dataclass(frozen=True)
-class HeadCut:
+class HeadCut(WrittenModel):
     """What `cut_head` wrote.
 
     Attributes:
         ids: (n,) int64, ascending: target id of each output row.
-        rows: output rows before and after.
-        heads, total: bytes of output matrices and of all weights, (after, before).
+        tokens: output rows before and after.
     """
 
-    output: Path
     ids: Int64Array
-    rows: tuple[int, int]
-    heads: tuple[int, int]
-    total: tuple[int, int]
-
-    def table_rows(self) -> list[dict[str, Any]]:
-        """A row per part and one for all: bytes, bytes of the whole draft, share saved."""
-        others = (self.total[0] - self.heads[0], self.total[1] - self.heads[1])
-        parts = {"others": others, "output rows": self.heads}
-        return size_rows(parts, output=str(self.output), tokens=len(self.ids))
+    tokens: tuple[int, int]
 
 
 class Draft:
@@ -252,15 +241,14 @@ def cut_head(
         missing = left_out(path, beside)
     if missing:
         progress.note(f"not copied: {', '.join(missing)}")
-    before = sum(head.nbytes for head in saved)
+    before = 0 if draft.is_tied else sum(head.nbytes for head in saved)
     after = sum(len(kept) * head.bytes_along(0) for head in saved)
-    return HeadCut(
-        output,
-        ids=kept,
-        rows=(len(draft.targets), len(kept)),
-        heads=(after, 0 if draft.is_tied else before),
-        total=(total, draft.directory.tensor_bytes),
-    )
+    parts = {
+        "others": (total - after, draft.directory.tensor_bytes - before),
+        "output rows": (after, before),
+    }
+    tokens = len(draft.targets), len(kept)
+    return HeadCut(output, parts, {"tokens": len(kept)}, kept, tokens)
 
 
 def _maps(ids: Int64Array, rows: int) -> dict[str, NewTensor]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.inference.hf.model_directory import NAME, ModelDirectory, cuts_of
-from modtok_cli.inference.hf.model_files import companions, copy_files, left_out, size_rows
+from modtok_cli.inference.hf.model_files import WrittenModel, companions, copy_files, left_out
 from modtok_cli.inference.hf.weight_files import (
     FLOATS,
     Cut,
@@ -33,23 +32,16 @@ ANOTHER = "graft it onto the model that the slice was made from"
 
 
 @dataclass(frozen=True)
-class GraftReport:
-    """What was written.
+class GraftReport(WrittenModel):
+    """A model with the rows of a slice; of `parts`, what was replaced, and the whole.
 
     Attributes:
         whole: the model or checkpoint that was grafted onto.
         tokens: rows of the whole, and how many of them were replaced.
-        sizes: part → bytes (replaced, of the whole).
     """
 
-    output: Path
     whole: Path
     tokens: tuple[int, int]
-    sizes: dict[str, tuple[int, int]]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """A row per part and one for all: bytes replaced, bytes of the whole, share kept."""
-        return size_rows(self.sizes, output=str(self.output), tokens=self.tokens[1])
 
 
 @dataclass(frozen=True)
@@ -154,7 +146,8 @@ def graft_directory(
         "backbone": (others, model.tensor_bytes - tables),
         "vocabulary rows": (rows, tables),
     }
-    return GraftReport(output, whole, (model.vocab_size, len(facts.ids)), sizes)
+    count = len(facts.ids)
+    return GraftReport(output, sizes, {"tokens": count}, whole, (model.vocab_size, count))
 
 
 def _tensors(

@@ -31,11 +31,11 @@ from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.inference.hf.model_check import check_slice
 from modtok_cli.inference.hf.model_files import (
     ADDED_TOKENS,
+    WrittenModel,
     companions,
     copy_files,
     ids_to_keep,
     left_out,
-    size_rows,
     unstated_ids,
     with_ids,
     write_object,
@@ -54,29 +54,18 @@ _TABLE = re.compile(r"embed|wte\b|lm_head|output|vocab|^shared\b")
 
 
 @dataclass(frozen=True)
-class VocabularySlice:
+class VocabularySlice(WrittenModel):
     """What `ModelDirectory.slice` wrote.
 
     Attributes:
         ids: (n,) int32: what each token's id was in the whole model.
-        rows: tokens of each tensor that has an index per token, (before, after) by name.
-        tables, total: bytes of these tensors and of all weights, (before, after).
+        tensors: tokens of each tensor that has an index per token, (before, after) by name.
         left_out: files of the model that were not copied.
     """
 
-    output: Path
     ids: Int32Array
-    rows: dict[str, tuple[int, int]]
-    tables: tuple[int, int]
-    total: tuple[int, int]
+    tensors: dict[str, tuple[int, int]]
     left_out: tuple[str, ...]
-
-    def table_rows(self) -> list[dict[str, Any]]:
-        """A row per part and one for all: bytes, bytes of the full model, share saved."""
-        before, after = self.tables
-        others = (self.total[1] - after, self.total[0] - before)
-        parts = {"backbone": others, "vocabulary rows": (after, before)}
-        return size_rows(parts, output=str(self.output), tokens=len(self.ids))
 
 
 class ModelDirectory(HfDirectory):
@@ -208,12 +197,16 @@ class ModelDirectory(HfDirectory):
                 self._verify(beside, layout, ids, needed, progress)
             missing = left_out(self.path, beside)
         before = sum(self.tensors[name].nbytes for name in cuts)
+        after = sum(each.nbytes for each in cuts.values())
         return VocabularySlice(
             output,
+            {
+                "backbone": (total - after, self.tensor_bytes - before),
+                "vocabulary rows": (after, before),
+            },
+            {"tokens": len(ids)},
             ids=ids,
-            rows={name: (each.size, cuts[name].shape[each.axis]) for name, each in axes.items()},
-            tables=(before, sum(each.nbytes for each in cuts.values())),
-            total=(self.tensor_bytes, total),
+            tensors={name: (each.size, cuts[name].shape[each.axis]) for name, each in axes.items()},
             left_out=missing,
         )
 

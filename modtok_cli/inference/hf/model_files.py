@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -249,22 +250,33 @@ def write_object(file: Path, content: Mapping[str, Any]) -> None:
     file.write_bytes(orjson.dumps(content, option=option))
 
 
-def size_rows(parts: Mapping[str, tuple[int, int]], **more: Any) -> list[dict[str, Any]]:
-    """A row per part and one for all: bytes, bytes of the full model, share saved.
+@dataclass(frozen=True)
+class WrittenModel:
+    """A model that was written.
 
-    `parts`: part → (bytes, bytes of the full model); `more` are fields of every row.
+    Attributes:
+        parts: part → bytes (of the result, of the model that it was made from).
+        fields: further fields of every row.
     """
-    every = tuple(sum(pair[side] for pair in parts.values()) for side in (0, 1))
-    return [
-        {
-            "part": part,
-            "bytes": size,
-            "full_bytes": full,
-            "saved": 1 - size / full if full else 0.0,
-            **more,
-        }
-        for part, (size, full) in {**parts, "all": every}.items()
-    ]
+
+    output: Path
+    parts: dict[str, tuple[int, int]]
+    fields: dict[str, Any]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per part and one for all: bytes, full_bytes of the model before, share saved."""
+        every = tuple(sum(pair[side] for pair in self.parts.values()) for side in (0, 1))
+        return [
+            {
+                "part": part,
+                "bytes": size,
+                "full_bytes": full,
+                "saved": 1 - size / full if full else 0.0,
+                "output": str(self.output),
+                **self.fields,
+            }
+            for part, (size, full) in {**self.parts, "all": every}.items()
+        ]
 
 
 def check_output(output: Path, mark: str, *, force: bool, kind: str = "slice") -> None:

@@ -32,13 +32,13 @@ from modtok_cli.base.public import public
 from modtok_cli.inference.hf.model_check import warn_of_other_ids
 from modtok_cli.inference.hf.model_directory import ModelDirectory
 from modtok_cli.inference.hf.model_files import (
+    WrittenModel,
     check_output,
     companions,
     copy_files,
     framed,
     ids_to_keep,
     left_out,
-    size_rows,
     with_ids,
     write_object,
 )
@@ -63,24 +63,16 @@ _OLD = {"README.md", "special_tokens_map.json"}
 
 
 @dataclass(frozen=True)
-class TransplantReport:
-    """What was written.
+class TransplantReport(WrittenModel):
+    """A model with another vocabulary.
 
     Attributes:
         tokens: tokens by origin of their rows: "identical", "spelled", "special" (tokens of the
             model that were added to the vocabulary) and "none" (mean of all rows).
-        sizes: part → (bytes, bytes before).
     """
 
-    output: Path
     signature: str
     tokens: dict[str, int]
-    sizes: dict[str, tuple[int, int]]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """A row per part and one for all: bytes, bytes before, share saved."""
-        more = {"output": str(self.output), "signature": self.signature, **self.tokens}
-        return size_rows(self.sizes, **more)
 
 
 @public
@@ -265,7 +257,10 @@ class _Transplant:
             "tables": (after, before),
             "others": (total - after, source.tensor_bytes - before),
         }
-        return TransplantReport(output, self.new.signature, tokens, sizes)
+        signature = self.new.signature
+        return TransplantReport(
+            output, sizes, {"signature": signature, **tokens}, signature, tokens
+        )
 
     def _new_tensors(self, tables: Mapping[str, torch.Tensor]) -> dict[str, NewTensor]:
         stored = self.source.tensors

@@ -61,7 +61,7 @@ def served_run(
         ModtokError: the run is damaged.
     """
     from modtok_cli.inference.slice.run import open_run
-    from modtok_cli.inference.slice.write import Labels, sliced
+    from modtok_cli.inference.slice.write import sliced
 
     source = open_run(run, tokenizer=tokenizer, step=step, progress=progress)
     own = source.path / "serve"
@@ -73,8 +73,10 @@ def served_run(
     progress.note(f"writing {output}")
     with atomic_directory(output) as beside:
         whole = beside / "whole"
-        labels = Labels(dtype=wanted)
-        sliced(run, (FULL, None), whole, source.tokenizer_path, source.step, labels, force=False)
+        sliced(
+            run, (FULL, None), whole, tokenizer=source.tokenizer_path, step=source.step,
+            dtype=wanted,
+        )  # fmt: skip
         for file in whole.iterdir():
             file.rename(beside / file.name)
         whole.rmdir()

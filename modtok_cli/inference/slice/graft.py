@@ -187,4 +187,5 @@ def _graft_run(
         shutil.copytree(source.tokenizer_path, beside / "tokenizer")
         save_weights(beside / CHECKPOINTS, source.step, tensors)
     sizes = {"backbone": (backbone, backbone), "vocabulary rows": (rows, table)}
-    return GraftReport(output, source.checkpoint, (source.tokenizer.size, len(ids)), sizes)
+    tokens = source.tokenizer.size, len(ids)
+    return GraftReport(output, sizes, {"tokens": len(ids)}, source.checkpoint, tokens)

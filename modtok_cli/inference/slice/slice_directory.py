@@ -46,7 +46,7 @@ class SliceFacts:
         end_of_text: id of the token between documents.
         tokenizer: signature of the modular tokenizer; `signature` is that of the slice's own.
         run: name of the run; weights: fingerprint of its checkpoint.
-        bos: see `write.Labels`.
+        bos: whether its tokenizer puts the end of text before every text, as training does.
         ids: (n,) id in T of each row.
         row_of_in, row_of_out: the id map if the sides differ, else None.
     """

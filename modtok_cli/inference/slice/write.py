@@ -26,7 +26,7 @@ from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.hf.model_check import warn_of_other_ids
-from modtok_cli.inference.hf.model_files import check_output, framed, size_rows
+from modtok_cli.inference.hf.model_files import WrittenModel, check_output, framed
 from modtok_cli.inference.run.backbone import backbone_config, check_range
 from modtok_cli.inference.slice.run import RunSource, find_run, open_run, steps_of
 from modtok_cli.inference.slice.slice_check import check_run_slice
@@ -42,60 +42,37 @@ from modtok_cli.training.rundir import is_run
 
 
 @dataclass(frozen=True)
-class SliceReport:
-    """What was written, by part, compared with the full model in the same dtype.
+class SliceReport(WrittenModel):
+    """A slice, compared with the full model in the same dtype.
 
     Attributes:
-        parts: part → (bytes of the slice, bytes of the full model).
         tokens: tokens of the model and of the slice.
     """
 
-    output: Path
     facts: SliceFacts
-    parts: dict[str, tuple[int, int]]
     tokens: tuple[int, int]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """A row per part and one for all: bytes, bytes of the full model, share saved."""
-        return size_rows(self.parts, output=str(self.output), signature=self.facts.signature)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all weights."""
-        return sum(size for size, _ in self.parts.values())
-
-
-@dataclass(frozen=True)
-class Labels:
-    """What a slice tells other programs about itself; None is the default.
-
-    Attributes:
-        dtype: of the weights; that of training, or of the slice that is extended.
-        bos: whether its tokenizer puts the end of text before every text, as training does.
-    """
-
-    dtype: str | None = None
-    bos: bool | None = None
-
-    def or_those_of(self, other: Labels) -> Labels:
-        """Those that are not given are the others'."""
-        own = {name: value for name, value in self.__dict__.items() if value is not None}
-        return replace(other, **own)
 
 
 def sliced(
     path: Path,
     languages: tuple[Side, Side],
     output: Path,
-    tokenizer: Path | None,
-    step: int | None,
-    labels: Labels,
     *,
-    force: bool,
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    dtype: str | None = None,
+    bos: bool | None = None,
+    force: bool = False,
     verify: bool = True,
     progress: Progress = SILENT,
 ) -> SliceReport:
-    """Extract the model of some languages, for reading and for writing, from a run."""
+    """Extract the model of some languages, for reading and for writing, from a run.
+
+    Args:
+        dtype: dtype of the weights; the dtype of training by default.
+        bos: whether its tokenizer puts the end of text before every text, as training does; true
+            by default.
+    """
     check_output(output, NAME, force=force)
     if not is_run(path):
         raise UsageError(
@@ -105,8 +82,8 @@ def sliced(
             "--append extends a slice",
         )
     source = open_run(path, tokenizer=tokenizer, step=step, progress=progress)
-    defaults = Labels(str(source.dtype).removeprefix("torch."), True)
-    return _write(source, languages, output, labels.or_those_of(defaults), verify, progress)
+    dtype = dtype or str(source.dtype).removeprefix("torch.")
+    return _write(source, languages, output, dtype, bos is not False, verify, progress)
 
 
 def extended(
@@ -114,15 +91,19 @@ def extended(
     languages: Sequence[str],
     output: Path,
     run: Path | None,
-    tokenizer: Path | None,
-    step: int | None,
-    labels: Labels,
     *,
-    force: bool,
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    dtype: str | None = None,
+    bos: bool | None = None,
+    force: bool = False,
     verify: bool = True,
     progress: Progress = SILENT,
 ) -> SliceReport:
-    """Add languages to the slice in `path` from its run; `output` may be the slice itself."""
+    """Add languages to the slice in `path` from its run; `output` may be the slice itself.
+
+    `dtype` and `bos` are as of `sliced`, by default those of the slice.
+    """
     check_output(output, NAME, force=force or output.resolve() == path.resolve())
     facts, source = _origin(path, run, tokenizer, step, progress)
     added = source.side(languages).languages
@@ -130,8 +111,9 @@ def extended(
         FULL if full else tuple(dict.fromkeys((*side, *added)))
         for side, full in ((facts.inputs, facts.full_inputs), (facts.outputs, facts.full_outputs))
     )
-    own = Labels(facts.dtype, facts.bos)
-    return _write(source, (reading, writing), output, labels.or_those_of(own), verify, progress)
+    bos = facts.bos if bos is None else bos
+    sides = reading, writing
+    return _write(source, sides, output, dtype or facts.dtype, bos, verify, progress)
 
 
 def _origin(
@@ -175,13 +157,14 @@ def _write(
     source: RunSource,
     languages: tuple[Side, Side],
     output: Path,
-    labels: Labels,
+    dtype_name: str,
+    bos: bool,
     verify: bool,
     progress: Progress,
 ) -> SliceReport:
     vocabularies = source.vocabularies(*(FULL if side is None else side for side in languages))
-    facts = _facts(source, vocabularies, labels)
-    dtype = getattr(torch, facts.dtype)
+    facts = _facts(source, vocabularies, dtype_name, bos)
+    dtype = getattr(torch, dtype_name)
     sizes = _sizes(source, vocabularies, dtype)
     need = 2 * sum(here for here, _ in sizes.values())
     check_memory(need, "the slice", "use --dtype bfloat16, or a larger machine")
@@ -202,10 +185,11 @@ def _write(
             check_run_slice(source, beside, vocabularies, dtype, progress=progress)
     if vocabularies.same:
         warn_of_other_ids(output, progress)
-    return SliceReport(output, facts, sizes, (source.tokenizer.size, len(vocabularies.ids)))
+    tokens = source.tokenizer.size, len(vocabularies.ids)
+    return SliceReport(output, sizes, {"signature": facts.signature}, facts, tokens)
 
 
-def _facts(source: RunSource, vocabularies: Vocabularies, labels: Labels) -> SliceFacts:
+def _facts(source: RunSource, vocabularies: Vocabularies, dtype: str, bos: bool) -> SliceFacts:
     reading, writing = vocabularies.tokenizer_in, vocabularies.tokenizer_out
     same, total = vocabularies.same, source.tokenizer.size
     return SliceFacts(
@@ -215,14 +199,14 @@ def _facts(source: RunSource, vocabularies: Vocabularies, labels: Labels) -> Sli
         full_outputs=writing.size == total,
         end_of_text=source.end_of_text(vocabularies),
         context=source.context,
-        dtype=str(labels.dtype),
+        dtype=dtype,
         shape=replace(source.shape, tied=source.shape.tied and same),
         tokenizer=source.tokenizer.signature,
         signature=reading.signature if same else f"{reading.signature}>{writing.signature}",
         run=source.name,
         step=source.step,
         weights=source.fingerprint,
-        bos=bool(labels.bos),
+        bos=bos,
         ids=vocabularies.ids,
         row_of_in=None if same else vocabularies.row_of_in,
         row_of_out=None if same else vocabularies.row_of_out,

@@ -47,7 +47,7 @@ def sliced(path: Path) -> None:
         made = model.slice(np.array([300, 301], dtype=np.int32), output, verify=False)
         again = ModelDirectory(output)
         assert again.vocab_size == len(made.ids)
-        for name in made.rows:
+        for name in made.tensors:
             whole, rows = model.weights.rows(name), again.weights.rows(name)
             assert (whole[made.ids] == rows).all(), "other rows"
 
