@@ -23,9 +23,9 @@ from modtok_cli.inference.export.gguf_readback import (
     GgufFile,
     check_logits,
     check_names,
-    fits,
 )
 from modtok_cli.inference.export.gguf_tokenizer import GgufTokenizer
+from modtok_cli.inference.hf.model_check import fits
 from modtok_cli.inference.vocabularies import Ends
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
@@ -214,7 +214,7 @@ def check_file(
         progress.warn(
             f"logits are not compared: llama.cpp's graph of {file.architecture} is not here"
         )
-    elif fits(path, progress):
+    elif fits(6 * path.stat().st_size, progress):  # twice in float32
         length = min(TOKENS[1], model.context)
         random = np.random.default_rng(0)
         ids = torch.from_numpy(random.integers(0, model.tokenizer.size, (TOKENS[0], length)))

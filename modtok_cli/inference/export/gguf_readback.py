@@ -16,15 +16,14 @@ import torch.nn.functional as F
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.memory import available
-from modtok_cli.base.progress import Progress
+from modtok_cli.inference.hf.model_check import difference
 
 GRAPHS = ("llama", "olmo2", "qwen2", "qwen3")
 """Architectures of GGUF with a graph here: "llama" turns adjacent rows, others halves of heads."""
 _BIASED = ("llama", "qwen2")
 TOKENS = (2, 40)
 """Sequences, and tokens of each: long enough that positions matter."""
-_TOLERANCE = 1e-3  # largest difference, as a share of the largest logit
+_TOLERANCE = 1e-3
 
 
 class GgufFile:
@@ -93,11 +92,8 @@ def check_logits(file: GgufFile, ids: torch.Tensor, expected: np.ndarray) -> Non
     if file.unused:
         name = min(file.unused)
         raise _failed(file.where, f"llama.cpp's {file.architecture} has no tensor '{name}'")
-    difference = float(np.abs(found - expected).max())
-    if not difference <= _TOLERANCE * float(np.abs(expected).max()):
-        raise _failed(
-            file.where, f"logits of its tensors differ from the model's by {difference:.2g}"
-        )
+    if (gap := difference(found, expected, _TOLERANCE)) is not None:
+        raise _failed(file.where, f"logits of its tensors differ from the model's by {gap:.2g}")
 
 
 def logits(file: GgufFile, ids: torch.Tensor) -> torch.Tensor:
@@ -163,15 +159,6 @@ def _turned(
     one, two = pairs.unbind(-1 if adjacent else -2)
     turned = (one * cos - two * sin, one * sin + two * cos)
     return torch.stack(turned, -1 if adjacent else -2).flatten(-2)
-
-
-def fits(path: Path, progress: Progress) -> bool:
-    """Whether the model fits in memory twice in float32; a warning says that it does not."""
-    need, free = 6 * path.stat().st_size, available()
-    if free is None or need <= free:
-        return True
-    progress.warn(f"logits are not compared: needs {need / 2**30:.0f} GiB of memory")
-    return False
 
 
 def _failed(where: str, what: str) -> ModtokError:

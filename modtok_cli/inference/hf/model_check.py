@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from modtok_cli.architectures.hf_directory import open_config
 from modtok_cli.base.arrays import Int32Array
@@ -17,7 +18,7 @@ from modtok_cli.modular.encoding.external import one_line
 
 _TOKENS = (2, 12)  # sequences, and tokens of each
 _PROBE = "Année 1986: e\u0301te\u0301, 12 fois;\n\n  x = 1"
-_TOLERANCE = 1e-3  # largest difference, as a share of the largest logit
+_TOLERANCE = 1e-3
 _INFO = ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")
 
 
@@ -70,9 +71,7 @@ def check_slice(
     says why.
     """
     stored = sum(file.stat().st_size for file in whole.glob("*.safetensors"))
-    free = available()
-    if free is not None and 3 * stored > free:  # float32 from 16 bits, and some more
-        progress.warn(f"logits are not compared: needs {3 * stored / 2**30:.0f} GiB of memory")
+    if not fits(3 * stored, progress):  # float32 from 16 bits, and some more
         return
     draw = np.random.default_rng(0).choice(sample, size=_TOKENS)
     before, old, reason = outputs_of(whole, ids[draw])
@@ -93,9 +92,25 @@ def check_slice(
         expected = values[..., ids] if values.shape[-1] == size else values
         if expected.shape != after[name].shape:
             raise _failed(whole, f"'{name}' is {after[name].shape}, expected {expected.shape}")
-        difference = float(np.abs(expected - after[name]).max(initial=0))
-        if not difference <= _TOLERANCE * float(np.abs(expected).max(initial=0)):
-            raise _failed(whole, f"'{name}' of kept tokens differ by {difference:.2g}")
+        if (gap := difference(after[name], expected, _TOLERANCE)) is not None:
+            raise _failed(whole, f"'{name}' of kept tokens differ by {gap:.2g}")
+
+
+def fits(need: int, progress: Progress) -> bool:
+    """Whether a comparison of logits has `need` bytes of memory; a warning says if it has not."""
+    free = available()
+    if free is None or need <= free:
+        return True
+    progress.warn(f"logits are not compared: needs {need / 2**30:.0f} GiB of memory")
+    return False
+
+
+def difference(
+    found: npt.NDArray[Any], expected: npt.NDArray[Any], tolerance: float
+) -> float | None:
+    """The largest difference, if it exceeds this share of the largest expected value."""
+    largest = float(np.abs(found - expected).max(initial=0))
+    return None if largest <= tolerance * float(np.abs(expected).max(initial=0)) else largest
 
 
 def _failed(where: Path, what: str) -> ModtokError:

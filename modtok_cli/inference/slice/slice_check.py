@@ -11,14 +11,13 @@ import torch.distributed as dist
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.memory import available
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.hf.model_check import outputs_of
+from modtok_cli.inference.hf.model_check import difference, fits, outputs_of
 from modtok_cli.inference.slice.run import RunSource
 from modtok_cli.inference.vocabularies import Vocabularies
 
 _TOKENS = (2, 12)  # sequences, and tokens of each
-_TOLERANCE = 2e-3  # largest difference, as a share of the largest logit
+_TOLERANCE = 2e-3
 
 
 def check_run_slice(
@@ -44,9 +43,7 @@ def check_run_slice(
         return  # the library that transformers opens weights with takes no such path
     rows = np.random.default_rng(0).choice(len(vocabularies.ids), size=_TOKENS).astype(np.int32)
     stored = sum(file.stat().st_size for file in part.glob("*.safetensors"))
-    need, free = 16 * stored // dtype.itemsize, available()  # float32: weights, gradients, logits
-    if free is not None and need > free:
-        progress.warn(f"logits are not compared: needs {need / 2**30:.0f} GiB of memory")
+    if not fits(16 * stored // dtype.itemsize, progress):  # float32: weights, gradients, logits
         return
     expected = _trained_logits(source, vocabularies, rows, dtype)
     if expected is None:
@@ -55,10 +52,10 @@ def check_run_slice(
     found, problems, reason = outputs_of(part, rows)
     wrong = reason or next(iter(problems or ()), "")
     if not wrong and "logits" in found:
-        difference = float(np.abs(found["logits"] - expected).max())
-        if difference <= _TOLERANCE * float(np.abs(expected).max()):
+        gap = difference(found["logits"], expected, _TOLERANCE)
+        if gap is None:
             return
-        wrong = f"its logits differ from the run's by up to {difference:.2g}"
+        wrong = f"its logits differ from the run's by up to {gap:.2g}"
     shape = source.shape
     raise ModtokError(
         f"as a {shape.hf_name} of transformers it differs from the trained model: {wrong}; the "
