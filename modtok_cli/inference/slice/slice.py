@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
@@ -207,17 +207,14 @@ def slice(
         raise UsageError("no languages given", remedy=_AS_IN)
     if append is None and output is None:
         raise UsageError("no output directory given", remedy=_AS_IN)
-    from modtok_cli.inference.slice.write import extended, sliced
+    from modtok_cli.inference.slice.write import sliced
 
-    home = Path(output or path)
-    settings: dict[str, Any] = {
-        "tokenizer": optional_path(tokenizer), "step": step, "dtype": dtype, "bos": bos,
-        "force": force, "verify": verify, "progress": progress,
-    }  # fmt: skip
-    if append is not None:
-        added = language_list(append, "--append")
-        return extended(path, added, home, optional_path(origin), **settings)
-    return sliced(path, (reading_side, writing_side or reading_side), home, **settings)
+    return sliced(
+        path, (reading_side, writing_side or reading_side), Path(output or path),
+        append=None if append is None else language_list(append, "--append"),
+        origin=optional_path(origin), tokenizer=optional_path(tokenizer), step=step, dtype=dtype,
+        bos=bos, force=force, verify=verify, progress=progress,
+    )  # fmt: skip
 
 
 def _refuse(options: Mapping[str, object], path: Path, kind: str) -> None:

@@ -58,6 +58,8 @@ def sliced(
     languages: tuple[Side, Side],
     output: Path,
     *,
+    append: Sequence[str] | None = None,
+    origin: Path | None = None,
     tokenizer: Path | None = None,
     step: int | None = None,
     dtype: str | None = None,
@@ -69,51 +71,38 @@ def sliced(
     """Extract the model of some languages, for reading and for writing, from a run.
 
     Args:
-        dtype: dtype of the weights; the dtype of training by default.
-        bos: whether its tokenizer puts the end of text before every text, as training does; true
-            by default.
+        append: add these languages to both sides of the slice in `path`, from its run; `output`
+            may be the slice itself.
+        origin: the run of the slice, if it has moved.
+        dtype: dtype of the weights; by default the slice's or the dtype of training.
+        bos: whether its tokenizer puts the end of text before every text, as training does; by
+            default the slice's, or true.
     """
-    check_output(output, NAME, force=force)
-    if not is_run(path):
+    is_own = append is not None and output.resolve() == path.resolve()
+    check_output(output, NAME, force=force or is_own)
+    if append is not None:
+        facts, source = _origin(path, origin, tokenizer, step, progress)
+        added = source.side(append).languages
+        reading, writing = (
+            FULL if full else tuple(dict.fromkeys((*side, *added)))
+            for side, full in (
+                (facts.inputs, facts.full_inputs),
+                (facts.outputs, facts.full_outputs),
+            )
+        )
+        languages, dtype = (reading, writing), dtype or facts.dtype
+        bos = facts.bos if bos is None else bos
+    elif not is_run(path):
         raise UsageError(
             "is not a run" if path.exists() else "does not exist",
             where=path,
             remedy="pass a run of modtok pretrain or a directory of a Hugging Face model; "
             "--append extends a slice",
         )
-    source = open_run(path, tokenizer=tokenizer, step=step, progress=progress)
+    else:
+        source = open_run(path, tokenizer=tokenizer, step=step, progress=progress)
     dtype = dtype or str(source.dtype).removeprefix("torch.")
     return _write(source, languages, output, dtype, bos is not False, verify, progress)
-
-
-def extended(
-    path: Path,
-    languages: Sequence[str],
-    output: Path,
-    run: Path | None,
-    *,
-    tokenizer: Path | None = None,
-    step: int | None = None,
-    dtype: str | None = None,
-    bos: bool | None = None,
-    force: bool = False,
-    verify: bool = True,
-    progress: Progress = SILENT,
-) -> SliceReport:
-    """Add languages to the slice in `path` from its run; `output` may be the slice itself.
-
-    `dtype` and `bos` are as of `sliced`, by default those of the slice.
-    """
-    check_output(output, NAME, force=force or output.resolve() == path.resolve())
-    facts, source = _origin(path, run, tokenizer, step, progress)
-    added = source.side(languages).languages
-    reading, writing = (
-        FULL if full else tuple(dict.fromkeys((*side, *added)))
-        for side, full in ((facts.inputs, facts.full_inputs), (facts.outputs, facts.full_outputs))
-    )
-    bos = facts.bos if bos is None else bos
-    sides = reading, writing
-    return _write(source, sides, output, dtype or facts.dtype, bos, verify, progress)
 
 
 def _origin(
