@@ -122,19 +122,6 @@ def test_hf_configuration_round_trips(shape: Shape, scaling: RopeScaling | None)
         type(shape).of_hf(config.to_dict() | {"hidden_size": None})
 
 
-def test_gguf_names_are_known_to_gguf(shape: Shape) -> None:
-    gguf = pytest.importorskip("gguf")
-    kind = next(arch for arch, name in gguf.MODEL_ARCH_NAMES.items() if name == shape.gguf_name)
-    known = {gguf.TENSOR_NAMES[tensor] for tensor in gguf.MODEL_TENSORS[kind]}
-    for name, tensor in shape.to_hf(weights_of(backbone_of(shape))).items():
-        found, laid = shape.gguf_tensor(name, tensor)
-        index = found.split(".")[1] if found.startswith("blk.") else ""
-        assert found.rpartition(".")[0].replace(f"blk.{index}.", "blk.{bid}.") in known
-        assert laid.numel() == tensor.numel()
-    with pytest.raises(ModtokError, match="has no counterpart in GGUF"):
-        shape.gguf_tensor("layers.0.strange.weight", torch.zeros(1))
-
-
 def test_configurations_of_transformers_4() -> None:
     """Version 4 has "rope_theta" and "rope_scaling" beside each other."""
     old = {

@@ -1,4 +1,4 @@
-"""Unigram and fewest tokens: slices, generation and llama.cpp's file, as for merges."""
+"""Merges, Unigram and fewest tokens: slices, generation and llama.cpp's file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from helpers.microbatches import microbatch
-from modtok_cli.architectures.sizes import shape_of
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.bpe_merge import bpe_merge
@@ -42,7 +41,7 @@ from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
 
-from .conftest import TOY, run_settings
+from .conftest import run_settings
 from .test_generate import masked
 from .test_slice import PROBES
 
@@ -54,6 +53,7 @@ CONSTRUCTIONS: dict[str, Callable[..., Any]] = {
     "superwords": partial(bpe_merge, superwords=100),
     "fewest-seq": partial(bpe_seq, segmentation="fewest-tokens"),
 }
+MERGES = {"merges": "run", "tied merges": "tied_run"}
 NOT_WHOLE = "needs tokens of whole characters, and token "
 REFUSED = {
     "fewest": NOT_WHOLE,
@@ -75,9 +75,13 @@ class Made:
         return load(self.run, ["fr", "en"])
 
 
-@pytest.fixture(scope="module", params=list(CONSTRUCTIONS))
+@pytest.fixture(scope="module", params=[*MERGES, *CONSTRUCTIONS])
 def made(request: pytest.FixtureRequest, workspace: Path, tmp_path_factory: Any) -> Made:
     root = tmp_path_factory.mktemp(request.param)
+    if request.param in MERGES:
+        run = request.getfixturevalue(MERGES[request.param])
+        slice_model(run, ["fr", "en"], output=root / "fr-en")
+        return Made(request.param, run, root / "fr-en")
     (root / "data").mkdir()
     for language in LANGUAGES:
         (root / "data" / f"{language}.jsonl").symlink_to(workspace / "data" / f"{language}.jsonl")
@@ -96,9 +100,11 @@ def test_transformers_has_the_engines_logits(made: Made) -> None:
     with torch.no_grad():
         logits = theirs(torch.tensor([rows])).logits
     torch.testing.assert_close(logits, ours.logits(torch.tensor([rows])), atol=1e-5, rtol=0)
+    is_tied = theirs.lm_head.weight is theirs.model.embed_tokens.weight
+    assert is_tied == (made.name == "tied merges")
 
     assert isinstance(ours.source, RunSource)
-    engine = Model(shape_of(TOY), ours.source.tokenizer.size, start_ranks(1))
+    engine = Model(ours.source.shape, ours.source.tokenizer.size, start_ranks(1))
     found = checkpoint.newest(made.run / "checkpoints", SILENT)
     assert found is not None
     checkpoint.load(*found, engine)
@@ -115,8 +121,9 @@ def test_transformers_has_the_same_ids(made: Made) -> None:
     for text in PROBES:
         ids = theirs(text).input_ids
         assert ids == [ours.end_of_text, *ours.encode_in(text)]
+        assert theirs(text, add_special_tokens=False).input_ids == ids[1:]
         assert theirs.decode(ids, skip_special_tokens=True) == text
-    assert theirs.eos_token_id == ours.end_of_text
+    assert theirs.eos_token_id == theirs.bos_token_id == ours.end_of_text
 
 
 def test_a_prompt_may_end_inside_a_superword(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +163,11 @@ def test_a_prompt_may_end_inside_a_superword(made: Made, monkeypatch: pytest.Mon
 def test_slice_generates_as_the_masked_whole_model(made: Made) -> None:
     found, whole = load(made.slice), load(made.run)
     own = made.ours.tokenizer_in.global_ids.astype(np.int64)
-    for options in (SamplingOptions(12), SamplingOptions(12, temperature=1.0, seed=1)):
+    for options in (
+        SamplingOptions(12),
+        SamplingOptions(12, temperature=1.0, seed=1),
+        SamplingOptions(12, temperature=0.7, top_p=0.9, min_p=0.02, seed=2),
+    ):
         # No superword begins with a number, so nothing of the prompt is generated anew.
         prompt = [found.end_of_text, *found.encode_in(f"{PROBES[0]} 7")]
         ids = generate(found, [prompt], options)[0].ids
@@ -165,6 +176,8 @@ def test_slice_generates_as_the_masked_whole_model(made: Made) -> None:
 
 def test_gguf_of_a_search_by_scores(made: Made, tmp_path: Path) -> None:
     gguf = pytest.importorskip("gguf")
+    if made.name in MERGES:
+        pytest.skip("test_export.py")
     if made.name in REFUSED:
         with pytest.raises(UsageError, match=REFUSED[made.name]):
             export(made.slice, tmp_path / "m.gguf")
@@ -200,8 +213,8 @@ def test_gguf_of_a_search_by_scores(made: Made, tmp_path: Path) -> None:
 
 def test_llama_cpps_search_is_the_best_one(made: Made) -> None:
     """Its twin against every way to cut short texts; scores survive the file's float32."""
-    if made.name in REFUSED:
-        pytest.skip("refused")
+    if made.name in {**REFUSED, **MERGES}:
+        pytest.skip("no search by scores")
     (twin,) = candidates(made.ours.tokenizer_in, "")
     assert isinstance(twin, ScoresTokenizer)
     normal = [i for i in range(len(twin.units)) if twin.kinds[i] == 1]
@@ -230,17 +243,10 @@ def test_llama_cpps_search_is_the_best_one(made: Made) -> None:
 
 
 def test_llama_cpp_itself(made: Made, tmp_path: Path) -> None:
+    """Its ids are the twin's, its logits ours; benchmarks/robustness/llama.py does more."""
     if made.name in REFUSED:
         pytest.skip("refused")
-    same_in_llama_cpp(made.slice, tmp_path / "m.gguf")
-
-
-def test_merges_in_llama_cpp_itself(french_english: Path, tmp_path: Path) -> None:
-    same_in_llama_cpp(french_english, tmp_path / "m.gguf")
-
-
-def same_in_llama_cpp(path: Path, file: Path) -> None:
-    """Its ids are the twin's, its logits ours; benchmarks/robustness/llama.py does more."""
+    path, file = made.slice, tmp_path / "m.gguf"
     llama_cpp = pytest.importorskip(
         "llama_cpp", reason="llama-cpp-python, which builds llama.cpp, is not installed"
     )

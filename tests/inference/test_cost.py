@@ -18,12 +18,6 @@ def test_reduction_by_24k_in_place_of_256k(tied: bool, percent: list[int]) -> No
     assert [round(100 * row["saved"]) for row in rows] == percent
 
 
-def test_kv_cache_per_token() -> None:
-    """58 to 745 KB a token from 0.5B to 30B."""
-    rows = [row for row in cost() if row["tokenizer"] == "24k"]
-    assert [row["kv_bytes_per_token"] // 1000 for row in rows] == [58, 86, 147, 327, 409, 745]
-
-
 def test_scales_are_named_by_the_parameters_beside_the_tables() -> None:
     for row in cost():
         backbone = row["parameters"] - row["vocabulary_parameters"]

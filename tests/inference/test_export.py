@@ -23,6 +23,10 @@ gguf = pytest.importorskip("gguf")
 def test_what_is_written_reads_back(french_english: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"other ids to 3 of \d+ probe lines"):
         export(french_english, tmp_path / "m.gguf")  # lines that are hard to split
+    export(french_english, tmp_path / "half.gguf", inexact=True)
+    reader = gguf.GGUFReader(tmp_path / "half.gguf")
+    assert reader.fields["general.file_type"].contents() == 1
+    assert {tensor.data.dtype for tensor in reader.tensors} == {np.dtype("f2"), np.dtype("f4")}
     report = export(french_english, tmp_path / "m.gguf", dtype="float32", inexact=True)
     assert report.different == 3
     assert report.bytes == (tmp_path / "m.gguf").stat().st_size
@@ -74,14 +78,6 @@ def test_bounded_logits_are_read_back(
     assert not torch.allclose(model.logits(ids), plain, atol=1e-3)
     with pytest.raises(ModtokError, match="logits of its tensors differ"):
         export(french_english, tmp_path / "m.gguf", dtype="float32", inexact=True)
-
-
-def test_default_dtype_is_float16(french_english: Path, tmp_path: Path) -> None:
-    export(french_english, tmp_path / "m.gguf", inexact=True)
-    reader = gguf.GGUFReader(tmp_path / "m.gguf")
-    assert reader.fields["general.file_type"].contents() == 1
-    found = next(tensor for tensor in reader.tensors if tensor.name == "token_embd.weight")
-    assert found.data.dtype == np.float16
 
 
 def test_weights_out_of_range_of_the_dtype_are_refused() -> None:

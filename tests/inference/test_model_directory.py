@@ -10,7 +10,7 @@ import orjson
 import pytest
 import torch
 
-from helpers.external_models import FAMILIES, PADDED, build
+from helpers.external_models import build
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.inference.hf.model_directory import ModelDirectory
@@ -27,27 +27,6 @@ def logits(path: Path, ids: list[int]) -> torch.Tensor:
 
 def kept_of(path: Path, text: str) -> np.ndarray:
     return np.unique(transformers.AutoTokenizer.from_pretrained(path)(text)["input_ids"])
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_logits_of_kept_tokens_are_the_whole_models(family: str, tmp_path: Path) -> None:
-    whole = build(tmp_path / "whole", family)
-    directory = ModelDirectory(whole)
-    wanted = np.arange(300, 500, 3, dtype=np.int32)
-    made = directory.slice(wanted, tmp_path / "part")
-    kept = np.union1d(wanted, directory.indispensable())
-    assert set(made.tensors.values()) == {(PADDED, len(kept))}
-    after, before = made.parts["vocabulary rows"]
-    assert after * PADDED == before * len(kept)
-    every = made.rows()[-1]
-    assert every["full_bytes"] - every["bytes"] == before - after > 0
-    some = np.random.default_rng(0).permutation(len(kept))[:20]
-    torch.testing.assert_close(
-        logits(made.output, some.tolist()),
-        logits(whole, kept[some].tolist())[:, kept],
-        atol=1e-5,
-        rtol=1e-5,
-    )
 
 
 @pytest.mark.parametrize("kind", ["byte-level", "characters"])
@@ -108,27 +87,6 @@ def test_marks_that_the_chat_template_names_stay(tmp_path: Path) -> None:
     part = transformers.AutoTokenizer.from_pretrained(made.output)
     assert part.tokenize("a<think>b<tool_call>")[:3] == ["a", "<think>", "b"]
     assert {"<tool_call>", "\n\n"}.isdisjoint(part.get_vocab())
-
-
-def test_greedy_tokens_are_the_whole_models_without_the_removed(tmp_path: Path) -> None:
-    for family in FAMILIES:
-        whole = build(tmp_path / family, family)
-        made = ModelDirectory(whole).slice(np.arange(300, 500, 3), tmp_path / f"{family}-part")
-        prompt = torch.tensor([[1, 90, 120, 100]])
-        models = [
-            transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
-            for path in (made.output, whole)
-        ]
-        found = models[0].generate(
-            prompt, max_new_tokens=6, min_new_tokens=6, do_sample=False, eos_token_id=None,
-            suppress_tokens=None,
-        )  # fmt: skip
-        ids = made.ids[prompt[0]].tolist()
-        with torch.no_grad():
-            for _ in range(6):
-                logits = models[1](torch.tensor([ids])).logits[0, -1]
-                ids.append(int(made.ids[int(logits[made.ids].argmax())]))
-        assert made.ids[found[0]].tolist() == ids, family
 
 
 def test_what_cannot_be_sliced(tmp_path: Path) -> None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import pytest
-import torch
 
 from helpers.external_models import build
 from helpers.sample import SAMPLE
 from modtok_cli.inference.hf.peft_settings import PEFT
 from modtok_cli.inference.hf.transplant import transplant
-from modtok_cli.inference.slice.graft import graft
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.spelling import LibraryVocabulary
@@ -62,41 +59,3 @@ def test_a_slice_has_its_own_ids(whole: Path, tmp_path: Path) -> None:
         every = settings_of(whole)["trainable_token_indices"][module]
         assert [ids[row] for row in rows] == [index for index in every if index in ids]
         assert 0 < len(rows) < len(every)
-
-
-def test_peft_trains_the_new_rows_and_adapters_and_the_result_is_grafted(
-    whole: Path, tmp_path: Path
-) -> None:
-    peft = pytest.importorskip("peft")
-    import transformers
-    from safetensors.torch import load_file
-
-    part, merged = tmp_path / "fi", tmp_path / "merged"
-    ids = slice_model(whole, "fi", data=DATA, output=part).ids
-    settings = settings_of(part)
-    before = load_file(part / "model.safetensors")
-    model = transformers.AutoModelForCausalLM.from_pretrained(part)
-    tuned = peft.get_peft_model(model, peft.LoraConfig(**settings))
-    trained = [parameter for parameter in tuned.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.SGD(trained, lr=1.0)
-    torch.manual_seed(0)
-    for _ in range(3):
-        tokens = torch.randint(0, len(ids), (8, 32))
-        tuned(input_ids=tokens, labels=tokens).loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    tuned.merge_and_unload().save_pretrained(merged)
-    after = load_file(merged / "model.safetensors")
-    for name, tensor in after.items():
-        if len(tensor) != len(ids):  # adapters: matrices changed, norms and biases did not
-            assert torch.equal(tensor, before[name]) == (tensor.ndim == 1), name
-            continue
-        (rows,) = {tuple(each) for each in settings["trainable_token_indices"].values()}
-        changed = np.flatnonzero((tensor != before[name]).any(1).numpy())
-        assert set(changed) <= set(rows)
-        assert len(changed) > len(rows) // 2
-    graft(merged, whole, original=part, output=tmp_path / "new")
-    slice_model(tmp_path / "new", "fi", data=DATA, output=tmp_path / "again")
-    again = load_file(tmp_path / "again" / "model.safetensors")
-    assert again.keys() == after.keys()
-    assert all(torch.equal(tensor, after[name]) for name, tensor in again.items())

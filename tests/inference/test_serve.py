@@ -189,17 +189,6 @@ def test_equal_ids_are_equal_text(served: ServedLanguages, text: str, languages:
     assert ends[-1:].tolist() == ([len(text.encode())] if text else [])
 
 
-def test_two_segmentations_of_a_text_share_ids_only_while_they_are_one(
-    served: ServedLanguages,
-) -> None:
-    text = lines("fr")[3]
-    french, greek = (served.encode(text, name).tolist() for name in ("fr", "el"))
-    assert french != greek
-    same = next(at for at, pair in enumerate(zip(french, greek, strict=False)) if len({*pair}) > 1)
-    decode = served.tokenizer.decode_bytes
-    assert decode(french[:same]) == decode(greek[:same])
-
-
 def test_texts_of_requests(served: ServedLanguages) -> None:
     ids = served.encode("Il", "fr").tolist()
     assert served.texts_of({"prompt": [*ids, 10**9, "a"]}) == ["Il"]

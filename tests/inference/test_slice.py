@@ -17,8 +17,6 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.evaluate.bits import compare_directories
 from modtok_cli.inference.load import load
-from modtok_cli.inference.run.decode import generate
-from modtok_cli.inference.run.sampling import SamplingOptions
 from modtok_cli.inference.run.score import score
 from modtok_cli.inference.slice import run as run_module
 from modtok_cli.inference.slice.run import open_run
@@ -33,41 +31,6 @@ PROBES = [
     "日本語 ▁ λόγος ♥ \u0301",
     "",
 ]
-
-
-def test_transformers_gives_the_same_logits_and_text(french_english: Path, run: Path) -> None:
-    theirs = AutoModelForCausalLM.from_pretrained(french_english)
-    ours = load(run, ["fr", "en"])
-    rows = torch.tensor([[ours.end_of_text, *ours.encode_in(PROBES[0])]])
-    with torch.no_grad():
-        logits = theirs(rows).logits
-    torch.testing.assert_close(logits, ours.logits(rows), atol=1e-5, rtol=0)
-    prompt = rows[:, :6]
-    expected = theirs.generate(prompt, max_new_tokens=12, do_sample=False)[0, 6:].tolist()
-    found = generate(ours, prompt.tolist(), SamplingOptions(max_tokens=12))[0]
-    assert list(found.ids) == [token for token in expected if token != ours.end_of_text]
-
-
-def test_transformers_gives_the_same_ids(french_english: Path, run: Path) -> None:
-    theirs, ours = AutoTokenizer.from_pretrained(french_english), load(run, ["fr", "en"])
-    for text in PROBES:
-        ids = theirs(text).input_ids
-        assert ids == [ours.end_of_text, *ours.encode_in(text)]
-        assert theirs(text, add_special_tokens=False).input_ids == ids[1:]
-        assert theirs.decode(ids, skip_special_tokens=True) == text
-    assert theirs.eos_token_id == theirs.bos_token_id == ours.end_of_text
-
-
-def test_stock_perplexity_is_that_of_training_text(french_english: Path, run: Path) -> None:
-    """Training text begins with an end of text."""
-    theirs = AutoModelForCausalLM.from_pretrained(french_english)
-    inputs = AutoTokenizer.from_pretrained(french_english)(PROBES[0], return_tensors="pt")
-    with torch.no_grad():
-        loss = float(theirs(**inputs, labels=inputs.input_ids).loss)
-    ours = load(run, ["fr", "en"])
-    ids = ours.encode_out(PROBES[0])
-    (expected,) = score(ours, [([ours.end_of_text], ids)])
-    assert loss == pytest.approx(-expected.nats / len(ids), abs=1e-5)
 
 
 def test_lm_eval_scores_a_slice_as_we_do(french_english: Path, run: Path) -> None:
@@ -128,16 +91,6 @@ def test_a_slice_opens_as_the_run_does(french_english: Path, run: Path) -> None:
     assert torch.equal(slice_.logits(rows), ours.logits(rows))
     with pytest.raises(UsageError, match="has en,fr only, not fr"):
         load(french_english, ["fr"])
-
-
-def test_tied_tables_stay_one(tied_run: Path, tmp_path: Path) -> None:
-    slice_model(tied_run, ["fi"], output=tmp_path / "fi")
-    theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "fi")
-    assert theirs.lm_head.weight is theirs.model.embed_tokens.weight
-    ours = load(tied_run, ["fi"])
-    rows = torch.tensor([ours.encode_in("Olipa kerran")])
-    with torch.no_grad():
-        torch.testing.assert_close(theirs(rows).logits, ours.logits(rows), atol=1e-5, rtol=0)
 
 
 def test_append(french_english: Path, run: Path, tied_run: Path, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def test_text_of_the_languages_has_the_same_ids_and_logits(whole: Path, tmp_path
     assert np.allclose(logits(made.output, few), expected, atol=1e-5)
     facts = orjson.loads((made.output / NAME).read_bytes())
     assert facts["ids"] == made.ids.tolist()
+    assert {*made.tensors.values()} == {(640, len(made.ids))}
     rows = {row["part"]: row for row in made.rows()}
     assert rows["backbone"]["saved"] == 0
     assert rows["all"]["full_bytes"] - rows["all"]["bytes"] == (

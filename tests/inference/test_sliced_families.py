@@ -76,6 +76,13 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
             ("GptOssForCausalLM", "GptOss", {"num_local_experts": 2, "num_experts_per_tok": 1}),
             ("Lfm2ForCausalLM", "Lfm2", {"layer_types": ["conv", "full_attention"]}),
             ("LlamaForSequenceClassification", "Llama", {}),
+            ("LlamaForCausalLM", "Llama", {}),
+            ("MistralForCausalLM", "Mistral", {}),
+            ("Qwen2ForCausalLM", "Qwen2", {"tie_word_embeddings": True}),
+            ("Qwen3ForCausalLM", "Qwen3", {}),
+            ("Phi3ForCausalLM", "Phi3", {}),
+            ("Gemma3ForCausalLM", "Gemma3Text", {"sliding_window": 32}),
+            ("GPTNeoXForCausalLM", "GPTNeoX", {}),
         )
     },
     "DeepseekV3ForCausalLM": (

@@ -16,7 +16,6 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.inference.hf.fit_outputs import (
     FitText,
-    constant_direction,
     first_only,
     logit_offsets,
 )
@@ -111,25 +110,6 @@ def test_other_ids_of_autotokenizer_are_told(family: str, workspace: Path, tmp_p
     ]
     plain = transformers.PreTrainedTokenizerFast.from_pretrained(output)
     assert plain.encode(text, add_special_tokens=False) == expected
-
-
-def test_an_identical_vocabulary_changes_no_logit(workspace: Path, tmp_path: Path) -> None:
-    """The tokenizer of the model itself, as modtok writes it, given back to the model."""
-    import transformers
-
-    old = build(tmp_path / "model")
-    new = open_tokenizer(f"{workspace / 'tokenizer'}@fr")
-    assert isinstance(new, Subtokenizer)
-    (old / "tokenizer.json").write_bytes(new.to_json())
-    report = transplant(old, f"{workspace / 'tokenizer'}@fr", output=tmp_path / "new")
-    assert report.tokens == {"identical": new.size, "spelled": 0, "special": 0, "none": 0}
-    ids = torch.tensor([new.encode(TEXT).tolist()])
-    with torch.no_grad():
-        whole, other = (
-            transformers.AutoModelForCausalLM.from_pretrained(path)(ids).logits
-            for path in (old, tmp_path / "new")
-        )
-    torch.testing.assert_close(other, whole[..., : new.size])
 
 
 def test_special_tokens_keep_their_meaning(workspace: Path, tmp_path: Path) -> None:
@@ -246,14 +226,6 @@ def test_offsets_of_logits() -> None:
     # no spelling; kept, rarer; two parts; kept, more frequent; a token that was not counted
     np.testing.assert_allclose(found, [0, math.log(0.5), 0.7 * math.log(0.1), 0, 0])
     assert first_only(spelling).ids.tolist() == [4, 4, 6, 5]
-
-
-def test_a_vector_with_a_constant_product() -> None:
-    torch.manual_seed(0)
-    states = torch.randn(400, 16) * 0.1 + torch.linspace(-1, 2, 16)
-    product = states @ constant_direction(states)
-    assert float((product - 1).abs().max()) < 0.3
-    assert abs(float(product.mean()) - 1) < 0.05
 
 
 def test_fit_refuses_stdin() -> None:
