@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training.data.sampling import Draw, Mixture, Regime, draw
-from modtok_cli.training.model.execution import Execution, InitStd
 from modtok_cli.training.schedule import Schedule
 from modtok_cli.training.settings import OPTIONS, RunSettings
 from modtok_cli.training.stages import RATE, Stage
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # they import torch
+    from modtok_cli.training.model.execution import Execution, InitStd
     from modtok_cli.training.rows.table import AdamW
 
 
@@ -60,10 +60,14 @@ class Config(RunSettings):
     @property
     def init(self) -> InitStd:
         """Scales of the initial weights."""
+        from modtok_cli.training.model.execution import InitStd
+
         return InitStd(self.init_std, self.init_projection_std, self.init_embedding_std)
 
     def switches(self, replicas: int) -> Execution:
         """How GPUs execute the backbone on a number of replicas; what has no effect is off."""
+        from modtok_cli.training.model.execution import Execution
+
         overlap = replicas > 1 and self.train == "all"
         return Execution(
             overlap_grad_reduce=overlap,

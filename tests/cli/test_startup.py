@@ -49,6 +49,19 @@ def test_no_heavy_import(args: list[str]) -> None:
     assert loaded & HEAVY == set()
 
 
+def test_cost_and_all_help_need_no_extra() -> None:
+    probe = "import sys; sys.modules |= dict.fromkeys(sys.argv[1].split()); " + PROBE.replace(
+        "_tree(sys.argv[1:])", "command_tree()"
+    ).replace("sys.argv[1:]", "['cost', '--model', '0.5b']")
+    extras = "torch megatron transformers tokenizers huggingface_hub tiktoken pyarrow gguf yaml"
+    extras += " matplotlib scipy lm_eval sacrebleu datatrove fastwarc resiliparse vllm"
+    done = subprocess.run(
+        [sys.executable, "-c", probe, extras], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "0.5b" in done.stdout
+
+
 @pytest.mark.parametrize("command", ["encode", "extract"])
 @pytest.mark.parametrize("segmentation", MADE)
 def test_little_is_loaded_for_a_line(command: str, segmentation: str, tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ import numpy as np
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.run.route import route, routing_references
-from modtok_cli.inference.slice.slice_directory import NAME, read_facts
 from modtok_cli.inference.vocabularies import FULL
 from modtok_cli.measure.references import Reference
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -79,6 +78,8 @@ class ServedLanguages:
             UsageError: an unknown language in `default`, or no references for "auto".
             ModtokError: the tokenizer is damaged.
         """
+        from modtok_cli.inference.slice.slice_directory import NAME, read_facts  # torch
+
         home = directory / TOKENIZER
         tokenizer = ModularTokenizer.load(home)
         own = read_facts(directory).inputs if (directory / NAME).is_file() else tokenizer.languages
