@@ -12,7 +12,7 @@ import sentencepiece
 from helpers.contents import contents
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.construct.bpe_merge import UnitedBpe, bpe_merge
+from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.references import reference_json, reference_of
 from modtok_cli.learn.sequential import learn_plain
@@ -150,32 +150,6 @@ def test_invalid_requests(data: Path, made: Path, tmp_path: Path) -> None:
         bpe_seq(data=data, output=made, append=["el"])
 
 
-def test_resumes_from_its_journal(
-    data: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learn, learned = UnitedBpe.learn_language, []
-
-    def failing(self, language, work):  # type: ignore[no-untyped-def]
-        if language == "fr" and "fr" not in learned:
-            learned.append("fr")
-            raise ModtokError("the machine went away")
-        learned.append(language)
-        return learn(self, language, work)
-
-    monkeypatch.setattr(UnitedBpe, "learn_language", failing)
-    for _ in range(2):
-        try:
-            bpe_merge(
-                LANGUAGES, data=data, output=tmp_path / "tok", k=600, threads=1, journal_seconds=0
-            )
-        except ModtokError:
-            assert (tmp_path / ".tok.resume" / "journal.json").exists()
-            assert not (tmp_path / "tok").exists()
-    assert learned == ["en", "fi", "fr", "fr"]
-    assert contents(tmp_path / "tok") == contents(made)
-    assert not (tmp_path / ".tok.resume").exists()
-
-
 def test_whole_characters_for_sentencepiece(data: Path, tmp_path: Path) -> None:
     output = tmp_path / "tok"
     bpe_merge(["el", "fr"], data=data, output=output, k=600, whole_characters=True)
@@ -223,31 +197,3 @@ def test_bpe_seq_with_fewest_tokens(data: Path, tmp_path: Path) -> None:
     assert again.signature == report.signature
     with pytest.raises(UsageError, match="segmentation"):
         bpe_seq(LANGUAGES, data=data, output=tmp_path / "x", k=600, segmentation="most")
-
-
-def test_bpe_seq_with_fewest_tokens_appends_and_resumes(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Appended, or interrupted and resumed: the bytes of one run."""
-    bpe_seq(LANGUAGES, data=data, output=tmp_path / "whole", k=500, segmentation="fewest-tokens")
-    bpe_seq(["en", "fi"], data=data, output=tmp_path / "steps", k=500, segmentation="fewest-tokens")
-    bpe_seq(data=data, output=tmp_path / "steps", append=["fr"])
-    steps = ModularTokenizer.load(tmp_path / "steps")
-    assert steps.signature == ModularTokenizer.load(tmp_path / "whole").signature
-
-    from modtok_cli.learn.sequential import SequentialLearner
-
-    add, broken = SequentialLearner.add, []
-
-    def failing(self, language, counts, **rest):  # type: ignore[no-untyped-def]
-        if language == "fr" and not broken:
-            broken.append(language)
-            raise ModtokError("the machine went away")
-        return add(self, language, counts, **rest)
-
-    monkeypatch.setattr(SequentialLearner, "add", failing)
-    settings = {"data": data, "output": tmp_path / "tok", "k": 500, "segmentation": "fewest-tokens"}
-    with pytest.raises(ModtokError, match="went away"):
-        bpe_seq(LANGUAGES, journal_seconds=0, **settings)  # type: ignore[arg-type]
-    bpe_seq(LANGUAGES, journal_seconds=0, **settings)  # type: ignore[arg-type]
-    assert contents(tmp_path / "tok") == contents(tmp_path / "whole")

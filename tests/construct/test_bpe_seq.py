@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -16,6 +18,7 @@ from helpers.contents import contents
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
+from modtok_cli.construct.bpe_merge import UnitedBpe, bpe_merge
 from modtok_cli.construct.bpe_seq import SequentialBpe, bpe_seq
 from modtok_cli.construct.journal import JournalDir, JournalState
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -94,34 +97,14 @@ def test_same_bytes_for_any_hash_seed(data: Path, tmp_path: Path) -> None:
     assert contents(tmp_path / "here") == contents(tmp_path / "there")
 
 
-def test_append_keeps_ids_and_merges(data: Path, tmp_path: Path) -> None:
-    place = tmp_path / "tok"
-    bpe_seq(["en", "fi"], data=data, output=place, k=500)
-    before = ModularTokenizer.load(place)
-    old = {language: before.subset([language]).to_json() for language in before.languages}
-    references = contents(place / "references")
-    report = bpe_seq(data=data, output=place, append=["sw"])
-    after = ModularTokenizer.load(place)
-    assert after.languages == ("en", "fi", "sw")
-    assert np.array_equal(after.merges[: len(before.merges)], before.merges)
-    assert after.vocabulary.tokens()[: before.size] == before.vocabulary.tokens()
-    for language, data_before in old.items():
-        now, then = (
-            orjson.loads(text)["model"]
-            for text in (after.subset([language]).to_json(), data_before)
-        )
-        assert (now["vocab"], now["merges"]) == (then["vocab"], then["merges"])
-    assert {**references, "sw.json": b""}.keys() == contents(place / "references").keys()
-    assert [row["language"] for row in report.rows()] == ["sw"]
-    with pytest.raises(UsageError, match="already"):
-        bpe_seq(data=data, output=place, append=["fi"])
-
-
-def test_append_in_steps_equals_one_run(data: Path, tmp_path: Path) -> None:
-    bpe_seq(["en", "fi", "sw"], data=data, output=tmp_path / "one", k=450)
-    bpe_seq(["en", "fi"], data=data, output=tmp_path / "two", k=450)
-    bpe_seq(data=data, output=tmp_path / "two", append=["sw"])
+@pytest.mark.parametrize("segmentation", ["merges", "fewest-tokens"])
+def test_append_in_steps_equals_one_run(data: Path, tmp_path: Path, segmentation: Any) -> None:
+    settings = {"data": data, "k": 450, "segmentation": segmentation}
+    bpe_seq(["en", "fi", "sw"], output=tmp_path / "one", **settings)
+    bpe_seq(["en", "fi"], output=tmp_path / "two", **settings)
+    report = bpe_seq(data=data, output=tmp_path / "two", append=["sw"])
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert [row["language"] for row in report.rows()] == ["sw"]
 
 
 @pytest.mark.parametrize("order", ["given", "size", "alphabetical"])
@@ -194,20 +177,6 @@ def test_an_appended_language_changes_the_order(data: Path, tmp_path: Path) -> N
         bpe_seq(["en", "fi", "sw"], data=data, output=tmp_path / "tok", k=300)
 
 
-def test_finished_output_is_reported_and_force_rebuilds(data: Path, tmp_path: Path) -> None:
-    place, progress = tmp_path / "tok", Silent()
-    bpe_seq(["en"], data=data, output=place, k=300)
-    stamp = (place / "manifest.json").stat().st_mtime_ns
-    report = bpe_seq(["en"], data=data, output=place, k=300, progress=progress)
-    assert "already finished" in progress.warnings[0]
-    assert (place / "manifest.json").stat().st_mtime_ns == stamp
-    assert report.rows()[0]["tokens"] == 300
-    with pytest.raises(UsageError, match="other settings"):
-        bpe_seq(["en"], data=data, output=place, k=301)
-    bpe_seq(["en"], data=data, output=place, k=301, force=True)
-    assert ModularTokenizer.load(place).k == 301
-
-
 def test_small_corpus_warns_and_writes(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "en.txt").write_text("abc abc\n")
@@ -237,25 +206,35 @@ def test_special_tokens(data: Path, tmp_path: Path) -> None:
         assert ModularTokenizer.load(tmp_path / name).vocabulary.specials == expected
 
 
+@pytest.mark.parametrize(
+    ("build", "kind", "method"),
+    [
+        (bpe_seq, SequentialBpe, "_add"),
+        (partial(bpe_seq, segmentation="fewest-tokens"), SequentialBpe, "_add"),
+        (bpe_merge, UnitedBpe, "learn_language"),
+    ],
+    ids=["merges", "fewest-tokens", "bpe-merge"],
+)
 def test_resumes_from_its_journal(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    build: Any, kind: type, method: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fails at the third language; the second run learns that one only."""
-    bpe_seq(LANGUAGES, data=data, output=tmp_path / "whole", k=500)
+    build(LANGUAGES, data=data, output=tmp_path / "whole", k=500)
     learned: list[str] = []
-    add = SequentialBpe._add
+    learn = getattr(kind, method)
 
-    def failing(self, language, counts, work):  # type: ignore[no-untyped-def]
+    def failing(self, language, *rest):  # type: ignore[no-untyped-def]
         if language == "fr" and "fr" not in learned:
             learned.append("fr")
             raise ModtokError("the machine went away")
         learned.append(language)
-        return add(self, language, counts, work)
+        return learn(self, language, *rest)
 
-    monkeypatch.setattr(SequentialBpe, "_add", failing)
+    monkeypatch.setattr(kind, method, failing)
+    settings = {"data": data, "output": tmp_path / "tok", "k": 500, "threads": 1}
     for _ in range(2):
         try:
-            bpe_seq(LANGUAGES, data=data, output=tmp_path / "tok", k=500, journal_seconds=0)
+            build(LANGUAGES, **settings, journal_seconds=0)
         except ModtokError:
             assert (tmp_path / ".tok.resume" / "journal.json").exists()
             assert not (tmp_path / "tok").exists()

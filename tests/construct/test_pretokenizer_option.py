@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
@@ -41,54 +41,38 @@ def test_bpe_learns_with_a_published_pretokenizer(name: str, tmp_path: Path) -> 
     agrees(alone)
 
 
-def test_bpe_merge_learns_with_a_published_pretokenizer(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("build", "name"), [(bpe_seq, "llama3"), (bpe_merge, "qwen2")])
+def test_modular_tokenizers_learn_with_a_published_pretokenizer(
+    build: Any, name: str, tmp_path: Path
+) -> None:
     output = tmp_path / "t"
-    settings = {"data": PARALLEL, "k": 400}
-    bpe_merge(("en", "fr"), output=output, pretokenizer="qwen2", **settings)
+    settings = {"data": PARALLEL, "output": output, "k": 400}
+    build(("en", "fr"), pretokenizer=name, **settings)
     made = ModularTokenizer.load(output)
-    assert made.pretokenizer.name == "qwen2"
-    assert made.settings == {"whole_characters": False, "superwords": 0}
-    agrees(made.subset("fr"))
+    part = made.subset("fr")
+    agrees(part)
+    if build is bpe_seq:  # llama.cpp has the same pre-tokenizer, which is then the only candidate
+        assert [one.pattern for one in candidates(part, "x")] == ["llama-bpe"]  # type: ignore[attr-defined]
+    reference = open_bytes(read_references(output)["fr"], "fr", "fr")
+    assert reference.pretokenizer is made.pretokenizer
     # The same command is finished; another pre-tokenizer is another tokenizer.
-    bpe_merge(("en", "fr"), output=output, pretokenizer="qwen2", **settings)
+    build(("en", "fr"), pretokenizer=name, **settings)
     with pytest.raises(UsageError, match="exists with other settings"):
-        bpe_merge(("en", "fr"), output=output, **settings)
-    bpe_merge(append=("fi",), data=PARALLEL, output=tmp_path / "u", tokenizer=output)
-    more = ModularTokenizer.load(tmp_path / "u")
+        build(("en", "fr"), **settings)
+    with pytest.raises(UsageError, match="unknown pre-tokenizer 'gpt9'"):
+        build(("en",), data=PARALLEL, output=tmp_path / "u", k=400, pretokenizer="gpt9")
+    build(append=("fi",), data=PARALLEL, output=tmp_path / "v", tokenizer=output)
+    more = ModularTokenizer.load(tmp_path / "v")
+    assert more.pretokenizer.name == name
     agrees(more.subset(["fi", "fr"]))
-    bpe_merge(remove=("fi",), output=tmp_path / "v", tokenizer=tmp_path / "u")
-    assert ModularTokenizer.load(tmp_path / "v").pretokenizer.name == "qwen2"
     with pytest.raises(UsageError, match="pretokenizer"):
-        bpe_merge(
+        build(
             append=("fi",), data=PARALLEL, output=tmp_path / "w", tokenizer=output,
             pretokenizer="gpt2",
         )  # fmt: skip
 
 
-def test_bpe_seq_learns_with_a_published_pretokenizer(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    for language in ("en", "fi", "fr"):
-        shutil.copy(SAMPLE / "parallel" / f"{language}.txt", data)
-    output = tmp_path / "t"
-    bpe_seq(("en", "fr"), data=data, output=output, k=400, pretokenizer="llama3")
-    made = ModularTokenizer.load(output)
-    assert made.pretokenizer.name == "llama3"
-    part = made.subset("fr")
-    agrees(part)
-    # llama.cpp has the same pre-tokenizer, which is then the only candidate.
-    assert [one.pattern for one in candidates(part, "x")] == ["llama-bpe"]  # type: ignore[attr-defined]
-    reference = open_bytes(read_references(output)["fr"], "fr", "fr")
-    assert reference.pretokenizer is made.pretokenizer
-    # The same command is finished; another pre-tokenizer is another tokenizer.
-    bpe_seq(("en", "fr"), data=data, output=output, k=400, pretokenizer="llama3")
-    with pytest.raises(UsageError, match="exists with other settings"):
-        bpe_seq(("en", "fr"), data=data, output=output, k=400)
-    with pytest.raises(UsageError, match="unknown pre-tokenizer 'gpt9'"):
-        bpe_seq(("en",), data=data, output=tmp_path / "u", k=400, pretokenizer="gpt9")
-    bpe_seq(append=("fi",), data=data, output=tmp_path / "v", tokenizer=output)
-    assert ModularTokenizer.load(tmp_path / "v").pretokenizer.name == "llama3"
-    with pytest.raises(UsageError, match="pretokenizer"):
-        bpe_seq(
-            append=("fi",), data=data, output=tmp_path / "w", tokenizer=output, pretokenizer="bpe"
-        )
+def test_removing_a_language_keeps_the_pretokenizer(tmp_path: Path) -> None:
+    bpe_merge(("en", "fr"), data=PARALLEL, output=tmp_path / "t", k=300, pretokenizer="qwen2")
+    bpe_merge(remove=("en",), output=tmp_path / "v", tokenizer=tmp_path / "t")
+    assert ModularTokenizer.load(tmp_path / "v").pretokenizer.name == "qwen2"

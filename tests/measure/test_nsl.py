@@ -25,7 +25,6 @@ from modtok_cli.modular.open import open_subset, subset_spec
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.charts import Dots
 from modtok_cli.reports.kinds import kinds
-from modtok_cli.text.corpus import write_counts
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.reading import Reading
 
@@ -64,16 +63,6 @@ def test_equals_counting_with_the_library(place: Path) -> None:
     assert row["documents"] == len(lines("fr"))
 
 
-def test_nsl_of_a_reference_is_one(place: Path) -> None:
-    for language in LANGUAGES:
-        (row,) = nsl(
-            [str(place / "references" / f"{language}.json")],
-            [SAMPLE / "parallel" / f"{language}.txt"],
-            references=place / "references",
-        )
-        assert row["nsl"] == 1.0
-
-
 def test_each_uses_the_language_s_subtokenizer(place: Path) -> None:
     rows = nsl([f"{place}@each", str(place)], [SAMPLE / "parallel"])
     own = {row["language"]: row for row in rows if row["tokenizer"].endswith("@each")}
@@ -81,13 +70,6 @@ def test_each_uses_the_language_s_subtokenizer(place: Path) -> None:
     assert all(row["size"] == 900 for row in own.values())
     assert own["el"]["nsl"] == 1.0  # the first language is its own reference
     assert {row["language"] for row in rows if row["tokenizer"] == str(place)} == set(LANGUAGES)
-
-
-def test_text_and_count_table_give_the_same_numbers(place: Path, tmp_path: Path) -> None:
-    write_counts(["sw"], data=SAMPLE / "data", output=tmp_path)
-    (text,) = nsl([str(place)], [SAMPLE / "data" / "sw.jsonl"])
-    (table,) = nsl([str(place)], [tmp_path / "sw.counts"])
-    assert {**text, "text": ""} == {**table, "text": ""}
 
 
 def test_lines_of_several_languages_are_identified(place: Path, tmp_path: Path) -> None:
