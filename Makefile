@@ -58,8 +58,8 @@ bench: $(DEV) $(CORE) ## Run the benchmarks on the text in TEXT (corpus/, ntrex/
 	@test -d '$(TEXT)/corpus' -a -d '$(TEXT)/ntrex' || { echo "make: no text to measure on;" \
 		"name a directory with corpus/<lang>.jsonl.zst and ntrex/<lang>.txt: make bench TEXT=..." >&2; \
 		exit 1; }
-	@$(BIN)/modtok bpe-seq --langs $(LANGS) --data '$(TEXT)/corpus' -o build/bench-tokenizer --json
-	@$(BIN)/python -m benchmarks encoding build/bench-tokenizer '$(TEXT)/corpus/fr.jsonl.zst'
+	@$(BIN)/modtok bpe-seq --langs $(LANGS) --data '$(TEXT)/corpus' --pretokenizer gpt2 -o build/bench-tokenizer --json
+	@$(BIN)/python -m benchmarks encoding_peers build/bench-tokenizer '$(TEXT)/corpus/fr.jsonl.zst'
 	@$(BIN)/python -m benchmarks agreement build/bench-tokenizer '$(TEXT)/ntrex'
 
 models-check: $(DEV) $(CORE) ## Fetch SmolLM2 and Gemma 3 (350 MB), slice them, compare ids, logits and output

@@ -6,13 +6,14 @@ import io
 import os
 import platform
 import resource
+import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 import zstandard
@@ -64,6 +65,16 @@ def timed(command: list[str], cwd: Path | None = None) -> Run:
     return Run(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
+def spread(values: Sequence[float], digits: int, median: str = "median") -> dict[str, float]:
+    """Median, least and greatest of the turns, and their number."""
+    return {
+        median: round(statistics.median(values), digits),
+        "least": round(min(values), digits),
+        "greatest": round(max(values), digits),
+        "turns": len(values),
+    }
+
+
 def peak_of_self() -> float:
     """Largest resident size of this process in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -90,26 +101,3 @@ OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 def emit(row: Mapping[str, Any]) -> None:
     """Print one row at once, so that an interrupted benchmark leaves what it measured."""
     print(orjson.dumps(row, option=OPTIONS).decode(), flush=True)
-
-
-Result = TypeVar("Result")
-
-
-def best(repeat: int, call: Callable[[], Result]) -> tuple[float, Result]:
-    """Wall-clock seconds of the fastest of `repeat` calls, and the result of the last."""
-    seconds = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        result = call()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds), result
-
-
-def best_seconds(call: Callable[[], object], repeat: int) -> float:
-    """Wall-clock seconds of the fastest of `repeat` calls."""
-    return best(repeat, call)[0]
-
-
-def first_call(call: Callable[[], object]) -> float:
-    """Wall-clock seconds of one call."""
-    return best(1, call)[0]

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from benchmarks.common import emit
+from benchmarks.common import emit, spread
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.readers import read_documents
 
@@ -185,9 +185,7 @@ def main() -> None:
                     "what": "encode", "peer": name, "version": release(PEERS[name][0]),
                     "segmentation": subset.segmentation, "threads": threads, "pass": which,
                     "bytes": turns[0]["bytes"],
-                    "documents": turns[0]["documents"], "mb_s": round(statistics.median(rates), 1),
-                    "least": round(min(rates), 1), "greatest": round(max(rates), 1),
-                    "turns": len(rates),
+                    "documents": turns[0]["documents"], **spread(rates, 1, "mb_s"),
                     "mb_per_cpu_s": round(of_cpu, 1),
                 }
             )  # fmt: skip

@@ -6,39 +6,30 @@ TOKENIZER is a modular directory with an end of text, DIR the text of its langua
 `modtok encode --format bin` as a command, on one thread and two, and counts MB/s of text; `seconds`
 includes starting Python. `stream` packs batches in this process as a worker of `pretrain` does and
 counts tokens/s, of wall time and of CPU time: each batch has another subset (`--sampling
-sub:1`), after a first turn that is not counted. Run it in an older checkout for the state before.
+sub:1`), after a first turn that is not counted. `subset` makes subsets of three languages, and
+encodes a word with each; the first one also pays for what is loaded once. Run it in an older
+checkout for the state before.
 Prints a JSON object per row, with medians, least and greatest of the turns.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
 
-from benchmarks.common import emit
+from benchmarks.common import emit, spread
+from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import SlotPacker, StreamPlan
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import text_stores
-
-
-def row(rates: Sequence[float]) -> dict[str, float | int]:
-    """Median, least and greatest."""
-    return {
-        "median": round(statistics.median(rates), 1),
-        "least": round(min(rates), 1),
-        "greatest": round(max(rates), 1),
-        "turns": len(rates),
-    }
 
 
 def files(options: argparse.Namespace) -> None:
@@ -57,7 +48,7 @@ def files(options: argparse.Namespace) -> None:
                 facts = orjson.loads(done.stdout)
                 rates.append(facts["bytes"] / 1e6 / seconds)
             emit(
-                {"what": "files", "threads": threads, "unit": "MB/s", **row(rates)}
+                {"what": "files", "threads": threads, "unit": "MB/s", **spread(rates, 1)}
                 | {name: facts[name] for name in ("bytes", "tokens", "documents")}
             )
 
@@ -83,8 +74,26 @@ def stream(options: argparse.Namespace) -> None:
                 rates.append(tokens / (time.perf_counter() - start))
                 of_cpu.append(tokens / (time.process_time() - cpu))
         shape = {name: getattr(options, name) for name in ("rows", "length", "batches")}
-        emit({"what": "stream", "unit": "tokens/s", **row(rates), **shape})
-        emit({"what": "stream", "unit": "tokens/s of CPU", **row(of_cpu), **shape})
+        emit({"what": "stream", "unit": "tokens/s", **spread(rates, 1), **shape})
+        emit({"what": "stream", "unit": "tokens/s of CPU", **spread(of_cpu, 1), **shape})
+
+
+def subset(options: argparse.Namespace) -> None:
+    tokenizer = ModularTokenizer.load(options.tokenizer)
+    languages = tokenizer.languages
+    made, used = [], []
+    for i in range(min(options.turns + 1, len(languages) - 2)):
+        start = time.perf_counter()
+        some = tokenizer.subset(languages[i : i + 3])
+        made.append(1e3 * (time.perf_counter() - start))
+        some.encode("word")
+        used.append(1e3 * (time.perf_counter() - start))
+    facts = {"of": len(languages), "tokens_of_t": tokenizer.size}
+    for what, milliseconds in (("new subset", made), ("new subset and a word", used)):
+        if len(milliseconds) > 1:
+            first = round(milliseconds[0], 2)
+            rest = spread(milliseconds[1:], 2)
+            emit({"what": what, "unit": "ms", **rest, "first": first, **facts})
 
 
 def main() -> None:
@@ -96,12 +105,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=8)
     parser.add_argument("--length", type=int, default=2048)
     parser.add_argument("--batches", type=int, default=100)
-    parser.add_argument("--only", choices=("files", "stream"))
+    parser.add_argument("--only", choices=("files", "stream", "subset"))
     options = parser.parse_args()
-    if options.only != "stream":
-        files(options)
-    if options.only != "files":
-        stream(options)
+    for part in (files, stream, subset):
+        if options.only in (None, part.__name__):
+            part(options)
 
 
 if __name__ == "__main__":

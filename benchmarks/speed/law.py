@@ -44,51 +44,32 @@ MACHINE = 24e9
 Row = dict[str, Any]
 
 # What is fitted: rows → name and unit of each constant, and what it is multiplied by.
-TERMS: dict[str, dict[str, Callable[[Row], float]]] = {
-    "count: seconds": {
-        "s": lambda row: 1,
-        "s per GB of text": lambda row: row["text"] / 1e9,
-        "s per GB of unique words": lambda row: row["word_bytes"] / 1e9,
-    },
-    "count: bytes": {
-        "MB": lambda row: 1e6,
-        "per byte of unique words": lambda row: row["largest"],
-    },
-    "bpe-seq: seconds": {
-        "s": lambda row: 1,
-        "s per GB of unique words": lambda row: row["word_bytes"] / 1e9,
-        "s per million tokens": lambda row: row["languages"] * row["k"] / 1e6,
-        "s per billion languages × tokens of T": lambda row: row["languages"] * row["t"] / 1e9,
-    },
-    "bpe-seq: bytes": {
-        "MB": lambda row: 1e6,
-        "per byte of unique words of a language": lambda row: row["largest"],
-        "per token of T": lambda row: row["t"],
-        "per token of T and language": lambda row: row["languages"] * row["t"],
-    },
-    "bpe-merge: seconds": {
-        "s": lambda row: 1,
-        "s per GB of unique words": lambda row: row["word_bytes"] / 1e9,
-        "s per million tokens": lambda row: row["languages"] * row["k"] / 1e6,
-    },
-    "bpe-merge: bytes": {
-        "MB": lambda row: 1e6,
-        "per byte of unique words of a language": lambda row: row["largest"],
-        "per token of T": lambda row: row["t"],
-        "per token of T and language": lambda row: row["languages"] * row["t"],
-    },
-    "extract: seconds": {
-        "s": lambda row: 1,
-        "s per million tokens of T": lambda row: row["t"] / 1e6,
-        "s per billion languages × tokens of T": lambda row: row["languages"] * row["t"] / 1e9,
-    },
-    "extract: bytes": {
-        "MB": lambda row: 1e6,
-        "per token of T": lambda row: row["t"],
-        "per token of T and language": lambda row: row["languages"] * row["t"],
-    },
+Terms = dict[str, Callable[[Row], float]]
+START: Terms = {"s": lambda row: 1}
+WORDS: Terms = {"s per GB of unique words": lambda row: row["word_bytes"] / 1e9}
+LEARNED: Terms = {"s per million tokens": lambda row: row["languages"] * row["k"] / 1e6}
+ROWS: Terms = {
+    "s per billion languages × tokens of T": lambda row: row["languages"] * row["t"] / 1e9
 }
-TERMS["open: seconds"], TERMS["open: bytes"] = TERMS["extract: seconds"], TERMS["extract: bytes"]
+LARGEST: Terms = {"per byte of unique words of a language": lambda row: row["largest"]}
+MEMORY: Terms = {"MB": lambda row: 1e6}
+TOKENS: Terms = {
+    "per token of T": lambda row: row["t"],
+    "per token of T and language": lambda row: row["languages"] * row["t"],
+}
+OPENED: Terms = {**START, "s per million tokens of T": lambda row: row["t"] / 1e6, **ROWS}
+TERMS: dict[str, Terms] = {
+    "count: seconds": {**START, "s per GB of text": lambda row: row["text"] / 1e9, **WORDS},
+    "count: bytes": {**MEMORY, **LARGEST},
+    "bpe-seq: seconds": START | WORDS | LEARNED | ROWS,
+    "bpe-seq: bytes": MEMORY | LARGEST | TOKENS,
+    "bpe-merge: seconds": START | WORDS | LEARNED,
+    "bpe-merge: bytes": MEMORY | LARGEST | TOKENS,
+    "extract: seconds": OPENED,
+    "extract: bytes": MEMORY | TOKENS,
+    "open: seconds": OPENED,
+    "open: bytes": MEMORY | TOKENS,
+}
 OPEN = "import sys, modtok_cli; modtok_cli.open_tokenizer(sys.argv[1])"
 
 

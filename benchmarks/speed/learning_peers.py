@@ -30,7 +30,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.common import describe, emit, peak_of_self
+from benchmarks.common import describe, emit, peak_of_self, spread
 from modtok_cli import __version__
 from modtok_cli.text.pretokenizer import find_pretokenizer
 from modtok_cli.text.readers import read_documents
@@ -149,15 +149,13 @@ def compare(text: Path, k: int, turns: int, scratch: Path) -> None:
             (place for place, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b),
             min(len(mine), len(theirs)),
         )
-        seconds = [row["seconds"] for row in rows[name]]
         emit(
             {
                 "what": "one language", "file": text.name, "k": k, "peer": name,
                 "version": __version__ if name == "modtok" else version(name),
-                "seconds": round(statistics.median(seconds), 3),
-                "least": round(min(seconds), 3), "greatest": round(max(seconds), 3),
+                **spread([row["seconds"] for row in rows[name]], 3, "seconds"),
                 "processor": round(statistics.median(row["processor"] for row in rows[name]), 3),
-                "peak_mib": round(max(row["peak_mib"] for row in rows[name])), "turns": turns,
+                "peak_mib": round(max(row["peak_mib"] for row in rows[name])),
                 "tokens": len(theirs), "also_ours": len(set(mine) & set(theirs)),
                 "equal_from_the_start": same,
                 "sha256": hashlib.sha256(b"\0".join(theirs)).hexdigest()[:16],

@@ -8,7 +8,6 @@ them. Prints Markdown.
 
 from __future__ import annotations
 
-import math
 import random
 import sys
 import time
@@ -20,6 +19,7 @@ from benchmarks.common import LANGUAGES, describe, peak_of_self
 from modtok_cli.construct.unigram_models import read_language_model
 from modtok_cli.learn.em import FLOOR_COUNT, Expectation, maximize, uniform_start
 from modtok_cli.learn.pieces import LearnedPieces, unite
+from modtok_cli.reference.unigram import forward_backward
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.counts import WordCounts, count_documents, merge_counts
 from modtok_cli.text.pretokenizer import UNIGRAM
@@ -28,45 +28,6 @@ from modtok_cli.text.readers import read_documents
 SPECIALS = ("<unk>", "<|endoftext|>", "<|pad|>")
 SAMPLE_WORDS = 30_000
 SENTENCES = 10_000
-
-
-def plain_expectation(
-    words: list[tuple[str, int]], pieces: dict[str, int], p: list[float], bytes_of: list[int]
-) -> tuple[list[float], float]:
-    """Algorithm 1's E-step in plain Python, over characters, with a dictionary of pieces."""
-    expected = [0.0] * len(p)
-    likelihood = 0.0
-    longest = max(map(len, pieces))
-    for word, count in words:
-        n = len(word)
-        forward = [1.0] + [0.0] * n
-        edges: list[list[tuple[int, float, int]]] = []
-        for i in range(n):
-            here = []
-            for j in range(i + 1, min(n, i + longest) + 1):
-                piece = pieces.get(word[i:j])
-                if piece is not None:
-                    here.append((j, p[piece], piece))
-            if word[i] not in pieces:
-                weight = math.prod(p[bytes_of[byte]] for byte in word[i].encode())
-                here.append((i + 1, weight, -1))
-            edges.append(here)
-            for j, weight, _ in here:
-                forward[j] += forward[i] * weight
-        backward = [0.0] * n + [1.0]
-        for i in range(n - 1, -1, -1):
-            backward[i] = sum(weight * backward[j] for j, weight, _ in edges[i])
-        total = forward[n]
-        likelihood += count * math.log(total)
-        for i in range(n):
-            for j, weight, piece in edges[i]:
-                share = count * forward[i] * weight * backward[j] / total
-                if piece >= 0:
-                    expected[piece] += share
-                else:
-                    for byte in word[i].encode():
-                        expected[bytes_of[byte]] += share
-    return expected, likelihood
 
 
 def sample_of(counts: WordCounts, size: int) -> WordCounts:
@@ -82,11 +43,10 @@ def against_python(pieces: LearnedPieces, counts: WordCounts) -> list[str]:
     sample = sample_of(counts, SAMPLE_WORDS)
     characters = characters_of(sample)
     start = uniform_start(pieces)
-    index = {piece.decode(): pieces.first + i for i, piece in enumerate(pieces.pieces())}
-    words = [(word.decode(), count) for word, count in sample.pairs()]
+    index = {piece: pieces.first + i for i, piece in enumerate(pieces.pieces())}
     began = time.process_time()
-    slow, slow_likelihood = plain_expectation(
-        words, index, start.tolist(), pieces.byte_ids.tolist()
+    slow, slow_likelihood = forward_backward(
+        list(sample.pairs()), index, start.tolist(), pieces.byte_ids.tolist()
     )
     python = time.process_time() - began
     # The sample fits a cache, the whole does not: ours is timed on the whole, which is slower.
