@@ -66,6 +66,12 @@ def test_save_keeps_the_old_file_when_the_format_is_refused(
     assert path.read_bytes() == b"old"
 
 
+def test_saved_modular_tokenizer_loads(directory: Path, tmp_path: Path) -> None:
+    tokenizer = modtok.load(directory)
+    tokenizer.save(str(tmp_path / "copy"))
+    assert modtok.load(tmp_path / "copy").signature == tokenizer.signature
+
+
 def test_repr_names_what_it_is(directory: Path) -> None:
     tokenizer = modtok.load(directory)
     assert repr(tokenizer) == (
