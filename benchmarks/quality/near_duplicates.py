@@ -94,15 +94,15 @@ def measure(path: Path, options: argparse.Namespace) -> None:
                 offsets[file.tell()] = number
                 file.write(orjson.dumps({"text": texts[number]}) + b"\n")
         found = []
-        for scope in ("off", "language"):
+        for near in (False, True):
             corpus_build(
                 [pages],
-                output=Path(place) / scope,
+                output=Path(place) / f"{near}",
                 language_threshold=0.0,
                 min_characters=1,
-                near_duplicates=scope,
+                near_duplicates=near,
             )
-            found.append({offsets[place] for place in kept(Path(place) / scope)})
+            found.append({offsets[place] for place in kept(Path(place) / f"{near}")})
     before, after = found
     removed = before - after
     sets = [shingles_of(text) for text in texts]

@@ -118,12 +118,9 @@ def corpus_build(
         _share("Keep the best SHARE of the pages of each language, 0 to 1.", metavar="SHARE"),
     ] = None,
     near_duplicates: Annotated[
-        Literal["off", "language", "all"],
-        Option(
-            "Keep one of each group of nearly equal pages, found by MinHash: of a language, or of "
-            "all together."
-        ),
-    ] = "off",
+        bool,
+        Option("Keep one of each group of nearly equal pages of a language, found by MinHash."),
+    ] = False,
     layout: Annotated[
         Literal["languages", "fineweb-2"],
         Option(
@@ -202,7 +199,7 @@ def corpus_build(
         _absolute(quality_model),
         quality_threshold,
         quality_top,
-        None if near_duplicates == "off" else near_duplicates,
+        near_duplicates,
         layout,
         extractor,
         _filters(filters),

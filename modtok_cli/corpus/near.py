@@ -9,18 +9,15 @@ The blocks are datatrove's; what differs here: words of any language, pages of a
 memory, and ranges of hashes that small files allow as well.
 
 In a build, `SignPages` (one task per shard), `PairPages` (buckets × ranges of hashes) and
-`ClusterPages` (groups shared by a few tasks) run them. A group is a language, or all of them. Later
-stages read the pages by `remaining`, which applies the quality cut and then datatrove's filter, in
-the order of the signing.
+`ClusterPages` (languages shared by a few tasks) run them. Later stages read the pages by
+`remaining`, which applies the quality cut and then datatrove's filter, in the order of the signing.
 """
 
 import os
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from functools import cache
-from itertools import chain, groupby
-from operator import itemgetter
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -52,7 +49,7 @@ SHARDS_PER_RANGE = 64
 """Shards after which one more task compares each bucket."""
 MAX_RANGES = 50
 CLUSTER_TASKS = 8
-"""Maximum number of tasks that share the groups; each holds the pairs of one at a time."""
+"""Maximum number of tasks that share the languages; each holds the pairs of one at a time."""
 # Scripts without spaces between words: a character with its marks is a word there.
 _UNSPACED = "".join(
     rf"\p{{{name}}}"
@@ -181,7 +178,7 @@ def raise_open_files() -> None:
 
 
 def _directories(plan: BuildPlan) -> list[Path]:
-    """Directories of the groups of pages that are compared with each other."""
+    """Directories of the languages, whose pages are compared with each other."""
     place = plan.work / "near"
     return sorted(place.iterdir()) if place.is_dir() else []
 
@@ -197,9 +194,8 @@ class SignPages(FileStep):
     name = "sign"
 
     def _do(self, rank: int, world_size: int) -> None:
-        plan = self.plan
-        for group, records in _groups(plan, _above(plan, rank)):
-            place = plan.work / "near" / group / "signatures"
+        for language, records in _above(self.plan, rank):
+            place = self.plan.work / "near" / language / "signatures"
             Signatures(place).run(map(_document, records), rank, world_size)
 
 
@@ -215,7 +211,7 @@ class PairPages(FileStep):
 
 
 class ClusterPages(FileStep):
-    """Unite pairs to clusters, for every `world_size`-th group."""
+    """Unite pairs to clusters, for every `world_size`-th language."""
 
     name = "cluster"
 
@@ -233,17 +229,14 @@ def remaining(
     The records of a language are to be consumed before the next language. `drop` gets each
     near-duplicate.
     """
-    above = _above(plan, rank)
-    if plan.settings.near is None:
-        yield from above
-        return
-    for group, records in _groups(plan, above):
-        place = plan.work / "near" / group / "removed"
-        block = MinhashDedupFilter(
-            str(place), exclusion_writer=_Excluded(drop), load_cluster_sizes=True
-        )
-        left = map(_record, block.run(map(_document, records), rank))
-        yield from groupby(left, key=itemgetter("lang"))
+    for language, records in _above(plan, rank):
+        if plan.settings.near:
+            place = plan.work / "near" / language / "removed"
+            block = MinhashDedupFilter(
+                str(place), exclusion_writer=_Excluded(drop), load_cluster_sizes=True
+            )
+            records = map(_record, block.run(map(_document, records), rank))
+        yield language, records
 
 
 def _above(plan: BuildPlan, rank: int) -> Iterator[tuple[str, Iterator[Record]]]:
@@ -260,22 +253,12 @@ def _cut(path: Path, cuts: Mapping[str, float], language: str) -> Iterator[Recor
     return (record for record in read_part(path) if (record["quality"] or 0.0) >= cut)
 
 
-def _groups(
-    plan: BuildPlan, above: Iterable[tuple[str, Iterator[Record]]]
-) -> Iterator[tuple[str, Iterator[Record]]]:
-    """Records of a shard by group."""
-    if plan.settings.near == "language":
-        yield from above
-    else:
-        yield "all", chain.from_iterable(records for _, records in above)
-
-
 def _document(record: Record) -> Document:
     return Document(record["text"], record["source"], metadata=record)
 
 
 def _record(document: Document) -> Record:
-    # A shard in whose group nothing has a near-duplicate has no sizes.
+    # A shard in whose language nothing has a near-duplicate has no sizes.
     record: Record = document.metadata
     record.setdefault(SIZE, 1)
     return record

@@ -63,10 +63,10 @@ class BuildSettings:
 
     `languages`: None for all. `language_threshold`: None for one by language. `page_seconds`:
     processor time for the text of one page.
-    `quality_top`: fraction of the pages to keep by quality in each language. `near`: which pages
-    are compared for near-duplicates, those of a "language" or "all"; None if they stay. `layout`:
-    one of `LAYOUTS`. `extractor`: one of `extractors.EXTRACTORS`. `filters`: those of `FILTERS`
-    that are on. `blocked_urls`: a file of hosts and addresses.
+    `quality_top`: fraction of the pages to keep by quality in each language. `near`: whether
+    near-duplicates are dropped. `layout`: one of `LAYOUTS`. `extractor`: one of
+    `extractors.EXTRACTORS`. `filters`: those of `FILTERS` that are on. `blocked_urls`: a file of
+    hosts and addresses.
     """
 
     languages: tuple[str, ...] | None
@@ -77,7 +77,7 @@ class BuildSettings:
     quality_model: str | None
     quality_threshold: float | None
     quality_top: float | None
-    near: str | None = None
+    near: bool = False
     layout: str = LAYOUTS[0]
     extractor: str = "modtok"
     filters: tuple[str, ...] = DEFAULT_FILTERS

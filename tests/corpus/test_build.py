@@ -229,7 +229,7 @@ def test_existing_directories_are_not_overwritten(tmp_path: Path) -> None:
     assert len(records_of(tmp_path / "data" / "fi")) == 1
 
 
-NEAR = SETTINGS | {"near_duplicates": "language"}
+NEAR = SETTINGS | {"near_duplicates": True}
 
 
 @pytest.fixture(scope="module")

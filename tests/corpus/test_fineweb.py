@@ -16,7 +16,7 @@ from modtok_cli.text.readers import read_documents
 from modtok_cli.text.workspace import language_files
 
 SETTINGS = {"language_threshold": 0.25, "workers": 1, "shard_bytes": 1}
-NEAR = {"near_duplicates": "language"}
+NEAR = {"near_duplicates": True}
 PARQUET = SETTINGS | NEAR | {"layout": "fineweb-2"}
 COLUMNS = {
     "text": "string",

@@ -49,14 +49,14 @@ def signature(words: list[str], chosen: MinhashConfig) -> list[tuple[int, ...]]:
     return [tuple(values[n : n + size]) for n in range(0, total, size)]
 
 
-def clusters_of(pages: list[Page], scope: str, chosen: MinhashConfig) -> list[set[int]]:
+def clusters_of(pages: list[Page], chosen: MinhashConfig) -> list[set[int]]:
     """Clusters of pages by comparison of each with each."""
     buckets = [signature(text.split(), chosen) for _, _, text in pages]
     clusters = [{n} for n in range(len(pages))]
     for a in range(len(pages)):
         for b in range(a):
-            apart = scope == "language" and pages[a][0] != pages[b][0]
-            if not apart and any(x == y for x, y in zip(buckets[a], buckets[b], strict=False)):
+            together = pages[a][0] == pages[b][0]
+            if together and any(x == y for x, y in zip(buckets[a], buckets[b], strict=False)):
                 first, second = (next(each for each in clusters if n in each) for n in (a, b))
                 if first is not second:
                     clusters.remove(second)
@@ -64,12 +64,12 @@ def clusters_of(pages: list[Page], scope: str, chosen: MinhashConfig) -> list[se
     return clusters
 
 
-def begun(place: Path, pages: list[Page], scope: str, shards: int) -> BuildPlan:
+def begun(place: Path, pages: list[Page], shards: int) -> BuildPlan:
     """A build whose first stage has written these pages."""
     files = [place / f"{n}.txt" for n in range(shards)]
     for file in files:
         file.write_text("page")
-    parts = BuildSettings(None, None, 0.4, 5.0, 1, None, None, None, scope)
+    parts = BuildSettings(None, None, 0.4, 5.0, 1, None, None, None, True)
     plan = make_plan(files, parts, place / "out", shard_bytes=1)
     begin(plan)
     for rank in range(shards):
@@ -100,23 +100,17 @@ some_pages = st.lists(st.tuples(st.sampled_from(["en", "fi"]), st.integers(0, 2)
 
 
 @settings(max_examples=25)
-@given(
-    some_pages, st.sampled_from(["language", "all"]), st.integers(1, 2), st.sampled_from([1, 64])
-)
+@given(some_pages, st.integers(1, 2), st.sampled_from([1, 64]))
 def test_one_page_of_each_cluster_is_left(
-    tmp_path_factory: pytest.TempPathFactory,
-    pages: list[Page],
-    scope: str,
-    hashes: int,
-    per_range: int,
+    tmp_path_factory: pytest.TempPathFactory, pages: list[Page], hashes: int, per_range: int
 ) -> None:
     chosen = MinhashConfig(n_grams=2, num_buckets=2, hashes_per_bucket=hashes)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(near, "SHARDS_PER_RANGE", per_range)
         patched.setattr(near, "CONFIG", chosen)
-        plan = begun(tmp_path_factory.mktemp("near"), pages, scope, 3)
+        plan = begun(tmp_path_factory.mktemp("near"), pages, 3)
         found = dict(left(plan))
-    expected = clusters_of(pages, scope, chosen)
+    expected = clusters_of(pages, chosen)
     for cluster in expected:
         (survivor,) = cluster & set(found)
         assert found[survivor] == len(cluster)

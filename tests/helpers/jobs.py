@@ -49,7 +49,7 @@ JOBS = (
     Job("sample", "written", ("written",)),
     Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2", ("web",), None, True,
         "corpus"),
-    Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2 --near-duplicates language",
+    Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2 --near-duplicates",
         ("web",), None, True, "corpus"),
     Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2 --layout fineweb-2", ("web",),
         None, True, "corpus"),

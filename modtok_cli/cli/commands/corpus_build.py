@@ -24,7 +24,7 @@ DROPPED = parse_columns("step, reason, pages:int, paragraphs:int, characters:int
     # all identified languages, the better half by quality
     modtok corpus build crawl/ --quality-model quality.bin --quality-top 0.5
     # one of each group of nearly equal pages of a language
-    modtok corpus build crawl/ --near-duplicates language
+    modtok corpus build crawl/ --near-duplicates
     # Parquet files data/fin_Latn/train/*.parquet
     modtok corpus build crawl/ --layout fineweb-2
     # on a cluster
@@ -41,7 +41,7 @@ def show(call: Call, json: Json = False) -> None:
         emit_rows(report.rows(), KEPT, title="Corpus", json=True)
     else:
         emit_rows(summary(report), DROPPED, title="Dropped", json=False)
-        columns = KEPT if call.value("near_duplicates") == "off" else KEPT + NEAR
+        columns = KEPT + NEAR if call.value("near_duplicates") else KEPT
         emit_rows(report.languages, columns, title="Corpus", json=False, caption=str(report.output))
     if report.bad:
         first, number = report.bad[0], len(report.bad)
