@@ -62,8 +62,8 @@ class Finding:
 def doctor(settings_error: str = "") -> list[Finding]:
     """Check the installation and show how to fix problems.
 
-    Lists packages by extra, with the commands that need them; processor, memory and GPUs;
-    and what the native core was compiled for.
+    Lists packages by extra, with the commands that need them; processor, memory and GPUs; and
+    the instruction set of the native core.
 
     Returns:
         A `Finding` per line, `settings_error` among them: what is wrong with modtok.toml.

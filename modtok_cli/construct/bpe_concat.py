@@ -41,9 +41,9 @@ def bpe_concat(
 ) -> Concatenation:
     """Concatenate BPE tokenizers naively, as a baseline.
 
-    The first tokenizer is kept. Of each further one, tokens and merges that are not present
-    yet are appended. Early merges of one language then block tokens of another, which
-    sequential training (bpe-seq) avoids.
+    The first tokenizer stays, and the missing tokens and merges of each further one are
+    appended. Early merges of one language then block tokens of another, which sequential
+    training (bpe-seq) avoids.
 
     Returns:
         The `tokenizer.json` in `data`, its `size`, and the number of tokens that became

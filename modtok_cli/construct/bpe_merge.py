@@ -275,10 +275,9 @@ def bpe_merge(
     A vocabulary is learned for each language on its own; the tokenizer is their union. Words
     are segmented into the fewest tokens instead of by merges.
 
-    BPE learns more than N tokens per language, which are pruned to the N whose removal would
-    increase the token count most. Without merges, languages do not interfere: any subset can
-    be extracted, and adding or removing a language does not change the others. Without
-    `languages`, all languages of the data are used.
+    BPE learns more than N tokens per language, and the N that save most tokens stay. Without
+    merges, languages do not interfere: any subset can be extracted, and adding or removing a
+    language does not change the others. Without `languages`, all languages of the data are used.
 
     With `superwords`, tokens may span words, but no line end, number or double space. Text is
     then split into phrases instead of words.

@@ -46,8 +46,8 @@ MinCount = Annotated[
 MaxUnspaced = Annotated[
     int | None,
     Option(
-        "Learn no token with more than N characters of scripts without spaces between words "
-        "(Chinese, Japanese, Thai, ...); 0 for any number.",
+        "Most characters of a token in scripts without spaces between words (Chinese, Japanese, "
+        "Thai, ...); 0: unlimited.",
         metavar="N",
         default=16,
         low=0,
@@ -56,7 +56,7 @@ MaxUnspaced = Annotated[
 Specials = Annotated[
     Sequence[str],
     Option(
-        "Special token to add to <|endoftext|> and <|pad|>. Repeatable.",
+        "Special token beside <|endoftext|> and <|pad|>. Repeatable.",
         flags="--special",
         kind=list[str],
         metavar="TEXT",
@@ -73,7 +73,7 @@ DefaultSpecials = Annotated[
 LearnReferences = Annotated[
     bool,
     Option(
-        "Do not learn the monolingual reference tokenizers that NSL is relative to.",
+        "Do not learn the monolingual reference tokenizers of NSL.",
         flags="--no-references",
     ),
 ]

@@ -141,8 +141,7 @@ def unigram(
     SentencePiece trains on word counts with the settings of the paper: no normalization,
     whitespace preserved, digits split, byte fallback. Each tokenizer is written as
     tokenizer.json and as SentencePiece .model; both give the same tokens. Without `languages`,
-    all languages of the data are used. Learned models are kept beside the output until all are
-    learned.
+    all languages of the data are used.
 
     Returns:
         A report, as `bpe`; `output` is unigram/ or unigram-joint/ by default.

@@ -97,7 +97,7 @@ def corpus_build(
         float | None,
         _share(
             f"Minimum language identification score, 0 to 1 (default: {THRESHOLD}, less for "
-            "languages that the model is seldom sure of).",
+            "languages of uncertain identification).",
             flags="--lang-threshold",
         ),
     ] = None,
@@ -131,8 +131,8 @@ def corpus_build(
     extractor: Annotated[
         Literal["modtok", "resiliparse", "trafilatura"],
         Option(
-            "What finds the main text of HTML: modtok's rules, or a library's (trafilatura is "
-            "installed by pip install trafilatura)."
+            "Rules for the main text of HTML: modtok's, or a library's (trafilatura needs "
+            "pip install trafilatura)."
         ),
     ] = "modtok",
     filters: Annotated[

@@ -94,9 +94,8 @@ def corpus_count(
     Learning and most measurements need only word counts. Commands accept count tables in
     place of text, and count tables can be merged.
 
-    With `executor` (requires the extra [corpus]), tasks count their share of the files and
-    others merge the tables, which are the same as without it. An interrupted count resumes when
-    the command is repeated.
+    With `executor` (requires the extra [corpus]), tasks count shares of the files and merge
+    their tables, with the same result. An interrupted count resumes when the command is repeated.
 
     Returns:
         One row per language.

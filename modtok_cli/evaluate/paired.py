@@ -31,7 +31,7 @@ def compare(
         ),
     ],
     second: Annotated[
-        parameters.FilePath, Option("Second system, as the first.", argument=True, metavar="B")
+        parameters.FilePath, Option("Second system, of the same kind.", argument=True, metavar="B")
     ],
     *,
     tasks: Tasks = None,

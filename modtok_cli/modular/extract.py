@@ -82,9 +82,9 @@ def extract(
     is a SentencePiece model, for Unigram tokenizers and for bpe-merge --whole-characters.
     It depends only on the tokenizer and the set of languages.
 
-    With `top_k` or `coverage`, tokens are selected by their use in the texts `on`, instead of or
-    in addition to `languages`: of a modular tokenizer, or of any Unigram tokenizer. Special tokens,
-    bytes, and tokens that others are built from are always kept.
+    `top_k` and `coverage` select tokens by their use in the texts `on`, instead of or in addition
+    to `languages`, from a modular tokenizer or any Unigram tokenizer. Special tokens, bytes, and
+    tokens that build others always stay.
 
     Returns:
         The tokenizer. It is written only if `output` is given; an existing file is replaced.

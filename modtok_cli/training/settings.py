@@ -83,7 +83,7 @@ class ModelSettings(Declared):
         recipe_only=True,
     )
     max_epochs: float | None = _text(
-        "Most times that a stage reads a text, but for shares of --mix; the others have the rest.",
+        "Most times that a stage reads a text, except for shares of --mix.",
         metavar="N",
         above=0,
         recipe_only=True,
@@ -192,7 +192,7 @@ class ModelSettings(Declared):
         recipe_only=True,
     )
     train: Literal["all", "rows"] = _init(
-        "Train all parameters, or only rows of tokens that --init-from does not have.",
+        "Train all parameters, or only rows of tokens that --init-from lacks.",
         default=lambda run: "all",
         needs="init_from",
     )
@@ -305,13 +305,12 @@ class RunSettings(ModelSettings):
         recipe_only=True,
     )
     distributed_optimizer: bool = _execution(
-        "Shard optimizer state across GPUs. Default: if --gpus is larger than --tp, and with "
-        "--train all.",
+        "Shard optimizer state across GPUs. Default: with --gpus larger than --tp and --train all.",
         default=lambda run: run.gpu and run.gpus > run.tp and run.train == "all",
         recipe_only=True,
     )
     transformer_engine: bool = _execution(
-        "Layers of Transformer Engine, if it is installed. Untested: no GPU has run it.",
+        "Layers of Transformer Engine, if it is installed; untested.",
         default=False,
         recipe_only=True,
     )
@@ -348,8 +347,8 @@ class RunSettings(ModelSettings):
         default=lambda run: "bfloat16" if run.gpu else "float32",
     )
     eval_every: int = _evaluation(
-        "Steps between evaluations. Default: a tenth of --steps, 1000 at most; more where "
-        "evaluation would take over a tenth of training's time.",
+        "Steps between evaluations. Default: a tenth of --steps, 1000 at most; more if evaluation "
+        "takes over a tenth of the time.",
         **_steps,
         default=lambda run: min(1000, values.tenth_of(run.steps)),
     )

@@ -30,8 +30,8 @@ from modtok_cli.inference.vocabularies import sides
 ModelOrPrompt = Annotated[
     str | None,
     Option(
-        "Run, slice or Hugging Face model (directory or name on the hub); runs/latest if the only "
-        "argument is no directory: that is the prompt.",
+        "Run, slice or Hugging Face model (directory or name on the hub); runs/latest by default: "
+        "a single argument that is not a directory is the prompt.",
         argument=True,
         metavar="MODEL",
     ),

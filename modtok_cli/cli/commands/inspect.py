@@ -56,9 +56,9 @@ Named = Annotated[
 Check = Annotated[
     bool,
     Option(
-        "Check all files, that merges are proper and tokens reachable: in the full "
-        "vocabulary, each single language, --langs, and random subsets. Of another program's "
-        "tokenizer: tokens that no text gives, bytes that are missing, ids without a token, ...",
+        "Check all files, merges, and the reachability of tokens in the full vocabulary, each "
+        "single language, --langs, and random subsets. In a tokenizer of another program: "
+        "unreachable tokens, missing bytes, ids without a token, ...",
     ),
 ]
 Find = Annotated[

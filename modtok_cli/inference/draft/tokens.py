@@ -70,8 +70,7 @@ def tokens(
 ) -> list[int] | dict[str, list[int]]:
     """List the ids of the tokens of some languages.
 
-    Programs restrict a model's output with them, or the output of its draft in speculative
-    decoding. Ids count in the whole model.
+    They restrict the output of the whole model, or of its draft in speculative decoding.
 
     MODEL is a modular directory (also of modtok adopt), or a Hugging Face model, where a language
     has the tokens that its text in data/ uses.

@@ -60,16 +60,15 @@ def graft(
     """Put a fine-tuned slice back into the model that it was cut from.
 
     The result has the backbone of the slice and, in the tables, the rows of its tokens. All
-    other rows and files of `onto` stay, bit for bit. A slice of
-    the result in the same languages has the weights of SLICE, bit for bit.
+    other rows and files of `onto` stay, bit for bit. A slice of the result in the same languages
+    has the weights of SLICE, bit for bit.
 
-    Rows of other languages are kept while the backbone changes under them: measure such
-    languages, and train their rows again where they have become worse.
+    Rows of other languages stay while the backbone changes: measure these languages, and train
+    their rows again if they got worse.
 
-    Of a run, the result is a run with one checkpoint, of weights alone in float32: modtok slice,
-    generate, eval and pretrain --init-from read it. Of a Hugging Face model, the result is such
-    a model. It is written as a stream, in the dtypes of `onto`; weights in another dtype are
-    refused unless `convert` is given.
+    Onto a run, the result is a run with one checkpoint of float32 weights, which modtok slice,
+    generate, eval and pretrain --init-from read. Onto a Hugging Face model, it is such a model in
+    the same dtypes, of any size; weights in another dtype are refused unless `convert` is given.
 
     Examples:
         >>> report = modtok.graft("fr-en", "runs/latest", output="runs/tuned")

@@ -79,10 +79,10 @@ def encode(
     A line is {"ids": [...]}, or {"tokens": [...]} without `ids`, where incomplete characters are
     escaped as \\xNN. Without TEXT, reads standard input.
 
-    `format` npy and bin write a directory, whole or not at all. npy: tokens.npy with the ids
-    of all documents, and offsets.npy with where each begins. bin: tokens.bin, the ids alone in
-    little-endian order, and tokens.idx, Megatron's index. An id has two bytes if the
-    vocabulary has at most 65,536 tokens, else four; tokens.json says which.
+    `format` npy and bin write a directory. npy: tokens.npy with the ids of all documents, and
+    offsets.npy with the start of each. bin: tokens.bin, the ids alone in little-endian order,
+    and tokens.idx, Megatron's index. An id has two bytes if the vocabulary has at most 65,536
+    tokens, else four; tokens.json says which.
 
     Returns:
         A row for each document, with `ids` (N,) int32 or `tokens`; with `count` one for each file,

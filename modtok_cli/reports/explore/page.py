@@ -70,8 +70,7 @@ def explore(
     Tokenizers: modular directories and plain files of modtok; BPE of bytes (GPT-2, Llama 3, Qwen)
     or of characters with byte fallback (Gemma, Llama 2) as tokenizer.json, rank file or .model;
     a tokenizer.json with Unigram without a normalizer.
-    `languages` are the languages that are chosen when the page opens; by default English if it is
-    there, else the first.
+    `languages` are the selected languages of the new page; by default English, else the first.
 
     Returns:
         `output`, its size in `bytes`, and the names of the `tokenizers`.
