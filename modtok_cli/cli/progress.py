@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from modtok_cli.base.progress import SILENT, Task
 from modtok_cli.cli.output import one_line, say
+from modtok_cli.reports.tables import format_bytes
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -137,11 +138,10 @@ def done_of(done: float, total: float | None, unit: str) -> str:
         return f"{done:.0f}%"
     if not unit:
         return ""
-    text = format_amount(done, unit)
-    if total is not None:
-        # Each byte amount has its own prefix: "900 B/10.2 kB".
-        text = f"{_with_unit(text, unit) if unit == 'B' else text}/{format_amount(total, unit)}"
-    return _with_unit(text, unit)
+    if unit == "B":
+        return format_bytes(done) + ("" if total is None else f"/{format_bytes(total)}")
+    whole = "" if total is None else f"/{format_amount(total)}"
+    return f"{format_amount(done)}{whole} {unit}"
 
 
 def rate_of(speed: float | None, unit: str) -> str:
@@ -152,8 +152,9 @@ def rate_of(speed: float | None, unit: str) -> str:
     """
     if speed is None or unit in ("", "%"):
         return ""
-    amount = f"{speed:.2g}" if unit != "B" and 0 < speed < 10 else format_amount(speed, unit)
-    return _with_unit(amount, unit) + "/s"
+    if unit == "B":
+        return f"{format_bytes(speed)}/s"
+    return f"{speed:.2g} {unit}/s" if 0 < speed < 10 else f"{format_amount(speed)} {unit}/s"
 
 
 def left_of(left: float | None, elapsed: float | None, total: float | None) -> str:
@@ -173,23 +174,16 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def _with_unit(amount: str, unit: str) -> str:
-    return f"{amount}B" if unit == "B" else f"{amount} {unit}"
+def format_amount(value: float) -> str:
+    """A short count for a bar.
 
-
-def format_amount(value: float, unit: str) -> str:
-    """A short count for a bar: `1234567` → `1.2 M`; the unit `B` is appended by the caller.
-
-    >>> format_amount(345_270_564, "B"), format_amount(24_000, "tokens")
-    ('345.3 M', '24,000')
+    >>> format_amount(1_234_567), format_amount(24_000)
+    ('1.2 M', '24,000')
     """
-    if unit != "B" and value < 1e6:
-        return f"{value:,.0f}"
-    for prefix in ("", "k", "M", "G"):
-        if abs(value) < 1000:
-            return f"{value:.1f} {prefix}" if prefix else f"{value:.0f} "
-        value /= 1000
-    return f"{value:.1f} T"
+    for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if value >= size:
+            return f"{value / size:.1f} {prefix}"
+    return f"{value:,.0f}"
 
 
 def _stderr_is_terminal() -> bool:

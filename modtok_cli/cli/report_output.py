@@ -59,7 +59,6 @@ def emit_with_report(
     before: Path,
     after: Path,
     *,
-    title: str,
     caption: str,
     json: bool,
 ) -> None:
@@ -69,7 +68,7 @@ def emit_with_report(
         ModtokError: a model does not fit in memory, or transformers does not open it.
     """
     tables: list[tuple[str, Sequence[Mapping[str, Any]], Sequence[Column]]] = [
-        (title, rows, columns)
+        ("Size of the weights", rows, columns)
     ]
     compared: list[dict[str, Any]] = []
     if texts:

@@ -59,7 +59,7 @@ def load_settings(root: Any, directory: Path = Path()) -> dict[str, Any]:
     commands = [node for node in nodes(root) if not node.is_group]
     shared = tables.pop(SHARED_TABLE, {})
     if not isinstance(shared, dict):
-        raise _wrong(f"[{SHARED_TABLE}]", "a table", shared)
+        raise _no_table(SHARED_TABLE, shared)
     result: dict[str, Any] = {}
     known: dict[str, str] = {}
     for node in commands:
@@ -134,10 +134,10 @@ def _take(tables: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     for word in path[:-1]:
         table = table.get(word, {})
         if not isinstance(table, dict):
-            raise _wrong(f"[{word}]", "a table", table)
+            raise _no_table(word, table)
     values = table.pop(path[-1], {})
     if not isinstance(values, dict):
-        raise _wrong(f"[{'.'.join(path)}]", "a table", values)
+        raise _no_table(".".join(path), values)
     if len(path) > 1 and not table:
         tables.pop(path[0], None)
     return values
@@ -218,9 +218,9 @@ def _checked(where: str, option: Option, value: Any) -> Any:
     return value
 
 
-def _wrong(where: str, expected: str, value: Any) -> UsageError:
+def _no_table(name: str, value: Any) -> UsageError:
     words = _NAMES.get(type(value), f"{value}")
-    return UsageError(f"{where}: expected {expected}, got {words}", where=FILE)
+    return UsageError(f"[{name}]: expected a table, got {words}", where=FILE)
 
 
 def _section_of(key: str) -> str:

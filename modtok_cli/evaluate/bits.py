@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -69,6 +68,8 @@ class BitsEvaluation(Outcome):
 
     rows: list[dict[str, Any]] = field(default_factory=list)
 
+
+_BATCH = 8  # windows of a comparison
 
 Measured = tuple[Float64Array, Float64Array, Lost]
 """(negative log-likelihood in nats, number of tokens) of each document, (n,) each; what is lost."""
@@ -270,12 +271,8 @@ def bits_row(
 ) -> dict[str, Any]:
     """Figures of a row of `measure_texts`; no bits if much is lost."""
     nats, tokens, lost = measured
-    bits = nats / log(2)
-    sizes = np.array([len(document.encode()) for document in documents], dtype=np.float64)
-    low = high = None
-    if len(documents) > 1:
-        sums = resampled_sums(np.stack([bits, sizes], axis=1))
-        low, high = interval(sums[:, 0] / sums[:, 1])
+    bits, sizes = nats / log(2), _sizes(documents)
+    low, high = _interval(bits, sizes)
     characters = sum(map(len, documents))
     total = float(bits.sum())
     figures = {
@@ -298,14 +295,20 @@ def bits_row(
     }
 
 
+def _sizes(documents: Sequence[str]) -> Float64Array:
+    return np.array([len(document.encode()) for document in documents], dtype=np.float64)
+
+
+def _interval(bits: Float64Array, sizes: Float64Array) -> tuple[float | None, float | None]:
+    """95% interval over documents of bits per byte; None of a single document."""
+    if len(bits) < 2:
+        return None, None
+    sums = resampled_sums(np.stack([bits, sizes], axis=1))
+    return interval(sums[:, 0] / sums[:, 1])
+
+
 def compare_directories(
-    before: Path,
-    after: Path,
-    texts: Sequence[Text],
-    *,
-    batch_size: int = 8,
-    dtype: torch.dtype | None = None,
-    progress: Progress = SILENT,
+    before: Path, after: Path, texts: Sequence[Text], progress: Progress = SILENT
 ) -> list[dict[str, Any]]:
     """Measure two directories on the same texts, one in memory at a time.
 
@@ -320,11 +323,11 @@ def compare_directories(
     sides: list[tuple[int, int, list[Measured]]] = []
     for path in (before, after):
         if is_run(path):
-            sides.append(_measured_run(path, texts, batch_size, progress))
+            sides.append(_measured_run(path, texts, progress))
             continue
-        model = CausalLM(path, dtype=dtype)
+        model = CausalLM(path)
         measured = [
-            _measured_by(model, text, documents_of(text, None), batch_size, progress)[0]
+            _measured_by(model, text, documents_of(text, None), _BATCH, progress)[0]
             for text in texts
         ]
         sides.append((model.rows, model.weight_bytes, measured))
@@ -345,7 +348,7 @@ def compare_directories(
 
 
 def _measured_run(
-    path: Path, texts: Sequence[Text], batch_size: int, progress: Progress
+    path: Path, texts: Sequence[Text], progress: Progress
 ) -> tuple[int, int, list[Measured]]:
     """Rows and bytes of a run, and what each text takes."""
     source = open_run(path, progress=progress)
@@ -354,40 +357,35 @@ def _measured_run(
     for text in texts:
         mode = LANG if text.language in source.languages else FULL
         infer = vocabulary_of(source, mode, [text.language])
-        measured.append(_measure(models, infer, text, documents_of(text, None), batch_size)[0])
+        measured.append(_measure(models, infer, text, documents_of(text, None), _BATCH)[0])
     size = source.tokenizer.size
     return size, 4 * (source.shape.parameters + source.shape.table_parameters(size)), measured
 
 
 def _row(text: Text, old: Measured, new: Measured) -> dict[str, Any]:
     documents = documents_of(text, None)
-    sizes = np.array([len(document.encode()) for document in documents], dtype=np.float64)
-    total = sizes.sum()
-    (full_nats, full_tokens, full_lost), (nats, tokens, lost) = old, new
-    difference = (nats - full_nats) / log(2)
-    bits: dict[str, float | None] = {
-        "bits_per_byte": None if lost.is_much else float(nats.sum() / log(2) / total),
-        "full_bits_per_byte": None
-        if full_lost.is_much
-        else float(full_nats.sum() / log(2) / total),
-    }
-    bits |= dict.fromkeys(("change", "low", "high"))
-    if None not in (bits["bits_per_byte"], bits["full_bits_per_byte"]):
-        bits["change"] = float(difference.sum() / total)
-        if len(documents) > 1:
-            sums = resampled_sums(np.stack([difference, sizes], axis=1))
-            bits["low"], bits["high"] = interval(sums[:, 0] / sums[:, 1])
+    sizes = _sizes(documents)
+    ours, theirs = (_figures(each, float(sizes.sum())) for each in (new, old))
+    change: dict[str, float | None] = dict.fromkeys(("change", "low", "high"))
+    if None not in (ours["bits_per_byte"], theirs["bits_per_byte"]):
+        difference = (new[0] - old[0]) / log(2)
+        change["change"] = float(difference.sum() / sizes.sum())
+        change["low"], change["high"] = _interval(difference, sizes)
+    row: dict[str, Any] = {"text": text.name, "language": text.language}
+    for name in ours:
+        if name == "unknown_tokens":
+            row |= change
+        row |= {name: ours[name], f"full_{name}": theirs[name]}
+    row |= {"documents": len(documents), "bytes": int(sizes.sum())}
+    return row | {"data": data_digest(documents)}
+
+
+def _figures(measured: Measured, size: float) -> dict[str, Any]:
+    """Figures of a text of so many bytes; no bits if much is lost."""
+    nats, tokens, lost = measured
     return {
-        "text": text.name,
-        "language": text.language,
         "tokens": int(tokens.sum()),
-        "full_tokens": int(full_tokens.sum()),
-        "tokens_per_byte": float(tokens.sum() / total),
-        "full_tokens_per_byte": float(full_tokens.sum() / total),
-        **bits,
+        "tokens_per_byte": float(tokens.sum() / size),
+        "bits_per_byte": None if lost.is_much else float(nats.sum() / log(2) / size),
         "unknown_tokens": lost.tokens,
-        "full_unknown_tokens": full_lost.tokens,
-        "documents": len(documents),
-        "bytes": int(total),
-        "data": data_digest(documents),
     }

@@ -19,7 +19,6 @@ from modtok_cli.evaluate.results import (
     MT,
     RESAMPLES,
     SEED,
-    bootstrap_means,
     data_digest,
     interval,
     read_examples,
@@ -221,7 +220,7 @@ def drawn_metrics(key: Set, systems: Sequence[Sequence[Example]]) -> dict[str, D
     for name in (each for each in rows[0]["scores"] if all(each in row["scores"] for row in rows)):
         values = np.column_stack([[row["scores"][name] for row in system] for system in systems])
         values = values.astype(np.float64)
-        metrics[name] = Drawn(100 * values.mean(0), 100 * bootstrap_means(values))
+        metrics[name] = Drawn(100 * values.mean(0), 100 * (resampled_sums(values) / len(values)))
     return metrics
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from modtok_cli.base import parameters
 from modtok_cli.base.errors import ModtokError
@@ -34,18 +33,6 @@ if TYPE_CHECKING:
     from modtok_cli.evaluate.bits import BitsEvaluation
     from modtok_cli.evaluate.models import Models, Modes
     from modtok_cli.evaluate.results import Evaluation, Outcome
-    from modtok_cli.inference.run.processes import Processes
-
-
-@dataclass(frozen=True)
-class _Opening:
-    """How models are opened."""
-
-    tokenizer: parameters.FilePath | None
-    step: int | None
-    dtype: str | None
-    processes: Processes | None
-    progress: Progress
 
 
 _Out = TypeVar("_Out", bound="Outcome")
@@ -54,11 +41,13 @@ _Out = TypeVar("_Out", bound="Outcome")
 def _over(
     models: parameters.FilePath | Sequence[parameters.FilePath],
     infer: Modes,
-    opening: _Opening,
     whole: _Out,
     evaluate: Callable[[Models, str | None], _Out],
+    **opening: Any,
 ) -> _Out:
     """Evaluate every model under every mode; what does not fit a model is skipped, with the reason.
+
+    `opening`: arguments of `open_models`.
 
     Raises:
         ModtokError: nothing was evaluated.
@@ -72,10 +61,7 @@ def _over(
         opened: Models | None = None
         for mode in modes:
             try:
-                opened = opened or open_models(
-                    path, opening.tokenizer, opening.step, opening.dtype,
-                    processes=opening.processes, progress=opening.progress,
-                )  # fmt: skip
+                opened = opened or open_models(path, **opening)
                 whole.extend(evaluate(opened, mode))
             except ModtokError as error:
                 errors.append(error)
@@ -153,8 +139,8 @@ def evaluate_bpb(
         settings = BitsSettings(mode, batch_size, limit, langs)
         return measure_texts(opened, sources, language, reading, settings, kept or Kept())
 
-    opening = _Opening(tokenizer, step, dtype, processes, progress)
-    return _over(models, infer, opening, BitsEvaluation(), measured)
+    opening = {"tokenizer": tokenizer, "step": step, "dtype": dtype, "processes": processes}
+    return _over(models, infer, BitsEvaluation(), measured, progress=progress, **opening)
 
 
 @public
@@ -226,8 +212,8 @@ def evaluate_mcq(
         settings = McqSettings(mode, chosen, shots, batch_size, limit, allow_code)
         return answer(opened, langs, *places, settings, kept or Kept())
 
-    opening = _Opening(tokenizer, step, dtype, processes, progress)
-    return _over(models, infer, opening, Evaluation(), answered)
+    opening = {"tokenizer": tokenizer, "step": step, "dtype": dtype, "processes": processes}
+    return _over(models, infer, Evaluation(), answered, progress=progress, **opening)
 
 
 @public
@@ -283,8 +269,8 @@ def evaluate_mt(
         settings = TranslationSettings(mode, shots, max_tokens, batch_size, limit, lowercase)
         return translate(opened, pairs, Path(data), settings, kept or Kept())
 
-    opening = _Opening(tokenizer, step, dtype, processes, progress)
-    return _over(models, infer, opening, Evaluation(), translated)
+    opening = {"tokenizer": tokenizer, "step": step, "dtype": dtype, "processes": processes}
+    return _over(models, infer, Evaluation(), translated, progress=progress, **opening)
 
 
 @public
@@ -334,5 +320,5 @@ def evaluate_sum(
         settings = GenerationSettings(mode, shots, max_tokens, batch_size, limit)
         return summarize(opened, langs, Path(data), settings, kept or Kept())
 
-    opening = _Opening(tokenizer, step, dtype, processes, progress)
-    return _over(models, infer, opening, Evaluation(), summarized)
+    opening = {"tokenizer": tokenizer, "step": step, "dtype": dtype, "processes": processes}
+    return _over(models, infer, Evaluation(), summarized, progress=progress, **opening)

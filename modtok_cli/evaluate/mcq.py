@@ -16,7 +16,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest, signature
 from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.models import Infer, Models, mode_name, open_models, vocabularies_of
-from modtok_cli.evaluate.questions import Folder, McqSettings, Question
+from modtok_cli.evaluate.questions import LAYOUT, Folder, McqSettings, Question
 from modtok_cli.evaluate.results import (
     Evaluation,
     Kept,
@@ -38,10 +38,6 @@ if TYPE_CHECKING:
 
 MEAN = "mean"
 NO_HUB = "the hub cannot be reached"
-LAYOUT = (
-    "provide questions as DIR/mcq/<task>/<lang>.jsonl and few-shot examples as "
-    '<lang>.train.jsonl: {"question": "…", "choices": ["…", "…"], "answer": 0} per line'
-)
 
 
 @dataclass(frozen=True)

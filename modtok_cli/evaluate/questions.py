@@ -22,6 +22,10 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.evaluate.suite import TASK_FILE
 from modtok_cli.evaluate.task_files import SplitFiles, json_lines, own_name
 
+LAYOUT = (
+    "provide questions as DIR/mcq/<task>/<lang>.jsonl and few-shot examples as "
+    '<lang>.train.jsonl: {"question": "…", "choices": ["…", "…"], "answer": 0} per line'
+)
 _ROW = 'a row is {"question": "…", "choices": ["…", "…"], "answer": 0}'
 
 

@@ -184,9 +184,7 @@ def example(
     return {"task": task, "language": language, "id": name, "scores": dict(scores), **facts}
 
 
-def mean_interval(
-    values: Sequence[float] | Float64Array, *, seed: int = SEED
-) -> tuple[float, float]:
+def mean_interval(values: Sequence[float] | Float64Array) -> tuple[float, float]:
     """95% interval of 100 times the mean.
 
     The Wilson score interval if all values are 0 or 1; a bootstrap over examples otherwise.
@@ -197,7 +195,7 @@ def mean_interval(
     array = np.asarray(values, dtype=np.float64)
     if np.isin(array, (0.0, 1.0)).all():
         return wilson_interval(int(array.sum()), len(array))
-    return interval(100 * bootstrap_means(array[:, None], seed=seed)[:, 0])
+    return interval(100 * (resampled_sums(array[:, None])[:, 0] / len(array)))
 
 
 def wilson_interval(successes: int, n: int) -> tuple[float, float]:
@@ -224,24 +222,15 @@ def interval(drawn: Float64Array) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def bootstrap_means(
-    values: Float64Array, *, resamples: int = RESAMPLES, seed: int = SEED
-) -> Float64Array:
-    """Means of `values` (n, m) over `resamples` resamples of n examples; (resamples, m).
+def resampled_sums(values: Float64Array) -> Float64Array:
+    """Sums of `values` (n, m) over bootstrap resamples of n examples; (RESAMPLES, m).
 
-    Resamples depend on n and the seed only, so two systems on the same examples get the same ones.
+    Resamples depend on n only, so two systems on the same examples get the same ones.
     """
-    return resampled_sums(values, resamples=resamples, seed=seed) / len(values)
-
-
-def resampled_sums(
-    values: Float64Array, *, resamples: int = RESAMPLES, seed: int = SEED
-) -> Float64Array:
-    """As `bootstrap_means`, but sums; (resamples, m)."""
     count = len(values)
-    generator = np.random.default_rng(seed)
-    sums = np.empty((resamples, values.shape[1]))
-    for row in range(resamples):
+    generator = np.random.default_rng(SEED)
+    sums = np.empty((RESAMPLES, values.shape[1]))
+    for row in range(RESAMPLES):
         times = np.bincount(generator.integers(0, count, count), minlength=count)
         sums[row] = times @ values
     return sums

@@ -21,7 +21,14 @@ from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.page import Section, page
 from modtok_cli.reports.present import named, presented
 from modtok_cli.reports.runs import INVALID, TrainingRun, comparison, runs_finding, runs_tables
-from modtok_cli.reports.tables import Table, cell, parse_columns, short_names, table_of
+from modtok_cli.reports.tables import (
+    Table,
+    cell,
+    format_bytes,
+    parse_columns,
+    short_names,
+    table_of,
+)
 
 
 @public
@@ -252,15 +259,11 @@ def tokenizer_table(tokenizer: ModularTokenizer) -> Table:
                 cell(mine.sum(), "int"),
                 cell((mine & (owners == 1)).sum(), "int"),
                 cell(float((mine & (owners > 1)).sum() / mine.sum()), "percent"),
-                "–" if corpus is None else _size(corpus.bytes),
+                "–" if corpus is None else format_bytes(corpus.bytes),
             ]
         )
     headings = ["language", "tokens", "exclusive", "shared %", "trained on"]
     return Table("Languages in training order", headings, body)
-
-
-def _size(value: int) -> str:
-    return f"{value / 1e6:.1f} MB" if value >= 1e5 else f"{value / 1e3:.1f} kB"
 
 
 _COLUMNS = parse_columns(

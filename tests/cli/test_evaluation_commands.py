@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from helpers.toy_tokenizers import toy
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_lines
+from modtok_cli.evaluate import fetch_tasks
 from modtok_cli.evaluate.results import Evaluation, Result, example, read_examples
 
 RESULT = Result(
@@ -149,22 +151,17 @@ def test_fetch_needs_languages(here: Any, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_fetch_takes_the_languages_of_the_tokenizer(
-    here: Any, stand_in: Any, monkeypatch: pytest.MonkeyPatch
+    here: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = stand_in("modtok_cli.evaluate.fetch", "fetch", Fetched())
-    monkeypatch.setattr(
-        sys.modules["modtok_cli.evaluate.fetch"], "TASKS", ("mcq", "mt", "sum"), raising=False
-    )
-    monkeypatch.setattr("modtok_cli.base.extras.find_spec", lambda name, package=None: object())
-    monkeypatch.setattr("modtok_cli.modular.directory.is_modular", lambda path: True)
-    monkeypatch.setattr(
-        "modtok_cli.modular.manifest.read_manifest",
-        lambda path: SimpleNamespace(
-            languages=[SimpleNamespace(language=name) for name in ("en", "fi")]
-        ),
-    )
-    assert here("eval", "fetch")[0] == 1
-    assert done.args == (["mcq", "mt", "sum"], ["en", "fi"], Path("tasks"))
+    toy(languages=("en", "fi")).save(workspace / "tokenizer")
+    asked: list[Any] = []
+    monkeypatch.setattr(fetch_tasks.hub, "reachable", lambda: True)
+    for task in fetch_tasks.TASKS:
+        fetch = partial(lambda task, _, languages, *__: asked.append((task, languages)), task)
+        monkeypatch.setitem(fetch_tasks._FETCHERS, task, fetch)
+    assert here("eval", "fetch")[0] == 0
+    assert {task for task, _ in asked} == {"mcq", "mt", "sum"}
+    assert all(languages == ["en", "fi"] for _, languages in asked)
 
 
 def test_fetch_without_network(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.evaluate import fetch as fetching
+from modtok_cli.evaluate import fetch_tasks as fetching
 from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.documents import Documents
-from modtok_cli.evaluate.fetch import fetch
 from modtok_cli.evaluate.parallel import find_parallel
 from modtok_cli.evaluate.questions import Folder, Question
 
@@ -50,6 +49,10 @@ ARTICLE = {
         "english_section_name": ["A", "B"],
     },
 }
+
+
+def fetch(tasks: list[str], languages: list[str], output: Path, **more: Any) -> fetching.Fetched:
+    return fetching.fetch_tasks(tasks, languages=languages, output=output, **more)
 
 
 class FakeHub:
@@ -256,7 +259,7 @@ def test_fetch_writes_whole_directories(
     (tmp_path / "mt").mkdir()
     (tmp_path / "mt" / "mine.txt").write_text("keep")
     source = serve(mteb=[FLORES])
-    with pytest.raises(UsageError, match="already exists; pass --force"):
+    with pytest.raises(UsageError, match="already exists; pass force"):
         fetch(["mt"], ["en", "fr"], tmp_path)
     assert source.asked == []
 

@@ -34,7 +34,6 @@ def show(call: Call, report: Report = None, json: Json = False) -> None:
         texts,
         made.whole,
         made.output,
-        title="Size of the weights",
         caption=f"{made.output}: {replaced:,} of {tokens:,} rows replaced",
         json=json,
     )

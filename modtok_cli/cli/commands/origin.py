@@ -39,6 +39,6 @@ def show(call: Call, plot: Plot = None, json: Json = False) -> None:
     emit_plot(call.say, plot, rows, "origin")
 
 
-def _most(exclusive: dict[str, float], number: int = 3) -> str:
+def _most(exclusive: dict[str, float]) -> str:
     ordered = sorted(exclusive.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{name} {100 * share:.2f}" for name, share in ordered[:number] if share)
+    return ", ".join(f"{name} {100 * share:.2f}" for name, share in ordered[:3] if share)

@@ -70,7 +70,6 @@ def show(call: Call, report: Report = None, json: Json = False) -> None:
         texts,
         path,
         part.output,
-        title="Size of the weights",
         caption=str(part.output),
         json=json,
     )

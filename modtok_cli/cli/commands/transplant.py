@@ -39,7 +39,6 @@ def show(call: Call, report: Report = None, json: Json = False) -> None:
         texts,
         Path(call.value("model")),
         new.output,
-        title="Size of the weights",
         caption=caption,
         json=json,
     )

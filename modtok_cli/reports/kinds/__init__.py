@@ -13,12 +13,10 @@ from modtok_cli.base.plugins import modules_of
 from modtok_cli.reports.charts import Chart
 from modtok_cli.reports.tables import (
     Row,
-    Summary,
     Table,
     common_languages,
     grouped,
     short_names,
-    table_of,
 )
 from modtok_cli.text.languages import language_name
 
@@ -33,8 +31,7 @@ class Kind:
         about: one paragraph below the heading.
         example: command that produces such rows in a workspace.
         charts: plots of rows.
-        summary: tables of rows, for the command and the report.
-        page_tables: tables of the report, where they are others.
+        tables: tables of the report.
         order: position in the report.
         fields: fields that every row has.
         by_fields: recognize rows by `fields` instead of by the first field of their signature.
@@ -51,9 +48,8 @@ class Kind:
     about: str
     example: str
     charts: Callable[[Sequence[Row]], list[Chart]]
+    tables: Callable[[Sequence[Row]], list[Table]]
     order: int
-    summary: Callable[[Sequence[Row]], list[Summary]] = lambda rows: []
-    page_tables: Callable[[Sequence[Row]], list[Table]] | None = None
     fields: tuple[str, ...] = ()
     by_fields: bool = False
     command: Callable[[Sequence[Row]], str] | None = None
@@ -62,12 +58,6 @@ class Kind:
     ranked: Callable[[Sequence[Row]], Sequence[Row]] = lambda rows: rows
     key: tuple[str, ...] = ()
     sentence: Callable[[Sequence[Row]], str | None] | None = None
-
-    def tables(self, rows: Sequence[Row]) -> list[Table]:
-        """Tables of the report."""
-        if self.page_tables is not None:
-            return self.page_tables(rows)
-        return [table_of(*each) for each in self.summary(rows)]
 
     def is_complete(self, row: Row) -> bool:
         """Whether a row has the fields of this kind."""

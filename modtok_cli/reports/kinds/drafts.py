@@ -6,7 +6,7 @@ from typing import Any
 
 from modtok_cli.reports.charts import Chart, Curves
 from modtok_cli.reports.kinds import Kind
-from modtok_cli.reports.tables import Column, Row, Summary, parse_columns
+from modtok_cli.reports.tables import Column, Row, Summary, parse_columns, table_of
 
 GAIN = 0.02
 """After the knee, twice as many rows cover at most this much more."""
@@ -71,7 +71,7 @@ KINDS = (
         about="Share of held-out tokens that a list of so many rows has.",
         example="modtok tokens MODEL --langs fi,en --sizes > results/drafts.jsonl",
         charts=_charts,
-        summary=tables,
+        tables=lambda rows: [table_of(*each) for each in tables(rows)],
         order=95,
         fields=("model", "language", "draft_rows", "coverage", "tokens"),
         by_fields=True,

@@ -6,10 +6,12 @@ from modtok_cli.base.extras import require
 from modtok_cli.reports.plot.scene import Area, Disc, Label, Line, Scene
 
 _PIXELS_PER_INCH = 100.0
+_SCALE = 2.0
+"""Pixels for each pixel of the scene."""
 
 
-def to_png(scene: Scene, scale: float = 2.0) -> bytes:
-    """Picture with `scale` pixels for each pixel of the scene.
+def to_png(scene: Scene) -> bytes:
+    """Picture of a scene, twice as large.
 
     Raises:
         UsageError: matplotlib is not installed.
@@ -21,7 +23,7 @@ def to_png(scene: Scene, scale: float = 2.0) -> bytes:
     from matplotlib.patches import Circle, Polygon
 
     inches = (scene.width / _PIXELS_PER_INCH, scene.height / _PIXELS_PER_INCH)
-    figure = Figure(figsize=inches, dpi=_PIXELS_PER_INCH * scale, facecolor="white")
+    figure = Figure(figsize=inches, dpi=_PIXELS_PER_INCH * _SCALE, facecolor="white")
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set_xlim(0, scene.width)

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import resource
+import select
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,8 @@ from helpers.damaged import formats
 from helpers.damaged.formats import FORMATS, Format, place
 from helpers.damaged.samples import know_toy
 from helpers.sample import ROOT
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.cli.output import one_line
 
 SECONDS = 30.0
 """A mutation that takes longer hangs. Some hundred times of what the slowest takes."""
@@ -67,8 +70,6 @@ def run(form: Format, samples: Path, count: int, seed: int = 0) -> Outcome:
 
 def _follow(child: subprocess.Popen[bytes], outcome: Outcome, at: int) -> tuple[int, str]:
     """Read a child's lines until it ends; (the first mutation it did not finish, how it ended)."""
-    import select
-
     assert child.stdout is not None
     state = "start"
     buffer = b""
@@ -137,9 +138,6 @@ def main(number: int, samples: Path, first: int, count: int, seed: int) -> None:
 
 def attempt(form: Format, path: Path, index: int) -> dict[str, object]:
     """What becomes of one damaged file: "loaded", "refused" with one line, or a "defect"."""
-    from modtok_cli.base.errors import ModtokError
-    from modtok_cli.cli.output import one_line
-
     try:
         form.read(path)
     except ModtokError as error:

@@ -10,12 +10,40 @@ import hashlib
 import json
 import random
 import shutil
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
+import torch
+
 from helpers.damaged import model_readers, text_readers
 from helpers.damaged.mutations import mutate, mutate_json
+from modtok_cli.base.progress import SILENT, Silent
+from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.settings import load_settings
+from modtok_cli.construct.journal import JournalDir
+from modtok_cli.construct.states import merges_from_arrays
+from modtok_cli.evaluate import mcq
+from modtok_cli.evaluate.compare import compare_files
+from modtok_cli.evaluate.documents import Documents
+from modtok_cli.evaluate.generation import TASKS, pieces_of
+from modtok_cli.evaluate.parallel import find_parallel
+from modtok_cli.evaluate.results import Evaluation, data_digest, example
+from modtok_cli.evaluate.text_scores import rouge
+from modtok_cli.inference.load import load
+from modtok_cli.learn.sequential import SequentialLearner
+from modtok_cli.modular.directory import read_references
+from modtok_cli.modular.encoding.lines import decode
+from modtok_cli.modular.manifest import _checksum
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.reports.report import report
+from modtok_cli.training import checkpoint
+from modtok_cli.training.rundir import RunDirectory
+from modtok_cli.training.stored_config import config_from_json
 
 Mutator = Callable[[bytes, random.Random], bytes]
 TEXT = "Ein hübscher Text, 1234 <s> καλημέρα\n\n def f(x): pass"
@@ -51,8 +79,6 @@ class Format:
 
 
 def _tokenizer(path: Path) -> None:
-    from modtok_cli.modular.open import open_tokenizer
-
     tokenizer = open_tokenizer(str(path))
     ids = tokenizer.encode(TEXT)
     assert len(ids) == 0 or ids.min() >= 0, "a negative id"
@@ -63,9 +89,6 @@ def _tokenizer(path: Path) -> None:
 
 def _ours(path: Path) -> None:
     """A tokenizer of ours: what it encodes decodes to itself, and it is written again."""
-    from modtok_cli.modular.open import open_tokenizer
-    from modtok_cli.modular.subtokenizer import Subtokenizer
-
     tokenizer = open_tokenizer(str(path))
     ids = tokenizer.encode(TEXT)
     if isinstance(tokenizer, Subtokenizer):
@@ -76,10 +99,6 @@ def _ours(path: Path) -> None:
 
 
 def _directory(path: Path) -> None:
-    from modtok_cli.modular.directory import read_references
-    from modtok_cli.modular.open import open_tokenizer
-    from modtok_cli.modular.tokenizer import ModularTokenizer
-
     directory = path.parent
     while not (directory / "manifest.json").exists() and directory != directory.parent:
         directory = directory.parent
@@ -97,8 +116,6 @@ def _directory(path: Path) -> None:
 
 def _sign(path: Path) -> None:
     """Checksums of a modular directory as an ill-wisher would set them right."""
-    from modtok_cli.modular.manifest import _checksum
-
     directory = path.parent
     while not (directory / "manifest.json").exists() and directory != directory.parent:
         directory = directory.parent
@@ -115,26 +132,16 @@ def _sign(path: Path) -> None:
 
 
 def _settings(path: Path) -> None:
-    from modtok_cli.cli.main import command_tree
-    from modtok_cli.cli.settings import load_settings
-
     load_settings(command_tree(), path.parent)
 
 
 def _ids(path: Path) -> None:
-    from modtok_cli.modular.encoding.lines import decode
-    from modtok_cli.modular.open import open_tokenizer
-
     tokenizer = open_tokenizer(str(SAMPLES / "bpe"))
     for whole in (False, True):
         list(decode([str(path)], tokenizer, global_ids=whole))
 
 
 def _journal(path: Path) -> None:
-    from modtok_cli.construct.journal import JournalDir
-    from modtok_cli.construct.states import merges_from_arrays
-    from modtok_cli.learn.sequential import SequentialLearner
-
     name = path.parent.name.removeprefix(".").removesuffix(".resume")
     kept = JournalDir(path.parent.parent / name, {"k": 330}).read()
     if kept is not None:
@@ -144,20 +151,12 @@ def _journal(path: Path) -> None:
 
 
 def _report(path: Path) -> None:
-    from modtok_cli.base.progress import Silent
-    from modtok_cli.reports.report import report
-
     place = path.parent.parent
     report(place, output=place / "page.html", force=True, progress=Silent())
 
 
 def _questions(path: Path) -> None:
     """As far as the model: what is asked, how it is put, and what would be kept of it."""
-    import orjson
-
-    from modtok_cli.base.progress import SILENT
-    from modtok_cli.evaluate import mcq
-    from modtok_cli.evaluate.results import Evaluation, data_digest, example
 
     data, settings = path.parents[2], mcq.McqSettings()
     own, foreign = mcq.tasks_of(settings.tasks, data)
@@ -177,10 +176,6 @@ def _questions(path: Path) -> None:
 
 
 def _to_summarize(path: Path) -> None:
-    from modtok_cli.evaluate.documents import Documents
-    from modtok_cli.evaluate.generation import TASKS, pieces_of
-    from modtok_cli.evaluate.text_scores import rouge
-
     shots, tests = Documents(path.parent.parent).of("en", 2)
     for row in (*shots, *tests):
         for piece in pieces_of(TASKS["sum"], row, whole=True):
@@ -189,9 +184,6 @@ def _to_summarize(path: Path) -> None:
 
 
 def _parallel(path: Path) -> None:
-    from modtok_cli.evaluate.generation import TASKS, pieces_of
-    from modtok_cli.evaluate.parallel import find_parallel
-
     shots, tests = find_parallel(path.parent.parent).pair("en", "fi", 2)
     for row in (*shots, *tests):
         text = "".join(piece.text for piece in pieces_of(TASKS["mt"], row, whole=True))
@@ -199,8 +191,6 @@ def _parallel(path: Path) -> None:
 
 
 def _compared(path: Path) -> None:
-    from modtok_cli.evaluate.compare import compare_files
-
     for row in compare_files(path, path):
         assert row["difference"] == 0
         assert row["p"] == 1
@@ -262,9 +252,6 @@ def _language(path: Path) -> None:
 
 
 def _run(path: Path) -> None:
-    import torch
-
-    from modtok_cli.inference.load import load
 
     root = path
     while not (root / "checkpoints").is_dir():
@@ -274,11 +261,6 @@ def _run(path: Path) -> None:
 
 
 def _resume(path: Path) -> None:
-    from modtok_cli.base.progress import Silent
-    from modtok_cli.training import checkpoint
-    from modtok_cli.training.rundir import RunDirectory
-    from modtok_cli.training.stored_config import config_from_json
-
     root = path
     while not (root / "checkpoints").is_dir():
         root = root.parent
@@ -291,9 +273,6 @@ def _resume(path: Path) -> None:
 
 
 def _slice(path: Path) -> None:
-    import torch
-
-    from modtok_cli.inference.load import load
 
     model = load(path.parent)
     model.logits(torch.tensor([[model.end_of_text, *model.encode_in("a text")]]))
@@ -301,8 +280,6 @@ def _slice(path: Path) -> None:
 
 def _crc(path: Path) -> None:
     """Set right what state.json says of the files of a checkpoint."""
-    import zlib
-
     try:
         state = json.loads((path.parent / "state.json").read_bytes())
         del state["crc"]

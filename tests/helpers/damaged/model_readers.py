@@ -5,15 +5,23 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import numpy as np
+import torch
+
 from helpers.sample import SAMPLE
+from modtok_cli.architectures.hf_directory import open_hf_directory
+from modtok_cli.inference.hf.model_directory import ModelDirectory
+from modtok_cli.inference.hf.slice import read_ids
+from modtok_cli.modular.adopted.adopt import adopt, read_tokenizer_file
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.training.recipe import read_recipe
+from modtok_cli.training.settings import RunSettings
 
 TEXT = "A hübscher text, 1234 <s> καλημέρα\n\n def f(x): pass"
 
 
 def adopted(path: Path) -> None:
     """A tokenizer that becomes modular, with the file of settings beside it."""
-    from modtok_cli.modular.adopted.adopt import adopt, read_tokenizer_file
-
     made = adopt(path.parent, ["en"], data=SAMPLE / "data")
     names = read_tokenizer_file(path.parent).ids
     end = made.settings["end_of_text"]
@@ -26,8 +34,6 @@ def adopted(path: Path) -> None:
 
 def adopted_directory(path: Path) -> None:
     """A modular directory of a tokenizer that was adopted."""
-    from modtok_cli.modular.tokenizer import ModularTokenizer
-
     tokenizer = ModularTokenizer.load(path.parent)
     for name in tokenizer.languages:
         subset = tokenizer.subset([name])
@@ -37,9 +43,6 @@ def adopted_directory(path: Path) -> None:
 
 def sliced(path: Path) -> None:
     """A published model whose vocabulary is sliced to two tokens and those it needs."""
-    import numpy as np
-
-    from modtok_cli.inference.hf.model_directory import ModelDirectory
 
     model = ModelDirectory(path.parent)
     with tempfile.TemporaryDirectory() as scratch:
@@ -48,15 +51,12 @@ def sliced(path: Path) -> None:
         again = ModelDirectory(output)
         assert again.vocab_size == len(made.ids)
         for name in made.tensors:
-            whole, rows = model.weights.rows(name), again.weights.rows(name)
+            whole, rows = (each.tensors[name].indices(0)[0] for each in (model, again))
             assert (whole[made.ids] == rows).all(), "other rows"
 
 
 def transplanted(path: Path) -> None:
     """A model whose weights go into another one."""
-    import torch
-
-    from modtok_cli.architectures.hf_directory import open_hf_directory
 
     model = open_hf_directory(path.parent)
     assert model.shape.layers > 0
@@ -67,14 +67,9 @@ def transplanted(path: Path) -> None:
 
 def ids_to_keep(path: Path) -> None:
     """Token ids for a slice."""
-    from modtok_cli.inference.hf.slice import read_ids
-
     assert (read_ids(path) >= 0).all()
 
 
 def recipe(path: Path) -> None:
     """Options of a run."""
-    from modtok_cli.training.recipe import read_recipe
-    from modtok_cli.training.settings import RunSettings
-
     RunSettings(**read_recipe(path))

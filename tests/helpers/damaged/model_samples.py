@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors.numpy import save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from modtok_cli.modular.adopted.adopt import adopt
 
 WIDTH = 8
 RECIPE = """[architecture]
@@ -20,8 +24,6 @@ lr = 3e-4
 
 def model_samples(root: Path) -> None:
     """After the texts: they are what the tokenizer is learned on."""
-    from modtok_cli.modular.adopted.adopt import adopt
-
     _published(root / "published", (root / "fi.txt").read_text("utf-8").splitlines())
     adopt(root / "published", ["en", "fi"], data=root / "data").save(root / "adopted")
     (root / "keep.json").write_text("[0, 5, 300, 301]\n")
@@ -30,9 +32,6 @@ def model_samples(root: Path) -> None:
 
 def _published(place: Path, lines: list[str]) -> None:
     """A directory as `save_pretrained` writes it, with weights in two files."""
-    from safetensors.numpy import save_file
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()

@@ -13,20 +13,33 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import orjson
+import sentencepiece
 import zstandard
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from helpers.damaged.model_samples import model_samples
 from helpers.sample import SAMPLE
+from modtok_cli.base.files import write_lines
+from modtok_cli.construct.bpe_merge import bpe_merge
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.construct.journal import JournalDir, JournalState
+from modtok_cli.construct.states import merges_to_arrays
+from modtok_cli.construct.unigram_merge import unigram_merge
+from modtok_cli.evaluate.results import ResultBuilder, example
+from modtok_cli.measure.fairness import fairness
+from modtok_cli.measure.nsl import nsl
+from modtok_cli.measure.origin import origin
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.corpus import count_corpus
+from modtok_cli.text.table_files import save_counts, sources_of
+from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.settings import RunSettings
 
 LANGUAGES = ("en", "fi")
 
 
 def light_samples(root: Path) -> None:
     """Text, tables, tokenizers, pages, settings, results: all that takes no training."""
-    from modtok_cli.construct.bpe_merge import bpe_merge
-    from modtok_cli.construct.bpe_seq import bpe_seq
-    from modtok_cli.construct.unigram_merge import unigram_merge
-
     _texts(root)
     _rows(root)
     data = root / "data"
@@ -91,7 +104,6 @@ def run_samples(root: Path) -> None:
     """A run of a few steps and a slice of it; needs the extra `lm`, after `light_samples`."""
     from modtok_cli.inference.slice.slice import slice as slice_model
     from modtok_cli.training.loop import pretrain
-    from modtok_cli.training.settings import RunSettings
 
     know_toy()
     pretrain(
@@ -132,9 +144,6 @@ def _asked(root: Path) -> None:
 
 def _kept(path: Path, results: Path) -> None:
     """What `modtok eval --examples` keeps of translations and of questions; and its rows."""
-    from modtok_cli.base.files import write_lines
-    from modtok_cli.evaluate.results import ResultBuilder, example
-
     lines = [
         (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8").splitlines()[:12]
         for language in LANGUAGES
@@ -165,8 +174,6 @@ def _kept(path: Path, results: Path) -> None:
 
 def know_toy() -> None:
     """Make the size of the sample run known to this process."""
-    from modtok_cli.training.recipe import PRESETS
-
     shape = {"layers": 1, "hidden_size": 32, "head_width": 8, "ffn": 48, "heads": 4, "kv_heads": 2}
     data = {"seq_length": 32, "batch_size": 2, "micro_batch": 1}
     PRESETS["toy-faults"] = {**shape, **data, "steps": 4, "warmup": 1, "lr": 1e-2}
@@ -225,9 +232,6 @@ def _columns(root: Path, records: list[dict[str, str | None]]) -> None:
 
 
 def _tables(root: Path) -> None:
-    from modtok_cli.text.corpus import count_corpus
-    from modtok_cli.text.table_files import save_counts, sources_of
-
     table = count_corpus([root / "fi.txt"])
     save_counts(table, root / "fi.counts", "fi", sources_of([root / "fi.txt"]))
     # Words with characters that a table escapes are left out.
@@ -238,8 +242,6 @@ def _tables(root: Path) -> None:
 
 
 def _plain_tokenizers(root: Path) -> None:
-    from modtok_cli.modular.tokenizer import ModularTokenizer
-
     for name in ("bpe", "least", "unigram"):
         whole = ModularTokenizer.load(root / name).full()
         (root / f"{name}.json").write_bytes(whole.to_json())
@@ -247,9 +249,6 @@ def _plain_tokenizers(root: Path) -> None:
 
 
 def _external_tokenizers(root: Path) -> None:
-    import sentencepiece
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-
     lines = (root / "fi.txt").read_text(encoding="utf-8").splitlines()
     bpe = Tokenizer(models.BPE(unk_token="<unk>"))
     bpe.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
@@ -284,10 +283,6 @@ def _external_tokenizers(root: Path) -> None:
 
 
 def _journal(root: Path) -> None:
-    from modtok_cli.construct.journal import JournalDir, JournalState
-    from modtok_cli.construct.states import merges_to_arrays
-    from modtok_cli.modular.tokenizer import ModularTokenizer
-
     learned = ModularTokenizer.load(root / "bpe").learned()
     notes = {"languages": learned.languages, "specials": learned.specials}
     kept = JournalState(merges_to_arrays(learned), notes, {"en": b"{}"})
@@ -296,10 +291,6 @@ def _journal(root: Path) -> None:
 
 def _results(root: Path) -> None:
     """A workspace whose rows a report shows: every kind of measurement."""
-    from modtok_cli.measure.fairness import fairness
-    from modtok_cli.measure.nsl import nsl
-    from modtok_cli.measure.origin import origin
-
     place = root / "shown"
     (place / "results").mkdir(parents=True)
     tokenizers: list[str] = [str(root / "bpe")]

@@ -5,24 +5,24 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from modtok_cli.text.reading import Reading
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import SILENT
+from modtok_cli.construct.corpora import count_language
+from modtok_cli.measure.morphology import Morphemes
+from modtok_cli.text.corpus import count_corpus, read_tsv
+from modtok_cli.text.readers import read_documents, read_spans
+from modtok_cli.text.reading import Reading
+from modtok_cli.text.table_files import load_counts, merge_files, read_header
 
 
 def documents(path: Path) -> None:
     """Documents of any language."""
-    from modtok_cli.text.reading import Reading
-
     _compared(path, Reading())
 
 
 def mixed(path: Path) -> None:
     """Documents of one language among others: those of the whole file that state it."""
-    from modtok_cli.text.readers import read_documents
-    from modtok_cli.text.reading import Reading
-
     reading = Reading(lang_field="lang")
     texts = _compared(path, reading.of("fi"))
     every = read_documents(path, reading)
@@ -36,9 +36,6 @@ def _compared(path: Path, reading: Reading) -> list[bytes]:
     Raises:
         ModtokError: one of the ways does.
     """
-    from modtok_cli.base.errors import ModtokError
-    from modtok_cli.text.readers import read_documents, read_spans
-
     refused = None
     texts: list[bytes] = []
     for errors in ("skip", "replace", "strict"):
@@ -63,26 +60,17 @@ def _compared(path: Path, reading: Reading) -> list[bytes]:
 
 def counted(path: Path) -> None:
     """Words of a text."""
-    from modtok_cli.text.corpus import count_corpus
-
     count_corpus([path])
 
 
 def counts(path: Path) -> None:
     """A count table as a learner reads it."""
-    from modtok_cli.base.progress import SILENT
-    from modtok_cli.construct.corpora import count_language
-    from modtok_cli.text.reading import Reading
-    from modtok_cli.text.table_files import read_header
-
     read_header(path)
     count_language("fi", [path], Reading(), SILENT)
 
 
 def merged(path: Path) -> None:
     """A count table as `corpus count --memory` reads it: twice itself, in small windows."""
-    from modtok_cli.text.table_files import load_counts, merge_files
-
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "both.counts"
         merge_files([path, path], output, "fi", Path(scratch) / "parts", memory=4096)
@@ -92,15 +80,11 @@ def merged(path: Path) -> None:
 
 def tsv(path: Path) -> None:
     """A count table as text."""
-    from modtok_cli.text.corpus import read_tsv
-
     read_tsv(path)
 
 
 def morphemes(path: Path) -> None:
     """Segmented words, as `check --morphemes` reads them."""
-    from modtok_cli.measure.morphology import Morphemes
-
     read = Morphemes(path, "fi")
-    assert all("".join(each.morphemes) == each.word for each in read.of("fi") or ())
+    assert all(map(all, read.of("fi") or ())), "an empty morpheme"
     read.fingerprint("fi")
