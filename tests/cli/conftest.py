@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
+import shutil
 import subprocess
 import sys
 import types
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 from helpers.python_processes import run_python
+from helpers.sample import SAMPLE
 from modtok_cli.cli.command import REGISTERED
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
@@ -72,6 +75,50 @@ def here(workspace: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tu
         return status, out, err
 
     return call
+
+
+@pytest.fixture(scope="session")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with three languages of the sample and a tokenizer of k = 500."""
+    place = tmp_path_factory.mktemp("workspace")
+    for folder, suffix in (("data", "jsonl"), ("parallel", "txt")):
+        (place / folder).mkdir()
+        for language in ("el", "en", "fr"):
+            shutil.copy(SAMPLE / folder / f"{language}.{suffix}", place / folder)
+    shutil.copytree(place / "parallel", place, dirs_exist_ok=True)
+    run_python(["-m", "modtok_cli", "bpe-seq", "-k", "500"], cwd=place, capture_output=True)
+    return place
+
+
+@pytest.fixture
+def at(
+    learned: Path, monkeypatch: pytest.MonkeyPatch, here: Callable[..., tuple[int, str, str]]
+) -> Callable[..., tuple[int, str, str]]:
+    """`here`, in the workspace `learned`, with standard input from a file or from nothing."""
+    monkeypatch.chdir(learned)
+
+    def call(*args: str, stdin: bytes | None = None) -> tuple[int, str, str]:
+        path = learned / "stdin"
+        path.write_bytes(stdin or b"")
+        saved = os.dup(0)
+        source = os.open(path if stdin is not None else os.devnull, os.O_RDONLY)
+        os.dup2(source, 0)
+        os.close(source)
+        try:
+            with open(0, closefd=False) as reader:
+                monkeypatch.setattr(sys, "stdin", reader)
+                return here(*args)
+        finally:
+            os.dup2(saved, 0)
+            os.close(saved)
+            path.unlink()
+
+    return call
+
+
+def rows(out: str) -> list[dict[str, Any]]:
+    """The rows of JSON lines."""
+    return [json.loads(line) for line in out.splitlines()]
 
 
 class StandIn:

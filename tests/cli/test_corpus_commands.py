@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from helpers.sample import SAMPLE
 from modtok_cli.text.reading import Reading
 
+from .conftest import rows
 from .test_commands import rest
 
 
@@ -119,23 +119,15 @@ def test_wrong_usage_in_one_line(here) -> None:
     assert (status, "--good and --bad are required" in err) == (2, True)
 
 
-def test_tokens_in_corpus_stats(here, workspace: Path) -> None:
-    for language in ("en", "fr"):
-        text = (SAMPLE / "data" / f"{language}.jsonl").read_bytes()
-        (workspace / "data").mkdir(exist_ok=True)
-        (workspace / "data" / f"{language}.jsonl").write_bytes(text)
-    assert here("bpe-seq", "-k", "400")[0] == 0
+def test_tokens_in_corpus_stats(at) -> None:
     found = {}
     for spec in ("tokenizer", "tokenizer@each", "tokenizer@fr"):
-        _, out, _ = here("corpus", "stats", "-t", spec)
-        found[spec] = {row["language"]: row["tokens"] for row in map(json.loads, out.splitlines())}
-    text = "\n".join(
-        json.loads(line)["text"]
-        for line in (SAMPLE / "data" / "fr.jsonl").read_text("utf-8").splitlines()
-    )
-    Path("fr.txt").write_text(text, encoding="utf-8")
-    _, out, _ = here("encode", "-t", "tokenizer@fr", "fr.txt")
-    ids = sum(len(json.loads(line)["ids"]) for line in out.splitlines())
+        _, out, _ = at("corpus", "stats", "-t", spec)
+        found[spec] = {row["language"]: row["tokens"] for row in rows(out)}
+    lines = Path("data/fr.jsonl").read_text("utf-8").splitlines()
+    text = "\n".join(json.loads(line)["text"] for line in lines)
+    _, out, _ = at("encode", "-t", "tokenizer@fr", stdin=text.encode())
+    ids = sum(len(row["ids"]) for row in rows(out))
     assert found["tokenizer@fr"]["fr"] == found["tokenizer@each"]["fr"] == ids
     assert found["tokenizer@each"]["en"] < found["tokenizer@fr"]["en"]
     assert found["tokenizer"]["en"] != found["tokenizer@fr"]["en"]

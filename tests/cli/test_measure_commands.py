@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import pytest
 from tokenizers import Tokenizer, models
 
-from helpers.python_processes import run_python
-from helpers.sample import SAMPLE
-
-LANGUAGES = ["el", "en", "fr"]
-
-
-@pytest.fixture(scope="module")
-def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with a tokenizer of k = 500 in three languages, and parallel text."""
-    place = tmp_path_factory.mktemp("workspace")
-    for folder, suffix in (("data", "jsonl"), ("parallel", "txt")):
-        (place / folder).mkdir()
-        for language in LANGUAGES:
-            shutil.copy(SAMPLE / folder / f"{language}.{suffix}", place / folder)
-    run_python(["-m", "modtok_cli", "bpe-seq", "-k", "500"], cwd=place, stdout=subprocess.DEVNULL)
-    return place
-
-
-@pytest.fixture
-def at(learned: Path, monkeypatch: pytest.MonkeyPatch, here: Any) -> Any:
-    monkeypatch.chdir(learned)
-    return here
-
-
-def rows(out: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in out.splitlines()]
+from .conftest import rows
 
 
 def test_fairness(at, learned: Path) -> None:

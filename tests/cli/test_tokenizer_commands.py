@@ -1,63 +1,15 @@
 """extract, encode, decode, inspect, nsl and corpus on a small real tokenizer."""
 
 import json
-import os
-import shutil
-import sys
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from helpers.python_processes import run_python
-from helpers.sample import SAMPLE
+from .conftest import rows
 
 LANGUAGES = ["el", "en", "fr"]
-
-
-@pytest.fixture(scope="module")
-def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with three languages of the sample and a tokenizer of k = 500."""
-    place = tmp_path_factory.mktemp("workspace")
-    (place / "data").mkdir()
-    for language in LANGUAGES:
-        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", place / "data")
-        shutil.copy(SAMPLE / "parallel" / f"{language}.txt", place)
-    command = ["-m", "modtok_cli", "bpe-seq", "-k", "500"]
-    done = run_python(command, cwd=place, capture_output=True, check=True)
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [row["language"] for row in rows] == LANGUAGES
-    return place
-
-
-@pytest.fixture
-def at(learned: Path, monkeypatch: pytest.MonkeyPatch, here: Any) -> Any:
-    """`here`, in the workspace, with standard input from a file or from nothing."""
-    monkeypatch.chdir(learned)
-
-    def call(*args: str, stdin: bytes | None = None) -> tuple[int, str, str]:
-        path = learned / "stdin"
-        path.write_bytes(stdin or b"")
-        saved = os.dup(0)
-        source = os.open(path if stdin is not None else os.devnull, os.O_RDONLY)
-        os.dup2(source, 0)
-        os.close(source)
-        try:
-            with open(0, closefd=False) as reader:
-                monkeypatch.setattr(sys, "stdin", reader)
-                return here(*args)
-        finally:
-            os.dup2(saved, 0)
-            os.close(saved)
-            path.unlink()
-
-    return call
-
-
-def rows(out: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in out.splitlines()]
 
 
 def test_extract(at, learned: Path) -> None:

@@ -1,15 +1,14 @@
-"""Charts as people read them: names, order, colors, logarithmic axes, panels, coincident marks."""
+"""Charts as people read them: names, order, colors, logarithmic axes."""
 
 from __future__ import annotations
 
 import pytest
 
-from modtok_cli.reports.charts import Curves, Dots, Heat, Mark, styles_of
+from modtok_cli.reports.charts import Dots, Heat, Mark, styles_of
 from modtok_cli.reports.kinds import kinds
-from modtok_cli.reports.kinds.evaluation import EVALUATION, evaluation_charts, evaluation_tables
+from modtok_cli.reports.kinds.evaluation import evaluation_charts
 from modtok_cli.reports.plot.layout import scene_of
 from modtok_cli.reports.plot.scene import COLOURS, log_ticks
-from modtok_cli.reports.plot.terminal import SEVERAL, to_text
 from modtok_cli.reports.present import is_squeezed, named, presented
 from modtok_cli.reports.tables import Table
 
@@ -67,35 +66,14 @@ def test_logarithmic_ticks_cover_the_values(low: float, high: float, most: int) 
     assert 2 <= len(found) <= most + 2
 
 
-def test_coincident_series_are_seen_in_the_terminal() -> None:
-    lines = to_text(dots({"a": {"en": 1.0, "fi": 2.0}, "b": {"en": 1.0, "fi": 1.5}}), 60)
-    rows = {line.split()[0]: line for line in lines if "┄" in line}
-    assert SEVERAL in rows["en"]
-    assert {"●", "■"} <= set(rows["fi"])
-    assert SEVERAL not in rows["fi"]
-    assert f"  {SEVERAL} several of them" in lines
-    curves = {"a": [(0.0, 1.0), (1.0, 2.0)], "b": [(0.0, 1.0), (1.0, 3.0)]}
-    assert SEVERAL in "".join(to_text(Curves("t", "x", "y", curves), 60)[4:])
-
-
-def test_evaluations_show_chance_and_the_number_of_examples() -> None:
+def test_the_line_of_chance_is_that_of_all_rows() -> None:
     row = {
         "task": "arc", "metric": "acc", "language": "fi", "value": 30.0, "low": 26.0, "high": 34.0,
         "n": 500, "shots": 0, "infer": "lang", "chance": 25.0,
     }  # fmt: skip
-    rows = [row, {**row, "language": "en", "n": 480}]
-    (chart,) = evaluation_charts(rows)
-    assert isinstance(chart, Dots)
-    assert chart.reference == 25.0
-    assert "dashed: chance" in chart.axis
-    assert chart.note == "n = 480 to 500 examples; bars: 95% intervals"
-    (table,) = evaluation_tables(rows)
-    assert [list(line) for line in table.rows[-2:]] == [["chance", "25.0"], ["n", "–"]]
-    assert EVALUATION.finding(
-        [*rows, {**row, "infer": "full", "value": 10.0}, {**row, "task": "mean"}]
-    ) == ("Evaluation: arc acc 30.0 (--infer lang; lowest in Finnish: 30.0, chance 25.0).")
-    mixed = [row, {**row, "language": "en", "chance": 50.0}]
-    assert evaluation_charts(mixed)[0].reference is None  # type: ignore[union-attr]
+    for chance, line in ((25.0, 25.0), (50.0, None)):
+        (chart,) = evaluation_charts([row, {**row, "language": "en", "chance": chance}])
+        assert chart.reference == line  # type: ignore[union-attr]
 
 
 def test_findings_count_languages_of_every_tokenizer() -> None:
