@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, pairwise
+from typing import TypeVar
 
-Pairs = Mapping[tuple[int, int], tuple[int, int]]
+Token = TypeVar("Token")
+Pairs = Mapping[tuple[Token, Token], tuple[int, Token]]
 """(left, right) → (rank, result) of a merge."""
 
 LeftOut = Callable[[int], bool]
@@ -35,13 +37,15 @@ def mixed(key: int, number: int) -> int:
     return bits ^ bits >> 29
 
 
-def pairs_of(merges: Sequence[Sequence[int]]) -> Pairs:
+def pairs_of(merges: Iterable[Sequence[Token]]) -> Pairs[Token]:
     """Merges (left, right, result) in rank order by pair; the first of equal pairs counts."""
     numbered = reversed(list(enumerate(merges)))
     return {(left, right): (rank, result) for rank, (left, right, result) in numbered}
 
 
-def merge(ids: Sequence[int], pairs: Pairs, is_left_out: LeftOut = nothing) -> list[int]:
+def merge(
+    symbols: Sequence[Token], pairs: Pairs[Token], is_left_out: LeftOut = nothing
+) -> list[Token]:
     """Symbols merged: of all adjacent pairs the one of lowest rank, the leftmost first.
 
     A merge that is left out, when it would be the next one, waits until another has been applied,
@@ -50,7 +54,7 @@ def merge(ids: Sequence[int], pairs: Pairs, is_left_out: LeftOut = nothing) -> l
     >>> merge([1, 2, 1, 2], {(1, 2): (0, 3), (3, 3): (1, 4)})
     [4]
     """
-    left, numbers = list(ids), count()
+    left, numbers = list(symbols), count()
     while True:
         found = [(*pairs[pair], at) for at, pair in enumerate(pairwise(left)) if pair in pairs]
         ordered = sorted(found, key=lambda one: (one[0], one[2]))

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+
+from modtok_cli.reference.encoding import merge, pairs_of
 
 Merge = tuple[bytes, bytes]
 
@@ -31,30 +34,14 @@ def unspaced(token: bytes) -> int:
     return len(re.findall(scripts, token))
 
 
-def apply_merge(word: tuple[bytes, ...], merge: Merge) -> tuple[bytes, ...]:
-    """Replace `merge` from left to right."""
-    out: list[bytes] = []
-    i = 0
-    while i < len(word):
-        if i + 1 < len(word) and (word[i], word[i + 1]) == merge:
-            out.append(word[i] + word[i + 1])
-            i += 2
-        else:
-            out.append(word[i])
-            i += 1
-    return tuple(out)
-
-
-def segment(word: bytes, merges: list[Merge]) -> tuple[bytes, ...]:
+def segment(parts: Sequence[bytes], merges: Iterable[Merge]) -> list[bytes]:
     """BPE: the applicable merge of lowest rank, leftmost first, until none applies."""
-    rank = {merge: r for r, merge in reversed(list(enumerate(merges)))}
-    parts = [word[i : i + 1] for i in range(len(word))]
-    while True:
-        options = [(rank[(a, b)], i) for i, (a, b) in enumerate(pairwise(parts)) if (a, b) in rank]
-        if not options:
-            return tuple(parts)
-        _, i = min(options)
-        parts[i : i + 2] = [parts[i] + parts[i + 1]]
+    return merge(parts, pairs_of((a, b, a + b) for a, b in merges))
+
+
+def bytes_of(word: bytes) -> list[bytes]:
+    """A word as tokens of one byte."""
+    return [bytes([byte]) for byte in word]
 
 
 @dataclass
@@ -129,7 +116,7 @@ class Language:
         self.merges: set[Merge] = adopted or set()
         self.vocabulary = set(self.all_tokens[:256]) | {a + b for a, b in self.merges}
         active = [m for m in self.all_merges if adopted is None or m in adopted]
-        self.words = {word: segment(word, active) for word in counts}
+        self.words = {word: segment(bytes_of(word), active) for word in counts}
         self.too_large: dict[Merge, int] = {}
 
     def step(self) -> str | None:
@@ -212,7 +199,7 @@ class Language:
             self.all_tokens.append(token)
         self.merges.add(pair)
         self.vocabulary.add(token)
-        self.words = {word: apply_merge(parts, pair) for word, parts in self.words.items()}
+        self.words = {word: segment(parts, [pair]) for word, parts in self.words.items()}
         return f"merge {_shown(pair[0])} + {_shown(pair[1])} ({count} times)"
 
     def derivation(self, merge: Merge) -> list[Merge]:
@@ -247,7 +234,7 @@ def main() -> None:
             print(f"  {done}")
         both.keep(name, language)
     for name, merges in both.merge_sets.items():
-        parts = segment(b"mother", [m for m in both.merges if m in merges])
+        parts = segment(bytes_of(b"mother"), [m for m in both.merges if m in merges])
         print(f"mother in {name}: {' '.join(map(_shown, parts))}")
 
 
