@@ -14,12 +14,11 @@ import pytest
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from helpers.made_tokenizers import fewest_tokens, unigram
 from helpers.toy_tokenizers import toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular import manifest as manifests
-from modtok_cli.modular.directory import (
-    read_references,
-)
+from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.extract import content_of
 from modtok_cli.modular.extract import extract as extract_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -48,17 +47,18 @@ def files_of(directory: Path) -> dict[str, bytes]:
     }
 
 
+EACH_SEGMENTATION = pytest.mark.parametrize(
+    "tokenizer",
+    [toy(7, merges_each=15, languages=MANY), unigram(), fewest_tokens()],
+    ids=lambda tokenizer: tokenizer.segmentation,
+)
+
+
+@EACH_SEGMENTATION
 def test_save_load_roundtrip(directory: Path, tokenizer: ModularTokenizer) -> None:
     loaded = ModularTokenizer.load(directory)
-    for name in (
-        "algorithm",
-        "segmentation",
-        "languages",
-        "k",
-        "pretokenizer",
-        "settings",
-        "corpora",
-    ):
+    names = "algorithm", "segmentation", "languages", "k", "pretokenizer", "settings", "corpora"
+    for name in names:
         assert getattr(loaded, name) == getattr(tokenizer, name)
     assert loaded.signature == tokenizer.signature
     assert (loaded.merges == tokenizer.merges).all()
@@ -68,15 +68,12 @@ def test_save_load_roundtrip(directory: Path, tokenizer: ModularTokenizer) -> No
     assert loaded.full().to_json() == (directory / "tokenizer.json").read_bytes()
     assert read_references(directory) == REFERENCES
     assert list(read_references(directory)) == ["en", "fi"]
-    assert sorted(files_of(directory)) == [
-        "arrays.safetensors",
-        "manifest.json",
-        "references/en.json",
-        "references/fi.json",
-        "tokenizer.json",
-    ]
+    files = ["arrays.safetensors", "manifest.json", "references/en.json", "references/fi.json"]
+    files += ["tokenizer.json", *["tokenizer.model"] * (tokenizer.segmentation == "unigram")]
+    assert sorted(files_of(directory)) == files
 
 
+@EACH_SEGMENTATION
 def test_saving_is_deterministic(directory: Path, tokenizer: ModularTokenizer) -> None:
     before = files_of(directory)
     loaded = ModularTokenizer.load(directory)

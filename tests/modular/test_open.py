@@ -14,6 +14,7 @@ import tiktoken
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from helpers.handmade_tokenizers import write_ranks
+from helpers.made_tokenizers import MADE
 from helpers.toy_tokenizers import NASTY, toy
 from modtok_cli.base import extras
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -102,8 +103,10 @@ def test_open_modular_directory_and_subsets(directory: Path) -> None:
         open_tokenizer(f"{directory}@fr,xx")
 
 
-def test_extracted_file_equals_the_subset(directory: Path, tmp_path: Path) -> None:
-    cut = open_tokenizer(f"{directory}@fr,en")
+@pytest.mark.parametrize("kind", MADE)
+def test_extracted_file_equals_the_subset(kind: str, tmp_path: Path) -> None:
+    MADE[kind]().save(tmp_path / "tok")
+    cut = open_tokenizer(f"{tmp_path / 'tok'}@fr,en")
     assert isinstance(cut, Subtokenizer)
     path = tmp_path / "cut.json"
     path.write_bytes(cut.to_json())
@@ -111,7 +114,7 @@ def test_extracted_file_equals_the_subset(directory: Path, tmp_path: Path) -> No
     for again in (open_tokenizer(str(path)), piped):
         assert isinstance(again, Subtokenizer)
         assert again.signature == cut.signature
-        assert again.languages == ("en", "fr")
+        assert (again.languages, again.segmentation) == (("en", "fr"), kind)
         assert again.parent_signature == cut.parent_signature
         assert again.to_json() == cut.to_json()
         for text in NASTY:
