@@ -394,20 +394,15 @@ class HfDirectory:
         """All other weights by their names in the backbone; read when they are needed."""
         return _Backbone(self)
 
-    @property
-    def backbone_names(self) -> list[str]:
-        """Names of the backbone's weights, without "model."."""
-        return [
-            name.removeprefix(_PREFIX)
-            for name in self.tensors
-            if name not in (_INPUT, _OUTPUT) and not name.endswith(_BUFFER)
-        ]
-
 
 class _Backbone(Mapping[str, "Tensor"]):
     def __init__(self, directory: HfDirectory) -> None:
         self._directory = directory
-        self._names = directory.backbone_names
+        self._names = [
+            name.removeprefix(_PREFIX)
+            for name in directory.tensors
+            if name not in (_INPUT, _OUTPUT) and not name.endswith(_BUFFER)
+        ]
 
     def __getitem__(self, name: str) -> Tensor:
         return self._directory.tensor(_PREFIX + name)

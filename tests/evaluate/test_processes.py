@@ -41,18 +41,11 @@ class Threads(Processes):
 
     def __init__(self, rank: int, given: list[Any], barrier: Barrier) -> None:
         super().__init__()
-        self._rank, self._given, self._barrier = rank, given, barrier
-
-    @property
-    def rank(self) -> int:
-        return self._rank
-
-    @property
-    def count(self) -> int:
-        return len(self._given)
+        self.rank, self.count, self.first = rank, len(given), rank == 0
+        self._given, self._barrier = given, barrier
 
     def gather(self, item: Any) -> list[Any]:
-        self._given[self._rank] = item
+        self._given[self.rank] = item
         self._barrier.wait(60)
         found = list(self._given)
         self._barrier.wait(60)

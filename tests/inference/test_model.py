@@ -40,15 +40,6 @@ def test_logits_are_the_whole_models_over_the_subset(
     torch.testing.assert_close(small.logits(torch.tensor([rows])), expected, atol=1e-5, rtol=0)
 
 
-def test_padding_on_the_left_changes_nothing(small: SlicedModel) -> None:
-    rows = rows_of(small)
-    padded = torch.tensor([[0] * 5 + rows])
-    mask = torch.tensor([[0] * 5 + [1] * len(rows)])
-    torch.testing.assert_close(
-        small.logits(padded, mask)[:, 5:], small.logits(torch.tensor([rows])), atol=1e-5, rtol=0
-    )
-
-
 def test_two_vocabularies(small: SlicedModel, whole: SlicedModel) -> None:
     """full-lang reads by T and predicts V_fr; src|tgt reads by one and predicts the other."""
     full_lang = small.with_vocabulary("full", ["fr"])

@@ -157,7 +157,7 @@ def test_the_first_loss_is_the_model_s(
     for loaded in (load(tmp_path / "it", ["fr"]), load(tmp_path / "it", "full", ["fr"])):
         row = loaded.end_of_text
         assert loaded.vocabularies.ids[row] == cache.end_of_text
-        assert loaded.tokenizer_out.decode([loaded.end_of_output]) == "</s>"
+        assert loaded.tokenizer_out.decode([*loaded.ends_of_output]) == "</s>"
 
 
 def test_a_grown_tokenizer_trains_its_new_rows(model: Path, tmp_path: Path) -> None:

@@ -146,7 +146,11 @@ def cost(
             own = [own[0], f"{own[0]}@each"]
         specs = specs or [*own]
         tied = tied or any(shape.tied for shape in of_run.values())
-    models = models or sizes(model or (_timed_size() if time else PAPER))
+    if time and not (models or model):
+        import torch
+
+        model = ["0.5b" if torch.cuda.is_available() else "tiny"]
+    models = models or sizes(model or PAPER)
     entries = {} if texts else {"": _sizes(specs)}
     if texts:
         specs = specs or ["tokenizer", "tokenizer@each"]
@@ -170,12 +174,6 @@ def cost(
             for row, more in zip(rows[name, spoken], figures, strict=True):
                 row |= more
     return [row for those in rows.values() for row in those]
-
-
-def _timed_size() -> list[str]:
-    import torch
-
-    return ["0.5b" if torch.cuda.is_available() else "tiny"]
 
 
 def _row(model: str, shape: Shape, language: str, entry: Entry, first: Entry) -> dict[str, Any]:

@@ -17,22 +17,17 @@ from modtok_cli.training.rundir import find_tokenizer, is_run
 from modtok_cli.training.stored_config import stored_shape
 
 
-def model_among(arguments: Sequence[str]) -> tuple[Path | None, list[str]]:
-    """The argument that is a run, a slice or a model, if there is one, and the others."""
-    models = [name for name in arguments if is_run(Path(name)) or is_hf_directory(Path(name))]
-    if len(models) > 1:
-        raise UsageError(f"two models given, {models[0]} and {models[1]}", remedy="give one")
-    rest = [name for name in arguments if name not in models]
-    return (Path(models[0]) if models else None), rest
-
-
 def split_sources(
     sources: FilePath | Sequence[FilePath],
 ) -> tuple[Path | None, list[str], list[str]]:
-    """The model among arguments, if there is one, the tokenizers, and the texts."""
+    """The run, slice or model among arguments, if there is one, the tokenizers, and the texts."""
     paths = [sources] if isinstance(sources, str | os.PathLike) else sources
-    model, rest = model_among([str(path) for path in paths])
-    return model, *split_arguments(rest)
+    names = [str(path) for path in paths]
+    models = [name for name in names if is_run(Path(name)) or is_hf_directory(Path(name))]
+    if len(models) > 1:
+        raise UsageError(f"two models given, {models[0]} and {models[1]}", remedy="give one")
+    rest = split_arguments(name for name in names if name not in models)
+    return (Path(models[0]) if models else None), *rest
 
 
 def settings_of_run(run: Path, *, named: bool) -> tuple[dict[str, Shape], list[str]]:

@@ -8,6 +8,7 @@ and a cache with padding.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,10 +65,10 @@ class HfModel(SlicedModel):
         tail = self.prompt(context + text)[len(rows) :] if context else []
         return tail or self.encode_out(text)
 
-    @property
+    @cached_property
     def ends_of_output(self) -> frozenset[int]:
         """Ids of the tokens that end a text."""
-        return self.source.stop_ids
+        return frozenset(self.source.directory.token_ids("eos_token_id") or [self.source.first])
 
     @property
     def token_bytes(self) -> int:

@@ -88,11 +88,6 @@ class HfSource(CausalLM, ModelSource):
         """Id of the token that begins a text."""
         return self.first
 
-    @cached_property
-    def stop_ids(self) -> frozenset[int]:
-        """Ids of the tokens that end a text."""
-        return frozenset(self.directory.token_ids("eos_token_id") or [self.first])
-
     # --- what an export needs ---
 
     @property

@@ -208,7 +208,7 @@ def _located(
     return error
 
 
-def read_prompts(lines: Iterable[bytes], where: str = "standard input") -> Iterator[Prompt]:
+def read_prompts(lines: Iterable[bytes]) -> Iterator[Prompt]:
     """Prompts from JSON lines: {"prompt": "…"}, optionally with "languages": ["fr"] or "fr,en"."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -216,24 +216,24 @@ def read_prompts(lines: Iterable[bytes], where: str = "standard input") -> Itera
         try:
             row = orjson.loads(line)
         except ValueError as error:
-            raise _bad_line(where, number, f"is not JSON ({error})") from error
+            raise _bad_line(number, f"is not JSON ({error})") from error
         if not isinstance(row, Mapping) or not isinstance(row.get("prompt"), str):
-            raise _bad_line(where, number, 'is not an object with a string "prompt"')
+            raise _bad_line(number, 'is not an object with a string "prompt"')
         if "langs" in row:
-            raise _bad_line(where, number, 'unknown key "langs"; write "languages"')
+            raise _bad_line(number, 'unknown key "langs"; write "languages"')
         langs = row.get("languages")
         if isinstance(langs, str):
             langs = [part.strip() for part in langs.split(",")]
         if langs is not None and (
             not isinstance(langs, list) or not all(isinstance(name, str) for name in langs)
         ):
-            raise _bad_line(where, number, '"languages" is not a list of languages')
+            raise _bad_line(number, '"languages" is not a list of languages')
         yield Prompt(row["prompt"], tuple(langs) if langs else None, number)
 
 
-def _bad_line(where: str, number: int, what: str) -> ModtokError:
+def _bad_line(number: int, what: str) -> ModtokError:
     return ModtokError(
-        what, where=f"{where}:{number}", remedy='write lines such as {"prompt": "Il était"}'
+        what, where=f"standard input:{number}", remedy='write lines such as {"prompt": "Il était"}'
     )
 
 

@@ -78,15 +78,10 @@ class SlicedModel:
         """Tokenizer of the output side."""
         return self.vocabularies.tokenizer_out
 
-    @property
-    def end_of_output(self) -> int:
-        """Id in `tokenizer_out` of the token between documents."""
-        return int(self.vocabularies.out_of_row[self.end_of_text])
-
-    @property
+    @cached_property
     def ends_of_output(self) -> frozenset[int]:
         """Ids in `tokenizer_out` that end a text."""
-        return frozenset({self.end_of_output})
+        return frozenset({int(self.vocabularies.out_of_row[self.end_of_text])})
 
     @property
     def token_bytes(self) -> int:
@@ -171,15 +166,9 @@ class SlicedModel:
         logits, cap = F.linear(hidden, self.head).float(), self.source.shape.logit_cap
         return logits if cap is None else (logits / cap).tanh() * cap
 
-    def logits(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def logits(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Logits over V_out after every token; (B, T) rows to (B, T, |V_out|) float32."""
-        position_ids = None
-        if attention_mask is not None:
-            position_ids = (attention_mask.cumsum(-1) - 1).clamp(min=0)
-        hidden = self.hidden(input_ids, attention_mask=attention_mask, position_ids=position_ids)
-        return self.head_logits(hidden)
+        return self.head_logits(self.hidden(input_ids))
 
 
 class Healing:

@@ -30,27 +30,15 @@ class Processes:
     """The processes that share a command's work; by default this one only.
 
     Attributes:
+        rank, count: number of this process, and of all.
         first: whether this process reports for all.
         device: the GPU of this process, or the CPU; None with one process, which may use any.
     """
 
     def __init__(self, ranks: Ranks | None = None, device: torch.device | None = None) -> None:
         self._ranks, self.device = ranks, device
-
-    @property
-    def rank(self) -> int:
-        """Number of this process."""
-        return self._ranks.rank if self._ranks is not None else 0
-
-    @property
-    def count(self) -> int:
-        """Number of processes."""
-        return self._ranks.world if self._ranks is not None else 1
-
-    @property
-    def first(self) -> bool:
-        """Whether this process reports for all."""
-        return self.rank == 0
+        self.rank, self.count = (0, 1) if ranks is None else (ranks.rank, ranks.world)
+        self.first = self.rank == 0
 
     def only_first(self, progress: Progress) -> Progress:
         """`progress`, which is silent on all processes but the first."""

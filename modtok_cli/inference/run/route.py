@@ -1,7 +1,7 @@
 """Choose the subtokenizer of a prompt: that of its language, or a union if in doubt.
 
 Each monolingual reference gives a text a cost in bits (`measure.references`). The language with the
-lowest cost is chosen, together with all within `margin` bits: their union covers the text in any
+lowest cost is chosen, together with all within `MARGIN` bits: their union covers the text in any
 case, for a few more rows.
 """
 
@@ -39,24 +39,18 @@ class Route:
         return len(self.languages) == 1
 
 
-def route(
-    texts: Sequence[str],
-    references: Mapping[str, Reference],
-    *,
-    margin: float = MARGIN,
-    most: int = MOST,
-) -> list[Route]:
+def route(texts: Sequence[str], references: Mapping[str, Reference]) -> list[Route]:
     """The languages of each text.
 
-    Example: "Der Mann" costs 31 bits in German, 36 in Dutch and 52 in English. At margin 8 the
-    route is de,nl with a lead of 5.
+    Example: "Der Mann" costs 31 bits in German, 36 in Dutch and 52 in English. With a margin of 8
+    the route is de,nl with a lead of 5.
     """
     names = np.array(list(references))
     bits = code_lengths([utf8(text) for text in texts], references)
     routes = []
     for row in bits:
         order = np.argsort(row, kind="stable")
-        chosen = [int(i) for i in order[:most] if row[i] - row[order[0]] <= margin]
+        chosen = [int(i) for i in order[:MOST] if row[i] - row[order[0]] <= MARGIN]
         lead = float(row[order[1]] - row[order[0]]) if len(order) > 1 else float("inf")
         routes.append(Route(tuple(names[chosen].tolist()), lead))
     return routes

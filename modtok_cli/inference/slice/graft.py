@@ -86,7 +86,11 @@ def graft(
         )
     part, whole, place = Path(model), Path(onto), Path(output)
     if not is_hf_directory(part):
-        raise _not_merged(part)
+        raise UsageError(
+            "has no weights in safetensors" if part.exists() else "does not exist",
+            where=part,
+            remedy="give a directory that save_pretrained wrote",
+        )
     home = optional_path(original) or part
     is_run_slice = (home / NAME).is_file()
     if not is_run_slice and not (home / IDS).is_file():
@@ -107,14 +111,6 @@ def graft(
     if not is_hf_directory(whole):
         raise UsageError(f"is not the Hugging Face model that {home} is a slice of", where=whole)
     return graft_directory(part, home, whole, place, convert=convert, progress=progress)
-
-
-def _not_merged(part: Path) -> UsageError:
-    return UsageError(
-        "has no weights in safetensors" if part.exists() else "does not exist",
-        where=part,
-        remedy="give a directory that save_pretrained wrote",
-    )
 
 
 def _graft_run(
