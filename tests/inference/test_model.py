@@ -1,4 +1,4 @@
-"""Logits of a slice are the training engine's and the whole model's; so are likelihoods."""
+"""Models of a run: two vocabularies, any step, its own tokenizer."""
 
 import shutil
 from pathlib import Path
@@ -11,39 +11,16 @@ from helpers import sample
 from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.load import load
-from modtok_cli.inference.run.model import SlicedModel
 
 SAMPLE = sample.SAMPLE / "data"
 TEXT = "Il était une fois un roi. The king was old, said l'homme; 12 ans."
 
 
-@pytest.fixture(scope="module")
-def small(run: Path) -> SlicedModel:
-    return load(run, ["fr", "en"])
-
-
-@pytest.fixture(scope="module")
-def whole(small: SlicedModel) -> SlicedModel:
-    return small.with_vocabulary("full")
-
-
-def rows_of(model: SlicedModel, text: str = TEXT) -> list[int]:
-    return [model.end_of_text, *model.encode_in(text)]
-
-
-def test_logits_are_the_whole_models_over_the_subset(
-    small: SlicedModel, whole: SlicedModel
-) -> None:
-    rows = rows_of(small)
-    own = small.tokenizer_in.global_ids.astype(np.int64)
-    expected = whole.logits(torch.tensor(own[rows])[None])[..., torch.from_numpy(own)]
-    torch.testing.assert_close(small.logits(torch.tensor([rows])), expected, atol=1e-5, rtol=0)
-
-
-def test_two_vocabularies(small: SlicedModel, whole: SlicedModel) -> None:
+def test_two_vocabularies(run: Path) -> None:
     """full-lang reads by T and predicts V_fr; src|tgt reads by one and predicts the other."""
-    full_lang = small.with_vocabulary("full", ["fr"])
-    rows = rows_of(full_lang)
+    small = load(run, ["fr", "en"])
+    whole, full_lang = small.with_vocabulary("full"), small.with_vocabulary("full", ["fr"])
+    rows = [full_lang.end_of_text, *full_lang.encode_in(TEXT)]
     french = full_lang.tokenizer_out.global_ids.astype(np.int64)
     expected = whole.logits(torch.tensor([rows]))[..., torch.from_numpy(french)]
     torch.testing.assert_close(full_lang.logits(torch.tensor([rows])), expected, atol=1e-5, rtol=0)

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-import torch
 
 from helpers.external_models import build
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -17,12 +16,6 @@ from modtok_cli.inference.hf.model_directory import ModelDirectory
 from modtok_cli.inference.hf.model_files import with_ids
 
 transformers = pytest.importorskip("transformers")
-
-
-def logits(path: Path, ids: list[int]) -> torch.Tensor:
-    model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
-    with torch.no_grad():
-        return model(torch.tensor([ids])).logits[0]
 
 
 def kept_of(path: Path, text: str) -> np.ndarray:

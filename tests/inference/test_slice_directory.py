@@ -23,7 +23,7 @@ from modtok_cli.modular.adopted.adopt import adopt
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.vocabulary import unspell
 
-from .test_model_directory import logits
+from .test_directory_model import logits
 
 transformers = pytest.importorskip("transformers")
 DATA = SAMPLE / "parallel"
