@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from helpers.python_processes import Python, run_python
+from helpers.python_processes import run_python
+from helpers.ranks import start_ranks
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.processes import MESSAGES
@@ -160,20 +160,7 @@ with joined() as processes:
 
 
 def test_a_process_that_is_killed_ends_all_with_one_line() -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = str(listener.getsockname()[1])
-    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    first, second = (
-        Python(
-            ["-c", ENDS],
-            env={**ALONE, **group, "RANK": rank},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in "01"
-    )
+    first, second = start_ranks(2, "-c", ENDS, text=True)
     assert first.communicate(timeout=60) == (
         "[nan, nan]\n",
         "error: rank 1 has ended; run the command again\n",

@@ -8,8 +8,6 @@ softmax over T, gradients, clipping and AdamW are plain torch in float64
 from __future__ import annotations
 
 import ast
-import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,6 +20,7 @@ import orjson
 import torch
 
 from helpers.plain_training import PlainTraining, Rates, Sequences
+from helpers.ranks import rank_variables
 from helpers.sample import ROOT
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.training.config import Config
@@ -86,24 +85,17 @@ def train(cases: Sequence[Case], place: Path, steps: int, seed: int) -> None:
 def train_on_ranks(cases: Sequence[Case], place: Path, steps: int, seed: int = 0) -> None:
     """Train the cases of one number of processes, each process one rank of all of them."""
     world = cases[0].world
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
     fields = [repr(tuple(vars(case).values())) for case in cases]
-    rest = [str(place), str(steps), str(seed), *fields]
+    words = [sys.executable, "-m", "helpers.replay", str(place), str(steps), str(seed), *fields]
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-m", "helpers.replay", *rest],
+            words,
             cwd=ROOT,
-            env={
-                **os.environ, "RANK": str(rank), "WORLD_SIZE": str(world),
-                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "MODTOK_DEVICE": "cpu",
-                "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "tests"),
-            },
+            env={**variables, "PYTHONPATH": str(ROOT / "tests")},
             stderr=subprocess.PIPE,
         )
-        for rank in range(world)
-    ]  # fmt: skip
+        for variables in rank_variables(world)
+    ]
     for rank in ranks:
         _, error = rank.communicate()
         if rank.returncode:

@@ -1,8 +1,5 @@
 """Processes by gloo against one: tensor parallel, data parallel, and both ways of saving."""
 
-import os
-import socket
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +8,8 @@ import orjson
 import pytest
 import torch
 
-from helpers import rank_of_runs, two_ranks_offload
+from helpers import rank_of_runs, ranks, two_ranks_offload
 from helpers.metrics import read_metrics
-from helpers.python_processes import Python
 from helpers.saved import save
 from helpers.two_ranks import SHAPE, SHAPES, WAYS, evaluated, train
 from modtok_cli.architectures.shape import Shape
@@ -28,20 +24,7 @@ from .conftest import SAMPLE
 
 def on_ranks(world: int, module: str, *words: object) -> None:
     """Run a module as each rank of a group, and wait."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    ranks = [
-        Python(
-            ["-m", module, *words],
-            cwd=Path(__file__).parents[1],
-            env={**os.environ, **place, "RANK": str(rank), "WORLD_SIZE": str(world)},
-            stderr=subprocess.PIPE,
-        )
-        for rank in range(world)
-    ]
-    for rank in ranks:
+    for rank in ranks.start_ranks(world, "-m", module, *words, cwd=Path(__file__).parents[1]):
         _, err = rank.communicate(timeout=900)
         assert rank.returncode == 0, err.decode()[-3000:]
 
@@ -145,8 +128,8 @@ def test_any_number_of_ranks_trains_as_one(tokenizer: Path, tmp_path: Path) -> N
     ways = [(1, 1), (2, 1), (4, 2)]
     for world in (1, 2, 4):
         runs = [
-            {**small, **kind, "tp": tp, "name": f"{name}-{ranks}-{tp}"}
-            for ranks, tp in ways if ranks == world
+            {**small, **kind, "tp": tp, "name": f"{name}-{count}-{tp}"}
+            for count, tp in ways if count == world
             for name, kind in kinds.items()
         ]  # fmt: skip
         (tmp_path / "settings.json").write_bytes(orjson.dumps(runs))
@@ -156,8 +139,8 @@ def test_any_number_of_ranks_trains_as_one(tokenizer: Path, tmp_path: Path) -> N
             on_ranks(world, "helpers.rank_of_runs", tmp_path / "settings.json")
     for name in kinds:
         alone, *others = (
-            [numbers(line) for line in read_metrics(tmp_path / "runs" / f"{name}-{ranks}-{tp}")]
-            for ranks, tp in ways
+            [numbers(line) for line in read_metrics(tmp_path / "runs" / f"{name}-{count}-{tp}")]
+            for count, tp in ways
         )
         assert len(alone) == 5
         for other in others:
@@ -169,8 +152,8 @@ def test_any_number_of_ranks_trains_as_one(tokenizer: Path, tmp_path: Path) -> N
     # All replicas compute; draws of the first differ a little from those of the others.
     computed = [
         sum(line["time"]["model_flops_per_second"] * line["time"]["step_seconds"]
-            for line in read_metrics(tmp_path / "runs" / f"text-{ranks}-{tp}") if "time" in line)
-        for ranks, tp in ways
+            for line in read_metrics(tmp_path / "runs" / f"text-{count}-{tp}") if "time" in line)
+        for count, tp in ways
     ]  # fmt: skip
     assert computed == pytest.approx([computed[0]] * len(ways), rel=0.3)
 

@@ -1,8 +1,6 @@
 """Ranks that die or hang: found and named, between threads instead of processes."""
 
-import os
 import re
-import socket
 import subprocess
 import time
 from collections import deque
@@ -12,8 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from helpers.python_processes import Python
-from modtok_cli.base.processes import MESSAGES
+from helpers.ranks import start_ranks
 from modtok_cli.training.distributed import ranks, watchdog
 from modtok_cli.training.distributed.launch import distinct_messages
 from modtok_cli.training.distributed.ranks import Ranks
@@ -197,27 +194,7 @@ def test_the_end_of_another_rank_is_not_the_reason() -> None:
 
 
 def test_a_rank_that_is_killed_ends_a_run_of_two_launchers() -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    ranks = [
-        Python(
-            ["-c", RANK],
-            env={
-                **{name: value for name, value in os.environ.items() if name != MESSAGES},
-                "RANK": str(rank),
-                "WORLD_SIZE": "2",
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
-                "OMP_NUM_THREADS": "1",
-                "MODTOK_DEVICE": "cpu",
-            },
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for rank in range(2)
-    ]
+    ranks = start_ranks(2, "-c", RANK, stdin=subprocess.PIPE)
     assert all(rank.stdout.readline() == b"ready\n" for rank in ranks if rank.stdout)
     ranks[1].kill()
     _, err = ranks[0].communicate(timeout=120)

@@ -1,0 +1,32 @@
+"""Processes of a group on this machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from typing import Any
+
+from helpers.python_processes import Python
+from modtok_cli.base.processes import MESSAGES
+
+
+def free_port() -> str:
+    """A port that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
+
+
+def rank_variables(world: int) -> list[dict[str, str]]:
+    """The environment of each rank of a group on CPUs, as torchrun gives it."""
+    plain = {name: value for name, value in os.environ.items() if name != MESSAGES}
+    plain |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": str(world)}
+    plain |= {"OMP_NUM_THREADS": "1", "MODTOK_DEVICE": "cpu"}
+    return [{**plain, "RANK": str(rank)} for rank in range(world)]
+
+
+def start_ranks(world: int, *words: object, **options: Any) -> list[Python]:
+    """Start Python with these words as each rank of a group."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return [Python(words, env=variables, **pipes) for variables in rank_variables(world)]
