@@ -1,0 +1,203 @@
+"""Runs as processes: `--gpus`, several launchers (torchrun twice, tasks of srun), signals.
+
+A signal finishes the step and saves a checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.metrics import read_metrics
+from helpers.python_processes import Python, write_command
+from helpers.ranks import free_port
+
+from .conftest import LANGUAGES, SAMPLE
+
+OPTIONS = (
+    "--set architecture.layers=1 --set architecture.hidden_size=32 --set architecture.ffn=64 "
+    "--set architecture.heads=4 --set architecture.kv_heads=2 --set architecture.head_width=8 "
+    "--seq-length 32 --batch-size 2 --micro-batch 1 --sampling sub:1 --set schedule.lr_steps=9 "
+    "--warmup 2 --set evaluation.eval_bytes=512 --save-every 5000 --eval-every 5000"
+)
+MODEL = OPTIONS.split()
+LONG = [*MODEL, "--steps", "5000"]
+RANKS = 2
+
+
+class Launched:
+    """Processes that start the ranks of a run, or are its ranks."""
+
+    def __init__(self, workspace: Path) -> None:
+        self.workspace, self.port = workspace, free_port()
+        self.started: list[Any] = []
+
+    def start(self, *words: str, **variables: str) -> None:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MODTOK_DEVICE": "cpu", **variables}
+        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        self.started.append(
+            Python(words, cwd=self.workspace, env=environment, text=True, **streams)
+        )
+
+    def modtok(self, *words: str, **variables: str) -> None:
+        self.start("-m", "modtok_cli", "pretrain", "--name", "it", *words, **variables)
+
+    def torchrun(self, *words: str) -> None:
+        """Two launchers with a rank each; a rank leaves its process number in a file."""
+        write_command(self.workspace / "python", "-m modtok_cli pretrain --name it")
+        rank = self.workspace / "rank"
+        rank.write_text('#!/bin/sh\necho $$ > "process-$RANK"\nexec ./python "$@"\n')
+        rank.chmod(0o755)
+        for node in ("0", "1"):
+            group = ["--nnodes", "2", "--node-rank", node, "--nproc-per-node", "1"]
+            place = ["--master-addr", "127.0.0.1", "--master-port", self.port]
+            self.start(
+                "-m", "torch.distributed.run", *group, *place, "--no-python", str(rank), *words
+            )
+
+    def srun(self, *words: str) -> None:
+        """Each rank a process of its own."""
+        step = {"SLURM_STEP_NUM_TASKS": str(RANKS), "SLURM_STEP_NODELIST": "localhost,other[1-3]"}
+        for rank in map(str, range(RANKS)):
+            place = {"SLURM_PROCID": rank, "SLURM_LOCALID": rank, "MASTER_PORT": self.port}
+            self.modtok(*words, **step, **place)
+
+    def ended(self) -> tuple[list[int], list[str]]:
+        """Exit statuses, and what each wrote to standard error."""
+        said = [process.communicate(timeout=120)[1] for process in self.started]
+        return [process.returncode for process in self.started], said
+
+    def wait_for_steps(self, count: int) -> None:
+        metrics = self.workspace / "runs" / "it" / "metrics.jsonl"
+        while not (metrics.exists() and metrics.read_bytes().count(b"\n") >= count):
+            assert all(process.poll() is None for process in self.started), self.ended()
+            time.sleep(0.02)
+
+    def losses(self) -> list[float]:
+        lines = read_metrics(self.workspace / "runs" / "it")
+        return [line["loss"] for line in lines if "loss" in line]
+
+    def saved(self, name: str, said: str) -> None:
+        """The run was stopped by a signal: it says so, and its last step is saved."""
+        step = len(self.losses())
+        assert (
+            f"modtok: stopped by {name} after step {step}; "
+            "resume with modtok pretrain --resume --name it"
+        ) in said.splitlines()
+        checkpoints = (self.workspace / "runs" / "it" / "checkpoints").iterdir()
+        assert [path.name for path in checkpoints] == [f"step-{step:08d}"]
+
+
+@pytest.fixture
+def launch(tokenizer: Path, tmp_path: Path) -> Iterator[Callable[[], Launched]]:
+    (tmp_path / "data").mkdir()
+    for language in LANGUAGES:
+        shutil.copy(SAMPLE / f"{language}.jsonl", tmp_path / "data")
+    shutil.copytree(tokenizer, tmp_path / "tokenizer")
+    made: list[Launched] = []
+
+    def make() -> Launched:
+        made.append(Launched(tmp_path))
+        return made[-1]
+
+    yield make
+    for each in made:
+        for process in each.started:
+            process.kill()
+
+
+def test_two_launchers_train_as_one(launch: Callable[[], Launched], tmp_path: Path) -> None:
+    one = launch()
+    one.modtok(*MODEL, "--workers", "0", "--steps", "4", "--gpus", str(RANKS))
+    assert one.ended()[0] == [0]
+    expected = one.losses()
+    shutil.rmtree(tmp_path / "runs" / "it")
+    two = launch()
+    two.torchrun(*MODEL, "--workers", "0", "--steps", "4")
+    statuses, said = two.ended()
+    assert statuses == [0, 0], said
+    assert two.losses() == expected
+    assert len(expected) == 4
+
+
+def test_a_preempted_run_saves_and_resumes(launch: Callable[[], Launched], tmp_path: Path) -> None:
+    tasks = launch()
+    tasks.srun(*LONG, "--workers", "0")
+    tasks.wait_for_steps(2)
+    for process in tasks.started:
+        process.send_signal(signal.SIGUSR1)
+    statuses, said = tasks.ended()
+    assert statuses == [128 + signal.SIGUSR1] * RANKS
+    tasks.saved("SIGUSR1", "".join(said))
+    assert "".join(said).count("stopped by") == 1
+    step = len(tasks.losses())
+    again = launch()
+    again.srun("--resume", "--steps", str(step + 2))
+    assert again.ended()[0] == [0] * RANKS
+    found = again.losses()
+    shutil.rmtree(tmp_path / "runs" / "it")
+    unbroken = launch()
+    unbroken.modtok(*MODEL, "--workers", "0", "--steps", str(step + 2), "--gpus", str(RANKS))
+    assert unbroken.ended()[0] == [0]
+    assert unbroken.losses() == found
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "words"),
+    [
+        (signal.SIGINT, 130, []),  # with processes that make batches
+        (signal.SIGTERM, 143, ["--gpus", "2", "--workers", "0"]),
+    ],
+)
+def test_a_signal_saves_a_checkpoint(
+    launch: Callable[[], Launched], number: signal.Signals, status: int, words: list[str]
+) -> None:
+    run = launch()
+    run.modtok(*LONG, *words)
+    run.wait_for_steps(5)
+    run.started[0].send_signal(number)
+    statuses, (said,) = run.ended()
+    assert statuses == [status], said
+    run.saved(number.name, said.strip().splitlines()[-1])
+
+
+def test_a_closed_terminal_saves_too(launch: Callable[[], Launched], tmp_path: Path) -> None:
+    """It sends SIGHUP more than once, and to the processes that make batches."""
+    run = launch()
+    command = [sys.executable, "-m", "modtok_cli", "pretrain", "--name", "it", *LONG]
+    process = subprocess.Popen(
+        [*command, "--workers", "1"],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "MODTOK_DEVICE": "cpu"},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # tests under nohup
+        text=True,
+    )
+    run.started.append(process)
+    run.wait_for_steps(3)
+    os.killpg(process.pid, signal.SIGHUP)
+    os.killpg(process.pid, signal.SIGHUP)
+    statuses, (said,) = run.ended()
+    assert statuses == [129]
+    run.saved("SIGHUP", said)
+
+
+def test_a_second_signal_stops_at_once(launch: Callable[[], Launched], tmp_path: Path) -> None:
+    run = launch()
+    run.modtok(*LONG)
+    run.wait_for_steps(3)
+    # Stopped, so that both arrive before the step ends.
+    for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+        run.started[0].send_signal(number)
+    assert run.ended()[0][0] in (130, -signal.SIGTERM)
+    assert not (tmp_path / "runs" / "it" / "checkpoints").exists()
