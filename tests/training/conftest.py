@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +20,7 @@ from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.text.workspace import language_files
+from modtok_cli.training import loop
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.recipe import PRESETS
@@ -95,3 +98,23 @@ def settings(tokenizer: Path, tmp_path: Path) -> RunSettings:
         save_every=2,
         name="it",
     )
+
+
+@pytest.fixture
+def before_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], Any]], None]:
+    """Set what is done when a run comes to a step, if it has that step."""
+    whole = loop.train_step
+
+    def set_work(step: int, work: Callable[[], Any]) -> None:
+        def stepped(run: Any, model: Any, feed: Any, now: int) -> Any:
+            if now == step:
+                work()
+            return whole(run, model, feed, now)
+
+        monkeypatch.setattr(loop, "train_step", stepped)
+
+    return set_work
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt

@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from helpers.masked_model import MaskedModel
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training import prepare
@@ -22,13 +20,9 @@ from modtok_cli.training.data.stream import BatchStream
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
-from modtok_cli.training.model.model import Model
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.rows.microbatch import Prefetcher, Step
 from modtok_cli.training.settings import RunSettings
-from modtok_cli.training.step import optimizer_step
-
-from .test_model import SHAPE
 
 DRAWS = ("step", "rank", "micro")
 
@@ -133,25 +127,6 @@ def test_a_microbatch_larger_than_a_ranks_share_is_split(
     assert [len(batch.inputs) for step in steps[0] for batch in step.batches] == [2] * 4
     assert len({batch.draw for step in steps[0] for batch in step.batches}) == 1
     assert config_of("step", batch_size=64, micro_batch=64).sequences(8) == 8
-
-
-@pytest.mark.parametrize("draw", DRAWS)
-def test_replay_by_the_masked_softmax(
-    draw: str, tokenizer: Path, subtokenizers: SubtokenizerCache, stores: Any
-) -> None:
-    config = config_of(draw, micro_batch=2)
-    sliced = Model(SHAPE, subtokenizers.size, start_ranks(), chunk=16)
-    masked = MaskedModel(SHAPE, subtokenizers.size, device=sliced.ranks.device)
-    steps = steps_of(config, tokenizer, subtokenizers, stores, 12, replicas=2)
-    for number, replicas in enumerate(steps, 1):
-        # One process computes the microbatches of both replicas.
-        every = [
-            replace(one, weights=one.weights / 2) for step in replicas for one in step.microbatches
-        ]
-        rate = 1e-3 * min(1, number / 10)
-        losses, _ = optimizer_step(sliced, every, rate, dense=True)
-        found = torch.stack([nll.mean() for nll in losses]).mean().cpu()
-        torch.testing.assert_close(found, masked.step(every, rate), atol=2e-5, rtol=2e-5)
 
 
 def test_draws_of_ranks_need_their_number(

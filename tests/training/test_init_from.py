@@ -14,12 +14,11 @@ from helpers.metrics import numbers, read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.load import load
-from modtok_cli.training import loop
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.settings import RunSettings
 
-from .conftest import SAMPLE, TOY
+from .conftest import SAMPLE, TOY, interrupt
 
 OLD = ("el", "en", "fi")
 
@@ -107,25 +106,15 @@ def test_spelled_rows_start_better_than_random_ones(old: RunSettings, grown: Run
     assert first["spelling"] < first["random"]
 
 
-def test_a_grown_run_resumes_to_the_bit(
-    grown: RunSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grown_run_resumes_to_the_bit(grown: RunSettings, before_step: Any) -> None:
     rows = replace(grown, train="rows")
     pretrain(replace(rows, name="unbroken"))
-    whole = loop.train_step
-
     for stop in (2, 7):  # before the first checkpoint, and after it
-
-        def stopped(run: Any, model: Any, feed: Any, step: int, stop: int = stop) -> Any:
-            if step == stop:
-                raise KeyboardInterrupt
-            return whole(run, model, feed, step)
-
-        monkeypatch.setattr(loop, "train_step", stopped)
+        before_step(stop, interrupt)
         name = f"stopped-{stop}"
         with pytest.raises(KeyboardInterrupt):
             pretrain(replace(rows, name=name))
-        monkeypatch.setattr(loop, "train_step", whole)
+        before_step(0, interrupt)
         pretrain(RunSettings(runs=grown.runs, name=name), resume=True)
         assert numbers(grown.runs / name) == numbers(grown.runs / "unbroken")
 

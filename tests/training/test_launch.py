@@ -17,10 +17,8 @@ from modtok_cli.base.processes import join_slurm_step
 from modtok_cli.training.distributed import launch as launching
 from modtok_cli.training.distributed import ranks
 from modtok_cli.training.distributed.ranks import start_ranks
-from modtok_cli.training.metrics import LanguageSums, timing
-from modtok_cli.training.resolve import resolve
+from modtok_cli.training.metrics import timing
 from modtok_cli.training.rundir import RunDirectory
-from modtok_cli.training.settings import RunSettings
 
 RANK = "import os, sys, time, signal; rank = os.environ['RANK']; "
 
@@ -105,28 +103,6 @@ def test_a_shape_counts_what_the_backbone_has() -> None:
         shape, shards=1, device=torch.device("cpu"), dtype=torch.float32, seed=0
     )
     assert sum(p.numel() for p in backbone.parameters.values()) == shape.parameters
-
-
-def test_learning_rate() -> None:
-    config = resolve(RunSettings(lr=1.0, warmup=10, steps=110), gpu=False)
-    assert [config.lr_at(step) for step in (1, 10, 110)] == pytest.approx([0.1, 1.0, 0.1])
-    assert config.lr_at(60) == pytest.approx(0.55)
-    rates = [config.lr_at(step) for step in range(10, 111)]
-    assert rates == sorted(rates, reverse=True)
-
-
-def test_bits_per_byte_by_hand() -> None:
-    # Two text tokens of ln 2 nats each, one end of text of 5 nats; 4 bytes: half a bit a byte.
-    sums = LanguageSums(["fi", "fr"], torch.device("cpu"))
-    nll = torch.tensor([0.6931472, 5.0, 0.6931472])
-    ranks = start_ranks()
-    text = torch.tensor([True, False, True])
-    sums.add("fi", nll, text, 4, torch.ones(3, dtype=torch.bool))
-    loss, found = sums.figures(sums.over_replicas(ranks).tolist())
-    assert loss == pytest.approx((5 + 2 * 0.6931472) / 3)
-    assert found.keys() == {"fi"}
-    assert found["fi"]["bits_per_byte"] == pytest.approx(0.5)
-    assert found["fi"]["nats_per_token"] == pytest.approx(0.6931472)
 
 
 def test_flops_by_hand() -> None:

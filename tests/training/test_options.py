@@ -193,24 +193,13 @@ def test_options_reach_the_loop(settings: RunSettings, monkeypatch: pytest.Monke
     assert found["applied"][-1][1] is False
 
 
-@pytest.mark.parametrize("at", [1, 2])
-def test_a_signal_in_the_last_step_stops_nothing(
-    settings: RunSettings, monkeypatch: pytest.MonkeyPatch, at: int
-) -> None:
-    whole = loop.train_step
-
-    def signalled(run: Any, model: Any, feed: Any, now: int) -> Any:
-        if now == at:
-            signal.raise_signal(signal.SIGUSR1)
-        return whole(run, model, feed, now)
-
-    monkeypatch.setattr(loop, "train_step", signalled)
+def test_a_signal_in_the_last_step_stops_nothing(settings: RunSettings, before_step: Any) -> None:
     two = replace(settings, steps=2)
-    if at == 2:
-        assert loop.pretrain(two).step == 2
-    else:
-        with pytest.raises(Stopped, match="SIGUSR1 after step 1"):
-            loop.pretrain(two)
+    before_step(2, lambda: signal.raise_signal(signal.SIGUSR1))
+    assert loop.pretrain(two).step == 2
+    before_step(1, lambda: signal.raise_signal(signal.SIGUSR1))
+    with pytest.raises(Stopped, match="SIGUSR1 after step 1"):
+        loop.pretrain(two, force=True)
 
 
 # Options that tests of their own follow to where they act.

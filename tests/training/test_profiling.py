@@ -12,7 +12,6 @@ from torch.profiler import profile
 
 from helpers.metrics import numbers
 from helpers.said import Said
-from modtok_cli.base.errors import UsageError
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.profiling import PROFILE
 from modtok_cli.training.settings import RunSettings
@@ -54,8 +53,3 @@ def test_a_trace_that_cannot_be_written_is_a_warning(
     pretrain(replace(settings, steps=4, profile=1), progress=notes)
     assert any("No space left on device" in note for note in notes.warnings)
     assert not (settings.runs / "it" / PROFILE).exists()
-
-
-def test_at_least_one_step() -> None:
-    with pytest.raises(UsageError, match=r"^profile: expected at least 1"):
-        RunSettings(profile=0)

@@ -29,9 +29,13 @@ from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.rundir import point_latest
 from modtok_cli.training.settings import RunSettings
 
+from .conftest import interrupt
 
-def test_huge_weights_are_not_saved_between_evaluations(settings: RunSettings) -> None:
-    wild = replace(settings, lr=1e38, warmup=4, eval_every=6, save_every=1)
+
+@pytest.mark.parametrize("eval_every", [1, 6])
+def test_huge_weights_are_not_saved(settings: RunSettings, eval_every: int) -> None:
+    """Also between evaluations."""
+    wild = replace(settings, lr=1e38, warmup=4, eval_every=eval_every, save_every=1)
     with pytest.raises(ModtokError, match=r"after step 1 held-out text has no finite loss.*--lr"):
         pretrain(wild)
     assert not (settings.runs / "it" / "checkpoints").exists()
@@ -325,22 +329,15 @@ def test_ranks_without_an_address() -> None:
 
 
 def test_a_run_stopped_before_its_first_checkpoint_goes_on(
-    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
+    settings: RunSettings, before_step: Any
 ) -> None:
-    whole = loop.train_step
-
-    def stopped(run: Any, model: Model, feed: Any, step: int) -> dict[str, Any]:
-        if step == 3:  # step 2 may still be computed
-            raise KeyboardInterrupt
-        return whole(run, model, feed, step)
-
     settings = replace(settings, save_every=6)
     pretrain(replace(settings, name="unbroken"))
-    monkeypatch.setattr(loop, "train_step", stopped)
+    before_step(3, interrupt)  # step 2 may still be computed
     with pytest.raises(KeyboardInterrupt):
         pretrain(settings)
     assert [line["step"] for line in read_metrics(settings.runs / "it")] == [1]
-    monkeypatch.setattr(loop, "train_step", whole)
+    before_step(0, interrupt)
     pretrain(plain(settings), resume=True)  # as jobs of the sample do, by config.json
     assert numbers(settings.runs / "it") == numbers(settings.runs / "unbroken")
 
@@ -369,19 +366,18 @@ HOLDS = (
 )
 
 
-def test_one_run_at_a_time(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_run_at_a_time(
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch, before_step: Any
+) -> None:
     """Of threads of one process: they share process groups."""
-    whole = loop.train_step
 
-    def with_another(run: Any, model: Model, feed: Any, step: int) -> dict[str, Any]:
+    def another() -> None:
         with pytest.raises(UsageError, match="another run trains in this process; start a proc"):
             modtok.pretrain(replace(settings, name="other"))
-        return whole(run, model, feed, step)
 
-    monkeypatch.setattr(loop, "train_step", with_another)
+    before_step(6, another)
     monkeypatch.setattr(loop, "finish", lambda: None)  # other tests use the groups
     modtok.pretrain(settings)
-    monkeypatch.setattr(loop, "train_step", whole)
     assert modtok.pretrain(replace(settings, name="later", steps=2)).step == 2
 
 
