@@ -11,6 +11,7 @@ import torch
 
 from helpers.delayed_updates import LateModel
 from helpers.random_delays import sleeper
+from helpers.same_models import PARTS, pairs
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import Model
@@ -24,7 +25,6 @@ from modtok_cli.training.step import optimizer_step
 from .test_model import microbatches
 
 SHAPE = llama(1, 32, 8, 88)
-PARTS = ("weight", "moment1", "moment2", "steps")
 
 
 def same(one: torch.Tensor, other: torch.Tensor) -> None:
@@ -35,15 +35,9 @@ def same(one: torch.Tensor, other: torch.Tensor) -> None:
         assert torch.equal(one, other)
 
 
-def same_tables(one: Model, other: Model) -> None:
-    for name, table in one.tables.items():
-        for part in PARTS:
-            same(getattr(table, part), getattr(other.tables[name], part))
-
-
-def same_backbone(one: Model, other: Model) -> None:
-    for name, parameter in one.backbone.parameters.items():
-        same(parameter.detach(), other.backbone.parameters[name].detach())
+def same_models(one: Model, other: Model) -> None:
+    for mine, theirs in pairs(one, other):
+        same(mine, theirs)
 
 
 @pytest.mark.skipif("MODTOK_GPU_CHECK" in os.environ, reason="records copies of the CPU")
@@ -110,8 +104,7 @@ def test_without_delay_it_is_resident_training(made, subtokenizers, stores, tied
             optimizer_step(offloaded, batch, 3e-3, upcoming=upcoming),
         )
     offloaded.drain()
-    same_tables(resident, offloaded)
-    same_backbone(resident, offloaded)
+    same_models(resident, offloaded)
 
 
 def test_a_step_late_by_hand() -> None:
@@ -172,5 +165,4 @@ def test_delayed_equals_the_plain_reference_under_any_schedule(
             offloaded.measure(batch[0])
     plain.finish()
     offloaded.drain()
-    same_tables(plain, offloaded)
-    same_backbone(plain, offloaded)
+    same_models(plain, offloaded)

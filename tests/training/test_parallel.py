@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 import pytest
-import torch
 
 from helpers import rank_of_runs, ranks, two_ranks_offload
 from helpers.metrics import read_metrics
+from helpers.same_models import assert_same
 from helpers.saved import save
 from helpers.two_ranks import SHAPE, SHAPES, WAYS, evaluated, train
 from modtok_cli.architectures.shape import Shape
@@ -50,17 +50,6 @@ def loaded(
     return model
 
 
-def same(one: Model, other: Model, **tolerance: float) -> None:
-    for name, table in one.tables.items():
-        for part in ("weight", "moment1", "moment2", "steps"):
-            torch.testing.assert_close(
-                getattr(table, part), getattr(other.tables[name], part), **tolerance
-            )
-    for name in one.backbone.parameters:
-        for part, tensor in one.optimizer.state(name).items():
-            torch.testing.assert_close(tensor, other.optimizer.state(name)[part], **tolerance)
-
-
 @pytest.mark.parametrize("name", WAYS)
 def test_two_processes_train_as_one(
     name: str, left: Path, subtokenizers: SubtokenizerCache, stores
@@ -72,7 +61,9 @@ def test_two_processes_train_as_one(
     measured = orjson.loads((left / "evaluated.json").read_bytes())[name]
     assert measured == pytest.approx(evaluated(alone), rel=1e-3)
     shape = SHAPES.get(name, SHAPE)
-    same(loaded(left / name, subtokenizers, WAYS[name][2], shape), alone, atol=2e-4, rtol=5e-3)
+    assert_same(
+        loaded(left / name, subtokenizers, WAYS[name][2], shape), alone, atol=2e-4, rtol=5e-3
+    )
 
 
 def test_a_checkpoint_changes_its_number_of_shards(
@@ -81,7 +72,7 @@ def test_a_checkpoint_changes_its_number_of_shards(
     # One file to two, and back to one: every number is where it was.
     assert len(list((left / "again" / "step-00000003").glob("*.safetensors"))) == 2
     once, twice = loaded(left / "single", subtokenizers), loaded(left / "again", subtokenizers)
-    same(once, twice, atol=0, rtol=0)
+    assert_same(once, twice)
 
 
 def test_checkpoint_is_sharded_over_replicas_and_gathered(
@@ -92,7 +83,7 @@ def test_checkpoint_is_sharded_over_replicas_and_gathered(
     assert names == [f"shard-0-of-1-part-{part}-of-2.safetensors" for part in (0, 1)]
     sharded = loaded(left / "tp-megatron", subtokenizers)
     dealt = loaded(left / "dealt", subtokenizers)
-    same(sharded, dealt, atol=0, rtol=0)
+    assert_same(sharded, dealt)
 
 
 @pytest.mark.parametrize("name", two_ranks_offload.WAYS)
