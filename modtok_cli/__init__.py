@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from modtok_cli.corpus.build import corpus_build as corpus_build
     from modtok_cli.corpus.count import corpus_count as corpus_count
     from modtok_cli.corpus.quality import corpus_train_quality as corpus_train_quality
+    from modtok_cli.evaluate.compare import compare as compare
+    from modtok_cli.evaluate.compare import write_examples as write_examples
     from modtok_cli.evaluate.evaluate import evaluate_bpb as evaluate_bpb
     from modtok_cli.evaluate.evaluate import evaluate_mcq as evaluate_mcq
     from modtok_cli.evaluate.evaluate import evaluate_mt as evaluate_mt
     from modtok_cli.evaluate.evaluate import evaluate_sum as evaluate_sum
     from modtok_cli.evaluate.fetch_tasks import fetch_tasks as fetch_tasks
-    from modtok_cli.evaluate.paired import compare as compare
-    from modtok_cli.evaluate.paired import write_examples as write_examples
     from modtok_cli.inference.cost.cost import cost as cost
     from modtok_cli.inference.draft.tokens import draft_coverage as draft_coverage
     from modtok_cli.inference.draft.tokens import tokens as tokens
@@ -81,7 +81,7 @@ _NAMES = {
     "corpus.quality": "corpus_train_quality",
     "evaluate.evaluate": "evaluate_bpb evaluate_mcq evaluate_mt evaluate_sum",
     "evaluate.fetch_tasks": "fetch_tasks",
-    "evaluate.paired": "compare write_examples",
+    "evaluate.compare": "compare write_examples",
     "inference.cost.cost": "cost",
     "inference.draft.tokens": "draft_coverage tokens",
     "inference.export.export": "export",

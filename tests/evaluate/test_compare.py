@@ -15,9 +15,8 @@ from sacrebleu.significance import PairedTest
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_lines
-from modtok_cli.evaluate.compare import verdict
+from modtok_cli.evaluate.compare import compare, verdict
 from modtok_cli.evaluate.evaluate import evaluate_bpb, evaluate_mcq, evaluate_mt, evaluate_sum
-from modtok_cli.evaluate.paired import compare
 from modtok_cli.evaluate.results import (
     RESAMPLES,
     SEED,

@@ -15,9 +15,9 @@ from modtok_cli.base.progress import SILENT
 from modtok_cli.cli.commands.eval_mcq import all_local
 from modtok_cli.cli.evaluation_output import emit_evaluation, writing_examples
 from modtok_cli.evaluate import hub, mcq
+from modtok_cli.evaluate.compare import compare
 from modtok_cli.evaluate.documents import Documents, read_documents
 from modtok_cli.evaluate.evaluate import evaluate_mt, evaluate_sum
-from modtok_cli.evaluate.paired import compare
 from modtok_cli.evaluate.questions import Folder, read_questions
 from modtok_cli.evaluate.results import (
     Evaluation,

@@ -21,8 +21,8 @@ from modtok_cli.base.option import parameters_of
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run as run_command
 from modtok_cli.evaluate import evaluate
+from modtok_cli.evaluate.compare import compare
 from modtok_cli.evaluate.evaluate import evaluate_bpb, evaluate_mcq, evaluate_mt, evaluate_sum
-from modtok_cli.evaluate.paired import compare
 from modtok_cli.evaluate.results import Kept
 from modtok_cli.inference.slice.slice import slice as slice_model
 

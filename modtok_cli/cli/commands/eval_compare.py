@@ -5,7 +5,7 @@ from pathlib import Path
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import emit_tables, parse_columns
-from modtok_cli.evaluate.paired import compare
+from modtok_cli.evaluate.compare import BITS, compare, summary
 
 SCORES, BITS_COLUMNS = (
     parse_columns(
@@ -32,8 +32,6 @@ SCORES, BITS_COLUMNS = (
 def show(call: Call, json: Json = False) -> None:
     if any(Path(call.values[side]).is_dir() for side in ("first", "second")):
         require_models("lm_eval", "sacrebleu")
-    from modtok_cli.evaluate.compare import BITS, summary
-
     rows = call()
     title = f"{summary(rows)} (A: {call.values['first']}, B: {call.values['second']})"
     bits = [row for row in rows if row["metric"] == BITS]

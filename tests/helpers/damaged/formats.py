@@ -26,7 +26,7 @@ from modtok_cli.cli.settings import load_settings
 from modtok_cli.construct.journal import JournalDir
 from modtok_cli.construct.states import merges_from_arrays
 from modtok_cli.evaluate import mcq
-from modtok_cli.evaluate.compare import compare_files
+from modtok_cli.evaluate.compare import compare
 from modtok_cli.evaluate.documents import Documents
 from modtok_cli.evaluate.generation import TASKS, pieces_of
 from modtok_cli.evaluate.parallel import find_parallel
@@ -191,10 +191,10 @@ def _parallel(path: Path) -> None:
 
 
 def _compared(path: Path) -> None:
-    for row in compare_files(path, path):
+    for row in compare(path, path):
         assert row["difference"] == 0
         assert row["p"] == 1
-    compare_files(SAMPLES / "kept.jsonl", path)
+    compare(SAMPLES / "kept.jsonl", path)
 
 
 def _corpus_report(path: Path) -> None:
