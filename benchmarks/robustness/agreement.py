@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 import time
 from itertools import islice
 from pathlib import Path
@@ -92,7 +91,3 @@ def main() -> int:
     }
     print(orjson.dumps(summary).decode())
     return int(failed > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -39,7 +39,3 @@ def main() -> None:
             outcome = asdict(damage.run(form, place.absolute(), options.count, options.seed))
             outcome["seconds"] = round(time.monotonic() - began, 1)
             emit(outcome)
-
-
-if __name__ == "__main__":
-    main()

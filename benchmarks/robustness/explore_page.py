@@ -1,12 +1,11 @@
 """Ids of the page of `modtok explore`, computed in a browser, against those of modtok.
 
     python -m benchmarks explore_page --data FOLDER -t TOKENIZER [-t OTHER] [--lines 1997]
-        [--engine chromium|node]
 
-FOLDER holds <lang>.txt of parallel lines. Writes the page, runs its program in headless Chromium
-or in Node on the lines of each language: under that language alone, together with the next
-one, under all languages, and with every other tokenizer. Prints a JSON object for each text and one
-at the end; exit 1 if ids differ. They are compared by their number and a checksum.
+FOLDER holds <lang>.txt of parallel lines. Writes the page, runs its program in headless Chromium on
+the lines of each language: under that language alone, together with the next one, under all
+languages, and with every other tokenizer. Tests run it in Node. Prints a JSON object for each text
+and one at the end; exit 1 if ids differ. They are compared by their number and a checksum.
 """
 
 from __future__ import annotations
@@ -46,25 +45,6 @@ def checksum(ids: list[int]) -> int:
     return total - (1 << 32) if total >> 31 else total
 
 
-def part(page: str, name: str) -> str:
-    return page.split(f'id="{name}"', 1)[1].partition(">")[2].split("</script>", 1)[0]
-
-
-def in_node(page: str, requests: list[Any], place: Path) -> list[list[int]]:
-    program = place / "run.mjs"
-    lines = [
-        part(page, "segment").replace('"use strict";', ""),
-        PROGRAM,
-        f"const payload = {part(page, 'payload')};",
-        f"const requests = {json.dumps(requests)};",
-        "const found = checked(await loadTokenizers(payload), requests);",
-        "console.log(JSON.stringify(found));",
-    ]
-    program.write_text("\n".join(lines), "utf-8")
-    done = subprocess.run(["node", program], capture_output=True, check=True, text=True)
-    return json.loads(done.stdout)  # type: ignore[no-any-return]
-
-
 def in_chromium(page: str, requests: list[Any], place: Path) -> list[list[int]]:
     data = json.dumps(requests).replace("<", "\\u003c")
     script = (
@@ -90,10 +70,9 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("-t", "--tokenizer", action="append", required=True)
     parser.add_argument("--lines", type=int, default=1997)
-    parser.add_argument("--engine", choices=("chromium", "node"), default="chromium")
     options = parser.parse_args()
-    if not shutil.which(options.engine):
-        print(f"{options.engine} is not installed", file=sys.stderr)
+    if not shutil.which("chromium"):
+        print("chromium is not installed", file=sys.stderr)
         return 2
 
     modular = ModularTokenizer.load(options.tokenizer[0])
@@ -121,9 +100,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "explore.html"
         size = explore([modular, *others], page)["bytes"]
-        run = in_node if options.engine == "node" else in_chromium
         start = time.perf_counter()
-        found = run(page.read_text("utf-8"), requests, Path(folder))
+        found = in_chromium(page.read_text("utf-8"), requests, Path(folder))
         seconds = time.perf_counter() - start
     equal = [one == other for one, other in zip(found, expected, strict=True)]
     for (language, vocabulary), (tokens, _), same in zip(labels, expected, equal, strict=True):
@@ -131,7 +109,7 @@ def main() -> int:
     emit(
         {
             "what": "explore page",
-            "engine": options.engine,
+            "engine": "chromium",
             "signature": modular.signature,
             "page_bytes": size,
             "texts": len(equal),
@@ -141,7 +119,3 @@ def main() -> int:
         }
     )
     return int(not all(equal))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

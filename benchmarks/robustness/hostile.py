@@ -215,7 +215,3 @@ def main() -> None:
         if options.only in ("", "readers"):
             for row in readers(base.absolute(), Path(scratch), options.jobs):
                 emit(row)
-
-
-if __name__ == "__main__":
-    main()

@@ -46,7 +46,3 @@ def main() -> None:
             for _ in range(count):
                 verdict = kills.kill(job, base.absolute(), known, Path(scratch), rng)
                 emit(asdict(verdict))
-
-
-if __name__ == "__main__":
-    main()

@@ -150,7 +150,3 @@ def main() -> None:
         twin = next(way for way in ways if way.name == report.tokenizer)
         check_ids(llama, model, twin, given.parallel, given.lines)
         check_model(llama, model, given.parallel, given.prompts)
-
-
-if __name__ == "__main__":
-    main()

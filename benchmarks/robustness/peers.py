@@ -102,7 +102,3 @@ def main() -> None:
                 Subtokenizer(Library(read_tokenizer_file(path))),
                 texts,
             )
-
-
-if __name__ == "__main__":
-    main()

@@ -14,7 +14,6 @@ import argparse
 import itertools
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,7 +69,3 @@ def main() -> int:
                 different += not row["equal"]
                 emit(row)
     return int(different > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -377,7 +377,3 @@ def main() -> int:
     commits = {"before": commit_of(options.before), "after": commit_of(options.after)}
     emit({"total": totals, **commits})
     return 1 if totals["differ"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

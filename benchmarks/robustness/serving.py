@@ -170,7 +170,3 @@ def main(args: list[str] | None = None) -> int:
             }
         )
     return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
