@@ -1,6 +1,6 @@
 """Report of a build: what was kept and what was dropped and why, from task statistics."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,14 @@ from modtok_cli.corpus.plan import STAGES, read_json, work_of
 REPORT = "corpus.json"
 SECONDS = "seconds.json"
 UNITS = ("pages", "paragraphs", "characters")
+STEPS = (
+    "read", "urls", "extract", "heuristics", "language", "repetition", "stop words", "pii",
+    "quality", "write", "deduplicate",
+)  # fmt: skip
+"""Names of the blocks that count, in the order of processing."""
 _SEPARATOR = "|"
+Counts = dict[tuple[str, str, str, str], Counter[str]]
+"""(kind, step, reason, language) → unit → number."""
 
 
 def label(kind: str, reason: str, language: str, unit: str) -> str:
@@ -59,84 +66,68 @@ class CorpusReport:
 
 def collect(work: Path, output: Path) -> CorpusReport:
     """Sum the statistics of all tasks in `work`."""
-    counts: dict[tuple[str, str, str, str], dict[str, int]] = {}
-    seconds: dict[str, float] = {}
+    counts: Counts = defaultdict(Counter)
+    seconds: Counter[str] = Counter()
     for stage in STAGES:
         for path in sorted((work / "logs" / stage / "stats").glob("*.json")):
             for block in read_json(path):
                 step = block["name"].removeprefix("modtok: ")
-                spent = block["time_stats"]
-                total = spent["total"] if isinstance(spent, dict) else spent
-                seconds[step] = seconds.get(step, 0.0) + float(total)
+                seconds[step] += _total(block["time_stats"])
                 for name, value in block["stats"].items():
-                    parsed = parse_label(name)
-                    if parsed:
+                    if parsed := parse_label(name):
                         kind, reason, language, unit = parsed
-                        row = counts.setdefault((kind, step, reason, language), {})
-                        amount = value["total"] if isinstance(value, dict) else value
-                        row[unit] = row.get(unit, 0) + int(amount)
+                        counts[kind, step, reason, language][unit] += int(_total(value))
     report = CorpusReport(output)
     report.seconds = {step: round(spent, 3) for step, spent in seconds.items()}
-    report.languages = _languages(counts)
     report.dropped = _rows(counts, "dropped")
     report.changed = _rows(counts, "changed")
+    report.languages = _languages(counts)
     for path in sorted((work / "bad").glob("*.json")):
         report.bad += read_json(path)
     return report
 
 
-def _languages(
-    counts: Mapping[tuple[str, str, str, str], Mapping[str, int]],
-) -> list[dict[str, Any]]:
-    before = {key[3]: row for key, row in counts.items() if key[:2] == ("kept", "write")}
-    after = {key[3]: row for key, row in counts.items() if key[:2] == ("kept", "deduplicate")}
-    return [
-        {"language": language}
-        | {unit: after[language].get(unit, 0) for unit in UNITS}
-        | {f"{unit}_before": before.get(language, {}).get(unit, 0) for unit in UNITS}
-        | _near(counts, language, before.get(language, {}).get("pages", 0))
-        for language in sorted(after)
-    ]
+def _total(statistic: Any) -> Any:
+    """A statistic as datatrove writes it: of one value alone a number."""
+    return statistic["total"] if isinstance(statistic, dict) else statistic
 
 
-def _near(
-    counts: Mapping[tuple[str, str, str, str], Mapping[str, int]], language: str, written: int
-) -> dict[str, Any]:
-    def pages(reason: str) -> int:
-        return counts.get(("dropped", "deduplicate", reason, language), {}).get("pages", 0)
+def _languages(counts: Counts) -> list[dict[str, Any]]:
+    rows = []
+    for language in sorted(key[3] for key in counts if key[:2] == ("kept", "deduplicate")):
+        after, before = (counts["kept", step, "", language] for step in ("deduplicate", "write"))
+        near, below = (
+            counts["dropped", "deduplicate", reason, language]["pages"]
+            for reason in ("near-duplicate", "quality")
+        )
+        compared = before["pages"] - below
+        rows.append(
+            {"language": language}
+            | {unit: after[unit] for unit in UNITS}
+            | {f"{unit}_before": before[unit] for unit in UNITS}
+            | {"near_duplicates": near}
+            | {"near_share": round(near / compared, 6) if compared else 0.0}
+        )
+    return rows
 
-    near, compared = pages("near-duplicate"), written - pages("quality")
-    return {
-        "near_duplicates": near,
-        "near_share": round(near / compared, 6) if compared else 0.0,
-    }
 
-
-def _rows(
-    counts: Mapping[tuple[str, str, str, str], Mapping[str, int]], wanted: str
-) -> list[dict[str, Any]]:
-    order = list(dict.fromkeys(_steps(counts)))
-    keys = [key for key in counts if key[0] == wanted]
-    keys.sort(key=lambda key: (order.index(key[1]), key[2], key[3]))
+def _rows(counts: Counts, wanted: str) -> list[dict[str, Any]]:
+    """Counts of a kind by step, in the order of processing; `share` is of all characters read."""
+    order = {step: place for place, step in enumerate(STEPS)}
     whole = sum(
-        row.get("characters", 0)
-        for key, row in counts.items()
-        if key[0] != "changed" and key[1] == "extract"
+        each["characters"]
+        for (kind, step, _, _), each in counts.items()
+        if kind != "changed" and step == "extract"
     )
-    rows: list[dict[str, Any]] = [
+    return [
         {"step": step, "reason": reason, "language": language or None}
-        | {unit: counts[kind, step, reason, language].get(unit, 0) for unit in UNITS}
-        for kind, step, reason, language in keys
+        | {unit: each[unit] for unit in UNITS}
+        | {"share": round(each["characters"] / max(1, whole), 6)}
+        for (kind, step, reason, language), each in sorted(
+            counts.items(), key=lambda item: (order[item[0][1]], *item[0][2:])
+        )
+        if kind == wanted
     ]
-    return [row | {"share": round(row["characters"] / max(1, whole), 6)} for row in rows]
-
-
-def _steps(counts: Iterable[tuple[str, str, str, str]]) -> Iterable[str]:
-    """Steps in processing order."""
-    yield from ("read", "urls", "extract", "heuristics", "language", "repetition", "stop words")
-    yield from ("pii", "quality", "write", "deduplicate")
-    for key in counts:
-        yield key[1]
 
 
 def summary(report: CorpusReport) -> list[dict[str, Any]]:
