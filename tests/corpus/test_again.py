@@ -27,22 +27,6 @@ PAGES = "".join(" ".join(paragraphs("fi")[n : n + 4]) + "\n" for n in range(0, 1
 SETTINGS = BuildSettings(None, None, 0.4, 5.0, 200, None, None, None)
 
 
-def test_force_resumes_a_build_started_without_it(tmp_path: Path) -> None:
-    (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
-    output = tmp_path / "data"
-    (output / "fi").mkdir(parents=True)
-    with pytest.raises(ModtokError, match="fi: already exists"):
-        corpus_build([tmp_path / "fi.txt"], output=output, workers=1)
-    corpus_build([tmp_path / "fi.txt"], output=output, workers=1, force=True)
-    assert len(records_of(output / "fi")) == 3
-    (tmp_path / "a file").touch()
-    with pytest.raises(
-        UsageError,
-        match="a file: is a file, and a directory is written",
-    ):
-        corpus_build([tmp_path / "fi.txt"], output=tmp_path / "a file")
-
-
 def test_what_is_replaced_is_removed_as_it_is(tmp_path: Path) -> None:
     """A directory with what is in it, a file, a link but not where it leads, nothing."""
     (tmp_path / "folder" / "inner").mkdir(parents=True)
@@ -94,21 +78,16 @@ def test_damaged_report_is_replaced_by_force(tmp_path: Path) -> None:
     assert "already finished" in said.warnings[0]
 
 
-def test_language_without_pages_is_reported(tmp_path: Path) -> None:
+def test_languages_without_pages_are_reported(tmp_path: Path) -> None:
+    """An error if no page is kept at all, again if the call is repeated; the report has reasons."""
     (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
     said, output = Silent(), tmp_path / "data"
-    languages = ["fi", "en"]
-    corpus_build([tmp_path], languages=languages, output=output, workers=1, progress=said)
+    call = {"inputs": [tmp_path / "fi.txt"], "output": output, "workers": 1, "progress": said}
+    corpus_build(languages=["fi", "en"], **call)
     assert said.warnings == [f"no page was kept in en; see {output}/corpus.json"]
-
-
-def test_build_that_keeps_nothing_is_an_error(tmp_path: Path) -> None:
-    """Exit status 1, again if the call is repeated; the report is there and lists the reasons."""
-    (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
-    output = tmp_path / "data"
-    for _ in range(2):
+    for force in (True, False):
         with pytest.raises(ModtokError, match=r"data: no page was kept; corpus.json"):
-            corpus_build([tmp_path / "fi.txt"], languages=["en"], output=output, workers=1)
+            corpus_build(languages=["en"], force=force, **call)
     assert load_report(output).dropped[-1]["reason"] == "other language"
 
 

@@ -223,9 +223,14 @@ def test_existing_directories_are_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(ModtokError, match=r"fi: already exists"):  # found out at the end
         corpus_build(inputs, output=tmp_path / "data")
     assert theirs.read_text() == "mine"
+    (tmp_path / "mine.txt").touch()
     theirs.unlink()
-    theirs.parent.rmdir()
-    corpus_build(inputs, output=tmp_path / "data")  # and nothing of the work was lost
+    with pytest.raises(UsageError, match=r"mine\.txt: is a file, and a directory is written"):
+        corpus_build(inputs, output=tmp_path / "mine.txt")
+    tasks = (tmp_path / "data/.corpus-build/logs").rglob("completions/*")
+    before = {path: path.stat().st_mtime_ns for path in tasks}
+    corpus_build(inputs, output=tmp_path / "data", force=True)
+    assert {path: path.stat().st_mtime_ns for path in before} == before  # no work was lost
     assert len(records_of(tmp_path / "data" / "fi")) == 1
 
 

@@ -156,30 +156,24 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("how", ["gz", "zst"])
-@pytest.mark.parametrize("name", HOSTILE)
+COMPRESSED_ONLY = ("gzip bomb", "claims five gigabytes")
+
+
+@pytest.mark.parametrize(
+    ("how", "name"),
+    [
+        (how, name)
+        for how in ("plain", "gz", "zst")
+        for name in HOSTILE
+        if how != "plain" or name not in COMPRESSED_ONLY
+    ],
+)
 def test_hostile_records_are_reported_with_their_offset(
     tmp_path: Path, how: str, name: str
 ) -> None:
     raw, reason = HOSTILE[name]
-    if name == "gzip bomb":
-        limit = 50_000
-    else:
-        limit = 20_000
     members = [compressed(each, how) for each in [*GOOD[:2], raw, *GOOD[2:]]]
-    found = read(tmp_path / "a.warc", members, limit=limit)
-    (bad,) = [each for each in found if isinstance(each, Bad)]
-    assert (bad.offset, bad.reason) == (offsets(members)[2], reason)
-    assert [e.data for e in found if isinstance(e, Page)] == [
-        b"<p>page %d</p>" % n for n in range(6)
-    ]
-
-
-@pytest.mark.parametrize("name", sorted(set(HOSTILE) - {"gzip bomb", "claims five gigabytes"}))
-def test_hostile_records_in_a_plain_file(tmp_path: Path, name: str) -> None:
-    raw, reason = HOSTILE[name]
-    members = [*GOOD[:2], raw, *GOOD[2:]]
-    found = read(tmp_path / "a.warc", members, limit=20_000)
+    found = read(tmp_path / "a.warc", members, limit=50_000 if name == "gzip bomb" else 20_000)
     (bad,) = [each for each in found if isinstance(each, Bad)]
     assert (bad.offset, bad.reason) == (offsets(members)[2], reason)
     assert [e.data for e in found if isinstance(e, Page)] == [
