@@ -19,6 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.both_readers import failure
+from helpers.both_readers import read as read_both
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.text import streams
@@ -41,30 +43,9 @@ NUMBERS = itertools.count()
 
 
 def read(path, **reading):
-    """(texts with languages, warnings) by both ways of reading, which must agree."""
-    progress = Silent()
-    chosen = Reading(**reading)
-    documents = list(read_documents(path, chosen, progress=progress))
-    spans = [
-        one.data[start:stop].tobytes()
-        for one in read_spans(path, chosen)
-        for start, stop in zip(one.starts, one.stops, strict=True)
-    ]
-    assert spans == [document.text for document in documents]
-    return [(one.text.decode(), one.language) for one in documents], progress.warnings
-
-
-def failure(path, **reading):
-    messages = set()
-    for way in (read_documents, read_spans):
-        with pytest.raises((ModtokError, UsageError)) as caught:
-            list(way(path, Reading(**reading)))
-        messages.add(str(caught.value))
-    assert len(messages) == 1
-    message = messages.pop()
-    assert "\n" not in message
-    assert message.startswith(str(path))
-    return message[len(str(path)) :]
+    """(texts with languages, warnings)."""
+    documents, warnings = read_both(path, **reading)
+    return [(one.text.decode(), one.language) for one in documents], warnings
 
 
 def write_json(path, rows):

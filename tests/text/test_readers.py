@@ -20,10 +20,10 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.both_readers import failure, read
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.progress import Silent
 from modtok_cli.text import streams
-from modtok_cli.text.readers import read_batches, read_documents, read_spans, text_files
+from modtok_cli.text.readers import read_batches, read_documents, text_files
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.text_format import Document
 
@@ -40,31 +40,8 @@ PACK = {
 }
 
 
-def texts(path, errors="strict", field="text", **options) -> list[bytes]:
-    """By all ways of reading, which must agree."""
-    reading = Reading(errors, field)
-    documents = list(read_documents(path, reading, **options))
-    spans = [
-        spans.data[start:stop].tobytes()
-        for spans in read_spans(path, reading)
-        for start, stop in zip(spans.starts, spans.stops, strict=True)
-    ]
-    assert spans == [document.text for document in documents]
-    return spans
-
-
-def failure(path, errors="strict") -> str:
-    """The one line that every way of reading fails with."""
-    messages = set()
-    for read in (read_documents, read_spans):
-        with pytest.raises(ModtokError) as caught:
-            list(read(path, Reading(errors)))
-        messages.add(str(caught.value))
-    assert len(messages) == 1
-    message = messages.pop()
-    assert "\n" not in message
-    assert message.startswith(str(path))
-    return message[len(str(path)) :]
+def texts(path, errors="strict") -> list[bytes]:
+    return [document.text for document in read(path, errors)[0]]
 
 
 @pytest.mark.parametrize("packing", PACK)
@@ -233,16 +210,13 @@ def test_invalid_utf8(tmp_path, packing):
     message = failure(path)
     assert message.startswith(":2: not UTF-8 (byte 0xff at column 5)")
     assert "--errors replace" in message
-    progress = Silent()
-    replaced = texts(path, "replace", progress=progress)
-    assert replaced == BROKEN.decode(errors="replace").encode().split(b"\n")[:-1]
-    assert progress.warnings == [
-        f"{path}:2: not UTF-8; 3 documents read with U+FFFD for invalid bytes"
-    ]
-    progress = Silent()
-    assert texts(path, "skip", progress=progress) == [b"good", b"last"]
-    assert progress.warnings == [f"{path}:2: not UTF-8; 3 documents skipped"]
-    assert [d.line for d in read_documents(path, Reading("skip"))] == [1, 5]
+    replaced, warnings = read(path, "replace")
+    whole = BROKEN.decode(errors="replace").encode().split(b"\n")[:-1]
+    assert [document.text for document in replaced] == whole
+    assert warnings == [f"{path}:2: not UTF-8; 3 documents read with U+FFFD for invalid bytes"]
+    left, warnings = read(path, "skip")
+    assert [(document.text, document.line) for document in left] == [(b"good", 1), (b"last", 5)]
+    assert warnings == [f"{path}:2: not UTF-8; 3 documents skipped"]
 
 
 @pytest.mark.parametrize(
@@ -260,9 +234,9 @@ def test_invalid_characters_in_json(tmp_path, line, what, replaced):
     assert message.startswith(":2: ")
     assert what in message
     assert texts(path, "replace") == [b"good", replaced.encode()]
-    progress = Silent()
-    assert texts(path, "skip", progress=progress) == [b"good"]
-    assert "1 document skipped" in progress.warnings[0]
+    left, warnings = read(path, "skip")
+    assert [document.text for document in left] == [b"good"]
+    assert "1 document skipped" in warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -287,9 +261,8 @@ def test_invalid_json(tmp_path, line, what):
         assert message.startswith(":3: ")
         assert what in message
         assert message.endswith("or pass --errors skip")
-    progress = Silent()
-    assert texts(path, "skip", progress=progress) == [b"good"]
-    (said,) = progress.warnings
+    left, (said,) = read(path, "skip")
+    assert [document.text for document in left] == [b"good"]
     assert f"a.jsonl:3: {what}" in said
     assert said.endswith("2 documents skipped")
     path.write_bytes(line + b"\n")  # all of it: another file or field was meant
@@ -297,14 +270,13 @@ def test_invalid_json(tmp_path, line, what):
 
 
 def test_numbers_that_are_not_finite_are_null(tmp_path):
-    path, progress = tmp_path / "a.jsonl", Silent()
+    path = tmp_path / "a.jsonl"
     path.write_bytes(
         b'{"n": NaN, "text": "a"}\n{"text": "b", "n": [-Infinity, 1e999]}\n{"text": NaN}\n'
     )
-    assert texts(path, progress=progress) == [b"a", b"b"]
-    assert [line.partition("a.jsonl:")[2] for line in progress.warnings] == [
-        "3: no text in field 'text'; 1 document skipped"
-    ]
+    found, warnings = read(path)
+    assert [document.text for document in found] == [b"a", b"b"]
+    assert warnings == [f"{path}:3: no text in field 'text'; 1 document skipped"]
 
 
 def test_language_field(tmp_path):
