@@ -2,11 +2,11 @@
 
     python -m benchmarks pages DIRECTORY [--each N] [--systems modtok,resiliparse]
 
-DIRECTORY has `LANG.jsonl` or `.jsonl.zst` of the languages of `page_maker.PHRASES`, such as the
-directory of `modtok sample` (six of them) or a corpus. Of each language and kind of page N are
-made. Precision is the mean over good pages that are kept, recall the mean over all good pages (0
-for a lost one), both of multisets of words; F1 is of these two means. Two systems
-need `pip install trafilatura lxml_html_clean`.
+DIRECTORY has `LANG.jsonl` or `.jsonl.zst` of English and other languages of `page_maker.PHRASES`,
+with paragraphs of 80 to 500 characters. Of each language and kind of page N are made. Precision is
+the mean over good pages that are kept, recall the mean over all good pages (0 for a lost one), both
+of multisets of words; F1 is of these two means. Two systems need `pip install trafilatura
+lxml_html_clean`.
 """
 
 from __future__ import annotations
