@@ -11,6 +11,7 @@ import torch
 from modtok_cli.architectures.hf_directory import (
     TOKENIZER,
     HfDirectory,
+    not_opened,
     open_config,
     open_hf_directory,
 )
@@ -168,10 +169,7 @@ class CausalLM:
                 use_safetensors=True,
             )
         except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-            reason = " ".join(str(error).split())
-            raise ModtokError(
-                f"transformers does not open it ({reason})", where=self.path
-            ) from error
+            raise not_opened(self.path, error) from error
         return model.to(self.device).eval().requires_grad_(False)
 
     @cached_property

@@ -152,14 +152,17 @@ def slice(
         raise UsageError(
             "is MODEL too and would be lost", where=f"-o {output}", remedy="choose another place"
         )
+    of_runs = {
+        "--append": append, "--from": origin, "--in": inputs, "--out": outputs,
+        "--step": step, "--dtype": dtype, "--bos": bos,
+    }  # fmt: skip
+    of_models = {
+        "--data": None if data == "data" else data, "--text": texts or None,
+        "--token-ids": token_ids, "-k": k, "--coverage": coverage,
+        "--field, --lang-field and --errors": None if reading == Reading() else reading,
+    }  # fmt: skip
     if head is not None:
-        others = {
-            "--langs": languages, "--in": inputs, "--out": outputs, "--append": append,
-            "--from": origin, "--step": step, "--dtype": dtype, "-t": tokenizer,
-            "--data": None if data == "data" else data, "--text": texts or None,
-            "--token-ids": token_ids, "-k": k, "--coverage": coverage, "--bos": bos,
-            "--field, --lang-field and --errors": None if reading == Reading() else reading,
-        }  # fmt: skip
+        others = {"--langs": languages, "-t": tokenizer, **of_runs, **of_models}
         _refuse(others, path, "slices without --head")
         if output is None:
             as_in = f"as in: modtok slice {path} --head LIST -o small-draft"
@@ -168,10 +171,6 @@ def slice(
 
         return cut_head(path, path_of(head), Path(output), force=force, progress=progress)
     if is_sliceable(path):
-        of_runs = {
-            "--append": append, "--from": origin, "--in": inputs, "--out": outputs,
-            "--step": step, "--dtype": dtype, "--bos": bos,
-        }  # fmt: skip
         _refuse(of_runs, path, "runs of modtok pretrain")
         if tokenizer is not None and data != "data":
             _refuse({"--data": data}, path, "slices without -t")
@@ -191,11 +190,6 @@ def slice(
             path, selection, Path(output), reading=reading, verify=verify, force=force,
             progress=progress,
         )  # fmt: skip
-    of_models = {
-        "--data": None if data == "data" else data, "--text": texts or None,
-        "--token-ids": token_ids, "-k": k, "--coverage": coverage,
-        "--field, --lang-field and --errors": None if reading == Reading() else reading,
-    }  # fmt: skip
     _refuse(of_models, path, "Hugging Face models")
     reading_side, writing_side = sides(languages, inputs, outputs)
     if append is not None and (reading_side is not None or writing_side is not None):

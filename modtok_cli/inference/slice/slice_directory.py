@@ -14,12 +14,12 @@ import numpy as np
 import orjson
 import torch
 
-from modtok_cli.architectures.hf_directory import CHAT_TEMPLATE, GENERATION, HfDirectory
+from modtok_cli.architectures.hf_directory import HfDirectory
 from modtok_cli.architectures.registry import read_shape
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.reading import read_bounded, read_file, read_object
+from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.records import from_json
 from modtok_cli.base.signature import digest
 from modtok_cli.inference.run.backbone import DTYPES
@@ -211,14 +211,12 @@ class SliceSource(ModelSource):
 
     def chat(self, vocabularies: Vocabularies) -> tuple[str, int] | None:
         """Chat template, if there is one, and row of what ends a turn."""
-        template, generation = self.path / CHAT_TEMPLATE, self.path / GENERATION
-        if not template.is_file():
+        template = self.directory.chat_templates.get("default")
+        if template is None:
             return None
-        stops = read_object(generation).get("eos_token_id") if generation.is_file() else None
-        end, known = self.facts.end_of_text, range(vocabularies.tokenizer_out.size)
-        turns = (each for each in (stops if isinstance(stops, list) else ()) if each != end)
-        turn = next((each for each in turns if type(each) is int and each in known), end)
-        return read_file(template).decode(errors="replace"), turn
+        end, size = self.facts.end_of_text, vocabularies.tokenizer_out.size
+        stops = self.directory.token_ids("eos_token_id")
+        return template, next((each for each in stops if each != end and each < size), end)
 
     @property
     def place(self) -> Path:
