@@ -272,14 +272,14 @@ class HfDirectory:
         return with_rows(self._stored_tokenizer, self.vocab_size, str(self.path / TOKENIZER))[0]
 
     def has_ids(self, ids: Mapping[str, int]) -> bool:
-        """Whether `ids`, token → id, are those of tokenizer.json, or of its tokens with a row."""
+        """Whether tokenizer.json, or its tokens with a row, have these `ids`, token → id."""
         with_row = {*self._tokens} - {*self.without_row}
         return ids == self._tokens or ids == {name: self._tokens[name] for name in with_row}
 
     def ids_in(self, ids: Mapping[str, int]) -> int | None:
-        """How many first ids of a tokenizer are those of the model, None if it has others.
+        """How many first ids a tokenizer shares with the model, None if it has others.
 
-        `ids`, token → id, are those of `has_ids`, or of a tokenizer that grew from it.
+        `ids`, token → id, are as of `has_ids`, or of a tokenizer that grew from it.
         """
         if self.has_ids(ids):
             return min(max(ids.values()) + 1, self.vocab_size)

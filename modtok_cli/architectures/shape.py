@@ -1,7 +1,7 @@
 """The shape of a decoder: sizes and switches, arithmetic, and its names in other programs.
 
-A `Shape` is a frozen dataclass whose class is a model family (`families/`). What Llama, Mistral and
-Qwen share is here: RMS pre-norm, gated feed-forward, rotary embeddings, grouped queries. A family
+A `Shape` is a frozen dataclass, its class a model family (`families/`). Llama, Mistral and Qwen
+share RMS pre-norm, gated feed-forward, rotary embeddings, grouped queries. A family
 states how it differs.
 
 Megatron keeps queries, keys and values of a key-value head together, [q … q k v], and [gate; up]
@@ -119,7 +119,7 @@ class Shape:
 
     @property
     def logit_cap(self) -> float | None:
-        """c of a family whose logits are c · tanh(l / c); None: logits as they are."""
+        """c of a family with logits c · tanh(l / c); None: logits as they are."""
         return None
 
     # --- arithmetic ---
@@ -243,7 +243,7 @@ class Shape:
     def scoring_bytes(self, sequences: int, tokens: int, number_bytes: int) -> int:
         """Bytes of scoring a batch without gradients: KV cache twice, activations of one layer.
 
-        The cache counts twice because scoring copies that of a shared prefix.
+        The cache counts twice because scoring copies the cache of a shared prefix.
         """
         activations = (4 * self.hidden_size + 2 * self.ffn) * number_bytes
         return sequences * tokens * (2 * self.kv_bytes_per_token(number_bytes) + activations)

@@ -80,8 +80,8 @@ def load(
 
     `inputs`, `outputs`: languages, or "full"; `inputs` None is everything, `outputs` None the
     same as inputs. ("full", ["fr"]) is the paper's full-lang, (["en"], ["fr"]) its src|tgt.
-    `tokenizer` is the modular directory if it is not beside the run. `dtype` is that of training
-    by default.
+    `tokenizer` is the modular directory if it is not beside the run. The default of `dtype` is the
+    dtype of training.
 
     Example:
         model = load(Path("runs/latest"), ["fr", "en"])

@@ -96,11 +96,11 @@ class Vocabularies:
         return out
 
     def text_of(self, row: int) -> str:
-        """Text of a row that the input side has, such as that of the end of text."""
+        """Text of a row of the input side, such as the end of text."""
         return self.tokenizer_in.decode([int(np.searchsorted(self.row_of_in, row))])
 
     def row_bytes(self, row: int) -> bytes:
-        """Bytes of the token of a row that the input side has."""
+        """Bytes of the token of a row of the input side."""
         return self.tokenizer_in.vocabulary.token_bytes(int(np.searchsorted(self.row_of_in, row)))
 
     def encode_in(self, text: str) -> list[int]:

@@ -216,7 +216,7 @@ def _row(model: str, shape: Shape, language: str, entry: Entry, first: Entry) ->
 
 
 def _sizes(specs: Sequence[Spec]) -> list[Entry]:
-    """Tokenizers without a text; those of the paper if none is named."""
+    """Tokenizers without a text; by default the vocabularies of the paper."""
     from modtok_cli.modular.open import open_tokenizer
 
     for spec in specs:

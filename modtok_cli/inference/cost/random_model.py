@@ -1,4 +1,4 @@
-"""A model with random weights, for timing: what a step costs does not depend on the weights."""
+"""A model with random weights, for timing: the time of a step does not depend on weights."""
 
 import time
 from collections.abc import Sequence

@@ -4,7 +4,7 @@ sglang: `load_token_map` in sglang/srt/speculative/spec_utils.py. eagle3: `load_
 sglang/srt/models/llama_eagle3.py and of vllm/model_executor/models/llama_eagle3.py. gguf:
 `load_arch_tensors` in llama.cpp's src/models/eagle3.cpp.
 
-Lists are in order of rank. In eagle3 and gguf the ids of the draft ascend with those of the target,
+Lists are in order of rank. In eagle3 and gguf the ids of draft and target ascend together,
 since training selects the target's rows by the mask t2d.
 """
 

@@ -23,7 +23,7 @@ _BLOCK = 1 << 24  # entries of the matrix that is timed
 class Ranking:
     """All tokens of a vocabulary in one order; a list of n tokens is the first n.
 
-    Bytes, special tokens and those of the chat template come first, in order of ids; then the
+    Bytes, special tokens and tokens of the chat template come first, in order of ids; then the
     tokens of the text, those with the greatest weighted share first, ties in order of ids; then
     all others, in order of ids.
 

@@ -46,10 +46,10 @@ class DraftVocabulary:
         name: what the user gave.
         tokenizer: encodes text into these ids.
         tokens: (V,) bool, which ids are tokens; the others are gaps.
-        needed: (V,) bool: bytes, special tokens, and those that a chat template names.
+        needed: (V,) bool: bytes, special tokens, and tokens that a chat template names.
         rows: rows of the model's output matrix, filler included; None if not known.
         width: hidden size of the model; None if not known.
-        languages: those of a modular tokenizer.
+        languages: languages of a modular tokenizer.
     """
 
     name: str
@@ -96,10 +96,10 @@ class DraftVocabulary:
         hold_out: bool = False,
         progress: Progress = SILENT,
     ) -> dict[str, tuple[Int64Array, Int64Array]]:
-        """How often text of each language has each token: of what is kept, of what is held out.
+        """How often text of each language has each token: the kept text, the held-out text.
 
-        Each (V,) int64. With `hold_out`, a tenth of the documents is held out, those whose CRC-32
-        is a multiple of ten: copies of a document are on one side.
+        Each (V,) int64. With `hold_out`, documents with a CRC-32 that is a multiple of ten are held
+        out: copies of a document are on one side.
 
         Raises:
             ModtokError: a language without text on one of the sides.

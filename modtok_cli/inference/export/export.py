@@ -64,7 +64,7 @@ class ExportReport:
     Attributes:
         tokenizer: name of the pre-tokenizer or segmentation that the program runs.
         lines, different: number of probe lines, and of those with different ids.
-        languages: those of the model; none of a published one.
+        languages: languages of the model; empty for a published one.
     """
 
     output: Path

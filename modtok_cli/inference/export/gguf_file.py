@@ -162,7 +162,7 @@ def _add_ends(writer: Any, ends: Ends) -> None:
 def _tensors(model: ExportedModel, twins: Sequence[int]) -> Iterable[tuple[str, torch.Tensor]]:
     """Names and weights as llama.cpp expects them.
 
-    The input row of a name behind our tokens is that of its twin. Its output row is the mean of
+    A name behind our tokens has the input row of its twin. Its output row is the mean of
     all output rows: its logit is the mean of all logits, so its probability is the geometric mean
     of theirs, at most 1/|V|, and close to 0 where the model is sure of any token.
     """

@@ -1,7 +1,7 @@
 """A GGUF file read back: names and shapes of its tensors, and logits by llama.cpp's graph.
 
 The graph of the Llama family is small: it is written here a second time, from the file alone, so
-that a wrong name, layout or key shows as other logits than those of transformers.
+that a wrong name, layout or key changes the logits.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def check_names(file: GgufFile, shape: Shape) -> None:
 
 
 def check_logits(file: GgufFile, ids: torch.Tensor, expected: np.ndarray) -> None:
-    """Compare logits (B, S, V) by llama.cpp's graph with those of transformers.
+    """Compare logits (B, S, V) of llama.cpp's graph and of transformers.
 
     Raises:
         ModtokError: they differ.

@@ -100,7 +100,7 @@ class GgufTokenizer(ABC):
 
 
 class MergesTokenizer(GgufTokenizer):
-    """Merges within the words of one of llama.cpp's patterns; names may be those of a `file`."""
+    """Merges within words of one of llama.cpp's patterns; a `file` may name the tokens."""
 
     def __init__(
         self, tokenizer: Subtokenizer, pattern: str, file: TokenizerFile | None = None
@@ -168,7 +168,7 @@ class AdoptedPieces(GgufTokenizer):
         self._ranks[results[::-1]] = np.arange(len(results))[::-1]
 
     def encode(self, text: str) -> list[int]:
-        """Of all pairs that make a token that of the best score, the leftmost; and so on."""
+        """Join the pair with the best score, leftmost first, until no pair makes a token."""
         ids, ranks = self._file.ids, self._ranks
         parts = list((" " * self.adds_space + text).replace(" ", SPACE)) if text else []
         after = list(range(1, len(parts) + 1))

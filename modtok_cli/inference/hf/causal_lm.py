@@ -54,7 +54,7 @@ class CausalLM:
 
     Args:
         path: the directory.
-        dtype: dtype to compute in; that of the weights by default.
+        dtype: dtype to compute in; by default the weights' own.
         device: where to compute; by default a GPU, if there is one.
     """
 
@@ -78,7 +78,7 @@ class CausalLM:
 
     @cached_property
     def prefix(self) -> tuple[int, ...]:
-        """Ids that transformers puts before a text; often none, or that of one token."""
+        """Ids that transformers puts before a text; often none or one."""
         with_and_without = True, False
         try:
             with quiet():

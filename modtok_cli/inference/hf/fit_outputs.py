@@ -129,7 +129,7 @@ def hidden_states(model: CausalLM, documents: Iterable[str]) -> torch.Tensor:
 
 
 def constant_direction(states: torch.Tensor) -> torch.Tensor:
-    """The vector whose product with hidden states is nearest to 1; (d,) float32.
+    """The vector with a product nearest to 1 with all hidden states; (d,) float32.
 
     Ridge regression of ones on `states` (n, d), by least squares.
     """

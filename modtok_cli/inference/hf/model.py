@@ -23,7 +23,7 @@ from modtok_cli.inference.vocabularies import Side
 
 
 class HfModel(SlicedModel):
-    """A model that transformers runs; ids are those of its tokenizer on both sides."""
+    """A model that transformers runs, with the ids of its tokenizer on both sides."""
 
     source: HfSource
 
@@ -183,7 +183,7 @@ class HfModel(SlicedModel):
     def _agrees(self, logits: Callable[[], torch.Tensor], expected: torch.Tensor) -> bool:
         try:
             computed = logits()
-        except Exception:  # what a model does not support it reports in its own way
+        except Exception:  # each model reports missing features in its own way
             return False
         # Rounding of 16 bits, against logits that are of other tokens.
         share = 0.1 if self.dtype != torch.float32 else 1e-3
@@ -201,7 +201,7 @@ class _History:
 
     @property
     def layers(self) -> list[Any]:
-        """As those of a cache, for copies."""
+        """The layers of a cache, for copies."""
         return [] if self._rows is None else [SimpleNamespace(keys=self._rows, values=self._rows)]
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, layer: int) -> None:

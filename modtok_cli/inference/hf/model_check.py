@@ -120,7 +120,7 @@ def _failed(where: Path, what: str) -> ModtokError:
 def outputs_of(
     path: Path, ids: Int32Array, rounded: str = "float32"
 ) -> tuple[dict[str, Any], set[str] | None, str]:
-    """Outputs in float32 by name, what is wrong with the tensors, and why there are no outputs.
+    """Outputs in float32 by name, faults of the tensors, and the reason of missing outputs.
 
     Matrices are rounded to the dtype `rounded` before.
 

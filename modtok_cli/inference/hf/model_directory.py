@@ -128,8 +128,7 @@ class ModelDirectory(HfDirectory):
     def indispensable(self) -> Int32Array:
         """Token ids that every slice keeps, ascending.
 
-        Those of the tokenizer (see `modular.restrict`), and those that a configuration or a
-        template names.
+        Ids of the tokenizer (see `modular.restrict`), of a configuration, or of a template.
         """
         where = str(self.path / TOKENIZER)
         ids = set(indispensable(self.tokenizer, where).tolist())
@@ -245,7 +244,7 @@ class ModelDirectory(HfDirectory):
                 if layout is not None:
                     full = self.layout_config.to_dict()
                     _merge(result, unstated_ids(config, full, new_of.get))
-                # Sizes that the file does not state are those of transformers' defaults.
+                # Sizes that the file does not state are transformers' defaults.
                 stated = size_fields(config, self.vocab_size)
                 every = {**(layout.fields if layout else {}), **stated}
                 for (*path, key), size in every.items():
@@ -309,7 +308,7 @@ def cuts_of(axes: Mapping[str, TokenAxis], ids: Int32Array) -> dict[str, Cut]:
 
 
 def _merge(config: dict[str, Any], more: Mapping[str, Any]) -> None:
-    """Add fields to a configuration, those of nested ones too."""
+    """Add fields to a configuration, also to nested ones."""
     for key, value in more.items():
         if isinstance(value, Mapping):
             _merge(config.setdefault(key, {}), value)

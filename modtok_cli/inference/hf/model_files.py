@@ -32,8 +32,8 @@ _VOCABULARY = {
 def companions(path: Path, *, vocabulary: bool = False) -> list[str]:
     """Names of the files of a model that stay as they are beside other weights.
 
-    Licences, model card, code, chat templates and settings of inputs; with `vocabulary` those of
-    the tokenizer too. Weights in other files or formats are not among them.
+    Licences, model card, code, chat templates and settings of inputs; with `vocabulary` also the
+    files of the tokenizer. Weights in other files or formats are left out.
     """
     files = [file.name for file in path.iterdir() if file.is_file()]
     files += [f"{MORE_TEMPLATES}/{file.name}" for file in (path / MORE_TEMPLATES).glob("*.jinja")]
@@ -120,7 +120,7 @@ def with_ids(
 def unstated_ids(
     config: Mapping[str, Any], full: Mapping[str, Any], change: NewId
 ) -> dict[str, Any]:
-    """Ids that `config` does not state and `full`, with the defaults, has; those that change.
+    """Changed ids that `full`, with the defaults, has and `config` does not state.
 
     >>> unstated_ids({"eos_token_id": 1}, {"eos_token_id": 1, "unk_index": 3}, {3: 2}.get)
     {'unk_index': 2}
@@ -238,7 +238,7 @@ _SHAPES: dict[str, _Shape] = {
 
 
 def ids_to_keep(config: Mapping[str, Any]) -> set[int]:
-    """Ids that a model needs: not those that its outputs are only to avoid or to prefer."""
+    """Ids that a model needs, without ids that its outputs only avoid or prefer."""
     ids: set[int] = set()
     with_ids({key: config[key] for key in config.keys() - _OF_OUTPUTS.keys()}, ids.add)
     return ids

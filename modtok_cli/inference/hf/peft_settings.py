@@ -16,7 +16,7 @@ _TOKENS = "trainable_token_indices"
 
 
 def is_output(name: str) -> bool:
-    """Whether a table is that of outputs alone."""
+    """Whether a table is of outputs alone."""
     return re.search(r"(^|[._])(head|output|embed_out|lm_loss)\b", name) is not None
 
 
@@ -25,7 +25,7 @@ def write_peft(directory: Path, tables: Sequence[str], rows: Sequence[int]) -> N
 
     Args:
         tables: names of the weights with a row per token.
-        rows: ids of the tokens whose rows are new; all other rows stay as they are.
+        rows: ids of tokens with new rows; all other rows stay as they are.
     """
     config = open_config(directory)
     tied = getattr(config, "tie_word_embeddings", False) and not HfDirectory(directory).diverged

@@ -44,7 +44,7 @@ class TokenSelection:
         data: directory with the text of each language, where there is no `tokenizer`.
         texts: texts of any language.
         keep: file with token ids: a JSON list, or an id per line.
-        k: tokens per language and for the texts, those of greatest use.
+        k: number of most used tokens per language and for the texts.
         coverage: see `modular.adopt.members`.
     """
 

@@ -101,7 +101,7 @@ class HfSource(CausalLM, ModelSource):
         return self.directory.shape
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
-        """Rows of the tokens, without those that only fill the table up."""
+        """Rows of the tokens, without filler rows."""
         size = self.rows
         embedding = self.directory.table("input")[:size]
         if self.shape.tied:

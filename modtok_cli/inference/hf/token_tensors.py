@@ -2,7 +2,7 @@
 
 Names and sizes do not tell: a bias of outputs may be called anything, and a table of positions may
 have as many rows as there are tokens. So transformers builds the model twice on the meta device,
-without weights, and the tensors whose shape changes with the size of the vocabulary are the ones.
+without weights, and compares the shapes of the tensors.
 """
 
 import copy
@@ -22,7 +22,7 @@ Field = tuple[str, ...]
 """Path of a field of a configuration."""
 
 _SIZE = re.compile(r"vocab(ulary)?_size|^n_(vocab|words|token)$")
-# Sizes of other tables of the same tokens, those of the first ids.
+# Sizes of other tables of the same tokens, of the first ids.
 _FIRST_TOKENS = "vocab_size_per_layer_input"
 _MORE = 64
 
@@ -116,7 +116,7 @@ class TokenTensors:
     def names_of(self, name: str, shape: Shape) -> list[str]:
         """The tensors of the model that a stored one may be: same shape, longest common end.
 
-        Names in files differ in their beginning: with or without that of the base model, or as
+        Names in files differ in their beginning: with or without the name of the base model, or as
         an older version had it.
         """
         parts, most = name.split(".")[::-1], 0

@@ -1,6 +1,6 @@
 """`modtok transplant`: a model directory of transformers with another vocabulary.
 
-Each row of the embedding tables is that of the same token in the old vocabulary, or made of the
+Each row of the embedding tables is copied from the same token of the old vocabulary, or made of the
 rows of the old tokens that spell it. Output rows may be fitted to text (`fit_outputs`). All other
 weights are copied.
 """

@@ -1,4 +1,4 @@
-"""`modtok generate`: continue prompts with given subtokenizers, or those that fit each prompt."""
+"""`modtok generate`: continue prompts by given subtokenizers, or by each prompt's language."""
 
 from __future__ import annotations
 
@@ -330,8 +330,8 @@ def generate(
 
     Returns:
         One row for each of the prompts, in order: `text`, `tokens`, `prompt_tokens`, `languages`
-        and `reason`. The model is a directory, or what `load_generator` returned; then `languages`
-        are those of these prompts.
+        and `reason`. The model is a directory, or the result of `load_generator`; then `languages`
+        apply to these prompts.
 
     Examples:
         >>> rows = modtok.generate("runs/latest", ["Il était une fois"], "fr", max_tokens=4)

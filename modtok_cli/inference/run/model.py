@@ -133,7 +133,7 @@ class SlicedModel:
         return [self.end_of_text, *self.encode_in(text)]
 
     def continuation(self, context: str, rows: Sequence[int], text: str) -> list[int]:
-        """Ids of `text` after a context, which has these rows: those of the text alone."""
+        """Ids of `text` after a context of these rows: here of the text alone."""
         return self.encode_out(text)
 
     @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""Work on batches, shared by processes: the results are those of one process, to the bit.
+"""Work on batches, shared by processes, with the results of one process, to the bit.
 
 Every process does everything except the batches of the others: it reads the same files, makes the
 same batches, computes every N-th of them, and receives the results of all. So no batch changes,

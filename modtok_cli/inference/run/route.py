@@ -1,4 +1,4 @@
-"""Choose the subtokenizer of a prompt: that of its language, or a union if in doubt.
+"""Choose the subtokenizer of a prompt by its language, or a union if in doubt.
 
 Each monolingual reference gives a text a cost in bits (`measure.references`). The language with the
 lowest cost is chosen, together with all within `MARGIN` bits: their union covers the text in any

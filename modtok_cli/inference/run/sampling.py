@@ -1,6 +1,6 @@
 """Which token comes next: greedy, or drawn at a temperature within top-p and min-p.
 
-The filters are those of transformers. A draw inverts the cumulative distribution in order of ids
+The filters come from transformers. A draw inverts the cumulative distribution in order of ids
 at one uniform number, so a token of probability zero changes nothing: a slice draws what the
 whole model draws with the other tokens masked. The number is a function of seed, index of the
 prompt and position (counter-based), so it does not depend on batch size or on other prompts.

@@ -54,7 +54,7 @@ class _Context:
     continuations: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
 
 
-# Some contexts, and some continuations of each: what is computed together.
+# Some contexts, and some continuations of each, computed together.
 _Part = list[tuple[_Context, list[tuple[int, ...]]]]
 
 
@@ -148,7 +148,7 @@ def _groups(contexts: list[_Context]) -> Iterator[tuple[tuple[int, ...], list[_C
 
 
 def _parts(group: list[_Context], batch: int) -> Iterator[_Part]:
-    """Parts of a group with at most `batch` continuations each, those of a context together."""
+    """Parts of a group with at most `batch` continuations each; a context stays together."""
     part: _Part = []
     count = 0
     for asked in group:
@@ -249,7 +249,7 @@ def _padded(model: SlicedModel, sequences: Sequence[Sequence[int]]) -> torch.Ten
 
 
 def _repeated(model: SlicedModel, cache: Any, owners: torch.Tensor) -> Any:
-    """A cache whose sequence i is sequence `owners[i]` of `cache`; an empty one of None."""
+    """A cache with sequence `owners[i]` of `cache` at place i; empty without `cache`."""
     copy = model.new_cache()
     for index, layer in enumerate(cache.layers if cache else ()):
         copy.update(layer.keys[owners], layer.values[owners], index)

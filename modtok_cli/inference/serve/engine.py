@@ -135,7 +135,7 @@ def _offload(model: torch.nn.Module) -> None:
 
 
 def _restricted(base: Any) -> Any:
-    """The class of a model whose logits are those of each request's languages."""
+    """The class of a model with logits of each request's languages."""
 
     class Restricted(base):
         def __init__(self, *, vllm_config: Any, prefix: str = "") -> None:
@@ -189,7 +189,7 @@ def _restricted(base: Any) -> Any:
             )
 
         def _rows_of(self, head: Any, ids: torch.Tensor) -> Any:
-            """The output layer of these rows only; that of the last ids is kept."""
+            """The output layer of these rows only; the last one is kept."""
             if self._gathered[0] is not ids:
                 weight, bias = head.weight, getattr(head, "bias", None)
                 assert self._buffer is not None

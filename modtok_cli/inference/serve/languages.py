@@ -52,8 +52,8 @@ class ServedLanguages:
     """The modular tokenizer of a served model.
 
     Attributes:
-        languages: those that the model was trained in; of T by default.
-        references: those that find the language of a prompt; empty if there are none.
+        languages: languages of the training; by default of T.
+        references: references that find the language of a prompt; may be empty.
         default: languages of a request that names none: "auto", "full" or codes; without, "auto" if
             there are references.
     """
@@ -160,7 +160,7 @@ class ServedLanguages:
         """Check that a request's `allowed_token_ids` leave it something to answer.
 
         Raises:
-            UsageError: none of the ids is one of these languages.
+            UsageError: no id belongs to these languages.
         """
         if languages and not np.isin(ids, self.subset(languages).global_ids).any():
             raise UsageError(f"allowed_token_ids: none is a token of {languages}")

@@ -79,7 +79,7 @@ class LanguagesOfRequests:
 
 
 def _with_languages(send: Send, served: ServedLanguages) -> Send:
-    """Adds to each model its languages, and those of requests that name none."""
+    """Adds to each model its languages, and the default of requests."""
     parts: list[bytes] = []
     start: Message = {}
 

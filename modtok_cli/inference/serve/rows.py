@@ -1,4 +1,4 @@
-"""Logits of a batch whose requests have different languages: over the union of their rows."""
+"""Logits of a batch of requests in different languages: over the union of their rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ActiveRows:
 
     Args:
         ids_of: languages → their ids in T, ascending.
-        size: number of logits; those of no token are never chosen.
+        size: number of logits; logits without a token are never chosen.
     """
 
     def __init__(self, ids_of: Callable[[str], Int32Array], size: int) -> None:

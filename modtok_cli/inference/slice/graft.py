@@ -121,7 +121,7 @@ def _graft_run(
     tokenizer: Path | None,
     progress: Progress,
 ) -> GraftReport:
-    """Write a run with the weights of `part`, a fine-tuned slice, whose origin `home` describes."""
+    """Write a run with the weights of the fine-tuned slice `part`; `home` describes its origin."""
     import torch
 
     from modtok_cli.inference.slice.run import open_run

@@ -86,7 +86,7 @@ class RunSource(ModelSource):
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
-        """Languages that the run was trained in; T may have others, whose rows are untrained."""
+        """Languages that the run was trained in; T may have others, with untrained rows."""
         return trained_languages(self.config, self.tokenizer)
 
     @property
@@ -116,7 +116,7 @@ class RunSource(ModelSource):
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint of the weights: CRC-32 of the state, which holds those of its files."""
+        """Fingerprint of the weights: CRC-32 of the state, which has the checksums of files."""
         return f"{int(self.state.get('crc', 0)):08x}"
 
     @cached_property
@@ -257,7 +257,7 @@ def open_run(
     step: int | None = None,
     progress: Progress = SILENT,
 ) -> RunSource:
-    """Open `runs/NAME` (its last valid checkpoint, or that of `step`) or a checkpoint directory.
+    """Open `runs/NAME` (its last valid checkpoint, or `step`) or a checkpoint directory.
 
     The tokenizer with the run's signature is `tokenizer`, or in the run, its workspace or the
     current directory.
@@ -311,7 +311,7 @@ def _config(file: Path, step: int) -> tuple[dict[str, Any], Shape]:
 
 
 def steps_of(path: Path) -> list[int]:
-    """Steps of the checkpoints of a run, or that of a checkpoint; ascending."""
+    """Steps of the checkpoints of a run, or the step of a checkpoint; ascending."""
     root = run_of(path)
     return _steps(root / CHECKPOINTS) if root == path else [int(path.name.removeprefix("step-"))]
 

@@ -28,7 +28,7 @@ def check_run_slice(
     *,
     progress: Progress = SILENT,
 ) -> None:
-    """Compare the logits of `part` with those of the run's own layers, of Megatron, in float32.
+    """Compare the logits of `part` and of the run's own layers, of Megatron, in float32.
 
     Other programs compute what the names in its `config.json` say. A family of another package
     may name a class of transformers that computes something else.

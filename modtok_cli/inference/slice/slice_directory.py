@@ -44,7 +44,7 @@ class SliceFacts:
         inputs, outputs: languages of both sides.
         full_inputs, full_outputs: whether the side is the whole vocabulary T.
         end_of_text: id of the token between documents.
-        tokenizer: signature of the modular tokenizer; `signature` is that of the slice's own.
+        tokenizer: signature of the modular tokenizer; signature: of the slice's own.
         run: name of the run; weights: fingerprint of its checkpoint.
         bos: whether its tokenizer puts the end of text before every text, as training does.
         ids: (n,) id in T of each row.
@@ -162,7 +162,7 @@ class SliceSource(ModelSource):
 
     @cached_property
     def digest(self) -> str:
-        """`NAME@STEP/slice-DIGEST`: name and step are those of its run."""
+        """`NAME@STEP/slice-DIGEST`, with name and step of its run."""
         own = directory_digest(self.path)
         return f"{Path(self.facts.run).name}@{self.facts.step}/slice-{own}"
 
