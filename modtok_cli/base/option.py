@@ -80,7 +80,7 @@ class Option:
         stdout: accepts - for standard output; the function gets None.
         python_only: not on the command line.
         recipe_only: a key of a recipe (`--config`, `--set SECTION.KEY=VALUE`), without a flag.
-        accepts: whether a value of a Python call is right, and what the error says it must be.
+        accepts: test of a value in a Python call, and the expectation in the error.
         low, high, above, below: the value is at least, at most, greater or less than this.
         parse: from the text of the command line to the value; also normalizes other values.
             Raises ValueError.

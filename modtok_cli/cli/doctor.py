@@ -66,7 +66,7 @@ def doctor(settings_error: str = "") -> list[Finding]:
     the instruction set of the native core.
 
     Returns:
-        A `Finding` per line, `settings_error` among them: what is wrong with modtok.toml.
+        A `Finding` per line, `settings_error`, the error of modtok.toml, among them.
 
     Examples:
         >>> {finding.part for finding in modtok.doctor()} >= {"machine", "core"}

@@ -175,7 +175,7 @@ class UnitedBpe(Learner):
         return self.made(learned, work, pretokenizer=pretokenizer, token_counts=token_counts)
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
-        """Tokens, tokens of no other language, superwords, size of T, seconds."""
+        """Tokens, tokens of one language, superwords, size of T, seconds."""
         rows = united_rows(output, "superwords", output.superwords)
         return [
             {**row, "seconds": self._seconds[row["language"]]}
@@ -200,7 +200,7 @@ class UnitedBpe(Learner):
 
 
 def united_rows(output: ModularTokenizer, name: str, which: BoolArray) -> list[dict[str, Any]]:
-    """Tokens of each language, those of no other language, those of `which` (n,), size of T."""
+    """Tokens of each language, tokens of one language only, tokens of `which` (n,), size of T."""
     members = output.token_membership
     alone = members.owners() == 1
     return [
@@ -283,7 +283,7 @@ def bpe_merge(
     then split into phrases instead of words.
 
     Returns:
-        A report, as `bpe_seq`; rows have tokens, tokens of no other language, size of T.
+        A report, as `bpe_seq`; rows have tokens, tokens of one language, size of T.
 
     Examples:
         >>> report = modtok.bpe_merge("en,fi", output="merged", k=1200)

@@ -160,7 +160,7 @@ class UnitedUnigram(UnigramLearner):
         return self.made(learned, work, settings={**self.recorded(), "em": _outcome(estimate)})
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
-        """Tokens, tokens of no other language, tokens at the floor, size of T."""
+        """Tokens, tokens of one language, tokens at the floor, size of T."""
         first = len(output.vocabulary.specials) + 256
         floor = np.zeros(output.size, dtype=np.bool_)
         if self._estimate is not None:
@@ -255,7 +255,7 @@ def unigram_merge(
     used. This is Algorithm 1 of the paper.
 
     Returns:
-        A report, as `bpe_seq`; rows have tokens, tokens of no other language, tokens at the floor
+        A report, as `bpe_seq`; rows have tokens, tokens of one language, tokens at the floor
         of EM, size of T.
 
     Examples:

@@ -144,10 +144,10 @@ class Difference:
         rescored: how many tokens of both have another score.
         parts_at: first rank at which the lists of merges differ; None if they are equal.
         languages_only_a, languages_only_b: in training order.
-        segmentations, pretokenizers: that of a and that of b, if they are not the same.
+        segmentations, pretokenizers: of a and of b, if they differ.
         renumbered: how many tokens have another id, if both have the same tokens.
         joined, left: language → tokens (in both) that b counts to it and a does not, and
-            the other way round; only for modular tokenizers, over the languages of both.
+            vice versa; only for modular tokenizers, over the languages of both.
     """
 
     only_a: tuple[bytes, ...] = ()

@@ -72,8 +72,8 @@ def inspect(tokenizer: AnyTokenizer = "tokenizer", languages: Langs = None) -> l
     tokens that they share.
 
     Returns:
-        One row per language: `tokens`, of which `own` belong to no other shown language and
-        `shared` do, `superwords`, `merges`, and the size of the training text. The last row is the
+        One row per language: `tokens`, with `own` of this language alone and `shared` ones,
+        `superwords`, `merges`, and the size of the training text. The last row is the
         "union" of the languages. A tokenizer without languages has one row.
 
     Examples:

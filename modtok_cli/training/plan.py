@@ -154,9 +154,9 @@ class RunPlan:
     def recomputation(self) -> str:
         """How many layers are recomputed, and why, in words."""
         layers, of = self.recompute, self.config.shape.layers
-        words = f"activations of {layers or 'no'} of {of} layers are recomputed"
+        words = f"{layers} of {of} layers recompute their activations"
         if self.config.recompute is not None:
-            return f"{words}, as parallelism.recompute says"
+            return f"{words}, by parallelism.recompute"
         room = DEVICE if self.available is None else f"{gib(self.available)} of {self.owner}"
         return f"{words}, the fewest that fit {room}" if layers < of else f"{words} to fit {room}"
 

@@ -34,7 +34,7 @@ WORKSPACE_TASKS = Path("tasks")
     modtok eval mcq --langs fr,fi --infer full-lang --tasks arc_easy,hellaswag
     # a slice on local questions, with one row per question
     modtok eval mcq fr-en/ --data tasks --examples answers.jsonl
-    # two modes, and two models; what results/ has is not evaluated again
+    # two modes, and two models; rows in results/ are not computed again
     modtok eval mcq --infer lang --infer full
     modtok eval mcq runs/latest fr-en/
     # eight GPUs share the questions

@@ -16,7 +16,7 @@ COLUMNS = parse_columns("part, bytes=replaced:bytes, full_bytes=whole:bytes, sav
     examples="""
     # a slice of a run, fine-tuned in place, back into the run
     modtok graft fr-en/ --onto runs/latest -o runs/tuned
-    # what PEFT merged: the slice that it was trained from has the tokens
+    # merged by PEFT; --slice has the tokens
     modtok graft merged/ --slice fr-en/ --onto runs/latest -o runs/tuned
     # a Hugging Face model; bits per byte of a text, before and after
     modtok graft tuned/ --slice part/ --onto model/ -o new/ --report fi.txt

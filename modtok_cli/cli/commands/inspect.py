@@ -84,7 +84,7 @@ Merges = Annotated[
     modtok inspect tokenizer@fr,en
     # any tokenizer: its format and size
     modtok inspect llama3.tiktoken
-    # check subsets; what is odd about a published tokenizer
+    # check subsets; find faults of a published tokenizer
     modtok inspect --check
     modtok inspect --check llama3.tiktoken
     # tokens that start with " über"; superwords

@@ -63,7 +63,7 @@ class ExportReport:
 
     Attributes:
         tokenizer: name of the pre-tokenizer or segmentation that the program runs.
-        lines, different: number of probe lines, and of those with different ids.
+        lines, different: number of probe lines, and of lines with different ids.
         languages: languages of the model; empty for a published one.
     """
 
