@@ -16,7 +16,6 @@ import orjson
 from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
 
-from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.remote import is_remote, path_of
 from modtok_cli.corpus.build_report import label
@@ -32,6 +31,7 @@ from modtok_cli.text.corpus import count_into
 from modtok_cli.text.counts import WordCounter
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import TableSource, merge_files, read_header, save_counts
+from modtok_cli.text.workspace import empty_language
 
 BAD_KEPT = 200
 """Maximum number of bad records of a shard that are listed. All of them are counted."""
@@ -221,11 +221,10 @@ class FilterParagraphs(Filter):
                 self.drop_paragraph(reason, "", paragraph)
         document.text = "\n".join(left)
         characters = len(document.text)
-        if characters < (1 - MAX_LOST) * whole:
-            self.drop("mostly not text", paragraphs=len(left), characters=characters)
-            return False
-        if characters < self.plan.settings.min_characters:
-            self.drop("short", paragraphs=len(left), characters=characters)
+        is_mostly_lost = characters < (1 - MAX_LOST) * whole
+        if is_mostly_lost or characters < self.plan.settings.min_characters:
+            reason = "mostly not text" if is_mostly_lost else "short"
+            self.drop(reason, paragraphs=len(left), characters=characters)
             return False
         return True
 
@@ -248,13 +247,11 @@ class IdentifyLanguage(Filter):
         model, settings = self._model, self.plan.settings
         paragraphs = document.text.split("\n")
         language, score = model.page(paragraphs)
-        sizes = {"paragraphs": len(paragraphs), "characters": len(document.text)}
         threshold = settings.language_threshold
-        if score < (model.threshold(language) if threshold is None else threshold):
-            self.drop("language unsure", language, **sizes)
-            return False
-        if settings.languages is not None and language not in settings.languages:
-            self.drop("other language", language, **sizes)
+        is_unsure = score < (model.threshold(language) if threshold is None else threshold)
+        if is_unsure or (settings.languages is not None and language not in settings.languages):
+            reason = "language unsure" if is_unsure else "other language"
+            self.drop_page(reason, language, document.text)
             return False
         left = []
         for paragraph in paragraphs:
@@ -360,11 +357,7 @@ class CountOrMerge(FileStep):
                 save_counts(WordCounter().result(), output, job.language, sources, reading)
         if job.last and not read_header(output).unique:
             output.unlink()
-            raise ModtokError(
-                f"no text in language '{job.language}'",
-                where=", ".join(plan["files"][job.language]),
-                remedy="provide text, or remove the language",
-            )
+            raise empty_language(job.language, plan["files"][job.language])
 
 
 class _Heartbeat:

@@ -32,7 +32,7 @@ from modtok_cli.text.table_files import (
     save_counts,
     sources_of,
 )
-from modtok_cli.text.workspace import files_in, language_files
+from modtok_cli.text.workspace import empty_language, files_in, language_files
 
 
 def count_corpus(
@@ -152,11 +152,7 @@ def write_counts(
             recorded=reading,
         )
         if header is None:
-            raise ModtokError(
-                f"language '{language}' has no text",
-                where=", ".join(map(str, paths)),
-                remedy="add text, or leave the language out",
-            )
+            raise empty_language(language, paths)
         rows[language] = row_of(header, place, False)
 
     read_each(

@@ -228,12 +228,17 @@ def _checked(name: str) -> str:
 def _files_of(language: str, entries: list[Path], directory: Directory) -> list[Path]:
     files = directory.of_train(file for entry in entries for file in directory.below(entry))
     if not any(file.stat().st_size for file in files):
-        raise ModtokError(
-            f"language '{language}' has no text",
-            where=", ".join(str(entry) for entry in entries),
-            remedy="add text, or leave the language out",
-        )
+        raise empty_language(language, entries)
     return without_covered_tables(files)
+
+
+def empty_language(language: str, paths: Iterable[Path | str]) -> ModtokError:
+    """The error for files of a language that hold no text."""
+    return ModtokError(
+        f"language '{language}' has no text",
+        where=", ".join(map(str, paths)),
+        remedy="add text, or leave the language out",
+    )
 
 
 def files_in(source: Path | str, progress: Progress = SILENT) -> list[Path | str]:

@@ -189,7 +189,7 @@ def test_count_does_not_overwrite_its_input(tmp_path: Path) -> None:
 
 def test_language_without_text_is_reported_with_its_files(tmp_path: Path) -> None:
     (tmp_path / "fi.txt").write_bytes(b"\n\n")
-    with pytest.raises(ModtokError, match=r"fi\.txt: no text in language 'fi'; provide text"):
+    with pytest.raises(ModtokError, match=r"fi\.txt: language 'fi' has no text; add text"):
         count_shards(["fi"], data=tmp_path, output=tmp_path / "counts", workers=1)
 
 
