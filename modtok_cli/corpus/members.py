@@ -123,8 +123,8 @@ class Member:
             self.read(len(piece) - len(mark) + 1)
 
 
-class Archive:
-    """A file of members. Iterate, and finish each member before the next.
+def members(path: Path, mark: bytes, advance: Advance | None = None) -> Iterator[Member]:
+    """The members of a file, each to be finished before the next.
 
     A plain file is one member. The rest of a member that was not read is skipped. A damaged or
     abandoned member ends where the next one starts with `mark`.
@@ -132,69 +132,63 @@ class Archive:
     Raises:
         ModtokError: the file cannot be read.
     """
+    try:
+        with path_of(path).open("rb", buffering=0) as handle:
+            yield from _members(handle, mark, advance)
+    except OSError as error:
+        raise ModtokError(f"cannot read: {error.strerror or error}", where=path) from error
 
-    def __init__(self, path: Path, mark: bytes, advance: Advance | None = None) -> None:
-        self._path = path
-        self._mark = mark
-        self._advance = advance
 
-    def __iter__(self) -> Iterator[Member]:
-        try:
-            with path_of(self._path).open("rb", buffering=0) as handle:
-                yield from self._members(handle)
-        except OSError as error:
-            raise ModtokError(
-                f"cannot read: {error.strerror or error}", where=self._path
-            ) from error
-
-    def _members(self, handle: BinaryIO) -> Iterator[Member]:
-        magic = handle.read(4)
-        if magic.startswith(_GZIP[:2]):
-            opener, first = _inflate, _GZIP
-        elif magic == _ZSTD or _SKIPPABLE.match(magic):
-            opener, first = partial(_unzstd, dictionary=_dictionary(handle, magic)), _ZSTD
-        else:
-            handle.seek(0)
-            yield Member(0, self._pieces(handle), plain=True)
+def _members(handle: BinaryIO, mark: bytes, advance: Advance | None) -> Iterator[Member]:
+    magic = handle.read(4)
+    if magic.startswith(_GZIP[:2]):
+        opener, first = _inflate, _GZIP
+    elif magic == _ZSTD or _SKIPPABLE.match(magic):
+        opener, first = partial(_unzstd, dictionary=_dictionary(handle, magic)), _ZSTD
+    else:
+        handle.seek(0)
+        yield Member(0, _pieces(handle, advance), plain=True)
+        return
+    offset: int | None = 0
+    while offset is not None:
+        raw = _Raw(handle, offset, advance)
+        if not raw.skip_padding():
             return
-        offset: int | None = 0
-        while offset is not None:
-            raw = _Raw(handle, offset, self._advance)
-            if not raw.skip_padding():
-                return
-            if first == _ZSTD and _SKIPPABLE.match(head := raw.piece(8)) and len(head) == 8:
-                offset = raw.at + 8 + int.from_bytes(head[4:], "little")
-                continue
+        if first == _ZSTD and _SKIPPABLE.match(head := raw.piece(8)) and len(head) == 8:
+            offset = raw.at + 8 + int.from_bytes(head[4:], "little")
+            continue
+        member = Member(raw.at, opener(raw))
+        yield member
+        try:
+            while not member.abandoned and member.read(1 << 20):
+                pass
             offset = raw.at
-            member = Member(offset, opener(raw))
-            yield member
+        except Broken:
+            member.abandoned = True
+        if member.abandoned:
+            offset = _next(handle, opener, first, member.place, mark)
+
+
+def _next(
+    handle: BinaryIO, opener: _Opener, first: bytes, place: int | None, mark: bytes
+) -> int | None:
+    """Offset of the next member after `place` whose content starts with the mark."""
+    while place is not None:
+        place = _find(handle, first, place + 1)
+        if place is not None:
             try:
-                while not member.abandoned and member.read(1 << 20):
-                    pass
-                offset = None if member.abandoned else raw.at
+                if Member(0, opener(_Raw(handle, place, None))).peek(64).startswith(mark):
+                    return place
             except Broken:
-                member.abandoned = True
-            if member.abandoned:
-                offset = self._next(handle, opener, first, member.place + 1)
+                continue
+    return None
 
-    def _next(self, handle: BinaryIO, opener: _Opener, first: bytes, start: int) -> int | None:
-        """Offset of the next member whose content starts with the mark."""
-        place: int | None = start - 1
-        while place is not None:
-            place = _find(handle, first, place + 1)
-            if place is not None:
-                try:
-                    if Member(0, opener(_Raw(handle, place, None))).peek(64).startswith(self._mark):
-                        return place
-                except Broken:
-                    continue
-        return None
 
-    def _pieces(self, handle: BinaryIO) -> Iterator[bytes]:
-        while piece := handle.read(_READ):
-            if self._advance:
-                self._advance(handle.tell())
-            yield piece
+def _pieces(handle: BinaryIO, advance: Advance | None) -> Iterator[bytes]:
+    while piece := handle.read(_READ):
+        if advance:
+            advance(handle.tell())
+        yield piece
 
 
 class _Raw:

@@ -14,7 +14,7 @@ from typing import Any
 
 import zstandard
 
-from modtok_cli.corpus.members import Advance, Archive, Member
+from modtok_cli.corpus.members import Advance, Member, members
 from modtok_cli.text.streams import Broken
 
 MAX_BYTES = 8 << 20
@@ -87,7 +87,7 @@ def read_warc(
     Raises:
         ModtokError: the file cannot be read.
     """
-    for member in Archive(path, _START, advance):
+    for member in members(path, _START, advance):
         try:
             while member.peek(1):
                 _skip_blank(member)
