@@ -318,7 +318,7 @@ class WriteParts(CorpusStep):
 
 
 class CountOrMerge(FileStep):
-    """Write the tables of a stage of `modtok corpus count`, those of the task of that rank."""
+    """Write the tables of one task of a stage of `modtok corpus count`."""
 
     name = "count"
 

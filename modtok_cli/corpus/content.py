@@ -135,7 +135,7 @@ class _Page:
             count[1] += sum(len(line.text) for line in lines)
 
     def _drop_labelled(self) -> None:
-        """Leave out blocks for their labels; those of comments only if others are the main text."""
+        """Leave out blocks for their labels; comments only if other text is the main text."""
         comments: list[Block] = []
         stack: list[tuple[Block, bool, frozenset[str]]] = [(self._body, False, frozenset())]
         while stack:

@@ -3,8 +3,8 @@
 Counting hundreds of gigabytes in one process takes hours. On an executor, files are shared out over
 tasks by size, and a task writes one table for each language of its share. Tables are then merged
 `FAN` at a time, stage by stage, until each language has one. Tables add up exactly, so the result
-equals that of one process byte for byte. Merging takes the same memory whatever the tables have; a
-task that counts holds the unique words of its files in one language, or `memory` bytes of them.
+equals the count of one process byte for byte. Merging takes the same memory for tables of any size;
+a task that counts holds the unique words of its files in one language, or `memory` bytes of them.
 """
 
 from collections.abc import Mapping, Sequence

@@ -6,7 +6,7 @@ values are then compared over all runs, as many values at a time as fit into mem
 gets the list of its hashes that an earlier run has.
 
 Cost of a billion paragraphs: 8 GB of disk for the hashes (one `uint64` per distinct paragraph of a
-run; 24 GB with those of sites and their counts) plus 8 bytes for each hash that an earlier run has.
+run; 24 GB with the hashes and counts of sites) plus 8 bytes for each hash that an earlier run has.
 A task takes at most `MEMORY` bytes while comparing and about 90 × `RUN` bytes while writing (twice
 that with sites). Two different paragraphs collide with
 probability n² / 2⁶⁵: among a billion (10⁹) distinct ones 0.03 paragraphs are lost on average.
@@ -155,7 +155,7 @@ def repeated(
         if sum(map(bool, lengths)) < 2:
             continue
         joined = np.concatenate(pieces)
-        # Stable sort: of equal hashes that of the earliest run comes first. The input is a few
+        # Stable sort: of equal hashes the earliest run comes first. The input is a few
         # sorted runs, which the sort exploits.
         order = np.argsort(joined, kind="stable")
         ascending = joined[order]
@@ -171,7 +171,7 @@ def repeated(
 
 
 class Seen:
-    """Hashes that a run must not repeat: those of earlier runs, and its own so far."""
+    """Hashes that a run must not repeat, of earlier runs and of its own begin."""
 
     def __init__(self, elsewhere: UInt64Array) -> None:
         self._elsewhere = elsewhere

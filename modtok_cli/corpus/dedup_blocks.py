@@ -101,7 +101,7 @@ class HashParagraphs(FileStep):
 class FindRepeated(FileStep):
     """Find the hashes of each run in a range that an earlier run of the language has.
 
-    Also those of boilerplate of sites. Writes one file of each per language and range.
+    Also the hashes of boilerplate of sites. Writes a file of each for a language and range.
     """
 
     name = "compare"

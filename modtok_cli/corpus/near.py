@@ -102,7 +102,7 @@ class Signatures(MinhashDedupSignature):
         self._hash_func = _hash  # datatrove passes text, which xxhash 4 refuses
 
     def get_signature(self, shingles: npt.NDArray[np.uint64]) -> list[list[int]]:
-        """The smallest values, bucket by bucket; those of `shingles` a part at a time."""
+        """The smallest values, bucket by bucket; `shingles` are taken a part at a time."""
         parts = [
             super(Signatures, self).get_signature(shingles[at : at + _SHINGLES])
             for at in range(0, len(shingles), _SHINGLES)

@@ -1,8 +1,8 @@
 """Records of one shard: `<directory>/<lang>/<shard>.jsonl.zst`, or as FineWeb-2 has them.
 
 That is `<directory>/fin_Latn/train/000_00000.parquet`. Columns have FineWeb-2's names, types and
-order, as far as a build knows their values: `dump` and `top_langs` are left out. `quality_score` is
-that of FineWeb2-HQ.
+order, as far as a build knows their values: `dump` and `top_langs` are left out. FineWeb2-HQ has
+`quality_score`.
 """
 
 import re
@@ -104,7 +104,7 @@ def languages_in(place: Path) -> list[str]:
 
 
 SIZE = "minhash_cluster_size"
-"""Field of a record: number of pages in its cluster; the name is that of FineWeb-2."""
+"""Field of a record: number of pages in its cluster, as FineWeb-2 names it."""
 SPLIT = "train"
 BUFFER_BYTES = 64 << 20
 """Bytes of the texts of all languages that a task holds before it writes them."""

@@ -65,7 +65,7 @@ class BuildSettings:
     processor time for the text of one page.
     `quality_top`: fraction of the pages to keep by quality in each language. `near`: whether
     near-duplicates are dropped. `layout`: one of `LAYOUTS`. `extractor`: one of
-    `extractors.EXTRACTORS`. `filters`: those of `FILTERS` that are on. `blocked_urls`: a file of
+    `extractors.EXTRACTORS`. `filters`: names of `FILTERS` that are on. `blocked_urls`: a file of
     hosts and addresses.
     """
 

@@ -43,7 +43,7 @@ _MOST_SHOWN = 300
 _LOG_BYTES = 1 << 16
 """End of a log in which its failure is looked for."""
 _NO_REASON = re.compile(r"srun: (error: .*(Exited with|Terminated|Killed)|Terminating|launch/)")
-"""Lines after that of the failure."""
+"""Lines after the line of the failure."""
 
 T = TypeVar("T")
 

@@ -80,7 +80,7 @@ BEDS = [
     ("under a tree", "puun alla", "sous un arbre"),
 ]
 
-# Sentences in order, each with one or two ways to say it. "?" marks those that a story may lack.
+# Sentences in order, each with one or two ways to say it. "?" marks what a story may lack.
 TEMPLATES = {
     "en": [
         ["{n} lives {home}.", "{n} has a small house {home}."],

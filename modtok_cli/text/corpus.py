@@ -47,7 +47,7 @@ def count_corpus(
 
     A path is a text file, a `.counts` or `.tsv` table, a directory of those, or "-". The
     result depends neither on the order of the files nor on `threads`, which share them.
-    `reading` is that of `readers.read_documents`; progress is in bytes of the files.
+    `reading` is as in `readers.read_documents`; progress is in bytes of the files.
     """
     sources = list(paths)
     files = [file for path in sources for file in files_in(path, progress)]
@@ -223,7 +223,7 @@ def count_files(
     """Count files, texts and tables, one after the other.
 
     A text file `may_be_empty`, by default one among others: then the table may be empty too.
-    `most` and `spill` are those of the `WordCounter`.
+    `most` and `spill` are arguments of the `WordCounter`.
     """
     counter = WordCounter(pretokenizer, most, spill)
     if may_be_empty is None:
@@ -371,7 +371,7 @@ def read_tsv(
     is literal. A line of more than one word of the pre-tokenizer is split, and each word
     gets the line's count.
 
-    Documents are 0, unknown; characters and bytes are those of the words.
+    Documents are 0, unknown; characters and bytes are counted in the words.
     """
     counter = WordCounter(pretokenizer)
     for documents in read_line_batches(path, reading, progress=progress, advance=advance):

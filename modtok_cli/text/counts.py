@@ -67,9 +67,8 @@ class WordCounts:
     ) -> WordCounts:
         """A table of (word, count) pairs in any order; counts of a repeated word add up.
 
-        Words are not split further. Without `size`,
-        characters and bytes are those of the words, which cover the text they came from;
-        documents are then 0, unknown.
+        Words are not split further. Without `size`, characters and bytes are counted in the words,
+        which cover the text they came from; documents are then 0, unknown.
 
         Raises:
             ValueError: an empty word, or a count below 1.
@@ -98,7 +97,7 @@ class WordCounts:
         return zip(self.words(), self.counts.tolist(), strict=True)
 
     def where(self, mask: BoolArray) -> WordCounts:
-        """The words of `mask` (W,) bool; the size remains that of the whole text."""
+        """The words of `mask` (W,) bool, with the size of the whole text."""
         lengths = np.diff(self.offsets)
         offsets = np.zeros(int(mask.sum()) + 1, dtype=np.int64)
         np.cumsum(lengths[mask], out=offsets[1:])
@@ -298,7 +297,7 @@ class WordCounter:
     def _listed(self, documents: int, grown: CorpusSize) -> WordCounts:
         data, offsets, counts = self._counter.table()
         changed = size_of(data, offsets, counts, documents)
-        # The size is that of the text, the words are those of the changed one.
+        # The words are of the changed text, the size of the original.
         size = CorpusSize(
             changed.documents,
             changed.characters - grown.characters,

@@ -18,7 +18,7 @@ _NAMES = {
     "noisy": "",
 }
 _SPLITS = {word: split for split, words in _NAMES.items() for word in (split, *words.split())}
-"""Names of files and directories: those that `datasets` knows, and MADLAD-400's."""
+"""Names of files and directories that `datasets` knows, and MADLAD-400's."""
 _SPLIT = re.compile(
     rf"([a-z]{{2,3}}([_-][A-Z][a-z]{{3}})?[_-])?((?i:{'|'.join(_SPLITS)}))"
     r"([_-]?[0-9]+)?([_-]of[_-][0-9]+)?"

@@ -53,9 +53,9 @@ class LeftOut:
 class Frequent:
     """The words to learn from, and what the others are.
 
-    `counts` has the size of the whole text. The occurrences of words in it that are `missing` and
-    those in `excess`, of the sample: (65,536,) int64, how often byte b follows byte a inside
-    these words, at 256 a + b.
+    `counts` has the size of the whole text. `missing`, of the words that are left out, and
+    `excess`, of occurrences that the sample has too many: (65,536,) int64, how often byte b follows
+    byte a inside these words, at 256 a + b.
     """
 
     counts: WordCounts

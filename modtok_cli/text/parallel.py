@@ -44,7 +44,7 @@ def read_each(
     """`read(item, advance)` of each item, in order, on `threads` threads (default: the cores).
 
     Progress counts the bytes of `files`, the files of all items. When an item fails, all
-    others are stopped; of several errors, that of the first item in order is raised.
+    others are stopped; of several errors, the error of the first item in order is raised.
     """
     threads = min(threads or cores(), len(items))
     with progress.task(label, total_bytes(files), "B") as task:

@@ -2,7 +2,7 @@
 
 Each is one C file of `modtok_cli/core/src/pretokenizers/`, which is found there by itself; nothing
 else names a pattern. Another package adds one by its pattern alone: an entry point of the group
-`modtok.pretokenizers` whose name is that of the pre-tokenizer, and which refers to the pattern. It
+`modtok.pretokenizers` with the name of the pre-tokenizer, which refers to the pattern. It
 runs through the package `regex`, slower.
 """
 
@@ -214,12 +214,12 @@ OTHERS = Plugins("modtok.pretokenizers", PatternPreTokenizer)
 
 @cache
 def pretokenizers() -> Mapping[str, PreTokenizer]:
-    """All pre-tokenizers by name, those of other packages too."""
+    """All pre-tokenizers by name, also of other packages."""
     return {**OTHERS.all(), **_native()}
 
 
 def offered_pretokenizers() -> list[str]:
-    """Names that make sense for learning BPE, ascending, those of other packages too."""
+    """Names that make sense for learning BPE, ascending, also of other packages."""
     return sorted({*_native(), *OTHERS.names()} - _SPECIAL)
 
 

@@ -38,7 +38,7 @@ def _is_only_packed(path: Path) -> bool:
 
 
 def has_fields(path: Path) -> bool:
-    """Whether the documents of a file have fields, such as that of their language."""
+    """Whether the documents of a file have fields, such as their language."""
     format = format_of_name(path)
     if format is None:
         format = format_of_content(next(read_chunks(path), b""))

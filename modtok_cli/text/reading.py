@@ -81,7 +81,7 @@ class Reading(Declared):
 
     @property
     def language_field(self) -> str | None:
-        """The field of a document's language; None if that of the text has its name."""
+        """The field of a document's language; None if the field of the text has its name."""
         return self.lang_field or (None if self.field == "lang" else "lang")
 
     def of(self, language: str) -> Reading:

@@ -1,6 +1,6 @@
 """Frequent sequences of words within phrases: the candidates for superwords.
 
-A phrase is a word of the pre-tokenizer `phrases`; its words are those of `bpe`.
+A phrase is a word of the pre-tokenizer `phrases`; it has the words of `bpe`.
 """
 
 from collections import Counter
@@ -46,8 +46,8 @@ def frequent_sequences(
     saves the most first, of equal ones the first in byte order; each occurs `least` times or more
     and has at most `CHARACTERS` characters.
 
-    The boilerplate of one source is of no use in other text, nor is that of a program's help and
-    of the program. So a sequence counts as if the group of documents that is worst for it did not
+    Boilerplate of one source (or of two, a program and its help) is of no use in other text. So a
+    sequence counts as if the group of documents that is worst for it did not
     exist, and the worst of the others: of n occurrences, of which r are elsewhere and e would be if
     it were as frequent in all groups, n · (r + 1) / (e + 1). It counts the least of this for none,
     one and both groups.
@@ -179,7 +179,7 @@ class Sample:
         self.documents: list[Document] = []
 
     def add(self, documents: Iterable[Document]) -> None:
-        """Go on to the next documents, and keep those that belong to the sample."""
+        """Go on to the next documents, and keep what belongs to the sample."""
         for document in documents:
             if self._seen % self._stride == 0:
                 self.documents.append(document)
@@ -193,7 +193,7 @@ class Sample:
     def groups(self) -> list[list[bytes]]:
         """The documents by source in at most `GROUPS` groups, one by one those without a source.
 
-        So are those of a source with over three quarters of the text: the rest cannot judge it.
+        Documents of a source with over three quarters of the text too: the rest cannot judge it.
         """
         sizes: Counter[str] = Counter()
         for document in self.documents:

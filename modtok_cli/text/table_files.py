@@ -1,6 +1,6 @@
 """Count tables on disk: `<lang>.counts`, a safetensors file of three arrays.
 
-The arrays are those of `WordCounts`. Everything else (format version, pre-tokenizer and pattern,
+The arrays are the fields of `WordCounts`. All else (format version, pre-tokenizer and pattern,
 language, sizes, counted files) is one JSON object under the metadata key "modtok": one key,
 because the library does not keep the order of several, and equal tables give equal files.
 

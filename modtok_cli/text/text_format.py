@@ -142,7 +142,7 @@ class TextReader(ABC):
         )
 
     def lacks_text(self, line: int, fields: Iterable[str] | None = None) -> None:
-        """Count a document whose text is null or missing; `fields`: those that it has instead."""
+        """Count a document whose text is null or missing; `fields`: what it has instead."""
         _count(self.empty, line)
         if fields is not None:
             self._absent += 1

@@ -267,9 +267,9 @@ def by_language(
     reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> dict[str, list[Path]]:
-    """Files and those in directories, by the language each is named after, or as `language`.
+    """Files, also in directories, by the language each is named after, or as `language`.
 
-    With a field of languages, a file that is named after none has those of its documents.
+    With a field of languages, a file with another name has the languages of its documents.
     """
     labels: dict[str, list[Path]] = {}
     for path in (file for source in paths for file in files_in(source, progress)):

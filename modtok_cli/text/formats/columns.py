@@ -78,7 +78,7 @@ class Columns(TextReader):
         """Record batches with the columns in use, and the rows of the file (0: unknown)."""
 
     def columns_in(self, schema: Any) -> list[str]:
-        """Names of the columns in use that `schema` has, that of the text first."""
+        """Names of the columns in use that `schema` has, the column of the text first."""
         kind = self._type(schema, self.reading.field)
         if kind is None:
             raise self.no_field(schema.names, 1)
