@@ -23,5 +23,6 @@ def shell(line: str, place: Path, **variables: str) -> subprocess.CompletedProce
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
+        errors="replace",  # `modtok decode` may write a part of a character
         timeout=900,
     )
