@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from benchmarks.world.languages import ADJECTIVES, ANIMALS, FOODS, JOBS, THINGS
 
-RELATIONS = ("live", "job", "own", "love", "friend", "in", "capital", "make")
-
 
 @dataclass(frozen=True)
 class Fact:

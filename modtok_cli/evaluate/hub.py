@@ -16,6 +16,7 @@ from modtok_cli.evaluate.questions import Question, as_question
 from modtok_cli.evaluate.suite import HubSource, Row, suites
 
 _SECONDS = 5.0
+_OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 SHOWN = 100  # number of few-shot examples that are downloaded
 FLORES, FLORES_PLUS = "mteb/flores", "openlanguagedata/flores_plus"
 # FLORES+ renamed these codes of FLORES-200: macrolanguages became individual languages.
@@ -30,6 +31,12 @@ WIKILINGUA = {
 }  # fmt: skip
 
 
+def stay_local() -> None:
+    """Disable network access of the libraries of lm-eval; all data is local."""
+    for name in _OFFLINE:
+        os.environ.setdefault(name, "1")
+
+
 class Unreachable(ModtokError):
     """There is no connection to the hub, so that no dataset can be loaded."""
 
@@ -40,10 +47,7 @@ def reachable() -> bool:
 
     With a proxy it counts as reachable. In the library's offline mode it does not.
     """
-    if any(
-        os.environ.get(name, "").lower() in {"1", "true", "yes", "on"}
-        for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
-    ):
+    if any(os.environ.get(name, "").lower() in {"1", "true", "yes", "on"} for name in _OFFLINE):
         return False
     if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
         return True

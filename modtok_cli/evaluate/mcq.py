@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -114,8 +113,7 @@ def check_tasks(config: Config, languages: Sequence[str]) -> list[str]:
     if find_spec("lm_eval") is None:
         remedy = "pip install 'modtok[eval]'"
         raise UsageError("lm_eval is not installed", where="--eval-tasks", remedy=remedy)
-    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):  # all data is local
-        os.environ.setdefault(name, "1")
+    hub.stay_local()
     data, settings = _in_training(config)
     own, external = tasks_of(settings.tasks, data)
     if external:

@@ -49,7 +49,7 @@ def test_scores_by_hand(
     few_steps: Path, model: SlicedModel, tmp_path: Path, mode: str, normalization: str
 ) -> None:
     data = lay_out(tmp_path, "own", "fr", **QUESTIONS)
-    own_task(data, "own", normalization)
+    own_task(data, normalization)
     found = ask(few_steps, data, mode)
     under = model.with_vocabulary(*MODES[mode])
     rights = []
@@ -87,7 +87,7 @@ def test_full_lang_is_full_with_the_other_logits_masked(
     few_steps: Path, model: SlicedModel, tmp_path: Path
 ) -> None:
     data = lay_out(tmp_path, "own", "fr", **QUESTIONS)
-    own_task(data, "own", "none")
+    own_task(data, "none")
     rows = ask(few_steps, data, "full-lang").examples
     whole = model.with_vocabulary("full")
     french = model.tokenizer_out.global_ids.astype(np.int64)
@@ -190,7 +190,7 @@ def test_long_prompts_drop_examples_then_truncate(few_steps: Path, tmp_path: Pat
     long = {"question": "très " * 400, "choices": ["oui", "non"], "answer": 0}
     middle = {"question": "plus " * 50, "choices": ["oui", "non"], "answer": 0}
     data = lay_out(tmp_path, "own", "fr", test=[long, middle], train=shown)
-    own_task(data, "own", "none", shots=2)
+    own_task(data, "none", shots=2)
     progress = Silent()
     found = evaluate_mcq(few_steps, ["fr"], data=data, progress=progress)
     facts = found.results[0].facts

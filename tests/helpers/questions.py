@@ -36,10 +36,10 @@ def lay_out(root: Path, task: str, language: str, **files: Sequence[object]) -> 
     return root
 
 
-def own_task(root: Path, task: str, normalization: str, shots: int = 1) -> None:
-    """A task.yaml beside the questions."""
-    (root / "mcq" / task / "task.yaml").write_text(
-        f'task: {task}\nprompt: "{{Question}}: {{question}}\\n{{Answer}}:"\n'
+def own_task(root: Path, normalization: str, shots: int = 1) -> None:
+    """The task.yaml of a task "own", beside its questions."""
+    (root / "mcq" / "own" / "task.yaml").write_text(
+        f'task: own\nprompt: "{{Question}}: {{question}}\\n{{Answer}}:"\n'
         f"shots: {shots}\nnormalization: {normalization}\n"
     )
 

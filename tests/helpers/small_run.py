@@ -16,7 +16,7 @@ from modtok_cli.training.settings import RunSettings
 
 LANGUAGES = ("el", "en", "fi", "fr")
 # The context holds some shots of the sample text, and not all.
-NAME, TOY = "toy-writing", toy_preset(llama(2, 64, 8, 96), 192, 4, 2, 12, 2, 1e-2)
+NAME, TOY = "toy-writing", toy_preset(llama(2, 64, 8, 96), 192, 12, 1e-2)
 
 
 def small_run(factory: pytest.TempPathFactory) -> Path:

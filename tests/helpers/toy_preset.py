@@ -8,16 +8,14 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.training.settings import values_of_shape
 
 
-def toy_preset(
-    shape: Shape, sequence: int, batch: int, micro_batch: int, steps: int, warmup: int, lr: float
-) -> dict[str, Any]:
+def toy_preset(shape: Shape, sequence: int, steps: int, lr: float) -> dict[str, Any]:
     """A preset of that shape, with what every preset sets."""
     return {
         **values_of_shape(shape),
         "seq_length": sequence,
-        "batch_size": batch,
-        "micro_batch": micro_batch,
+        "batch_size": 4,
+        "micro_batch": 2,
         "steps": steps,
-        "warmup": warmup,
+        "warmup": 2,
         "lr": lr,
     }

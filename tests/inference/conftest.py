@@ -18,7 +18,7 @@ from modtok_cli.training.settings import RunSettings
 SAMPLE = sample.SAMPLE / "data"
 LANGUAGES = ("el", "en", "fi", "fr")
 # Not the defaults: more layers, heads and groups than one, so that a wrong order shows.
-TOY = toy_preset(llama(2, 64, 8, 96), 48, 4, 2, 8, 2, 1e-2)
+TOY = toy_preset(llama(2, 64, 8, 96), 48, 8, 1e-2)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -86,7 +86,7 @@ def run(workspace: Path) -> Iterator[Path]:
     """Heads of 32 numbers are the smallest that vLLM has on a CPU."""
     from modtok_cli.training.loop import pretrain
 
-    PRESETS["toy-served"] = toy_preset(llama(2, 64, 32, 96), 96, 4, 2, 8, 2, 1e-2)
+    PRESETS["toy-served"] = toy_preset(llama(2, 64, 32, 96), 96, 8, 1e-2)
     pretrain(replace(run_settings(workspace, "served"), model="toy-served"))
     yield workspace / "runs" / "served"
     del PRESETS["toy-served"]

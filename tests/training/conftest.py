@@ -38,7 +38,7 @@ else:  # flash attention's backward pass and others add in any order otherwise
 
 SAMPLE = sample.SAMPLE / "data"
 LANGUAGES = ("el", "en", "fi", "fr")
-TOY = toy_preset(llama(1, 32, 8, 88), 32, 4, 2, 6, 2, 3e-3)
+TOY = toy_preset(llama(1, 32, 8, 88), 32, 6, 3e-3)
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,7 @@ def asked(settings: RunSettings, tmp_path: Path) -> RunSettings:
     data = tmp_path / "tasks"
     for language in ("en", "fr"):
         lay_out(data, "own", language, **QUESTIONS)
-    own_task(data, "own", "characters", shots=0)
+    own_task(data, "characters", shots=0)
     return replace(
         settings, eval_tasks="all", eval_tasks_every=2, eval_tasks_data=data, save_every=4, keep=9
     )  # type: ignore[arg-type]

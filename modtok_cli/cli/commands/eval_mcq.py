@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,6 +58,8 @@ def show(
     require_models("lm_eval")
     names = optional_languages(call.values.get("tasks"), "--tasks")
     if folder is not None and all_local(folder, names):
+        from modtok_cli.evaluate.hub import stay_local
+
         stay_local()
     with evaluated(call, gpus, examples, data=folder) as evaluation:
         emit_evaluation(
@@ -72,12 +73,6 @@ def all_local(folder: Path, tasks: Sequence[str] | None) -> bool:
     from modtok_cli.evaluate.suite import suites
 
     return tasks is None or {*suites(), *Folder(folder).tasks}.issuperset(tasks)
-
-
-def stay_local() -> None:
-    """Disable network access of the libraries of lm-eval; all data is local."""
-    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
-        os.environ.setdefault(name, "1")
 
 
 def pivot(results: Sequence[Result]) -> tuple[list[Mapping[str, Any]], list[Column]]:

@@ -45,7 +45,6 @@ from modtok_cli.training import checkpoint
 from modtok_cli.training.rundir import RunDirectory
 from modtok_cli.training.stored_config import config_from_json
 
-Mutator = Callable[[bytes, random.Random], bytes]
 TEXT = "Ein hübscher Text, 1234 <s> καλημέρα\n\n def f(x): pass"
 
 
