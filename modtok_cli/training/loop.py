@@ -36,7 +36,7 @@ from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.microbatch import Prefetcher
 from modtok_cli.training.run import Run
 from modtok_cli.training.settings import OPTIONS, RunSettings
-from modtok_cli.training.step import StartedStep, train_step
+from modtok_cli.training.step import Finish, train_step
 from modtok_cli.training.tasks import Tasks
 
 # Bytes of held-out text that are evaluated before a checkpoint is saved.
@@ -177,9 +177,9 @@ class _Steps:
     ) -> None:
         self._kernels, self._pace = kernels, pace
         self._report, self._finished = report, 0.0
-        self._started: StartedStep | None = None
+        self._started: Finish | None = None
 
-    def start(self, step: StartedStep) -> None:
+    def start(self, step: Finish) -> None:
         """Finish the step before."""
         self.finish()
         self._started = step
@@ -188,7 +188,7 @@ class _Steps:
         """Wait for the last step that started, if it is not finished."""
         step, self._started = self._started, None
         if step is not None:
-            line, self._finished = step.finish(self._finished)
+            line, self._finished = step(self._finished)
             line["time"] |= self._pace.add(line["time"]["phases"])
             if self._kernels:
                 line["time"]["kernels"], self._kernels = self._kernels, {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -17,16 +16,22 @@ from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.metrics import HELD_OUT, LanguageSums, mean_bits, peak_flops, timing
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.model.optimizer import clip, gradient_norm
-from modtok_cli.training.rows.copies import Download
-from modtok_cli.training.rows.microbatch import Prefetcher, Step
+from modtok_cli.training.rows.microbatch import Prefetcher
 from modtok_cli.training.rows.offload import Rows
 from modtok_cli.training.run import Run, RunPlace
 
+Finish = Callable[[float], tuple[dict[str, Any], float]]
+"""Waits for a step: from when the one before had ended to its line of metrics, and its end."""
 
-def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> StartedStep:
-    """Start a step of a run; the host does not wait for the device, which may still compute it.
+
+def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> Finish:
+    """Start a step of a run, which the device may still compute when this returns.
 
     A step whose loss or gradient is not finite updates nothing: the device decides that.
+
+    Returns:
+        What finishes the step. It raises ModtokError if loss or gradient is not finite, and names
+        the batches.
     """
     config, texts, ranks = run.config, run.texts, run.place.ranks
     started, phases = time.perf_counter(), model.phases
@@ -55,81 +60,36 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> StartedSt
     if following is not None:
         model.plan_ahead(following.microbatches)
     spent = {name: round(seconds, 4) for name, seconds in model.take_host_seconds().items()}
-    return StartedStep(
-        run,
-        {"step": step, "lr": lr, "draws": list(map(str, draws))},
-        now,
-        gradients.losses,
-        sums,
-        arriving,
-        partial(phases.read, phases.end()),
-        started,
-        time.perf_counter() if ranks.device.type == "cpu" else None,
-        {"offload": spent} if spent else {},
-        config.device_flops or peak_flops(ranks.device, model.dtype),
-    )
+    marks, losses = phases.end(), gradients.losses
+    known_end = time.perf_counter() if ranks.device.type == "cpu" else None
 
-
-@dataclass(frozen=True)
-class StartedStep:
-    """A step that the device may still compute.
-
-    Attributes:
-        known: what its line for the metrics has without the device: step, learning rate, draws.
-        now, losses, sums: its batches, nll of each microbatch's tokens, and sums over them.
-        arriving: the numbers of `LanguageSums.over_replicas`, and the gradient norm.
-        phases: gives seconds by phase, when the step has ended.
-        started, ended: when it was started, and had ended; None: the device says.
-        host: what the line's "time" has of rows in host memory, since the step before.
-        peak: FLOP/s of a device, None if unknown.
-    """
-
-    run: Run
-    known: dict[str, Any]
-    now: Step
-    losses: list[torch.Tensor]
-    sums: LanguageSums
-    arriving: Download
-    phases: Callable[[], dict[str, float]]
-    started: float
-    ended: float | None
-    host: dict[str, Any]
-    peak: float | None
-
-    def finish(self, before: float) -> tuple[dict[str, Any], float]:
-        """Wait for the step: its line for the metrics, and when it had ended.
-
-        `before`: when the last one had.
-
-        Raises:
-            ModtokError: loss or gradient is not finite; names the batches.
-        """
-        config, ranks, step = self.run.config, self.run.place.ranks, self.known["step"]
-        *numbers, norm = self.arriving.wait().tolist()
-        ended = self.ended or time.perf_counter()
-        _refuse_infinite(self.run.place, step, self.now.batches, self.losses, norm)
-        loss, languages = self.sums.figures(numbers, unmeasured(self.run.lost[HELD_OUT]))
+    def finish(before: float) -> tuple[dict[str, Any], float]:
+        *figures, norm = arriving.wait().tolist()
+        ended = known_end or time.perf_counter()
+        _refuse_infinite(run.place, step, now.batches, losses, norm)
+        loss, languages = sums.figures(figures, unmeasured(run.lost[HELD_OUT]))
+        times = timing(
+            seconds=ended - max(started, before),
+            tokens=config.step_tokens,
+            flops=config.shape.step_flops(config.seq_length, now.sizes) * ranks.replicas,
+            peak=config.device_flops or peak_flops(ranks.device, model.dtype),
+            world=ranks.world,
+        )
         line = {
             "step": step,
-            "stage": self.run.number,
+            "stage": run.number,
             "loss": loss,
             "bits_per_byte": mean_bits(languages),
-            "lr": self.known["lr"],
+            "lr": lr,
             "grad_norm": norm,
-            "tokens": self.run.tokens_at(step),
+            "tokens": run.tokens_at(step),
             "languages": languages,
-            "draws": self.known["draws"],
-            "time": timing(
-                seconds=ended - max(self.started, before),
-                tokens=config.step_tokens,
-                flops=config.shape.step_flops(config.seq_length, self.now.sizes) * ranks.replicas,
-                peak=self.peak,
-                world=ranks.world,
-            )
-            | {"phases": self.phases()}
-            | self.host,
+            "draws": list(map(str, draws)),
+            "time": times | {"phases": phases.read(marks)} | ({"offload": spent} if spent else {}),
         }
         return line, ended
+
+    return finish
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from modtok_cli.training.checkpoint.checkpoint_files import write_safetensors
 from modtok_cli.training.checkpoint.reading import JoinedRows, ShardFile
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.rows.copies import Copies, Download
+from modtok_cli.training.rows.copies import Copies, Transfer
 from modtok_cli.training.step import optimizer_step
 
 from .test_model import microbatches
@@ -134,11 +134,11 @@ class LateCopies(Copies):
         self.copied = Event()
         self.synchronize = self.copied.wait
 
-    def keep(self, source: torch.Tensor) -> Download:
+    def keep(self, source: torch.Tensor) -> Transfer:
         self.copied.clear()
         copy = torch.empty_like(source)
         self.late.append((copy, source))
-        return Download(copy, self)
+        return Transfer(copy, self)
 
     def before_change(self) -> None:
         for copy, source in self.late:

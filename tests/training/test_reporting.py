@@ -14,14 +14,14 @@ import torch
 from helpers.metrics import numbers, read_metrics
 from helpers.said import Said
 from helpers.sample import ROOT
-from modtok_cli.training import metrics
+from modtok_cli.training import loop, metrics
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.metrics import LanguageSums, SpikeDetector, Status
 from modtok_cli.training.model.phases import PHASES, Pace, Phases, Spending
 from modtok_cli.training.plan import plan
 from modtok_cli.training.settings import RunSettings
-from modtok_cli.training.step import StartedStep
+from modtok_cli.training.step import Finish
 
 
 def line_of(step: int, losses: dict[str, float]) -> dict[str, Any]:
@@ -80,16 +80,21 @@ def test_text_of_two_kinds_has_no_spikes() -> None:
 def test_spikes_are_reported_and_resume(
     settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = StartedStep.finish
+    whole = loop.train_step
 
-    def spiking(step: StartedStep, before: float) -> tuple[dict[str, Any], float]:
-        line, ended = whole(step, before)
-        if line["step"] in (5, 6):
-            for figures in line["languages"].values():
-                figures["nats_per_token"] *= 3
-        return line, ended
+    def spiking(run: Any, model: Any, feed: Any, step: int) -> Finish:
+        finish = whole(run, model, feed, step)
 
-    monkeypatch.setattr(StartedStep, "finish", spiking)
+        def finished(before: float) -> tuple[dict[str, Any], float]:
+            line, ended = finish(before)
+            if step in (5, 6):
+                for figures in line["languages"].values():
+                    figures["nats_per_token"] *= 3
+            return line, ended
+
+        return finished
+
+    monkeypatch.setattr(loop, "train_step", spiking)
     monkeypatch.setattr(metrics, "_LEAST", 2)
     notes = Said()
     pretrain(settings, progress=notes)

@@ -196,14 +196,14 @@ def test_loss_that_is_not_finite(settings: RunSettings, monkeypatch: pytest.Monk
 
     # A step is read when the next one has started, and before what needs its end.
     order: list[tuple[str, int]] = []
-    start, finish = loop.train_step, step.StartedStep.finish
-    monkeypatch.setattr(
-        loop, "train_step", lambda *words: (order.append(("start", words[3])), start(*words))[1]
-    )
-    monkeypatch.setattr(
-        step.StartedStep, "finish",
-        lambda one, at: (order.append(("finish", one.known["step"])), finish(one, at))[1],
-    )  # fmt: skip
+    start = loop.train_step
+
+    def started(*words: Any) -> Any:
+        order.append(("start", words[3]))
+        finish = start(*words)
+        return lambda before: (order.append(("finish", words[3])), finish(before))[1]
+
+    monkeypatch.setattr(loop, "train_step", started)
 
     def poisoned(model: Model, microbatches: Any, *others: Any) -> Any:
         if poisoned.calls == 4:  # type: ignore[attr-defined]

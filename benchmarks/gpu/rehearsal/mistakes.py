@@ -71,17 +71,17 @@ def _rows_not_waited_for() -> None:
     """Compute uses offloaded rows before the stream that uploads them has finished."""
     from modtok_cli.training.rows.copies import CudaCopies
 
-    CudaCopies.arrive = lambda copies, upload: upload.tensors  # type: ignore[method-assign]
+    CudaCopies.arrive = lambda copies, upload: upload.tensor  # type: ignore[method-assign]
 
 
 def _gradients_not_waited_for() -> None:
     """The host reads gradients before they have arrived in its memory."""
     import torch
 
-    from modtok_cli.training.rows.copies import Download
+    from modtok_cli.training.rows.copies import Transfer
 
     # The flag comes last on the same stream: waiting for it would be waiting for the gradients.
-    Download.wait = lambda download: (  # type: ignore[method-assign]
+    Transfer.wait = lambda download: (  # type: ignore[method-assign]
         torch.ones_like(download.tensor) if download.tensor.dtype == torch.bool else download.tensor
     )
 

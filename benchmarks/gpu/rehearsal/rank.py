@@ -32,21 +32,16 @@ class Steps:
 
     def __init__(self) -> None:
         from modtok_cli.training import loop
-        from modtok_cli.training.step import StartedStep
 
         self._step, self.stops = loop.train_step, False
         self.counts: dict[str, Counter[str]] = {}
-        finish = StartedStep.finish
         loop.train_step = self
-        StartedStep.finish = lambda step, before: self._counted(  # type: ignore[method-assign]
-            step.known["step"], lambda: finish(step, before)
-        )
 
     def __call__(self, run: Any, model: Any, feed: Any, step: int) -> Any:
-        started = self._counted(step, lambda: self._step(run, model, feed, step))
+        finish = self._counted(step, lambda: self._step(run, model, feed, step))
         if self.stops and step == STOP_AFTER and run.place.ranks.first:
             signal.raise_signal(signal.SIGUSR1)
-        return started
+        return lambda before: self._counted(step, lambda: finish(before))
 
     def _counted(self, step: int, call: Callable[[], Any]) -> Any:
         from benchmarks.gpu.rehearsal.device import COUNTS

@@ -33,7 +33,7 @@ from modtok_cli.training.checkpoint.checkpoint_files import (
 from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, rows_of, table_tensors
 from modtok_cli.training.distributed.ranks import Ranks, gather_json, raise_together
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.rows.copies import Download
+from modtok_cli.training.rows.copies import Transfer
 
 _FULL = "the previous checkpoint is complete; free space, then continue with --resume"
 _WRITTEN = ".written.json"
@@ -91,11 +91,11 @@ class Checkpointer:
         background = all(gather_json(ranks, self._pinned or _fits(model)))
         # Pinned memory stays with its allocator: the next copy has room too.
         self._pinned = background and ranks.device.type == "cuda"
-        copies: dict[str, Download] = {}
+        copies: dict[str, Transfer] = {}
         finite: dict[str, torch.Tensor] = {}
         for name, tensor in _own_rows(model):
             finite[name] = _is_finite(tensor)
-            copies[name] = model.copies.keep(tensor) if background else Download(tensor)
+            copies[name] = model.copies.keep(tensor) if background else Transfer(tensor)
             if model.optimizer.distributed:  # made for this: one at a time on the device
                 copies[name].wait()
         odd = next((name for name, flag in finite.items() if not flag), None)
@@ -154,7 +154,7 @@ class Checkpointer:
         final: Path,
         beside: Path,
         renaming: ExitStack,
-        copies: dict[str, Download],
+        copies: dict[str, Transfer],
         state: dict[str, Any],
         enter: Callable[[], None],
     ) -> None:

@@ -22,27 +22,14 @@ Warn = Callable[[str], None]
 
 
 @dataclass
-class Upload:
-    """Tensors being copied to the device; do not reuse the staging memory before `settle`."""
-
-    tensors: list[torch.Tensor]
-    done: Any = None
-
-    def settle(self) -> None:
-        """Wait, on the host, until the staging memory can be reused."""
-        if self.done is not None:
-            self.done.synchronize()
-
-
-@dataclass
-class Download:
-    """A tensor being copied to the host."""
+class Transfer:
+    """A tensor that is being copied to the device or to the host."""
 
     tensor: torch.Tensor
     done: Any = None
 
     def wait(self) -> torch.Tensor:
-        """Wait for the tensor in host memory."""
+        """Wait, on the host, until it is copied; memory for staging can then be used again."""
         if self.done is not None:
             self.done.synchronize()
         return self.tensor
@@ -76,13 +63,13 @@ class Copies:
         """Host memory for staging, (count,)."""
         return torch.empty(count, dtype=dtype)
 
-    def upload(self, staged: Sequence[torch.Tensor]) -> Upload:
-        """Start to copy staged tensors to the device; any thread may call it."""
-        return Upload(list(staged))
+    def upload(self, staged: torch.Tensor) -> Transfer:
+        """Start to copy a staged tensor to the device; any thread may call it."""
+        return Transfer(staged)
 
-    def arrive(self, upload: Upload) -> list[torch.Tensor]:
-        """The tensors on the device; compute that this thread issues later waits for them."""
-        return upload.tensors
+    def arrive(self, upload: Transfer) -> torch.Tensor:
+        """The tensor on the device; compute that this thread issues later waits for it."""
+        return upload.tensor
 
     def send(self, arrays: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Tensors of integers on the device, int64 and flat, in one copy; nothing waits on it."""
@@ -90,22 +77,22 @@ class Copies:
         staged = self.empty(sum(sizes), torch.int64)
         for one, place in zip(arrays, torch.split(staged, sizes), strict=True):
             place.copy_(one.flatten())
-        return list(torch.split(self.arrive(self.upload([staged]))[0], sizes))
+        return list(torch.split(self.arrive(self.upload(staged)), sizes))
 
-    def download(self, source: torch.Tensor, stage: Callable[[], torch.Tensor]) -> Download:
+    def download(self, source: torch.Tensor, stage: Callable[[], torch.Tensor]) -> Transfer:
         """Start to copy a tensor to the host, after the compute that this thread has issued.
 
         `stage()` returns host memory of its shape and dtype.
         """
-        return Download(source)
+        return Transfer(source)
 
-    def keep(self, source: torch.Tensor) -> Download:
+    def keep(self, source: torch.Tensor) -> Transfer:
         """A copy in host memory of what stays as it is until the next `before_change`.
 
         What is in host memory is copied by the thread that waits for it, or there.
         """
         self._later.append(_Later(source))
-        return Download(self._later[-1].copy, self._later[-1])
+        return Transfer(self._later[-1].copy, self._later[-1])
 
     def before_change(self) -> None:
         """Let compute that this thread issues from now on wait for copies of `keep`."""
@@ -123,7 +110,7 @@ class CudaCopies(Copies):
         stream: Any = torch.cuda.Stream
         self._up, self._down = stream(device), stream(device)
         self._pinned = True
-        self._kept: Download | None = None
+        self._kept: Transfer | None = None
 
     def enter_thread(self) -> None:
         """The device of this rank is the thread's."""
@@ -139,21 +126,20 @@ class CudaCopies(Copies):
                 self._warn(_refused(error, count * dtype.itemsize, self._device))
         return torch.empty(count, dtype=dtype)
 
-    def upload(self, staged: Sequence[torch.Tensor]) -> Upload:
+    def upload(self, staged: torch.Tensor) -> Transfer:
         """On the stream up, into memory that the allocator gives that stream."""
         with torch.cuda.stream(self._up):
-            tensors = [one.to(self._device, non_blocking=True) for one in staged]
-            return Upload(tensors, self._up.record_event())
+            tensor = staged.to(self._device, non_blocking=True)
+            return Transfer(tensor, self._up.record_event())
 
-    def arrive(self, upload: Upload) -> list[torch.Tensor]:
+    def arrive(self, upload: Transfer) -> torch.Tensor:
         """First event: compute waits for the rows of its step."""
         compute = torch.cuda.current_stream(self._device)
         compute.wait_event(upload.done)
-        for tensor in upload.tensors:
-            tensor.record_stream(compute)  # the stream up may have its memory after compute
-        return upload.tensors
+        upload.tensor.record_stream(compute)  # the stream up may have its memory after compute
+        return upload.tensor
 
-    def download(self, source: torch.Tensor, stage: Callable[[], torch.Tensor]) -> Download:
+    def download(self, source: torch.Tensor, stage: Callable[[], torch.Tensor]) -> Transfer:
         """Second event: the stream down waits for the gradients of this step."""
         staged = stage()
         self._down.wait_event(torch.cuda.current_stream(self._device).record_event())
@@ -161,9 +147,9 @@ class CudaCopies(Copies):
             staged.copy_(source, non_blocking=True)
             # A step that fails drops a download: compute has its memory after the stream down.
             source.record_stream(self._down)
-            return Download(staged, self._down.record_event())
+            return Transfer(staged, self._down.record_event())
 
-    def keep(self, source: torch.Tensor) -> Download:
+    def keep(self, source: torch.Tensor) -> Transfer:
         """On the stream down, to pinned memory."""
         if source.device.type == "cpu":
             return super().keep(source)

@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 import torch
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.training.rows.copies import Copies, Download, Upload
+from modtok_cli.training.rows.copies import Copies, Transfer
 from modtok_cli.training.rows.table import AdamW, RowTable
 
 Result = TypeVar("Result")
@@ -47,7 +47,7 @@ class _Fetched:
     """A prefetch: the ids it is for, and the rows by table."""
 
     wanted: Ids
-    uploads: Future[dict[str, Upload]]
+    uploads: Future[dict[str, Transfer]]
 
 
 @dataclass
@@ -58,8 +58,8 @@ class _Update:
     """
 
     ids: Ids
-    downloads: dict[str, Download]
-    finite: Download | None
+    downloads: dict[str, Transfer]
+    finite: Transfer | None
     lr: float
 
 
@@ -159,7 +159,7 @@ class OffloadedRows:
         self._worker = _Worker(copies.enter_thread)
         self._stage = _Stage(copies)
         self._fetches, self._steps = 0, 0
-        self._uploads: list[dict[str, Upload]] = [{}, {}]
+        self._uploads: list[dict[str, Transfer]] = [{}, {}]
         self._fetched: _Fetched | None = None
         self._pending: _Update | None = None
         self._late: Rows = {}
@@ -174,7 +174,7 @@ class OffloadedRows:
         uploads = self._worker.result(fetched.uploads)
         self.seconds.waited += time.perf_counter() - started
         self._at("take")
-        return {name: self._copies.arrive(upload)[0] for name, upload in uploads.items()}
+        return {name: self._copies.arrive(upload) for name, upload in uploads.items()}
 
     def proceed(self, upcoming: Ids | None) -> None:
         """Apply the update of the step before; fetch the rows of the next `begin`, if known.
@@ -219,7 +219,7 @@ class OffloadedRows:
             width = self.tables[name].width
             rows = self._copies.empty(len(ids) * width, self._dtype).view(len(ids), width)
             self.tables[name].gather_into(ids, rows)
-            (found[name],) = self._copies.arrive(self._copies.upload([rows]))
+            found[name] = self._copies.arrive(self._copies.upload(rows))
         return found
 
     def drain(self) -> None:
@@ -248,11 +248,11 @@ class OffloadedRows:
         self._fetches += 1
         turn = self._fetches % 2
 
-        def job() -> dict[str, Upload]:
+        def job() -> dict[str, Transfer]:
             self._at("fetch")
             started = time.perf_counter()
             for upload in self._uploads[turn].values():
-                upload.settle()  # two fetches ago: its staging memory is reused
+                upload.wait()  # two fetches ago: its staging memory is reused
             uploads = {}
             for name, ids in wanted.items():
                 shape = (len(ids), self.tables[name].width)
@@ -261,7 +261,7 @@ class OffloadedRows:
                 if name in late:
                     _overlay(ids, rows, *late[name])
                 self._at("upload")
-                uploads[name] = self._copies.upload([rows])
+                uploads[name] = self._copies.upload(rows)
             self._uploads[turn] = uploads
             self.seconds.fetch += time.perf_counter() - started
             return uploads
