@@ -20,7 +20,6 @@ seconds are noticed by the controller when it registers later than that.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import random
@@ -34,6 +33,7 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.common import ROOT, emit, texts
+from helpers.contents import contents
 from helpers.crawl import DATA, LANGUAGES
 
 PROGRAM = """
@@ -190,19 +190,10 @@ class Trial:
                 self.arrays.add(number)
             self.twice |= {name for name, numbers in living.items() if len(numbers) > 1}
 
-    def files(self) -> dict[str, str]:
-        """Hashes of the files of the output."""
-        return hashes(self._place)
-
-
-def hashes(place: Path) -> dict[str, str]:
-    """SHA-256 of the files of an output, without logs."""
-    paths = [path for path in sorted(place.rglob("*")) if path.is_file()]
-    return {
-        str(path.relative_to(place)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in paths
-        if not path.relative_to(place).parts[0].startswith(".")
-    }
+    def files(self) -> dict[str, bytes]:
+        """The files of the output, without logs."""
+        found = contents(self._place)
+        return {name: data for name, data in found.items() if not name.startswith(".")}
 
 
 def main() -> int:
@@ -230,7 +221,8 @@ def main() -> int:
         for number in range(given.runs):
             trial = Trial(command, given, random.Random(f"{given.seed}/{command}/{number}"))
             row = trial.run()
-            row |= {"files": len(reference.files()), "equal": trial.files() == reference.files()}
+            expected = reference.files()
+            row |= {"files": len(expected), "equal": trial.files() == expected}
             bad = [said for said in trial.said if given.executor == "slurm" or "\n" in said.strip()]
             wrong += bool(not row["equal"] or row["twice"] or bad)
             emit(row)

@@ -39,9 +39,9 @@ LANGUAGES = ("en", "fi")
 SHARD = 250_000_000
 
 
-def shards(data: Path, target: Path, size: int) -> int:
-    """Write shards with `size` bytes of JSON lines; returns bytes on disk."""
-    total = 0
+def shards(data: Path, target: Path, size: int) -> tuple[int, int]:
+    """Write shards with about `size` bytes of JSON lines; returns bytes of these and on disk."""
+    text = disk = 0
     for language in LANGUAGES:
         (target / language).mkdir(parents=True)
         packed = (data / f"{language}.jsonl.zst").read_bytes()
@@ -56,8 +56,9 @@ def shards(data: Path, target: Path, size: int) -> int:
                     out.write(changed)
                     written += len(changed)
             number += 1
-            total += path.stat().st_size
-    return total
+            disk += path.stat().st_size
+        text += written
+    return text, disk
 
 
 def memory(session: int) -> int:
@@ -131,15 +132,12 @@ def repeats(one: Path, many: Path, times: int) -> bool:
 def linked(given: argparse.Namespace) -> bool:
     """Unpack one shard, linked many times, with kills; whether all is right."""
     work, one, many = given.work, given.work / "data-one", given.work / "data-many"
-    shards(given.data, one, len(LANGUAGES) * SHARD)
+    size = given.links * shards(given.data, one, len(LANGUAGES) * SHARD)[0]
     Call(given.tokenizer, one, work / "runs-one").wait()
-    size = 0
     for language in LANGUAGES:
         (many / language).mkdir(parents=True)
-        source = one / language / "000.jsonl.zst"
-        size += zstandard_size(source) * given.links
         for number in range(given.links):
-            os.link(source, many / language / f"{number:04d}.jsonl.zst")
+            os.link(one / language / "000.jsonl.zst", many / language / f"{number:04d}.jsonl.zst")
     pauses = [given.kill_every] * given.kills + [None]
     calls = [Call(given.tokenizer, many, work / "runs-many").wait(pause) for pause in pauses]
     stores = [
@@ -163,15 +161,6 @@ def linked(given: argparse.Namespace) -> bool:
     return equal
 
 
-def zstandard_size(path: Path) -> int:
-    """Bytes of a file after decompression."""
-    total = 0
-    with open(path, "rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
-        while chunk := stream.read(1 << 20):
-            total += len(chunk)
-    return total
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
@@ -190,7 +179,7 @@ def main() -> int:
     wrong = False
     for times in (1, 2):
         size = int(times * given.gigabytes * 1e9)
-        disk = shards(given.data, work / f"data-{times}", size)
+        _, disk = shards(given.data, work / f"data-{times}", size)
         found = Call(given.tokenizer, work / f"data-{times}", work / f"runs-{times}").wait()
         rate = round(size / 1e6 / found["seconds"])
         row = {"what": "unpack", "text_gb": round(size / 1e9, 2), "shards_gb": round(disk / 1e9, 2)}
