@@ -111,29 +111,64 @@ def corpus_count(
             without an executor, or the extra `[corpus]` is missing for one.
         Unfinished: jobs on Slurm are unfinished; says how they are. The same call continues.
     """
-    shared: dict[str, Any] = {
-        "languages": optional_languages(languages),
-        "data": path_of(data),
-        "output": Path(output),
-        "reading": reading,
-        "memory": checked_memory(memory),
-        "force": force,
-        "progress": progress,
-    }
+    names, memory, data = optional_languages(languages), checked_memory(memory), path_of(data)
     if executor is None:
         if executor_options or tasks or workers or wait:
             flags = "--count-tasks, --workers, --wait and --executor-option"
             raise UsageError(f"{flags} require --executor")
-        return write_counts(**shared, threads=threads)
+        given: dict[str, Any] = {"data": data, "output": Path(output), "reading": reading}
+        given |= {"memory": memory, "force": force, "progress": progress}
+        return write_counts(names, threads=threads, **given)
     require("modtok corpus count --executor", corpus=("datatrove",))
-    return count_shards(
-        **shared,
-        executor=executor,
-        executor_options=executor_options,
-        tasks=tasks,
-        workers=workers,
-        wait=wait,
-    )
+    from modtok_cli.corpus.blocks import CountOrMerge
+
+    options = check_executor(executor, executor_options or {})
+    reading, output = recorded_reading(reading, memory), Path(output).absolute()
+    files = {
+        language: [path.absolute() for path in paths]
+        for language, paths in language_files(data, names, reading, progress=progress).items()
+    }
+    places = tables_of(files, output, data)
+    for path in (output, *(path for paths in files.values() for path in paths)):
+        check_name(path)
+    work = output / ".corpus-count"
+    sizes = {name: [path.stat().st_size for path in paths] for name, paths in files.items()}
+    most = tasks or min(MAX_TASKS, sum(map(len, files.values())))
+    stages = tasks_of(files, sizes, work, output, most)
+    content = {
+        "reading": reading.as_json(),
+        "files": {name: list(map(str, paths)) for name, paths in files.items()},
+        "stamps": {name: list(map(asdict, sources_of(p))) for name, p in files.items()},
+        "stages": [[[asdict(job) for job in task] for task in stage] for stage in stages],
+    }
+    plan = orjson.loads(orjson.dumps(content))
+    pipelines = [
+        Stage(f"{n}-{'merge' if n else 'count'}", [CountOrMerge(work, n, memory)], len(shares))
+        for n, shares in enumerate(stages)
+    ]
+
+    def advance(before: int | None) -> list[dict[str, object]]:
+        with one_caller(output, executor):
+            same = (work / PLAN).is_file() and read_json(work / PLAN) == plan
+            current = all(finished(places[name], paths, reading) for name, paths in files.items())
+            reported = not (same and (work / "logs" / JOBS).exists())
+            again = force and before is None  # otherwise this call has counted already
+            if current and reported and (same or not again):
+                if not same:
+                    progress.warn(
+                        f"{output.name}: already counted from these files; --force counts again"
+                    )
+            else:
+                _begin(work, plan, same, again)
+                if same and executor != "slurm":
+                    progress.note(f"resuming the count in {output}")
+                with progress.task("counting words", None, "files"):
+                    run_stages(pipelines, work / "logs", executor, workers, options, before)
+                same = True
+            discard(work, ignore_errors=True)
+            return [row_of(read_header(place), place, not same) for place in places.values()]
+
+    return until_done(advance, wait, progress)
 
 
 Task = list[Job]
@@ -197,87 +232,6 @@ def tasks_of(
             if len(made) > 1
         }
     return stages
-
-
-def count_shards(
-    languages: Sequence[str] | None = None,
-    *,
-    data: Path = Path("data"),
-    output: Path = Path("counts"),
-    reading: Reading = Reading(),
-    executor: str = "local",
-    executor_options: Mapping[str, str] | None = None,
-    tasks: int | None = None,
-    workers: int | None = None,
-    memory: int | None = None,
-    wait: bool = False,
-    force: bool = False,
-    progress: Progress = SILENT,
-) -> list[dict[str, object]]:
-    """`text.corpus.write_counts` on an executor, in `tasks`; the tables are the same.
-
-    `tasks` share the files out by size; by default one per file, at most `MAX_TASKS`. `memory`:
-    bytes of the tables of words of each task. The same call resumes after an interruption.
-
-    Raises:
-        Unfinished: jobs on Slurm are unfinished.
-    """
-    from modtok_cli.corpus.blocks import CountOrMerge
-
-    options = check_executor(executor, executor_options or {})
-    reading = recorded_reading(reading, memory)
-    files = {
-        language: [path.absolute() for path in paths]
-        for language, paths in language_files(data, languages, reading, progress=progress).items()
-    }
-    output = output.absolute()
-    places = tables_of(files, output, data)
-    for path in (output, *(path for paths in files.values() for path in paths)):
-        check_name(path)
-    work = output / ".corpus-count"
-    sizes = {name: [path.stat().st_size for path in paths] for name, paths in files.items()}
-    number = tasks or min(MAX_TASKS, sum(map(len, files.values())))
-    stages = tasks_of(files, sizes, work, output, number)
-    content = {
-        "reading": reading.as_json(),
-        "files": {name: list(map(str, paths)) for name, paths in files.items()},
-        "stamps": {name: list(map(asdict, sources_of(p))) for name, p in files.items()},
-        "stages": [[[asdict(job) for job in task] for task in stage] for stage in stages],
-    }
-    plan = orjson.loads(orjson.dumps(content))
-    pipelines = [
-        Stage(
-            f"{number}-{'merge' if number else 'count'}",
-            [CountOrMerge(work, number, memory)],
-            len(shares),
-        )
-        for number, shares in enumerate(stages)
-    ]
-
-    how = (executor, workers, options)
-
-    def advance(before: int | None) -> list[dict[str, object]]:
-        with one_caller(output, executor):
-            same = (work / PLAN).is_file() and read_json(work / PLAN) == plan
-            current = all(finished(places[name], paths, reading) for name, paths in files.items())
-            reported = not (same and (work / "logs" / JOBS).exists())
-            again = force and before is None  # otherwise this call has counted already
-            if current and reported and (same or not again):
-                if not same:
-                    progress.warn(
-                        f"{output.name}: already counted from these files; --force counts again"
-                    )
-            else:
-                _begin(work, plan, same, again)
-                if same and executor != "slurm":
-                    progress.note(f"resuming the count in {output}")
-                with progress.task("counting words", None, "files"):
-                    run_stages(pipelines, work / "logs", *how, before)
-                same = True
-            discard(work, ignore_errors=True)
-            return [row_of(read_header(place), place, not same) for place in places.values()]
-
-    return until_done(advance, wait, progress)
 
 
 def _begin(work: Path, plan: Any, same: bool, force: bool) -> None:

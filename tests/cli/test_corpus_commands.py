@@ -35,28 +35,23 @@ def test_corpus_build(here, stand_in) -> None:
 
 
 def test_corpus_count_by_an_executor(here, stand_in) -> None:
-    where = ("modtok_cli.corpus.count", "count_shards")
-    called = stand_in(*where, [{"language": "fi"}])
+    for option in ("--workers", "--count-tasks"):
+        status, _, err = here("corpus", "count", option, "2")
+        assert (status, "require --executor" in err) == (2, True)
+    called = stand_in("modtok_cli.corpus.count", "corpus_count", [{"language": "fi"}])
     line = "--langs fi --executor ray --executor-option cpus_per_task=2"
     line += " --workers 2 --errors skip --count-tasks 7 --memory 1GiB"
     status, out, _ = here("corpus", "count", *line.split())
     assert (status, json.loads(out)) == (0, {"language": "fi"})
     assert rest(called) == {
-        "languages": ["fi"],
-        "data": Path("data"),
-        "output": Path("counts"),
+        "languages": "fi",
         "reading": Reading(errors="skip"),
         "executor": "ray",
         "executor_options": {"cpus_per_task": "2"},
         "tasks": 7,
         "workers": 2,
-        "memory": 1 << 30,
-        "wait": False,
-        "force": False,
+        "memory": "1GiB",
     }
-    for option in ("--workers", "--count-tasks"):
-        status, _, err = here("corpus", "count", option, "2")
-        assert (status, "require --executor" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.corpus import count, executors, publish
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.build_report import CorpusReport, load_report
-from modtok_cli.corpus.count import count_shards
+from modtok_cli.corpus.count import corpus_count
 from modtok_cli.corpus.executors import Stage
 from modtok_cli.corpus.plan import BuildSettings, begin, is_unfinished, make_plan, work_of
 from modtok_cli.corpus.quality import QualityModel, corpus_train_quality
@@ -23,6 +24,7 @@ from modtok_cli.corpus.sources import find_files, read_pages
 from modtok_cli.text.corpus import write_counts
 from modtok_cli.text.reading import Reading
 
+count_shards = partial(corpus_count, executor="local")
 PAGES = "".join(" ".join(paragraphs("fi")[n : n + 4]) + "\n" for n in range(0, 12, 4))
 SETTINGS = BuildSettings(None, None, 0.4, 5.0, 200, None, None, None)
 
@@ -182,8 +184,8 @@ def test_count_does_not_overwrite_its_input(tmp_path: Path) -> None:
     (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
     write_counts(["fi"], data=tmp_path, output=tables)
     before = (tables / "fi.counts").read_bytes()
-    with pytest.raises(UsageError, match="would overwrite its own input; pass --output"):
-        count_shards(data=tables, output=tables)
+    with pytest.raises(UsageError, match="would overwrite its own input; pass output"):
+        count_shards(data=tables / "fi.counts", output=tables)
     assert (tables / "fi.counts").read_bytes() == before
 
 

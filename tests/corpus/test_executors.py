@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -22,10 +23,11 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.corpus import count
 from modtok_cli.corpus.build import corpus_build
-from modtok_cli.corpus.count import corpus_count, count_shards, tasks_of
+from modtok_cli.corpus.count import corpus_count, tasks_of
 from modtok_cli.corpus.executors import Stage
 from modtok_cli.text.corpus import write_counts
 
+count_shards = partial(corpus_count, executor="local")
 OPTIONS = {"partition": "cpu", "time": "1:00:00", "cpus_per_task": "2"}
 
 
