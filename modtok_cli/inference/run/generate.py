@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -84,7 +84,8 @@ class Generator:
             device=self.device,
             progress=self.progress,
         )
-        self._models: dict[tuple[str, ...], SlicedModel] = {}
+        model, outputs = self.model, self.outputs  # no reference to self, which holds the cache
+        self._for = lru_cache(_MODELS)(lambda languages: model.with_vocabulary(languages, outputs))
         if routed:
             _ = self._references  # they must exist
 
@@ -99,13 +100,6 @@ class Generator:
                 remedy="leave --langs out, or give the run",
             )
         return routing_references(home, source.languages, self.references)
-
-    def _for(self, languages: tuple[str, ...]) -> SlicedModel:
-        if languages not in self._models:
-            if len(self._models) >= _MODELS:
-                self._models.pop(next(iter(self._models)))
-            self._models[languages] = self.model.with_vocabulary(languages, self.outputs)
-        return self._models[languages]
 
     def answer(
         self,

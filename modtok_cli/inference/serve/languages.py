@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,16 +55,20 @@ class ServedLanguages:
         references: references that find the language of a prompt; may be empty.
         default: languages of a request that names none: "auto", "full" or codes; without, "auto" if
             there are references.
+        subset: the tokenizer of one side of `Chosen`; threads may call it.
     """
 
     tokenizer: ModularTokenizer
     languages: Sequence[str] = ()
     references: Mapping[str, Reference] = field(default_factory=dict)
     default: str = ""
+    subset: Callable[[str], Subtokenizer] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._subsets: OrderedDict[str, Subtokenizer] = OrderedDict()
-        self._lock = Lock()
+        whole = self.tokenizer
+        self.subset = lru_cache(_SUBSETS)(
+            lambda names: whole.subset(names) if names else whole.full()
+        )
         self.languages = self.languages or self.tokenizer.languages
         self.default = self.default or (AUTO if self.references else FULL)
         self.chosen(None, [])  # an unknown language is an error here
@@ -144,17 +147,6 @@ class ServedLanguages:
             )
             for ids in prompts
         ]
-
-    def subset(self, languages: str) -> Subtokenizer:
-        """The tokenizer of one side of `Chosen`; threads may call it."""
-        with self._lock:
-            tokenizer = self._subsets.pop(languages, None)
-            if tokenizer is None:
-                tokenizer = self.tokenizer.subset(languages) if languages else self.tokenizer.full()
-            self._subsets[languages] = tokenizer
-            if len(self._subsets) > _SUBSETS:
-                self._subsets.popitem(last=False)
-            return tokenizer
 
     def check_allowed(self, ids: Sequence[int], languages: str) -> None:
         """Check that a request's `allowed_token_ids` leave it something to answer.
