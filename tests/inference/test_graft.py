@@ -129,6 +129,7 @@ def test_a_model_in_several_files_and_in_another_dtype(tmp_path: Path) -> None:
     assert not (tmp_path / "huge").exists()
 
 
+@pytest.mark.parametrize("whole", ["Llama"], indirect=True)
 def test_what_does_not_fit_a_model_is_refused_in_a_line(
     whole: Path, part: Path, tmp_path: Path
 ) -> None:

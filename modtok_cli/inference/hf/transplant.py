@@ -157,7 +157,6 @@ class _Transplant:
         self.path, self.new = path, new
         open_hf_directory(path)
         self.source = source = ModelDirectory(path)
-        self._token_id = source.token_id
         if type(size := source.configs[CONFIG].get("vocab_size")) is not int:
             raise ModtokError(
                 f"field 'vocab_size' is {size!r}, expected a whole number",
@@ -200,7 +199,7 @@ class _Transplant:
     def _with_end(self, spelling: Spelling, kind: str) -> Spelling:
         """The new end of text takes the row of the token that begins or ends a text."""
         fields = ("bos_token_id", "eos_token_id")
-        index = self._token_id(*(fields if kind == "input" else fields[::-1]))
+        index = self.source.token_id(*(fields if kind == "input" else fields[::-1]))
         lengths = spelling.lengths[: len(self.new.vocabulary.specials)]
         if index is None or not len(lengths) or lengths[0]:
             return spelling

@@ -120,12 +120,18 @@ def serve(
     served = ServedLanguages.of(place, ",".join(chosen or ()))  # an unknown language is an error
     if chosen is None and served.default != AUTO:
         progress.note("no references: requests that name no languages use the whole vocabulary")
-    settings: dict[str, object] = {KEY: served.default}
-    if offload_rows:
-        settings[OFFLOAD] = True
-    command = _command(place, name, settings, host, port)
-    # Later arguments override earlier ones.
-    command += arguments
+    settings = {KEY: served.default} | ({OFFLOAD: True} if offload_rows else {})
+    flags = {
+        **_FLAGS,
+        "--additional-config": orjson.dumps(settings).decode(),
+        "--dtype": dtype_of(place),
+        "--served-model-name": name,
+        "--host": host,
+        "--port": str(port),
+    }
+    command = [sys.executable, "-m", _SERVER, "--model", str(place)]
+    command += [word for pair in flags.items() for word in pair]
+    command += arguments  # they override earlier ones
     if not prepare:
         os.execv(command[0], command)
     return command
@@ -146,18 +152,3 @@ def _check_vllm() -> None:
                 f"torchvision does not fit torch ({str(error).splitlines()[0]})",
                 remedy="pip uninstall torchvision torchaudio torchcodec; modtok needs none of them",
             ) from error
-
-
-def _command(
-    place: Path, name: str, settings: dict[str, object], host: str, port: int
-) -> list[str]:
-    flags = {
-        **_FLAGS,
-        "--additional-config": orjson.dumps(settings).decode(),
-        "--dtype": dtype_of(place),
-        "--served-model-name": name,
-        "--host": host,
-        "--port": str(port),
-    }
-    words = [word for pair in flags.items() for word in pair]
-    return [sys.executable, "-m", _SERVER, "--model", str(place), *words]
