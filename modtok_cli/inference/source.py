@@ -112,7 +112,8 @@ class ModelSource(ABC):
     def spoken(self, vocabularies: Vocabularies) -> Spoken:
         """Tokenizer, ends of texts and chat templates, for an export; here as in training."""
         template, turn = self.chat(vocabularies) or (None, None)
-        ends = Ends.of_run(self.end_of_text(vocabularies), turn)
+        end = self.end_of_text(vocabularies)  # in training, every text follows one
+        ends = Ends(end, end, end, adds_begin=True, turn=turn)
         return vocabularies.tokenizer_in, ends, {} if template is None else {"default": template}
 
     @abstractmethod

@@ -132,8 +132,3 @@ class Ends:
     turn: int | None = None
     message: int | None = None
     others: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of_run(cls, end_of_text: int, turn: int | None = None) -> Ends:
-        """In training, every text follows an end of text."""
-        return cls(end_of_text, end_of_text, end_of_text, adds_begin=True, turn=turn)

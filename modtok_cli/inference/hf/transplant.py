@@ -109,14 +109,13 @@ def transplant(
 
     Embedding rows of tokens that the model has too are copied. Any other row is the mean of the
     rows of the tokens that spell it. With `fit`, output rows are fitted to the counts of tokens in
-    a text. Special tokens that
-    the model's files name are kept, with new ids. The result needs some training: see modtok
-    pretrain --init-from. `modtok-peft.json` beside it has the arguments of peft.LoraConfig that
-    train the new rows and adapters.
+    a text. Special tokens that the model's files name are kept, with new ids. The result needs
+    some training: see modtok pretrain --init-from. `modtok-peft.json` beside it has the arguments
+    of peft.LoraConfig that train the new rows and adapters.
 
     The result has the ids of `tokenizer`; the special tokens follow them. If the model's
-    tokenizer begins or ends every text with a token, the new one does too. Files of weights are
-    rewritten one at a time.
+    tokenizer begins or ends every text with a token, the new one does too. Weights are streamed;
+    memory holds the new tables.
 
     Examples:
         >>> report = modtok.transplant("fr-en", "tokenizer@fi", output="fr-en-for-fi")
