@@ -129,6 +129,24 @@ def test_a_model_in_several_files_and_in_another_dtype(tmp_path: Path) -> None:
     assert not (tmp_path / "huge").exists()
 
 
+def test_a_model_that_stores_its_tied_table_twice(tmp_path: Path) -> None:
+    """`save_pretrained` stores the table of the slice once."""
+    whole, names = (
+        build(tmp_path / "whole", "Qwen2"),
+        ("lm_head.weight", "model.embed_tokens.weight"),
+    )
+    tensors = weights(whole)
+    (whole / "model.safetensors").unlink()
+    save_file({**tensors, names[0]: tensors[names[1]].clone()}, whole / "model.safetensors",
+              {"format": "pt"})  # fmt: skip
+    slice_model(whole, "fr", data=DATA, output=tmp_path / "fr")
+    tuned = tune(tmp_path / "fr", tmp_path / "tuned")
+    graft(tuned, whole, original=tmp_path / "fr", output=tmp_path / "new")
+    head, table = (weights(tmp_path / "new")[name] for name in names)
+    assert torch.equal(head, table)
+    assert not torch.equal(head, tensors[names[1]])
+
+
 @pytest.mark.parametrize("whole", ["Llama"], indirect=True)
 def test_what_does_not_fit_a_model_is_refused_in_a_line(
     whole: Path, part: Path, tmp_path: Path

@@ -164,15 +164,16 @@ def _tensors(
     Raises:
         UsageError: one has another shape or dtype, or is in one of both only.
     """
-    have, grafted = dict(HfDirectory(part).tensors), dict[str, StoredTensor]()
-    tied = model.config.get("tie_word_embeddings")
+    theirs, grafted = HfDirectory(part).tensors, dict[str, StoredTensor]()
+    have = dict(theirs)
+    tied = getattr(model.layout_config, "tie_word_embeddings", False) and not model.diverged
     for name, tensor in model.tensors.items():
         shape = list(tensor.shape)
         if name in cuts:
             shape[cuts[name].axis] = len(cuts[name].ids)
         found = have.pop(name, None)
-        if found is None and tied is not False and name in cuts:  # stored once, here twice
-            others = [each for other, each in grafted.items() if cuts.get(other) == cuts[name]]
+        if found is None and tied and name in cuts:  # stored once, here twice
+            others = [each for other, each in theirs.items() if other in cuts]
             found = next((each for each in others if list(each.shape) == shape), None)
         if found is None:
             if not model.layout.names_of(name, tensor.shape):
@@ -191,7 +192,7 @@ def _tensors(
         grafted[name] = found
     if have:
         name = min(have)
-        more = " (its tables are no longer tied)" if tied is not False and "head" in name else ""
+        more = " (its tables are no longer tied)" if tied and "head" in name else ""
         raise _misfit(part, f"tensor '{name}' is not one of {model.path}{more}", "")
     return grafted
 
