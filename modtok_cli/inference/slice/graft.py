@@ -67,8 +67,9 @@ def graft(
     their rows again if they got worse.
 
     Onto a run, the result is a run with one checkpoint of float32 weights, which modtok slice,
-    generate, eval and pretrain --init-from read. Onto a Hugging Face model, it is such a model in
-    the same dtypes, of any size; weights in another dtype are refused unless `convert` is given.
+    generate, eval and pretrain --init-from read. Onto a Hugging Face model, the result is a model
+    in the same dtypes, which may be larger than memory; weights in another dtype are refused
+    unless `convert` is given.
 
     Examples:
         >>> report = modtok.graft("fr-en", "runs/latest", output="runs/tuned")
