@@ -10,7 +10,7 @@ disk, and commands of another user, need root.
 from __future__ import annotations
 
 import argparse
-import tempfile
+import shutil
 import time
 from pathlib import Path
 
@@ -21,8 +21,8 @@ from benchmarks.robustness.engine import (
     attacks_by_numbers,
     attacks_by_place,
 )
-from benchmarks.robustness.engine.arena import ATTACKS, Arena, copy
-from helpers import jobs
+from benchmarks.robustness.engine.arena import ATTACKS, Arena
+from benchmarks.robustness.engine.workspaces import fresh, workspaces
 
 # Importing them fills ATTACKS.
 LISTS = (attacks_by_input, attacks_by_limits, attacks_by_numbers, attacks_by_place)
@@ -34,15 +34,11 @@ def main() -> int:
     parser.add_argument("--base", type=Path, help="workspace to copy; made where it is missing")
     options = parser.parse_args()
     commands = wrong = 0
-    with tempfile.TemporaryDirectory() as scratch:
-        base = (options.base or Path(scratch) / "base").absolute()
-        if not base.exists():
-            base.mkdir(parents=True)
-            jobs.workspace(base)
+    with workspaces(options.base) as (base, scratch):
         chosen = [each for each in ATTACKS if options.only in f"{each.group}: {each.name}"]
         for each in chosen:
             began = time.monotonic()
-            arena = Arena(copy(base, Path(scratch) / "arena" / "workspace"))
+            arena = Arena(fresh(base, scratch / "arena" / "workspace", shutil.copy2))
             try:
                 each.run(arena)
             except Exception as error:  # the other attacks are to run

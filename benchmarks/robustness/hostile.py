@@ -14,7 +14,6 @@ import os
 import random
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from typing import Any
 from benchmarks.common import emit
 from benchmarks.robustness.engine import kills
 from benchmarks.robustness.engine.launcher import Call, call, start_launcher
-from helpers import jobs
+from benchmarks.robustness.engine.workspaces import fresh, workspaces
 from helpers.jobs import JOBS, Job
 
 MIB = 1 << 20
@@ -139,7 +138,7 @@ def places(job: Job, base: Path, scratch: Path, rng: random.Random) -> Iterator[
 
 def memory(job: Job, base: Path, scratch: Path, rng: random.Random) -> Iterator[dict[str, object]]:
     for limit in (32, 128, 512):
-        place = kills.fresh(base, scratch / "memory")
+        place = fresh(base, scratch / "memory")
         row = timed(job.words, place, memory=limit * MIB)
         yield {"kind": f"{limit} MiB of address space more", **row}
 
@@ -147,7 +146,7 @@ def memory(job: Job, base: Path, scratch: Path, rng: random.Random) -> Iterator[
 def interrupts(
     job: Job, base: Path, scratch: Path, rng: random.Random
 ) -> Iterator[dict[str, object]]:
-    place = kills.fresh(base, scratch / "interrupted")
+    place = fresh(base, scratch / "interrupted")
     before = kills.paths_of(place)
     process = Call(job.words, place)
     status = process.status(rng.uniform(0.0, 2.0))
@@ -170,7 +169,7 @@ def readers(base: Path, scratch: Path, only: str) -> Iterator[dict[str, object]]
         for line in READERS:
             if only not in line:
                 continue
-            place = kills.fresh(base, scratch / "read")
+            place = fresh(base, scratch / "read")
             (place / "hostile").mkdir()
             (place / "hostile" / "en.txt").write_bytes(text)
             words = line.format("hostile/en.txt").split()
@@ -201,17 +200,13 @@ def main() -> None:
     parser.add_argument("--base", type=Path)
     options = parser.parse_args()
     start_launcher()
-    with tempfile.TemporaryDirectory() as scratch:
-        base = options.base or Path(scratch) / "base"
-        if not base.exists():
-            base.mkdir(parents=True)
-            jobs.workspace(base)
+    with workspaces(options.base) as (base, scratch):
         for kind, tried in KINDS.items():
             for number, job in enumerate(JOBS):
                 if options.only in ("", kind) and options.jobs in " ".join(job.words):
                     rng = random.Random(number)
-                    for row in tried(job, base.absolute(), Path(scratch), rng):
+                    for row in tried(job, base, scratch, rng):
                         emit({"job": " ".join(job.words), **row})
         if options.only in ("", "readers"):
-            for row in readers(base.absolute(), Path(scratch), options.jobs):
+            for row in readers(base, scratch, options.jobs):
                 emit(row)

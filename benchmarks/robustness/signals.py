@@ -27,6 +27,7 @@ from benchmarks.common import ROOT, emit
 from benchmarks.robustness.engine import kills
 from benchmarks.robustness.engine.arena import shell_status
 from benchmarks.robustness.engine.launcher import Call, call, start_launcher
+from benchmarks.robustness.engine.workspaces import fresh, workspaces
 from helpers import jobs
 
 STEPS = 16
@@ -65,7 +66,7 @@ def stop_once(
 
     `again`: by two signals. It is then resumed.
     """
-    place = kills.fresh(base, scratch / "stopped")
+    place = fresh(base, scratch / "stopped")
     run = place / "runs" / "stopped"
     began = time.monotonic()
     process = Call(WORDS, place)
@@ -125,13 +126,10 @@ def pretrain(moments: int, seed: int) -> list[dict[str, Any]]:
     """Random moments of a training run."""
     rows: list[dict[str, Any]] = []
     start_launcher()
-    with tempfile.TemporaryDirectory() as folder:
-        base, scratch = Path(folder) / "base", Path(folder)
-        base.mkdir()
-        jobs.workspace(base, corpus=False, runs=False)
+    with workspaces(corpus=False, runs=False) as (base, scratch):
         seconds = []
         for _ in range(2):  # the first one loads what the others find in memory
-            place = kills.fresh(base, scratch / "whole")
+            place = fresh(base, scratch / "whole")
             began = time.monotonic()
             done = call(WORDS, place)
             seconds.append(time.monotonic() - began)

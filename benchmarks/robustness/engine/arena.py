@@ -12,7 +12,6 @@ import pty
 import re
 import resource
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import ROOT
+from helpers.jobs import environment
 
 GIB = 1 << 30
 # What a program may send to a terminal: colors and moves of the cursor, as rich does.
@@ -90,11 +90,9 @@ class Arena:
             addresses: bytes of address space, as of `ulimit -v`; 0: 10 GiB more than `memory`.
         """
         command = [sys.executable, "-m", "modtok_cli", *words]
-        variables = {k: v for k, v in os.environ.items() if not k.startswith("MODTOK_")}
-        variables |= {"MODTOK_DEVICE": "cpu", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(package)}
-        variables |= {"TMPDIR": str(self.place / ".tmp"), "PYTHONUNBUFFERED": "1", **(env or {})}
+        variables = environment(self.place) | {"PYTHONPATH": str(package)}
+        variables |= {"PYTHONUNBUFFERED": "1", **(env or {})}
         variables = {k: v for k, v in variables.items() if k not in without}
-        (self.place / ".tmp").mkdir(exist_ok=True)
         (self.place / ".tmp").chmod(0o777)
         space = addresses or memory + 10 * GIB
 
@@ -215,10 +213,3 @@ def attack(group: str) -> Callable[[Callable[[Arena], None]], Callable[[Arena], 
         return function
 
     return add
-
-
-def copy(base: Path, place: Path) -> Path:
-    """A workspace of its own for one attack."""
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(base, place, symlinks=True, ignore=shutil.ignore_patterns(".tmp"))
-    return place

@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import shutil
 import signal
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.robustness.engine.launcher import Call, call
+from benchmarks.robustness.engine.workspaces import fresh
 from helpers.jobs import Job
 from helpers.processes import alive_in_session
 
@@ -70,15 +70,6 @@ def paths_of(place: Path) -> set[str]:
         directories[:] = [name for name in directories if name not in (*PASSING, ".tmp")]
         found.update(str(Path(top, name).relative_to(place)) for name in directories + files)
     return found
-
-
-def fresh(base: Path, place: Path) -> Path:
-    """A new workspace; what it only reads is linked. Runs record where their text is."""
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(
-        base, place, copy_function=os.link, symlinks=True, ignore=shutil.ignore_patterns(".tmp")
-    )
-    return place
 
 
 def reference(job: Job, base: Path, scratch: Path) -> Reference:

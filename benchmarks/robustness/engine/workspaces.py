@@ -1,0 +1,32 @@
+"""The workspace of jobs and copies of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from helpers import jobs
+
+
+@contextmanager
+def workspaces(base: Path | None = None, **parts: bool) -> Iterator[tuple[Path, Path]]:
+    """The workspace, made where it is missing, and a directory for copies."""
+    with tempfile.TemporaryDirectory() as scratch:
+        base = (base or Path(scratch) / "base").absolute()
+        if not base.exists():
+            base.mkdir(parents=True)
+            jobs.workspace(base, **parts)
+        yield base, Path(scratch)
+
+
+def fresh(base: Path, place: Path, by: Any = os.link) -> Path:
+    """A copy; by default what it only reads is linked. Runs record where their text is."""
+    shutil.rmtree(place, ignore_errors=True)
+    ignored = shutil.ignore_patterns(".tmp")
+    shutil.copytree(base, place, copy_function=by, symlinks=True, ignore=ignored)
+    return place
