@@ -43,27 +43,6 @@ Hook = Callable[[str], None]
 
 
 @dataclass
-class _Fetched:
-    """A prefetch: the ids it is for, and the rows by table."""
-
-    wanted: Ids
-    uploads: Future[dict[str, Transfer]]
-
-
-@dataclass
-class _Update:
-    """A pending update of the host's tables: ids and gradients by table, the learning rate.
-
-    `finite`: (1,) bool, whether it is to be applied.
-    """
-
-    ids: Ids
-    downloads: dict[str, Transfer]
-    finite: Transfer | None
-    lr: float
-
-
-@dataclass
 class Seconds:
     """Time on the host's thread by kind of work, and time that steps waited for it."""
 
@@ -160,18 +139,20 @@ class OffloadedRows:
         self._stage = _Stage(copies)
         self._fetches, self._steps = 0, 0
         self._uploads: list[dict[str, Transfer]] = [{}, {}]
-        self._fetched: _Fetched | None = None
-        self._pending: _Update | None = None
+        # A prefetch: the ids it is for, and the rows by table.
+        self._fetched: tuple[Ids, Future[dict[str, Transfer]]] | None = None
+        # An update that has not begun: the ids of its rows by table, and its job.
+        self._pending: tuple[Ids, Callable[[], None]] | None = None
         self._late: Rows = {}
 
     def begin(self, wanted: Ids) -> dict[str, torch.Tensor]:
         """Rows of a step, on the device."""
         fetched, self._fetched = self._fetched, None
-        if fetched is None or fetched.wanted is not wanted:
-            fetched = self._fetch(wanted, self._late)
+        if fetched is None or fetched[0] is not wanted:
+            fetched = wanted, self._fetch(wanted, self._late)
         self._late = {}
         started = time.perf_counter()
-        uploads = self._worker.result(fetched.uploads)
+        uploads = self._worker.result(fetched[1])
         self.seconds.waited += time.perf_counter() - started
         self._at("take")
         return {name: self._copies.arrive(upload) for name, upload in uploads.items()}
@@ -183,7 +164,7 @@ class OffloadedRows:
         """
         self._apply_pending()
         if self.delay and upcoming is not None:
-            self._fetched = self._fetch(upcoming, {})
+            self._fetched = upcoming, self._fetch(upcoming, {})
 
     def update(self, unions: Rows, lr: float, finite: torch.Tensor | None = None) -> None:
         """Schedule the update by the step's clipped gradients: (ids, gradients) by table.
@@ -207,7 +188,18 @@ class OffloadedRows:
             flag = self._copies.download(finite.view(1), stage)
         self._at("put")
         ids = {name: ids for name, (ids, _) in unions.items()}
-        self._pending = _Update(ids, downloads, flag, lr)
+
+        def job() -> None:
+            self._at("update")
+            received = {name: one.wait() for name, one in downloads.items()}
+            applied = None if flag is None else flag.wait()
+            started = time.perf_counter()
+            for name, gradients in received.items():
+                self.tables[name].update(ids[name], gradients, lr, self._adamw, applied)
+                self._at("updated")
+            self.seconds.update += time.perf_counter() - started
+
+        self._pending = ids, job
         if not self.delay:
             self._apply_pending()
 
@@ -225,8 +217,13 @@ class OffloadedRows:
     def drain(self) -> None:
         """Apply all pending updates."""
         if self._pending is not None:
-            pending = self._pending
-            self._late = self._worker.result(self._worker.do(lambda: self._keep(pending)))
+            ids, _ = self._pending
+
+            def keep() -> Rows:
+                """The current values of the rows that the update will change."""
+                return {name: (own, self.tables[name].gather(own)) for name, own in ids.items()}
+
+            self._late = self._worker.result(self._worker.do(keep))
             self._apply_pending()
         self._worker.finish()
 
@@ -244,7 +241,7 @@ class OffloadedRows:
         """Stop the thread after its current job; drop the others."""
         self._worker.close()
 
-    def _fetch(self, wanted: Ids, late: Rows) -> _Fetched:
+    def _fetch(self, wanted: Ids, late: Rows) -> Future[dict[str, Transfer]]:
         self._fetches += 1
         turn = self._fetches % 2
 
@@ -266,29 +263,12 @@ class OffloadedRows:
             self.seconds.fetch += time.perf_counter() - started
             return uploads
 
-        return _Fetched(wanted, self._worker.do(job))
+        return self._worker.do(job)
 
     def _apply_pending(self) -> None:
-        update, self._pending = self._pending, None
-        if update is None:
-            return
-
-        def job() -> None:
-            self._at("update")
-            received = {name: one.wait() for name, one in update.downloads.items()}
-            finite = None if update.finite is None else update.finite.wait()
-            started = time.perf_counter()
-            for name, gradients in received.items():
-                rest = update.lr, self._adamw, finite
-                self.tables[name].update(update.ids[name], gradients, *rest)
-                self._at("updated")
-            self.seconds.update += time.perf_counter() - started
-
-        self._worker.do(job)
-
-    def _keep(self, update: _Update) -> Rows:
-        """The current values of the rows that an update will change."""
-        return {name: (ids, self.tables[name].gather(ids)) for name, ids in update.ids.items()}
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self._worker.do(pending[1])
 
 
 def _overlay(
