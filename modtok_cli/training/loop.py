@@ -37,7 +37,7 @@ from modtok_cli.training.rows.microbatch import Prefetcher
 from modtok_cli.training.run import Run
 from modtok_cli.training.settings import OPTIONS, RunSettings
 from modtok_cli.training.step import Finish, train_step
-from modtok_cli.training.tasks import Tasks
+from modtok_cli.training.tasks import evaluate_tasks, tasks_due
 
 # Bytes of held-out text that are evaluated before a checkpoint is saved.
 _PROBE = 512
@@ -89,7 +89,7 @@ def _pretrain(runs: Sequence[Run], resume: bool, signals: StopSignals) -> RunRep
     run = runs[0]
     config = run.config
     end = config.last_step
-    reporter, tasks = Reporter(config, run.place, step), Tasks(run)
+    reporter = Reporter(config, run.place, step)
     last: dict[str, Any] = {}
     try:
         with (
@@ -100,8 +100,8 @@ def _pretrain(runs: Sequence[Run], resume: bool, signals: StopSignals) -> RunRep
             task.advance(step)
             pace = Pace(run.place.ranks)
             steps = _Steps(lambda line: reporter.step(line, task), model.kernels, pace)
-            if step and tasks.due(step) and not reporter.has_tasks(step):
-                reporter.tasks(tasks.evaluate(step))
+            if step and tasks_due(runs[0], step) and not reporter.has_tasks(step):
+                reporter.tasks(evaluate_tasks(runs[0], step))
             for run, feed, now in stream:
                 # The step before is read while the device computes this one.
                 steps.start(train_step(run, model, feed, now))
@@ -114,7 +114,7 @@ def _pretrain(runs: Sequence[Run], resume: bool, signals: StopSignals) -> RunRep
                     last["shares"] = reporter.shares(run.texts.mixture)
                     reporter.evaluation(last)
                 number = signals.agreed(run.place.ranks, pace) if now < end else 0
-                due = tasks.due(now)
+                due = tasks_due(runs[0], now)
                 if number or due or now % config.save_every == 0 or now == end:
                     steps.finish()
                     save_checkpoint(run, model, feed.stream, now, evaluated=last.get("step") == now)
@@ -123,7 +123,7 @@ def _pretrain(runs: Sequence[Run], resume: bool, signals: StopSignals) -> RunRep
                     raise _stopped(number, now, _resume_command(run))
                 if due:
                     run.place.checkpointer.wait()
-                    reporter.tasks(tasks.evaluate(now))
+                    reporter.tasks(evaluate_tasks(runs[0], now))
                 end_step()
         run.place.checkpointer.wait()
         reporter.end()

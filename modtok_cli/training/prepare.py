@@ -68,7 +68,7 @@ from modtok_cli.training.run_memory import (
 from modtok_cli.training.rundir import RunDirectory, point_latest
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.stored_config import config_as_json
-from modtok_cli.training.tasks import Tasks
+from modtok_cli.training.tasks import check_tasks
 
 
 def prepare(
@@ -120,7 +120,7 @@ def prepare(
     if config.init_from is not None:
         _use_initial(run, resume=resume)
     runs = _stages(run, texts)
-    Tasks(runs[0]).check()
+    check_tasks(runs[0])
     _open_directory(runs, resume=resume, force=force)
     own = directory.path / TOKENIZER
     lost: dict[bool, Any] = {}

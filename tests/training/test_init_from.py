@@ -139,8 +139,6 @@ def test_what_does_not_go_together(old: RunSettings, grown: RunSettings, tmp_pat
         pretrain(replace(grown, model="tiny"))
     with pytest.raises(UsageError, match=r"architecture.tied: is True, the model of"):
         pretrain(replace(grown, tied=True))
-    with pytest.raises(UsageError, match="dense updates change all rows"):
-        pretrain(replace(grown, train="rows", update="dense"))
     with pytest.raises(UsageError, match="nothing: does not exist"):
         pretrain(replace(grown, init_from=tmp_path / "nothing"))
     with pytest.raises(UsageError, match="is not a run, nor a model in safetensors"):

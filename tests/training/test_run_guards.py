@@ -171,15 +171,6 @@ def test_a_run_that_lies_elsewhere_by_a_link(settings: RunSettings, tmp_path: Pa
     assert [path.name for path in large.iterdir()] == ["it"]
 
 
-def test_damaged_ones_do_not_count_among_those_kept(settings: RunSettings) -> None:
-    pretrain(settings)
-    checkpoints = settings.runs / "it" / "checkpoints"
-    (checkpoints / "step-00000006" / "state.json").write_bytes(b"{")
-    pretrain(replace(plain(settings), save_every=5, steps=5), resume=True)
-    names = sorted(path.name for path in checkpoints.iterdir())
-    assert names == ["step-00000004", "step-00000005", "step-00000006"]
-
-
 def test_what_a_killed_run_left_of_its_link_goes(tmp_path: Path) -> None:
     (tmp_path / ".latest-99999").symlink_to("gone")
     (tmp_path / ".latest-99998").write_bytes(b"")

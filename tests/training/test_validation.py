@@ -58,14 +58,6 @@ def test_held_out_text_as_valid_gives_the_same_figures(
     assert line["valid"]["copy"]["fi"] == line["held_out"]["fi"]
 
 
-def test_bytes_of_an_evaluation(news: RunSettings) -> None:
-    pretrain(replace(news, steps=3, eval_bytes=50))
-    line = read_metrics(news.runs / "it")[-1]
-    sizes = {figures["bytes"] for figures in line["held_out"].values()}
-    assert max(sizes) <= 50
-    assert 30 < line["valid"]["news"]["fi"]["bytes"] <= 50
-
-
 def test_wrong_directories(news: RunSettings, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     shutil.copy(SAMPLE / "sw.jsonl", tmp_path / "other")
