@@ -2,8 +2,8 @@
 
 python -m benchmarks learning DATA [--runs 3] [-k 24000]
 
-A: modtok bpe-seq over all languages, start-up, references and written files included.
-B: the library training the same monolingual tokenizers and writing them.
+modtok: bpe-seq over all languages, start-up, references and written files included.
+library: the same monolingual tokenizers trained and written, on all cores.
 """
 
 from __future__ import annotations
@@ -14,33 +14,53 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.common import LANGUAGES, Run, describe, emit, timed
+from benchmarks.common import LANGUAGES, describe, emit, texts, timed
+
+PATTERN = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+"
 
 
-def ours(data: Path, k: int, output: Path) -> list[str]:
-    return [
-        *(sys.executable, "-m", "modtok_cli", "-q", "bpe-seq", "--langs", ",".join(LANGUAGES)),
-        *("-k", str(k), "--data", str(data), "-o", str(output)),
-    ]
+def library(data: Path, k: int, place: Path) -> None:
+    """Train and write a tokenizer for each language, in this process."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    for language in LANGUAGES:
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(PATTERN), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+        tokenizer.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=k,
+            special_tokens=["<|endoftext|>", "<|pad|>"],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(texts(data / f"{language}.jsonl.zst"), trainer)
+        tokenizer.save(f"{place}/{language}.json")
 
 
 def compare(data: Path, k: int, runs: int, scratch: Path) -> None:
-    a: list[Run] = []
-    b: list[Run] = []
+    options = [*("-m", "modtok_cli", "-q", "bpe-seq", "--langs", ",".join(LANGUAGES)), "--data"]
+    ratios = []
     for i in range(runs + 1):
-        mine = timed(ours(data, k, scratch / f"a{i}"))
-        if i == 0:
-            continue  # files come into the caches
-        a.append(mine)
-        words = ["library_bpe", str(data), str(k), str(scratch / "b"), *LANGUAGES]
-        b.append(timed([sys.executable, "-m", "benchmarks", *words]))
+        commands = {
+            "modtok": [*options, str(data), "-o", f"{scratch}/a{i}"],
+            "library": ["-m", "benchmarks", "learning", str(data), "--library", str(scratch)],
+        }
         row: dict[str, float] = {"run": i}
-        for name, took in (("modtok", a[-1]), ("library", b[-1])):
+        for name, words in commands.items():
+            took = timed([sys.executable, *words, "-k", str(k)])
             row |= {f"{name}_wall": round(took.wall, 2), f"{name}_cpu": round(took.cpu, 2)}
             row[f"{name}_peak_mib"] = round(took.peak)
-        emit({**row, "ratio": round(b[-1].wall / a[-1].wall, 2)})
-    ratio = statistics.median(y.wall / x.wall for x, y in zip(a, b, strict=True))
-    emit({"median_ratio": round(ratio, 2)})
+            if i == 0:
+                break  # files come into the caches
+        else:
+            ratios.append(row["library_wall"] / row["modtok_wall"])
+            emit({**row, "ratio": round(ratios[-1], 2)})
+    emit({"median_ratio": round(statistics.median(ratios), 2)})
 
 
 def main() -> None:
@@ -48,7 +68,11 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("-k", type=int, default=24_000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--library", type=Path, help=argparse.SUPPRESS)  # in a process of its own
     given = parser.parse_args()
+    if given.library:
+        library(given.data, given.k, given.library)
+        return
     print(describe())
     with tempfile.TemporaryDirectory() as directory:
         compare(given.data, given.k, given.runs, Path(directory))
