@@ -18,9 +18,6 @@ from modtok_cli.architectures.hf_directory import (
 from modtok_cli.base.arrays import Float64Array, Int32Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.extras import quiet, transformers
-from modtok_cli.base.hub import model_name
-from modtok_cli.base.reading import read_file
-from modtok_cli.base.signature import digest
 from modtok_cli.inference.run.backbone import cache_name
 from modtok_cli.inference.run.model import check_device_memory
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
@@ -140,13 +137,6 @@ class CausalLM:
     def weight_bytes(self) -> int:
         """Bytes of its files of weights."""
         return sum(file.stat().st_size for file in self.directory.files)
-
-    @cached_property
-    def signature(self) -> str:
-        """Name and digest of configuration, tokenizer and the sizes of the weights."""
-        facts = [str(file.stat().st_size) for file in self.directory.files]
-        parts = [read_file(self.path / "config.json"), self.directory.tokenizer_json]
-        return f"{model_name(self.path)}/{digest(b''.join([*parts, repr(facts).encode()]))}"
 
     @cached_property
     def model(self) -> Any:

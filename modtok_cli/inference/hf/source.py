@@ -90,11 +90,6 @@ class HfSource(CausalLM, ModelSource):
 
     # --- what an export needs ---
 
-    @property
-    def rows(self) -> int:
-        """Tokens of the model's own tokenizer."""
-        return self.own_tokenizer.size
-
     @cached_property
     def shape(self) -> Shape:
         """The model without its tables."""
@@ -102,7 +97,7 @@ class HfSource(CausalLM, ModelSource):
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows of the tokens, without filler rows."""
-        size = self.rows
+        size = self.own_tokenizer.size
         embedding = self.directory.table("input")[:size]
         if self.shape.tied:
             return embedding, embedding
@@ -119,7 +114,8 @@ class HfSource(CausalLM, ModelSource):
     def ends(self) -> Ends:
         """The tokens that begin and end a text, and whether the tokenizer adds the first."""
         token = self.directory.token_id
-        stops = [each for each in self.directory.token_ids("eos_token_id") if each < self.rows]
+        size = self.own_tokenizer.size
+        stops = [each for each in self.directory.token_ids("eos_token_id") if each < size]
         end = stops[0] if stops else token("bos_token_id")
         if end is None:
             raise UsageError("field 'eos_token_id' is missing", where=self.path)
@@ -138,6 +134,6 @@ class HfSource(CausalLM, ModelSource):
             others={
                 kind: index
                 for kind in ("unk", "sep", "mask")
-                if (index := token(f"{kind}_token_id")) is not None and index < self.rows
+                if (index := token(f"{kind}_token_id")) is not None and index < size
             },
         )

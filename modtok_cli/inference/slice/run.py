@@ -95,11 +95,6 @@ class RunSource(ModelSource):
         return self.checkpoint
 
     @cached_property
-    def signature(self) -> str:
-        """Tokenizer and step."""
-        return f"{self.tokenizer.signature}/{self.step}"
-
-    @cached_property
     def digest(self) -> str:
         """`NAME@STEP/DIGEST`, of the checksums of the checkpoint, and of its tokenizer."""
         files = orjson.dumps(self.state.get("files"), option=orjson.OPT_SORT_KEYS)
@@ -161,21 +156,6 @@ class RunSource(ModelSource):
         if stop is not None:
             turn = int(np.searchsorted(vocabularies.ids, stop))
         return str(fields.get("chat_template", "")), turn
-
-    def chat_files(self, vocabularies: Vocabularies) -> dict[str, bytes]:
-        """Files of a slice of a run that was trained on conversations: template and stop tokens."""
-        chat, end = self.chat(vocabularies), self.end_of_text(vocabularies)
-        if chat is None:
-            return {}
-        template, turn = chat
-        generation = {
-            "bos_token_id": end, "eos_token_id": sorted({end, turn}), "pad_token_id": end,
-            "do_sample": False,
-        }  # fmt: skip
-        return {
-            "chat_template.jinja": template.encode(),
-            "generation_config.json": orjson.dumps(generation, option=orjson.OPT_INDENT_2),
-        }
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows of the checkpoint; one tensor for both if tied and the sides are equal."""

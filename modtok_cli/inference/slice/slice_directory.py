@@ -155,7 +155,6 @@ class SliceSource(ModelSource):
         self.facts = facts = read_facts(path)
         self.languages, self.context, self.shape = facts.inputs, facts.context, facts.shape
         self.dtype: torch.dtype = getattr(torch, facts.dtype)
-        self.signature = f"{facts.tokenizer}/{facts.step}"
         self.all_languages = tuple(dict.fromkeys([*facts.inputs, *facts.outputs]))
         same = facts.inputs == facts.outputs
         self.sides = facts.inputs, None if same else facts.outputs

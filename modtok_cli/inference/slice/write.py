@@ -21,6 +21,7 @@ import orjson
 import torch
 from safetensors.torch import save_file
 
+from modtok_cli.architectures.hf_directory import CHAT_TEMPLATE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.memory import check_memory
@@ -165,7 +166,7 @@ def _write(
     check_range(weights, facts.dtype)
     tensors = {name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}
     with atomic_directory(output) as beside:
-        files = slice_files(facts, vocabularies, sizes) | source.chat_files(vocabularies)
+        files = slice_files(facts, vocabularies, sizes, source.chat(vocabularies))
         for name, data in files.items():
             (beside / name).write_bytes(data)
         save_file(tensors, beside / WEIGHTS, metadata={"format": "pt"})
@@ -225,14 +226,23 @@ OUR_ARCHITECTURE = "ModtokTwoVocabularies"
 
 
 def slice_files(
-    facts: SliceFacts, vocabularies: Vocabularies, sizes: Mapping[str, tuple[int, int]]
+    facts: SliceFacts,
+    vocabularies: Vocabularies,
+    sizes: Mapping[str, tuple[int, int]],
+    chat: tuple[str, int] | None,
 ) -> dict[str, bytes]:
-    """File name → content; `sizes`: part → (bytes of the slice, bytes of the whole model)."""
+    """File name → content.
+
+    Args:
+        sizes: part → (bytes of the slice, bytes of the whole model).
+        chat: template of a run that was trained on conversations, and row of what ends a turn.
+    """
     end = facts.end_of_text
+    ends = end if chat is None else sorted({end, chat[1]})
     files = {
         "config.json": _json(_config(facts, vocabularies)),
         "generation_config.json": _json(
-            {"bos_token_id": end, "eos_token_id": end, "pad_token_id": end, "do_sample": False}
+            {"bos_token_id": end, "eos_token_id": ends, "pad_token_id": end, "do_sample": False}
         ),
         "tokenizer.json": vocabularies.tokenizer_in.to_json(),
         "tokenizer_config.json": _json(_tokenizer_config(facts, vocabularies)),
@@ -242,6 +252,8 @@ def slice_files(
     if facts.bos:
         before = vocabularies.text_of(end), end
         files["tokenizer.json"] = framed(files["tokenizer.json"], before)
+    if chat is not None:
+        files[CHAT_TEMPLATE] = chat[0].encode()
     if not vocabularies.same:
         files[TOKENIZER_OUT] = vocabularies.tokenizer_out.to_json()
     return files
