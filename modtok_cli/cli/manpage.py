@@ -165,13 +165,14 @@ def _table(title: str, lines: Iterable[Line]) -> Iterator[str]:
 
 
 def _markdown(text: str) -> str:
-    r"""Text as Markdown shows it literally.
+    r"""Text as Markdown shows it literally, with flags as code.
 
-    >>> _markdown("DIR/<lang>.txt, src|tgt")
-    'DIR/&lt;lang&gt;.txt, src\\|tgt'
+    >>> _markdown("DIR/<lang>.txt, src|tgt; see -t/--tokenizer")
+    'DIR/&lt;lang&gt;.txt, src\\|tgt; see `-t/--tokenizer`'
     """
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return "".join(f"\\{c}" if c in "\\`*_[]|" else c for c in text)
+    text = "".join(f"\\{c}" if c in "\\`*_[]|" else c for c in text)
+    return re.sub(r"(?<![\w-])(-\w/)?--[a-z][a-z-]*", r"`\g<0>`", text)
 
 
 if __name__ == "__main__":
