@@ -93,13 +93,14 @@ SOURCES = (TableSource("fr.txt", 5, 7),)
 
 def test_save_and_load(tmp_path):
     path = tmp_path / "fr.counts"
-    save_counts(TABLE, path, "fr", SOURCES, Reading("skip"))
+    reading = Reading("skip", "a.title", "of")
+    save_counts(TABLE, path, "fr", SOURCES, reading)
     loaded = load_counts(path)
     assert list(loaded.pairs()) == list(TABLE.pairs())
     assert (loaded.pretokenizer, loaded.size) == (TABLE.pretokenizer, TABLE.size)
     assert loaded.data.flags.writeable
     header = read_header(path)
-    assert (header.language, header.sources, header.reading) == ("fr", SOURCES, Reading("skip"))
+    assert (header.language, header.sources, header.reading) == ("fr", SOURCES, reading)
     assert (header.words, header.unique) == (TABLE.occurrences, len(TABLE))
 
 

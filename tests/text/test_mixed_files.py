@@ -9,7 +9,7 @@ from helpers.text_store import text_store
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.measure.corpus_stats import stats_of
-from modtok_cli.text.corpus import count_languages, write_counts
+from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import language_files
 
@@ -76,16 +76,6 @@ def test_documents_without_a_language_are_reported_once_per_reading(mixed):
     assert progress.warnings == [
         f"{mixed}/crawl/part-0.parquet:3: no language in field 'language'; 1 document skipped"
     ]
-
-
-def test_another_field_counts_again(tmp_path):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "fi.jsonl").write_text('{"text": "a b", "title": "c"}')
-    options = {"data": tmp_path / "data", "output": tmp_path / "counts"}
-    assert [row["words"] for row in write_counts(**options)] == [2]
-    assert [row["unchanged"] for row in write_counts(**options)] == [True]
-    rows = write_counts(**options, reading=Reading(field="title"))
-    assert [(row["words"], row["unchanged"]) for row in rows] == [(1, False)]
 
 
 def test_a_missing_field_of_the_language_is_named(mixed):
