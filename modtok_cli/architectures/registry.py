@@ -56,6 +56,7 @@ def architecture(name: str) -> type[Shape]:
 def with_switches(shape: Shape) -> Shape:
     """The shape as it is, or in the architecture of `BY_SWITCHES` with its switches.
 
+    >>> from dataclasses import replace
     >>> from modtok_cli.architectures.families.llama import llama
     >>> with_switches(replace(llama(4, 128, 32, 352), qk_norm=True)).architecture
     'qwen3'

@@ -229,8 +229,10 @@ def precision_recall(
 ) -> tuple[float, float]:
     """Precision and recall of "score >= threshold" for the class good; 0 for empty sets.
 
-    >>> precision_recall(np.array([0.9, 0.4]), np.array([0.8, 0.1]))
-    (0.5, 0.5)
+    >>> precision_recall(np.array([0.9, 0.8, 0.1]), np.array([0.7, 0.4, 0.2, 0.1]))
+    (0.6666666666666666, 0.6666666666666666)
+    >>> precision_recall(np.array([0.1]), np.array([0.2]))
+    (0.0, 0.0)
     """
     hits, wrong = int((good >= threshold).sum()), int((bad >= threshold).sum())
     return hits / (hits + wrong) if hits + wrong else 0.0, hits / len(good) if len(good) else 0.0
@@ -253,8 +255,8 @@ def cut_of(scores: dict[float, int], top: float) -> float:
 
     Pages with equal scores are kept or dropped together; at the cut they are kept.
 
-    >>> cut_of({0.9: 1, 0.5: 2, 0.1: 1}, 0.5)
-    0.5
+    >>> [cut_of({0.9: 1, 0.5: 2, 0.1: 7}, top) for top in (0.1, 0.3, 1.0)]
+    [0.9, 0.5, 0.1]
     """
     wanted = top * sum(scores.values())
     pages = 0

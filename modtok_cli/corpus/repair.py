@@ -26,8 +26,8 @@ def repair(text: str) -> str:
 
     It is changed if nearly all its characters beyond ASCII are parts of UTF-8 sequences.
 
-    >>> repair("pÃ¤ivÃ¤Ã¤"), repair("â€œIt’s") == "â€œIt’s", repair("«CAFÉ»")
-    ('päivää', False, '«CAFÉ»')
+    >>> [repair(line) for line in ("pÃ¤ivÃ¤Ã¤", "â€œIt’s", "«CAFÉ»")]
+    ['päivää', 'â€œIt’s', '«CAFÉ»']
     """
     for _ in range(_TWICE):
         if not _ENCODED.search(text):

@@ -76,7 +76,7 @@ def parting(base: Float64Array, other: Float64Array) -> int:
     The index minimizes the summed differences of log lengths of the prefix and the shifted suffix.
 
     >>> parting(np.array([9.0, 1, 9, 9, 1, 5]), np.array([9.0, 1, 9, 1, 5]))
-    3
+    2
     """
     shift = len(base) - len(other)
     a, b = np.log1p(base), np.log1p(other)

@@ -51,7 +51,7 @@ def scripts_of(counts: WordCounts) -> Scripts:
     """Scripts of a text, every occurrence counted.
 
     >>> from modtok_cli.text.counts import count_documents
-    >>> scripts_of(count_documents(["日本 a".encode()])).syllabic
+    >>> scripts_of(count_documents([["日本 a".encode()]])).syllabic
     0.5
     """
     points, words = _characters(counts)

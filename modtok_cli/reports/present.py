@@ -11,7 +11,7 @@ from statistics import fmean, quantiles
 
 from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Panels
 from modtok_cli.reports.tables import Table
-from modtok_cli.text.languages import language_name, split_pair
+from modtok_cli.text.languages import canonical, language_name, split_pair
 
 SQUEEZED = 3.0
 """The range is this many times that of the lower three quarters, and the ratio of its ends."""
@@ -20,12 +20,12 @@ SQUEEZED = 3.0
 def display_name(code: str) -> str:
     """The name of a language, of a pair of languages, or the code itself.
 
-    >>> display_name("fi"), display_name("en-fr"), display_name("mean")
-    ('Finnish', 'English → French', 'mean')
+    >>> [display_name(code) for code in ("fi", "en-fr", "pt-BR", "mean")]
+    ['Finnish', 'English → French', 'Portuguese (BR)', 'mean']
     """
-    name = language_name(code)
-    pair = split_pair(code)
-    if name != code or pair is None:
+    name, pair = language_name(code), split_pair(code)
+    # A region has capitals: pt-BR, but en-fr is a pair.
+    if pair is None or (name != code and canonical(code) == code):
         return name
     names = [language_name(each) for each in pair]
     return " → ".join(names) if names[0] != pair[0] and names[1] != pair[1] else code
@@ -99,7 +99,7 @@ def _sorted(chart: Dots) -> list[str]:
 def is_squeezed(values: Sequence[float]) -> bool:
     """Whether a few large values leave little room for the others on a linear axis.
 
-    >>> is_squeezed([1.0, 1.1, 1.2, 1.1, 9.0]), is_squeezed([1.0, 2.0, 3.0, 4.0])
+    >>> is_squeezed([1.0, 1.1, 1.2, 1.1, 1.2, 9.0]), is_squeezed([1.0, 2.0, 3.0, 4.0])
     (True, False)
     """
     if len(values) < 4 or min(values) <= 0:

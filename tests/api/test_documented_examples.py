@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import inspect
 import shutil
 from importlib.util import find_spec
@@ -43,7 +44,10 @@ def prepare(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(name: str, text: str, names: dict[str, object]) -> int:
     """Run the examples of a text; how many there are."""
-    test = doctest.DocTestParser().get_doctest(text, names, name, name, 0)
+    return run_test(doctest.DocTestParser().get_doctest(text, names, name, name, 0))
+
+
+def run_test(test: doctest.DocTest) -> int:
     report: list[str] = []
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     runner = doctest.DocTestRunner(verbose=False, optionflags=flags)
@@ -71,3 +75,19 @@ def test_examples_of_the_functions_run(tmp_path: Path, monkeypatch: pytest.Monke
     # corpus_train_quality needs crawled pages, fetch_tasks a network.
     needy = ["corpus_train_quality", "fetch_tasks"]
     assert without == [*needy, "write_examples"]
+
+
+def test_other_examples_in_docstrings_run() -> None:
+    """Of the public functions above they need a workspace, and of some modules an extra."""
+    number = 0
+    for path in sorted((ROOT / "modtok_cli").rglob("*.py")):
+        if ">>>" in path.read_text("utf-8"):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            try:
+                module = importlib.import_module(name)
+            except ImportError:
+                continue
+            for test in doctest.DocTestFinder().find(module, name):
+                if not any("modtok." in each.source for each in test.examples):
+                    number += run_test(test)
+    assert number > 100

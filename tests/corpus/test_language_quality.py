@@ -22,13 +22,7 @@ from modtok_cli.corpus.language import (
     check_model,
     load_fasttext,
 )
-from modtok_cli.corpus.quality import (
-    QualityModel,
-    auc,
-    corpus_train_quality,
-    cut_of,
-    precision_recall,
-)
+from modtok_cli.corpus.quality import QualityModel, corpus_train_quality
 
 
 @pytest.fixture(scope="module")
@@ -293,14 +287,3 @@ def test_converted_model_equals_floret(tmp_path: Path) -> None:
         as_fasttext(b"x" * 100)
     with pytest.raises(ModtokError, match="expected the labels good and bad"):
         QualityModel(tmp_path / "fast.bin")
-
-
-def test_measures() -> None:
-    import numpy as np
-
-    assert precision_recall(np.array([0.9, 0.8, 0.1]), np.array([0.7, 0.2])) == (2 / 3, 2 / 3)
-    assert precision_recall(np.array([0.1]), np.array([0.2])) == (0.0, 0.0)
-    assert auc(np.array([0.9, 0.5]), np.array([0.5, 0.1])) == (1 + 1 + 1 + 0.5) / 4
-    assert cut_of({0.9: 1, 0.5: 2, 0.1: 7}, 0.1) == 0.9
-    assert cut_of({0.9: 1, 0.5: 2, 0.1: 7}, 0.3) == 0.5
-    assert cut_of({0.9: 1, 0.1: 1}, 1.0) == 0.1

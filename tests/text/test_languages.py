@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.modular.tokenizer import resolve
-from modtok_cli.text import languages
 from modtok_cli.text.languages import (
     by_label,
     canonical,
@@ -25,7 +23,6 @@ from modtok_cli.text.languages import (
     shortened,
     split_pair,
     subtags,
-    suggest,
     target_of,
     the_one,
 )
@@ -214,12 +211,3 @@ def test_variants_are_labels_where_there_are_several():
     names = ("de-1901", "zh-Hant-TW", "code", "x-law")
     shown = ["German (1901)", "Chinese (Hant, TW)", "Program code", "x-law"]
     assert [language_name(name) for name in names] == shown
-
-
-def test_suggest():
-    assert suggest("fii", ["fi", "fr", "sv"]) == "did you mean 'fi'? "
-    assert suggest("zz", ["fi", "fr"]) == ""
-
-
-def test_examples_in_the_docs():
-    assert doctest.testmod(languages).failed == 0
