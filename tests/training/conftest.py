@@ -80,12 +80,17 @@ def _toy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def settings(tokenizer: Path, tmp_path: Path) -> RunSettings:
-    """A workspace of four languages and a run of six steps, in this process."""
-    data = tmp_path / "data"
-    data.mkdir()
+def data(tmp_path: Path) -> Path:
+    """Text of the four languages."""
+    (tmp_path / "data").mkdir()
     for language in LANGUAGES:
-        shutil.copy(SAMPLE / f"{language}.jsonl", data)
+        shutil.copy(SAMPLE / f"{language}.jsonl", tmp_path / "data")
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def settings(tokenizer: Path, data: Path, tmp_path: Path) -> RunSettings:
+    """A run of six steps, in this process."""
     return RunSettings(
         model="toy",
         sampling="sub:1",

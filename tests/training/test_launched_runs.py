@@ -21,8 +21,6 @@ from helpers.metrics import read_metrics
 from helpers.python_processes import Python, write_command
 from helpers.ranks import free_port
 
-from .conftest import LANGUAGES, SAMPLE
-
 OPTIONS = (
     "--set architecture.layers=1 --set architecture.hidden_size=32 --set architecture.ffn=64 "
     "--set architecture.heads=4 --set architecture.kv_heads=2 --set architecture.head_width=8 "
@@ -98,10 +96,7 @@ class Launched:
 
 
 @pytest.fixture
-def launch(tokenizer: Path, tmp_path: Path) -> Iterator[Callable[[], Launched]]:
-    (tmp_path / "data").mkdir()
-    for language in LANGUAGES:
-        shutil.copy(SAMPLE / f"{language}.jsonl", tmp_path / "data")
+def launch(tokenizer: Path, data: Path, tmp_path: Path) -> Iterator[Callable[[], Launched]]:
     shutil.copytree(tokenizer, tmp_path / "tokenizer")
     made: list[Launched] = []
 

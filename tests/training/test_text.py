@@ -361,7 +361,7 @@ def test_a_store_that_another_process_completes_at_once_is_there(
     files = [tmp_path / "a.txt", tmp_path / "b.txt"]
     for file in files:
         file.write_text("yksi\nkaksi\n")
-    other = storing._Wanted.of("fi", files, tmp_path / "cache", Reading(), storing.NO_SOURCES, 2)
+    other = storing._Wanted.of("fi", files, tmp_path / "cache", Reading(), Sources(), 2)
     real, completed = Path.replace, []
 
     def replace_and_join(self: Path, target: Path) -> Path:

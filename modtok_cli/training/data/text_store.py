@@ -8,6 +8,7 @@ which all runs, ranks and workers share through the page cache.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -31,7 +32,6 @@ from modtok_cli.training.data.unpack import (
     BY_SOURCE,
     HELD_OUT_EVERY,
     SOURCES,
-    discard,
     join_parts,
     start,
     unpack_parts,
@@ -277,7 +277,7 @@ class _Wanted:
                 if is_alone:
                     start(self.working)
             if self.is_done:  # meanwhile
-                discard(self.working)
+                shutil.rmtree(self.working, ignore_errors=True)
                 return
             how = self.reading, progress, threads, self.sources
             unpack_parts(self.language, self.texts, self.working, *how)
@@ -309,7 +309,7 @@ class _Wanted:
             if self.is_done:  # completed by another process meanwhile
                 return
             was_there = self.working.is_dir()
-            discard(self.working)
+            shutil.rmtree(self.working, ignore_errors=True)
             if isinstance(error, ModtokError):
                 raise
             raise ModtokError(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -315,8 +314,3 @@ def _sync(handle: IO[Any]) -> None:
 def _remove(directory: Path, part: int) -> None:
     for kind in ("text", "ends", "sources", "json"):
         _path(directory, part, kind).unlink(missing_ok=True)
-
-
-def discard(directory: Path) -> None:
-    """Remove what was unpacked so far."""
-    shutil.rmtree(directory, ignore_errors=True)
