@@ -6,7 +6,7 @@ import pytest
 
 from modtok_cli.reports.charts import Dots, Heat, Mark, styles_of
 from modtok_cli.reports.kinds import kinds
-from modtok_cli.reports.kinds.evaluation import evaluation_charts
+from modtok_cli.reports.kinds.evaluation import evaluation_charts, evaluation_finding
 from modtok_cli.reports.plot.layout import scene_of
 from modtok_cli.reports.plot.scene import COLOURS, log_ticks
 from modtok_cli.reports.present import is_squeezed, named, presented
@@ -89,6 +89,14 @@ def test_findings_count_languages_of_every_tokenizer() -> None:
         "a has the lowest mean NSL, 1.050 over 2 languages; its worst is Finnish with 1.100. "
         "b has the highest, 1.300."
     )
+
+
+def test_findings_name_pairs_of_languages() -> None:
+    row = {"task": "mt", "metric": "BLEU", "infer": "full"}
+    values = {"en-fr": 20.0, "fr-en": 30.0}
+    found = evaluation_finding([{**row, "language": p, "value": v} for p, v in values.items()])
+    assert found is not None
+    assert "lowest in English → French: 20.0" in found
 
 
 def test_tables_name_languages_in_the_order_of_names() -> None:

@@ -11,6 +11,7 @@ from functools import cache
 
 from modtok_cli.base.plugins import modules_of
 from modtok_cli.reports.charts import Chart
+from modtok_cli.reports.present import display_name
 from modtok_cli.reports.tables import (
     Row,
     Table,
@@ -18,7 +19,6 @@ from modtok_cli.reports.tables import (
     grouped,
     short_names,
 )
-from modtok_cli.text.languages import language_name
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Kind:
             f"{len(common)} language{'s' if len(common) > 1 else ''}"
         )
         if self.compares_languages:
-            sentence += f"; its worst is {language_name(worst['language'])} with {worst[key]:.3f}"
+            sentence += f"; its worst is {display_name(worst['language'])} with {worst[key]:.3f}"
         sentence += "."
         if len(means) > 1:
             highest = max(means, key=means.__getitem__)

@@ -8,6 +8,7 @@ from statistics import fmean
 from modtok_cli.reports import means
 from modtok_cli.reports.charts import Chart, Dots, Mark
 from modtok_cli.reports.kinds import Kind
+from modtok_cli.reports.present import display_name
 from modtok_cli.reports.tables import (
     Form,
     Row,
@@ -20,7 +21,6 @@ from modtok_cli.reports.tables import (
     unique,
     with_interval,
 )
-from modtok_cli.text.languages import language_name
 
 _CHECKPOINT = re.compile(r"\|checkpoint:([^|]*)")
 
@@ -112,7 +112,7 @@ def evaluation_finding(rows: Sequence[Row]) -> str | None:
         against = "" if chance is None else f", chance {chance:.1f}"
         parts.append(
             f"{task} {metric} {means[best]:.1f} ({best}; lowest in "
-            f"{language_name(worst['language'])}: {worst['value']:.1f}{against})"
+            f"{display_name(worst['language'])}: {worst['value']:.1f}{against})"
         )
     return f"Evaluation: {', '.join(parts)}." if parts else None
 
