@@ -111,7 +111,6 @@ def test_generate(here: Any, monkeypatch: pytest.MonkeyPatch, room: None) -> Non
         "min_p": 0.1,
         "stop": ["x"],
         "seed": 3,
-        "past_end": False,
     }
     assert Generator.made[1]["references"] == Path("r")
 

@@ -119,9 +119,10 @@ def test_filters_leave_the_most_probable_tokens() -> None:
         assert options.choose(logits, range(400), 0).unique().tolist() == [*range(kept)]
 
 
-def test_the_context_ends_it(model: SlicedModel) -> None:
+def test_the_context_ends_it(model: SlicedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "ends_of_output", frozenset())
     prompt = [model.end_of_text, *model.encode_in("la " * 80)][: model.context - 3]
-    found = generate(model, [prompt], SamplingOptions(20, past_end=True))[0]
+    found = generate(model, [prompt], SamplingOptions(20))[0]
     assert (len(found.ids), found.reason) == (3, "context")
     with pytest.raises(UsageError, match=f"the context is {model.context}"):
         generate(model, [[0] * model.context])

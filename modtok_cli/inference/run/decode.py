@@ -68,7 +68,7 @@ class _Sequence:
     def _append(self, token: int, data: bytes) -> str | None:
         """Append a token that adds `data`; the reason if the sequence ends with it."""
         options = self._options
-        if token in self._model.ends_of_output and not options.past_end:
+        if token in self._model.ends_of_output:
             return "end"
         self.ids.append(token)
         before = len(self.text)

@@ -59,7 +59,7 @@ Seed = Annotated[int, Option("Random seed.", metavar="N", low=0)]
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How to choose tokens and when to stop; `past_end` continues after an end of text."""
+    """How to choose tokens and when to stop."""
 
     max_tokens: MaxTokens = 128
     temperature: Temperature = 0.0
@@ -67,7 +67,6 @@ class SamplingOptions:
     min_p: MinP = 0.0
     stop: Stop = ()
     seed: Seed = 0
-    past_end: bool = False
 
     def __post_init__(self) -> None:
         ranges = (
