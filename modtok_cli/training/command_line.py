@@ -20,7 +20,7 @@ def command_line(config: Config, name: str, *, gpu: bool) -> str:
 
     Quoted for a shell; stages after the first are a comment. Options may have come from a recipe
     or modtok.toml.
-    `name`: that of the run's directory. `gpu`: as in `resolve`.
+    `name`: the name of the run's directory. `gpu`: as in `resolve`.
     """
     source = Origin(config.model, config.shape) if config.init_from is not None else None
     settings = RunSettings(name=name, init_from=config.init_from)

@@ -1,4 +1,4 @@
-"""Bits per byte on text that training never uses: held-out documents, and those of --valid."""
+"""Bits per byte on text that training never uses: held-out documents, and texts of --valid."""
 
 from __future__ import annotations
 

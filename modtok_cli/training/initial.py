@@ -1,6 +1,6 @@
 """Initial weights from another model (`--init-from`): a run, or a directory of transformers.
 
-The run's tokenizer may be smaller; that of a transformers model may be another.
+The run's tokenizer may be smaller. A model of transformers may have another tokenizer.
 """
 
 from __future__ import annotations

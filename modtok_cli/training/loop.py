@@ -268,7 +268,7 @@ def restore(run: Run, model: Model) -> tuple[int, State]:
 def open_stream(run: Run, step: int, positions: State) -> Prefetcher:
     """The batches of this rank's slots from `step` on, to the end of the stage.
 
-    `positions` are those of all slots, maybe of the stage before.
+    `positions` are of all slots, maybe of the stage before.
     """
     config, ranks = run.config, run.place.ranks
     plan = StreamPlan(

@@ -33,7 +33,7 @@ PEAKS = {
     "MI250X": 383e12,
 }
 HELD_OUT = "held-out"
-"""Name of the text that is held out, beside those of --valid."""
+"""Name of the held-out text, beside the names of --valid."""
 
 WINDOW = 500
 """Number of steps that a loss is compared with."""
@@ -66,7 +66,7 @@ class LanguageSums:
     ) -> None:
         """Add tokens of a language; `counted` marks text tokens, which have `size` bytes.
 
-        `trained` marks those that are in the loss.
+        `trained` marks tokens that are in the loss.
         """
         nats = nll.double()
         row = self._sums[self.languages.index(language)]
@@ -168,7 +168,7 @@ class Drawn:
 
 
 class SpikeDetector:
-    """Compares the losses of a step with those of the last `WINDOW` steps, by language.
+    """Compares the losses of a step with the last `WINDOW` steps, by language.
 
     The loss of a language, in nats per token, is a spike if it exceeds m + 6 · s, where m is
     the median of the language's losses in the window, and s the largest of their median absolute

@@ -1,4 +1,4 @@
-"""Create the directory of a new run, or open that of a run to resume.
+"""Create the directory of a new run, or open the directory of a run to resume.
 
 A run's directory is enough to resume it: config.json holds every option, `tokenizer/` is a
 copy of the tokenizer, and the text is found relative to the directory, at its old place, or
@@ -123,7 +123,7 @@ def choose_run(
 
 
 def stored_run(settings: RunSettings) -> tuple[RunDirectory, Config]:
-    """The run that `--resume` continues: the one of `name`, else `latest`."""
+    """The run that `--resume` continues: `name`, else `latest`."""
     runs = settings.runs or OPTIONS["runs"].default
     path = runs / (settings.name or LATEST)
     if settings.name is None and path.is_symlink():  # the target, which may be a link too

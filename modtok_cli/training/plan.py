@@ -316,7 +316,7 @@ def _stage_plan(
 
 
 def _is_for_gpus(settings: RunSettings) -> bool:
-    """Whether the settings are those of a run on GPUs: by what is given, or the preset's size."""
+    """Whether the settings are for a run on GPUs: by given options, or the preset's size."""
     known = SIZES.get(settings.model or "")
     large = known is not None and known.parameters > _CPU_PARAMETERS
     given = settings.device_memory is not None or settings.dtype == "bfloat16"

@@ -318,7 +318,7 @@ def _check_resources(
 
 
 def _open_directory(runs: Sequence[Run], *, resume: bool, force: bool) -> None:
-    """Rank 0 locks the directory of a resumed run, or creates that of a new one."""
+    """Rank 0 locks the directory of a resumed run, or creates a new one."""
     run = runs[0]
     directory, error = run.place.directory, None
     try:

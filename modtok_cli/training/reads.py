@@ -36,7 +36,7 @@ Samples = dict[str, tuple[Sequence[bytes], float]]
 def chat_of(
     config: Config, subtokenizers: SubtokenizerCache, run: Path | None
 ) -> ChatFormat | None:
-    """How conversations become text; that of `run`, if it was started."""
+    """How conversations become text; the format of `run`, if it was started."""
     if config.chat_template is None:
         return None
     names = {index: name for name, index in subtokenizers.specials.items()}

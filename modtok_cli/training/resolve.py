@@ -67,7 +67,7 @@ def resolve(settings: RunSettings, *, gpu: bool, source: Origin | None = None) -
 
 
 def _check_origin(settings: RunSettings, source: Origin) -> None:
-    """Refuse options of the model that differ from those of `--init-from`."""
+    """Refuse options of the model that differ from `--init-from`."""
     fixed = {"model": source.name, **values_of_shape(source.shape)}
     for name, value in fixed.items():
         wanted = getattr(settings, name)

@@ -1,4 +1,4 @@
-"""A run: its settings, what it reads, and where it is."""
+"""A run: its settings, its texts, and its place."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from modtok_cli.training.rundir import RunDirectory
 class RunTexts:
     """What a run reads: the text of each language, texts of `--valid` by name, and how it is split.
 
-    The text is that of a stage, in `stores` by the names of `Mixture.of_texts`. `held_out` is the
+    The text is of a stage, in `stores` by the names of `Mixture.of_texts`. `held_out` is the
     text that is evaluated in all of them, for each language of the first stage that has it. `chat`
     says how conversations become text, None if documents are plain.
     """
@@ -67,7 +67,7 @@ class Run:
     """A stage of a run: settings, texts and place; the tokenizer's directory; what the run starts
     from, if any.
 
-    `number` is that of the stage, 1 for the first, which trains for `steps` after `tokens_before`.
+    `number` is 1 for the first stage. The stage trains for `steps`, after `tokens_before`.
 
     `only_rows` are the rows that `--train rows` trains; `lost` is what the tokenizer cannot write
     of evaluated text, see `heldout.lost_texts`. `recompute` layers keep no activations, and logits

@@ -136,7 +136,7 @@ def recomputed(
 ) -> Config:
     """The configuration with the number of layers that are recomputed.
 
-    As given, else as few as fit `available` bytes; with None, those of an H100.
+    As given, else as few as fit `available` bytes; with None, the bytes of an H100.
     """
     if config.recompute is not None:
         return config

@@ -74,7 +74,7 @@ def trained_languages(config: Mapping[str, Any], tokenizer: ModularTokenizer) ->
 
 
 def new_rows(initial: Mapping[str, Any], size: int) -> BoolArray:
-    """Which tokens of T the model of --init-from lacks, (V,); `initial` is that of config.json."""
+    """Which tokens of T the model of --init-from lacks, (V,); `initial` is of config.json."""
     try:
         packed = np.frombuffer(b64decode(initial[NEW_ROWS], validate=True), np.uint8)
         if len(packed) != (size + 7) // 8:
@@ -194,7 +194,7 @@ class RunDirectory:
         return False
 
     def steps(self) -> Iterator[dict[str, Any]]:
-        """The lines of training steps, without those of evaluations."""
+        """The lines of training steps, without evaluations."""
         with open(self.metrics, "rb") as lines:
             yield from (read for line in lines if "loss" in (read := orjson.loads(line)))
 

@@ -124,5 +124,5 @@ def _where(places: Mapping[str, str], key: str) -> str:
 
 
 def read_stages(tables: Iterable[Any], options: Mapping[str, Option]) -> tuple[Stage, ...]:
-    """Stages of tables, such as those of a Python call; what is a stage already stays."""
+    """Stages from tables, as a Python call has them; stages stay as they are."""
     return tuple(one if isinstance(one, Stage) else Stage.read(one, options) for one in tables)

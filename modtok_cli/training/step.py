@@ -140,7 +140,7 @@ def mean_gradients(
         if index == 0:
             phases.begin("gather")
             model.proceed(upcoming)
-    # Sums of gradients over replicas, those of rows on the ranks that own them.
+    # Sums of gradients over replicas; gradients of rows are summed on the ranks that own them.
     phases.begin("exchange")
     gradients = {}
     if model.only_rows is None:

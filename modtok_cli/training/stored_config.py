@@ -63,7 +63,7 @@ def config_from_json(data: object, where: str = "config") -> Config:
 def at_step(content: Mapping[str, Any], step: int, where: str) -> dict[str, Any]:
     """The content of config.json as it holds for a checkpoint: with what stages had changed.
 
-    "mixture" has every language of these stages. The learning rate stays that of the first.
+    "mixture" has every language of these stages. The learning rate is of the first stage.
 
     Raises:
         ModtokError: the configuration of a run of several stages is damaged.

@@ -22,7 +22,7 @@ from modtok_cli.training.rows.table import RowTable
 
 BACKBONE_PARTS = ("weight", "m", "v")
 _PARTS = ("weight", "moment1", "moment2", "steps")
-# Of rows in host memory: those that the next step is to see as they were before this step.
+# Of rows in host memory: rows that the next step is to see as they were before this step.
 _LATE_PARTS = ("late.ids", "late.weight")
 # Rows are read in blocks: loading takes little memory besides the table's own.
 _BLOCK = 1 << 16
@@ -142,7 +142,7 @@ def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
 def own_part(
     model: Model, name: str, shards: Sequence[JoinedRows] | Sequence[torch.Tensor]
 ) -> torch.Tensor:
-    """This rank's part of a parameter, from those of all shards that were written. Collective.
+    """This rank's part of a parameter, from the parts of all shards that were written. Collective.
 
     The tensor is on the device, or maybe in a file that is mapped into memory.
     """

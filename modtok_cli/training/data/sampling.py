@@ -1,7 +1,7 @@
 """Sample the language and the subtokenizer of each batch.
 
 Every draw is a pure function of (seed, step, group), a group being the sequences that share a
-draw: those of a step, of a rank, or of a microbatch. There is no random state to store, every
+draw: sequences of a step, of a rank, or of a microbatch. There is no random state to store, every
 rank can compute the draws of the others, and a resumed run repeats the same draws.
 """
 

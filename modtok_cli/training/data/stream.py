@@ -22,7 +22,7 @@ State = dict[int, dict[str, StreamPosition]]
 
 
 def positions_of(state: State, slots: int) -> State:
-    """Positions of a stage with `slots` slots, from those of all slots before it.
+    """Positions of a stage with `slots` slots, from the positions of all slots before it.
 
     Another number of slots divides the documents otherwise: all begin behind the last document
     of a text that any slot has begun. Documents before it that a slower slot has not read are

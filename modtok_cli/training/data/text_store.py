@@ -46,7 +46,7 @@ class TextStore:
     """Documents of one language on disk: `text` and `ends.npy`, mapped, and `checksum`.
 
     Document d is data[ends[d-1]:ends[d]], valid UTF-8 and not empty. With `source`, training
-    documents are those of this source only.
+    documents are of this source only.
     """
 
     directory: Path
@@ -67,7 +67,7 @@ class TextStore:
 
     @cached_property
     def checksum(self) -> int:
-        """CRC of all documents, and of which ones are those of the source."""
+        """CRC of all documents, and of the numbers of documents of the source."""
         if self.source:
             return self.sources[self.source][3]
         return int((self.directory / "checksum").read_text())

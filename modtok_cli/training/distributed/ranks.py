@@ -119,7 +119,7 @@ def _hosts() -> Any:
 def start_equals() -> Ranks:
     """Join the process group as `start_ranks`, over gloo, to exchange results only.
 
-    Each process is a replica of its own, and none needs Megatron. The device of `Ranks` is that of
+    Each process is a replica of its own, and none needs Megatron. The device of `Ranks` is for
     messages, the CPU; see `pick_device`.
     """
     rank, world = _rank_and_world()

@@ -56,7 +56,7 @@ def compile_failure(device: torch.device) -> str:
 
 @contextmanager
 def in_one_order(device: torch.device) -> Iterator[None]:
-    """While active, GPU kernels give the same bits each time; those of a CPU always do.
+    """While active, GPU kernels give the same bits each time; CPU kernels always do.
 
     Raises:
         ModtokError: a kernel has no such form; names it.
@@ -85,7 +85,7 @@ class InitStd:
 
     Attributes:
         matrices: of the backbone's matrices.
-        projections: of those that write to the residual stream, the output projections of
+        projections: of matrices that write to the residual stream, the output projections of
             attention and feed-forward layers; None: `matrices` / √(2 · layers).
         embeddings: of embedding rows.
     """

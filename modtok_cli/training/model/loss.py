@@ -159,7 +159,7 @@ def compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 
 def logit_sums(logits: torch.Tensor, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of a shard's logits (c, n): ln Σ exp (c,), and those of the columns `places` (c, 1), (c,)."""
+    """ln Σ exp (c,) of logits (c, n) of a shard, and logits (c,) of the columns `places` (c, 1)."""
     exact = logits.float()
     return exact.logsumexp(1), exact.gather(1, places).squeeze(1)
 

@@ -54,7 +54,7 @@ _KERNELS = {"flash": _FLASH, "cudnn": [SDPBackend.CUDNN_ATTENTION]}
 def document_mask(inputs: torch.Tensor, end_of_text: int) -> torch.Tensor:
     """Which tokens attend to which, if packed documents do not see each other.
 
-    A document starts with an end-of-text token, the one that its first token is predicted from.
+    A document starts with an end-of-text token, which its first token is predicted from.
     A sequence may start inside a document.
 
     Args:
@@ -216,7 +216,7 @@ def layer_spec(
     layers: int = 1,
     change: Callable[[Any], None] | None = None,
 ) -> Any:
-    """Local layers with SDPA, or those of Transformer Engine.
+    """Local layers with SDPA, or layers of Transformer Engine.
 
     `masked` layers take a mask of documents; then attention is torch's, as in float32. `change`
     changes the submodules of the local layer, which is used then.
@@ -428,7 +428,7 @@ class Backbone:
     def sum_over_shards(self, x_SBd: torch.Tensor) -> torch.Tensor:
         """Sum of inputs over tensor-parallel shards; this shard's part with sequence parallelism.
 
-        The gradient passes unchanged, that of parts is gathered.
+        The gradient passes unchanged; gradients of parts are gathered.
         """
         parallel = core().tensor_parallel
         if self._sequence_parallel:

@@ -262,8 +262,8 @@ def gradient_norm(
     NaN if one of the `losses`, scalars of this rank's microbatches, is not finite on any rank: its
     gradient may be finite nevertheless.
 
-    Squares of shards are summed over them, those of replicated weights count once. Every rank has
-    the gradients of its own table rows; with `sharded`, also parts of the backbone's.
+    Squares are summed over shards; replicated weights count once. Every rank has the gradients of
+    its own table rows; with `sharded`, also parts of the backbone's.
     """
     sharing: dict[bool, list[torch.Tensor]] = {True: [], False: []}
     for name, gradient in backbone.items():

@@ -80,7 +80,7 @@ class Pace:
 
     def add(self, phases: Mapping[str, float]) -> dict[str, Any]:
         """Add a step of this rank. Facts: `peak_bytes`, and of the last `learn`, the `slowest` rank
-        and its seconds beyond those of the fastest.
+        and its seconds beyond the fastest.
         """
         self._own = sum(phases[name] for name in _ALONE)
         if not self._largest:

@@ -177,9 +177,9 @@ class RowExchange:
         return arrive
 
     def reduce(self, placed: PlacedPlan, gradients: torch.Tensor) -> torch.Tensor:
-        """Sum over replicas of the gradients of `placed.own`, from those of `placed.ids`; float32.
+        """Float32 sums over replicas of the gradients of `placed.own`, from those of `placed.ids`.
 
-        Of a part of a plan, from those of the whole plan.
+        Of a part of a plan, from the gradients of the whole plan.
         """
         plan = placed.plan
         if placed.chosen is not None:

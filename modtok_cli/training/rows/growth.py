@@ -36,7 +36,7 @@ def grow_rows(
 def spelled_rows(
     old: Sequence[torch.Tensor], spelling: Spelling, tokens: torch.Tensor, *, scaled: bool
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Rows of new tokens from those of the old tokens that spell them, a block at a time.
+    """Rows of new tokens from rows of the old tokens that spell them, a block at a time.
 
     A row whose token both vocabularies hold is copied bit for bit. Any other row is the mean of
     the old rows that spell its token. `scaled` scales it to their mean norm. Not so for finished
