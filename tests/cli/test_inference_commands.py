@@ -123,7 +123,6 @@ def test_export(here: Any, room: None, stand_in: Any, workspace: Path) -> None:
         tokenizer="gpt-2",
         lines=4,
         different=1,
-        program="llama.cpp",
         languages=("fr",),
     )
     call = stand_in("modtok_cli.inference.export.export", "export", report)
@@ -140,9 +139,7 @@ def test_export(here: Any, room: None, stand_in: Any, workspace: Path) -> None:
 def test_export_of_several_sets_prints_their_sizes(here: Any, room: None, stand_in: Any) -> None:
     facts = {"bytes": 10, "vocabulary": 600, "tokenizer": "gpt-2", "lines": 4, "different": 1}
     reports = [
-        types.SimpleNamespace(
-            output=Path(f"gguf/{name}.gguf"), program="llama.cpp", languages=(name,), **facts
-        )
+        types.SimpleNamespace(output=Path(f"gguf/{name}.gguf"), languages=(name,), **facts)
         for name in ("fi", "fr")
     ]
     call = stand_in("modtok_cli.inference.export.export", "export", reports)

@@ -16,14 +16,14 @@ class Llama(Shape):
     gguf_factors = True
 
 
-def llama(layers: int, hidden_size: int, head_width: int, ffn: int, *, tied: bool = False) -> Llama:
+def llama(layers: int, hidden_size: int, head_width: int, ffn: int) -> Llama:
     """A Llama with two query heads per key-value head, as all presets have.
 
     >>> llama(4, 128, 32, 352).kv_heads
     2
     """
     heads = hidden_size // head_width
-    return Llama(layers, hidden_size, ffn, heads, heads // 2, head_width, tied=tied)
+    return Llama(layers, hidden_size, ffn, heads, heads // 2, head_width)
 
 
 ARCHITECTURE = Llama
