@@ -36,6 +36,7 @@ def test_what_is_written_reads_back(french_english: Path, tmp_path: Path) -> Non
     assert fields["llama.attention.head_count_kv"] == 4
     assert fields["llama.rope.freq_base"] == 100_000
     assert fields["tokenizer.ggml.pre"] == "gpt-2"
+    assert fields["tokenizer.ggml.add_bos_token"] is True
     assert fields["tokenizer.ggml.tokens"] == model.tokenizer_in.vocabulary.spellings()
     assert len(fields["tokenizer.ggml.merges"]) == len(model.tokenizer_in.merges)
     tensors = {tensor.name: tensor for tensor in reader.tensors}

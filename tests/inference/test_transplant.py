@@ -126,6 +126,10 @@ def test_special_tokens_keep_their_meaning(workspace: Path, tmp_path: Path) -> N
         ]
         assert texts[0] == texts[1], name
         assert torch.equal(tables[0][ids[0]], tables[1][ids[1]])
+    # The new end of text begins a text as <s> does, and ends it as </s> does.
+    before, after = (load_file(path / "model.safetensors") for path in places)
+    for name, index in (("model.embed_tokens.weight", 1), ("lm_head.weight", 2)):
+        assert torch.equal(after[name][0], before[name][index])
     begins = [
         tokenizer.convert_ids_to_tokens(tokenizer(TEXT).input_ids[0]) for tokenizer in tokenizers
     ]
