@@ -6,7 +6,7 @@ values are then compared over all runs, as many values at a time as fit into mem
 gets the list of its hashes that an earlier run has.
 
 Cost of a billion paragraphs: 8 GB of disk for the hashes (one `uint64` per distinct paragraph of a
-run; 24 GB with the hashes and counts of sites) plus 8 bytes for each hash that an earlier run has.
+run; 24 GB with the hashes and counts of sites) plus 16 bytes for each hash that an earlier run has.
 A task takes at most `MEMORY` bytes while comparing and about 90 × `RUN` bytes while writing (twice
 that with sites). Two different paragraphs collide with
 probability n² / 2⁶⁵: among a billion (10⁹) distinct ones 0.03 paragraphs are lost on average.
@@ -18,7 +18,6 @@ from hashlib import blake2b
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -83,20 +82,20 @@ def load_hashes(path: Path) -> UInt64Array:
     return hashes
 
 
-def save_pieces(path: Path, pieces_of: Mapping[str, Sequence[UInt64Array]]) -> None:
-    """Write the hashes of each run to one file."""
-    arrays: dict[str, Any] = {
-        run: np.concatenate(pieces) for run, pieces in pieces_of.items() if pieces
-    }
-    np.savez(content := BytesIO(), **arrays)
-    write_bytes(path, content.getvalue())
+def save_pieces(path: Path, pieces_of: Mapping[int, Sequence[UInt64Array]]) -> None:
+    """Write the hashes of runs by number, and before each its run, as (2, N) uint64."""
+    runs = sorted(pieces_of)
+    sizes = [sum(map(len, pieces_of[run])) for run in runs]
+    pieces = [piece for run in runs for piece in pieces_of[run]]
+    hashes = np.concatenate([np.zeros(0, dtype=_TYPE), *pieces])
+    _save(path, np.stack([np.repeat(np.array(runs, dtype=_TYPE), sizes), hashes]))
 
 
-def load_piece(path: Path, run: str) -> UInt64Array:
-    """Hashes of one run from a file of `save_pieces`."""
-    with np.load(path) as pieces:
-        found: UInt64Array = pieces[run] if run in pieces else np.zeros(0, dtype=_TYPE)
-    return found
+def load_piece(path: Path, run: int) -> UInt64Array:
+    """Hashes of one run from a file of `save_pieces`, which may have many runs."""
+    runs, hashes = load_hashes(path)
+    piece: UInt64Array = hashes[_place(runs, run) : _place(runs, run + 1)]
+    return piece
 
 
 def split(total: int, parts: int) -> list[tuple[int, int]]:
@@ -118,7 +117,7 @@ def _slices(
 
 
 def _place(array: UInt64Array, value: int) -> int:
-    """Number of hashes below a value."""
+    """Number of elements below a value."""
     return len(array) if value >= 1 << 64 else int(np.searchsorted(array, np.uint64(value)))
 
 

@@ -112,8 +112,8 @@ class FindRepeated(FileStep):
             paths = sorted((self.plan.work / "hashes" / language).glob("[0-9]*"))
             pieces = repeated([load_hashes(path) for path in paths], low, high)
             save_pieces(
-                self.plan.work / "repeated" / language / f"{rank:05d}.npz",
-                {path.stem: own for path, own in zip(paths, pieces, strict=True)},
+                self.plan.work / "repeated" / language / f"{rank:05d}.npy",
+                {_number_of(path): own for path, own in zip(paths, pieces, strict=True)},
             )
             counts = [self.plan.work / "sites" / language / path.name for path in paths]
             shared = np.concatenate(frequent(counts, PAGES_OF_SITE, low, high))
@@ -184,6 +184,11 @@ def _run_path(plan: BuildPlan, folder: str, language: str, rank: int, run: int) 
     return plan.work / folder / language / f"{rank:05d}-{run:04d}.npy"
 
 
+def _number_of(path: Path) -> int:
+    """Number of a run, by the path of its hashes."""
+    return int(path.stem.replace("-", ""))
+
+
 def _frequent_of(plan: BuildPlan, language: str) -> UInt64Array:
     """Hashes of boilerplate of all sites, ascending."""
     files = sorted((plan.work / "frequent" / language).glob("*.npy"))
@@ -205,6 +210,7 @@ def _of_site(record: dict[str, Any], shared: UInt64Array) -> list[bool]:
 
 def _repeated_of(plan: BuildPlan, language: str, rank: int, run: int) -> UInt64Array:
     """All hashes of a run that an earlier run has, ascending."""
-    files = sorted((plan.work / "repeated" / language).glob("*.npz"))
-    pieces = [load_piece(path, f"{rank:05d}-{run:04d}") for path in files]
+    files = sorted((plan.work / "repeated" / language).glob("*.npy"))
+    number = _number_of(_run_path(plan, "hashes", language, rank, run))
+    pieces = [load_piece(path, number) for path in files]
     return np.concatenate([np.zeros(0, dtype=np.uint64), *pieces])

@@ -64,15 +64,16 @@ def test_files_of_hashes(tmp_path: Path) -> None:
     for hashes in ([5, 1 << 63, 5, 0], []):
         save_hashes(tmp_path / "a.npy", hashes)
         assert load_hashes(tmp_path / "a.npy").tolist() == sorted({*hashes})
-    pieces = {"0-0": [], "1-0": [np.array([3, 9], np.uint64), np.array([11], np.uint64)]}
-    save_pieces(tmp_path / "c.npz", pieces | {"2-0": [np.array([4], np.uint64)]})
-    found = [load_piece(tmp_path / "c.npz", run).tolist() for run in ("0-0", "1-0", "2-0", "9-9")]
+    pieces = {2: [np.array([4], np.uint64)], 0: [], 1: [np.array([3, 9, 11], np.uint64)]}
+    save_pieces(tmp_path / "b.npy", pieces)
+    found = [load_piece(tmp_path / "b.npy", run).tolist() for run in (0, 1, 2, 9)]
     assert found == [[], [3, 9, 11], [4], []]
-    whole = (tmp_path / "a.npy").read_bytes()
+    whole = (tmp_path / "b.npy").read_bytes()
     for damaged in (b"", whole[:20], whole[:-8] + b"x"):
-        (tmp_path / "a.npy").write_bytes(damaged)
-        with pytest.raises(ModtokError, match="damaged hash file; build with --force"):
-            load_hashes(tmp_path / "a.npy")
+        (tmp_path / "b.npy").write_bytes(damaged)
+        for load in (load_hashes, lambda path: load_piece(path, 1)):
+            with pytest.raises(ModtokError, match="damaged hash file; build with --force"):
+                load(tmp_path / "b.npy")
 
 
 def test_paragraph_equality() -> None:
