@@ -33,7 +33,7 @@ def build(path: Path, family: str = "Llama", kind: str = "byte-level") -> Path:
     import transformers
 
     torch.manual_seed(0)
-    config = getattr(transformers, f"{family}Config")(**SMALL, **FAMILIES[family])
+    config = getattr(transformers, f"{family}Config")(**SMALL, **FAMILIES.get(family, {}))
     name = f"{family.removesuffix('Text')}ForCausalLM"
     model = getattr(transformers, name)(config).eval()
     model.save_pretrained(path)

@@ -163,7 +163,7 @@ def write_texts(place: Path) -> list[str]:
     return [str(file) for file in files]
 
 
-@pytest.mark.parametrize("family", ["Llama", "Qwen2", "GPTNeoX"])
+@pytest.mark.parametrize("family", ["Phi", "Qwen2", "GPTNeoX"])
 def test_fitted_output_rows(family: str, workspace: Path, tmp_path: Path) -> None:
     """Rows and logits, from counts made a line at a time with the files in `tokenizers`."""
     from tokenizers import Tokenizer

@@ -224,6 +224,7 @@ class _Transplant:
                 f"no embedding table with {source.vocab_size:,} rows was found", where=self.path
             )
         tables = {name: self._table(name) for name in stored}
+        matrices = [name for name, table in tables.items() if table.ndim == 2]  # not biases
         with atomic_directory(output) as beside:
             total = rewrite(source, beside, self._new_tensors(tables))
             for name, config in source.configs.items():
@@ -235,11 +236,10 @@ class _Transplant:
             if missing := left_out(self.path, beside):
                 progress.note(f"not copied: {', '.join(missing)}")
             if fit is not None and counts is not None:
-                name = max(tables, key=is_output)
+                name = max(matrices, key=is_output)
                 tables[name] = self._fitted(name, tables[name], beside, fit, counts)
                 rewrite(source, beside, self._new_tensors(tables))
             new = np.flatnonzero(self.spellings["input"].lengths != 1)
-            matrices = [name for name, table in tables.items() if table.ndim == 2]
             write_peft(beside, matrices, new.tolist())
         warn_of_other_ids(output, progress)
         lengths = self.spellings["input"].lengths[: len(self.new.vocabulary)]
