@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from helpers.sample import SAMPLE
@@ -117,6 +118,11 @@ def test_bfloat16(run: Path, tmp_path: Path) -> None:
     slice_model(run, ["fr"], output=tmp_path / "fr", dtype="bfloat16")
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "fr").dtype == torch.bfloat16
     assert load(tmp_path / "fr").dtype == torch.bfloat16
+    file = tmp_path / "fr" / "model.safetensors"
+    tuned = {name: tensor.float() * 1.001 for name, tensor in load_file(file).items()}
+    save_file(tuned, file, metadata={"format": "pt"})  # trained further, in float32
+    model = load(tmp_path / "fr", dtype=torch.float32)
+    assert torch.equal(model.embedding, tuned["model.embed_tokens.weight"])
 
 
 def test_bytes_of_a_run_are_those_of_a_slice_of_everything(

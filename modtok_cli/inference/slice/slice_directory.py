@@ -234,7 +234,7 @@ class SliceSource(ModelSource):
         if table.shape != expected:
             what = f"'{name}' is {tuple(table.shape)}, expected {expected}"
             raise ModtokError(what, where=self.place, remedy=_REMEDY)
-        return table.to(self.dtype)
+        return table
 
     def parameters(self) -> Mapping[str, torch.Tensor]:
         """Parameters of the backbone under their transformers names, float32."""
