@@ -72,7 +72,7 @@ def inspect(tokenizer: AnyTokenizer = "tokenizer", languages: Langs = None) -> l
     tokens that they share.
 
     Returns:
-        One row per language: `tokens`, with `own` of this language alone and `shared` ones,
+        One row per language: `tokens`, `own` and `shared` among the shown languages,
         `superwords`, `merges`, and the size of the training text. The last row is the
         "union" of the languages. A tokenizer without languages has one row.
 

@@ -21,7 +21,9 @@ COLUMNS = parse_columns("part, name, state, detail, remedy")
     """,
 )
 def show(call: Call, json: Json = False) -> None:
-    """The exit status is 1 if a package of every command is missing, or modtok.toml is invalid."""
+    """The exit status is 1 if a package that all commands need is missing, or modtok.toml is
+    invalid.
+    """
     findings = call(settings_error=call.session.settings_error)
     emit_rows(map(asdict, findings), COLUMNS, title="Installation", json=json)
     if call.session.settings_error:

@@ -2,8 +2,8 @@
 //
 // Patterns are written for the regular-expression engine of the `tokenizers` library (Oniguruma),
 // which runs a published tokenizer.json. Classes come from tables made by asking that engine
-// (tests/helpers/class_tables.py): other libraries have other versions of Unicode, and the engine's \s
-// has U+0085 but not U+001C to U+001F.
+// (tests/helpers/class_tables.py): other libraries have other versions of Unicode, and the engine's
+// \s has U+0085 but not U+001C to U+001F.
 #include "text.h"
 
 uint8_t class_table[MT_CODE_POINTS];
