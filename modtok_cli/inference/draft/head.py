@@ -252,7 +252,8 @@ def cut_head(
 
 
 def _maps(ids: Int64Array, rows: int) -> dict[str, NewTensor]:
-    import torch
-
-    d2t, t2d = map(torch.from_numpy, draft_map(ids, rows))
-    return {"d2t": NewTensor.of("I64", d2t), "t2d": NewTensor.of("BOOL", t2d)}
+    d2t, t2d = draft_map(ids, rows)
+    return {
+        "d2t": NewTensor.of("I64", d2t.shape, d2t),
+        "t2d": NewTensor.of("BOOL", t2d.shape, t2d),
+    }

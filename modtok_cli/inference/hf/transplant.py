@@ -261,8 +261,13 @@ class _Transplant:
         )
 
     def _new_tensors(self, tables: Mapping[str, torch.Tensor]) -> dict[str, NewTensor]:
+        import torch
+
         stored = self.source.tensors
-        return {name: NewTensor.of(stored[name].dtype, table) for name, table in tables.items()}
+        return {
+            name: NewTensor.of(stored[name].dtype, table.shape, table.view(torch.uint8).numpy())
+            for name, table in tables.items()
+        }
 
     def _fitted(
         self,

@@ -3,7 +3,7 @@
 A model larger than memory is rewritten with a buffer of a few MB.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,12 +43,10 @@ class NewTensor(NamedTuple):
     blocks: Callable[[], Blocks]
 
     @classmethod
-    def of(cls, dtype: str, values: Any) -> "NewTensor":
-        """With the values of a tensor of torch."""
-        import torch
-
-        data = values.contiguous().view(torch.uint8).numpy()
-        return cls(dtype, tuple(values.shape), values.nbytes, lambda: [data.data])
+    def of(cls, dtype: str, shape: Sequence[int], values: npt.NDArray[Any]) -> "NewTensor":
+        """With these values, or their bytes."""
+        data = np.ascontiguousarray(values)
+        return cls(dtype, tuple(shape), data.nbytes, lambda: [data.data])
 
 
 def cut_tensor(tensor: StoredTensor, cut: Cut) -> NewTensor:
