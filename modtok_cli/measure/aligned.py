@@ -114,6 +114,8 @@ def seem_parallel(a: Float64Array, b: Float64Array) -> bool:
     True
     >>> seem_parallel(np.array([9.0, 1, 5, 30]), np.array([1.0, 40, 20, 2]))
     False
+    >>> seem_parallel(np.array([9.0, 9, 9]), np.array([1.0, 40, 20]))  # all of one length
+    False
     """
     if len(a) != len(b):
         return False
