@@ -251,7 +251,7 @@ class Shape:
     def working_bytes(self, tokens: int, number_bytes: int, *, shards: int = 1) -> int:
         """Bytes of temporary gradients in the backward pass of a layer, at their peak.
 
-        Those of both halves of the feed-forward layer: 2 N f.
+        Activations of both halves of the feed-forward layer: 2 N f.
         """
         return 2 * tokens * self.ffn * number_bytes // shards
 

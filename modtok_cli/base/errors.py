@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from enum import IntEnum
 from os import PathLike
 
-# Whether a command runs: errors name its flags, those of a Python call name parameters.
+# Whether a command runs: errors name its flags, errors of a Python call name parameters.
 IN_COMMAND: ContextVar[bool] = ContextVar("IN_COMMAND", default=False)
 
 Place = str | PathLike[str] | None

@@ -187,7 +187,7 @@ def remove_directory(path: Path) -> None:
 
 @contextmanager
 def scratch_directory() -> Iterator[Path]:
-    """A temporary directory; also removes those of killed runs.
+    """A temporary directory; also removes directories of killed runs.
 
     Raises:
         ModtokError: temporary files cannot be written.
@@ -300,7 +300,7 @@ def _into(stream: Path) -> Iterator[Path]:
 
 @contextmanager
 def _written(beside: Path, final: Path) -> Iterator[None]:
-    """Remove `beside` if the block fails; errors of the file system become those of `final`."""
+    """Remove `beside` if the block fails; errors of the file system name `final`."""
     try:
         yield
     except OSError as error:

@@ -257,7 +257,7 @@ class Option:
 
 
 def option(help: str, **facts: Any) -> Any:
-    """A dataclass field that is an option; arguments are those of `Option`."""
+    """A dataclass field that is an option; arguments are as in `Option`."""
     return dataclasses.field(default=None, metadata={_KEY: Option(help, **facts)})
 
 

@@ -1,6 +1,6 @@
 """Options that several commands share, each a type for parameters of public functions.
 
-Those of tokenizers, learning and models are in `modular.parameters`, `construct.parameters` and
+Parameters of other kinds are in `modular.parameters`, `construct.parameters` and
 `inference.parameters`; options of one function are beside it.
 """
 

@@ -66,7 +66,7 @@ class Plugins(Generic[T]):
         return tuple(sorted({*self.own(), *_entry_points(self.group)}))
 
     def load(self, name: str) -> T | None:
-        """The plug-in of a name, ours before those of other packages.
+        """The plug-in of a name, ours before other packages'.
 
         None if there is none, and with a warning if it raises anything.
         """

@@ -223,7 +223,7 @@ def _names(declared: Mapping[str, Option | type[Declared]]) -> dict[str, str]:
 
 
 def _for_python(option: Option, names: Mapping[str, str]) -> str:
-    """Help with parameters in place of flags; that of `--no-x` says what False does."""
+    """Help with parameters in place of flags; the help of `--no-x` says what False does."""
     words = option.help.removesuffix(" Repeatable.")
     if option.flags.startswith("--no-"):
         words = f"If false, {words[0].lower()}{words[1:]}"

@@ -90,7 +90,7 @@ def parse_header(header: bytes, size: int) -> tuple[Mapping[str, str], dict[str,
 def write_header(lengths: Mapping[str, tuple[npt.DTypeLike, int]], metadata: str) -> bytes:
     """How a file of arrays of one dimension begins, in the order in which they follow.
 
-    As the library writes it, which takes whole arrays only: those of larger entries first.
+    As the library writes it, which takes whole arrays only: arrays of larger entries first.
     """
     content: dict[str, Any] = {"__metadata__": {"modtok": metadata}}
     end = 0

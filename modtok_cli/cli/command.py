@@ -1,7 +1,7 @@
 """Commands: the options of a public function, and a function that prints its result.
 
 `@command("nsl", nsl, examples=…)` registers the command of a public function, which declares the
-options; those that only the command line has are declared by the function that prints, in the same
+options; options of the command line only are declared by the function that prints, in the same
 way. `-q`, `-v` and `--debug` are added to every command here.
 """
 
@@ -80,7 +80,7 @@ class Call:
     """A call of a public function as the command line says it.
 
     Attributes:
-        values: arguments by parameter, those that were given on the command line or in
+        values: arguments by parameter, given on the command line or in
             modtok.toml; the function has the defaults. A parameter that stands for a
             dataclass of options is in `groups` too.
         groups: the options of such dataclasses, by parameter.
@@ -263,7 +263,7 @@ def command(
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Register the command `words` of a public function; returns the decorated function.
 
-    The options of the function are those of the command and its docstring is the help. The
+    The command has the options of the function, whose docstring is the help. The
     decorated function `f(call, …)` calls it and prints the result; what `f` declares and documents
     besides is of the command line only.
 
@@ -291,7 +291,7 @@ def declare(
     resumes: bool = False,
     keeps: bool = False,
 ) -> Registered:
-    """A command as typer needs it; arguments are those of `command`."""
+    """A command as typer needs it; arguments are as in `command`."""
     own = options_of(show)
     writes = [option for option in own.values() if option.writes]
     added = [_TABLE] if tables and "json" in own else []

@@ -66,7 +66,7 @@ def joined(words: Sequence[str], index: int) -> tuple[list[str], int, str]:
 def languages(ctx: Context, incomplete: str) -> list[str]:
     """Comma-separated languages that the command can take.
 
-    Those of its tokenizer if it reads no `--data`, else those of the data and of the tokenizer;
+    Languages of its tokenizer if it reads no `--data`, else of the data and of the tokenizer;
     of data/ and tokenizer/ if there are none.
     """
     values = ctx.params
@@ -92,7 +92,7 @@ def appended(ctx: Context, incomplete: str) -> list[str]:
 
 
 def pretokenizers(incomplete: str) -> list[str]:
-    """Names of pre-tokenizers, those of other packages too."""
+    """Names of pre-tokenizers, with other packages'."""
     from modtok_cli.text.pretokenizer import offered_pretokenizers
 
     return [name for name in offered_pretokenizers() if name.startswith(incomplete)]

@@ -24,7 +24,7 @@ class Interrupted(Exception):
 
 
 class _AsText:
-    """In the place of typer's validator (pydantic, whose import takes as long as that of numpy)."""
+    """In the place of typer's validator (pydantic, whose import takes as long as numpy's)."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         return () if value is None and (param.multiple or param.nargs == -1) else value

@@ -16,7 +16,7 @@ def learned(call: Call) -> BuildReport:
     """Call a learner.
 
     modtok.toml does not choose a tokenizer to extend, and what it says of settings is for new
-    tokenizers: only an option of the command line can disagree with those of an existing one.
+    tokenizers: only an option of the command line can disagree with an existing one.
     """
     ignored = set(call.values) - call.explicit
     if "tokenizer" not in call.explicit:

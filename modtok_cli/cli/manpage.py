@@ -1,6 +1,6 @@
 """Man pages of the command tree: `python -m modtok_cli.cli.manpage man/`; Markdown for `make docs`.
 
-One page per command, and modtok(1). The text is that of --help; a test checks that the pages
+One page per command, and modtok(1). The text is the text of --help; a test checks that the pages
 are up to date. Pages have a version and no date.
 """
 

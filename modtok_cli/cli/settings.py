@@ -80,7 +80,7 @@ def load_settings(root: Any, directory: Path = Path()) -> dict[str, Any]:
 
 
 def named(commands: Iterable[str]) -> list[str]:
-    """Those of the commands (`bpe-seq`, `corpus count`) that `modtok.toml` names."""
+    """The commands (`bpe-seq`, `corpus count`) that `modtok.toml` names."""
     try:
         tables = _read(Path(FILE))
     except UsageError:  # `load_settings` says what is wrong

@@ -166,7 +166,7 @@ class UnitedBpe(Learner):
         return tokens, round(time.perf_counter() - began, 3)
 
     def result(self, work: Work) -> ModularTokenizer:
-        """The union of all languages, after those of the tokenizer that is extended."""
+        """The union of all languages, after the languages of the extended tokenizer."""
         base = self._base
         start = None if base is None else (base.learned(), base.token_counts)
         languages = {name: self._languages[name] for name in sorted(self._languages)}

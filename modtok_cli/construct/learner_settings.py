@@ -23,7 +23,7 @@ class LearnerSettings:
         pretokenizer: splits text into the words that are counted; of the setting `pretokenizer`,
             if there is one.
         settings: values of the options of the construction that `Request` does not have.
-        first_specials: special tokens that come before those of the user.
+        first_specials: special tokens that come before the user's.
         optional: settings that are recorded only where they differ from this.
         journal_seconds: least time between two writes of the journal.
     """

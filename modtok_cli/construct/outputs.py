@@ -24,7 +24,7 @@ def check_modular(
 ) -> BuildReport | None:
     """The report of a modular directory that exists with these settings; None to build it.
 
-    Settings that it records beyond those of the learner are results, and are not compared.
+    Settings that it records beyond the learner's are results, and are not compared.
     The order of the languages is compared if `ordered`.
 
     Raises:
@@ -80,7 +80,7 @@ def report_of(tokenizer: ModularTokenizer, output: Path) -> BuildReport:
 
 
 def refuse_disagreement(directory: Path, options: Mapping[str, tuple[object, object]]) -> None:
-    """Refuse settings that differ from those of the tokenizer in `directory`.
+    """Refuse settings that differ from the settings of the tokenizer in `directory`.
 
     `options`: option → value given (None: not given) and value of the tokenizer.
 

@@ -168,7 +168,7 @@ def _learner(
     settings: Declared,
     base: ModularTokenizer | None,
 ) -> Learner:
-    """The learner with its settings: those given, or those of the tokenizer to extend."""
+    """The learner with its settings: as given, or from the tokenizer to extend."""
     specials = request.special_tokens(kind.first_specials)
     if base is None:
         k = DEFAULT_K if request.k is None else request.k

@@ -76,7 +76,7 @@ class Request:
         return self.source.resolve() == self.output.resolve()
 
     def special_tokens(self, first: Sequence[str] = ()) -> tuple[str, ...]:
-        """Special tokens: `first`, the default ones, and those of the user.
+        """Special tokens: `first`, the default ones, and the user's.
 
         >>> Request(Path("tokenizer"), specials=["<s>"]).special_tokens()
         ('<|endoftext|>', '<|pad|>', '<s>')

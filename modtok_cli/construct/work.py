@@ -33,7 +33,7 @@ class Work:
 
     Attributes:
         request: what the user requested.
-        languages: languages to learn, in order, without those that the journal has.
+        languages: languages to learn, in order, without languages in the journal.
         words: the words to learn from.
         references: what subsets will be measured against, if references were requested.
         progress: where to report; its tasks raise when the build is cancelled.

@@ -37,7 +37,7 @@ STAGES = (
 )
 """Pipelines of a build; also the directories of their logs."""
 NEAR_STAGES = STAGES[1:4]
-"""Those that a build has only with near-duplicates."""
+"""Stages of a build with near-duplicates only."""
 SHARD_BYTES = 32 << 20
 """Smaller files are grouped into shards of about this size; a larger file is a shard."""
 PLAN = "plan.json"

@@ -54,7 +54,7 @@ from modtok_cli.training.rundir import is_run
 
 @dataclass(frozen=True)
 class BitsSettings:
-    """Options of `evaluate.evaluate_bpb`; `infer` None is that of `models.vocabulary_of`."""
+    """Options of `evaluate.evaluate_bpb`; `infer` None: see `models.vocabulary_of`."""
 
     infer: str | None = None
     batch_size: int = 8

@@ -1,7 +1,7 @@
 """`modtok eval compare`: test whether two systems differ on the same examples.
 
 Paired bootstrap (Koehn 2004): both systems are resampled on the same examples, 1,000 times. The
-interval is that of the difference; p is the fraction of resamples whose difference is as far from
+interval is of the difference; p is the fraction of resamples whose difference is as far from
 the observed difference as the observed difference is from zero.
 """
 
@@ -151,7 +151,7 @@ def write_examples(
     path: Annotated[parameters.FilePath, Option("File to write.", metavar="FILE")],
     examples: Annotated[
         Sequence[Mapping[str, Any]],
-        Option("Those of an evaluation.", python_only=True, kind=object),
+        Option("Examples of an evaluation.", python_only=True, kind=object),
     ],
     *,
     force: parameters.Force = False,

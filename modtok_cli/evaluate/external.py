@@ -221,7 +221,7 @@ def find_tasks(
 
 @cache
 def _all_tasks(include: Path | None, allow_code: bool) -> Any:
-    """The index of lm-eval's own tasks and those of a directory."""
+    """The index of lm-eval's own tasks and of the tasks in a directory."""
     from lm_eval.tasks import TaskManager
 
     return TaskManager(include_path=None if include is None else [str(include)])

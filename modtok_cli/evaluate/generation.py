@@ -56,7 +56,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class GenerationSettings:
-    """Options of `evaluate.evaluate_sum`; `infer` None is that of `models.vocabulary_of`."""
+    """Options of `evaluate.evaluate_sum`; `infer` None: see `models.vocabulary_of`."""
 
     infer: str | None = None
     shots: int = 5

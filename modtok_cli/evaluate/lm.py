@@ -8,7 +8,7 @@ of the context. This fails if a token spans the boundary, and supports one token
   as in lm-eval: the pre-tokenizer attaches a space to the following word, so a continuation
   " word" has the same tokens as within a text.
   A model of other programs is scored as lm-eval scores it: both are tokenized together, because a
-  tokenizer may put a space before a text, and the tokens after those of the context count.
+  tokenizer may put a space before a text, and the tokens after the context's tokens count.
 * Start: every context starts with the end-of-text token, as documents do in training; with what the
   tokenizer of another program puts before a text, often nothing.
 * Score: the sum of log-probabilities (base e) of the continuation's tokens over the output

@@ -80,7 +80,7 @@ def _joined(side: Sequence[str] | str | None) -> str:
 def infer_vocabularies(mode: str, languages: Sequence[str], own: Sequence[str]) -> Infer:
     """Vocabularies of `mode` for a task in the language, or for the pair, `own`.
 
-    `languages` are those of the run. A task language that is not among them can only be evaluated
+    `languages` are the run's. A task language that is not among them can only be evaluated
     with `full` or with a union of languages.
 
     >>> infer_vocabularies("full-lang", ["en", "fr"], ["fr"])
@@ -118,7 +118,7 @@ def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[
 
 
 def vocabulary_of(source: ModelSource, mode: str | None, own: Sequence[str]) -> Infer:
-    """`infer_vocabularies`; `mode` None is that of the source."""
+    """`infer_vocabularies`; `mode` None is the mode of the source."""
     if source.whole and mode not in (None, FULL):
         raise UsageError(
             f"is a model with one vocabulary, not {mode!r}",
@@ -144,7 +144,7 @@ def mode_name(source: ModelSource, mode: str | None) -> str:
 def vocabularies_of(
     source: ModelSource, mode: str | None, langs: Sequence[str] | None
 ) -> dict[str, Infer]:
-    """Vocabularies by language, of those that the user names, else of those of the source."""
+    """Vocabularies by language, of the languages that the user names, else of the source's."""
     languages = list(langs or source.all_languages)
     if not languages:
         raise UsageError("has no languages", where=source.path, remedy="name them: --langs fr,en")
@@ -159,7 +159,7 @@ class Models:
 
     Attributes:
         source: the run, slice or model.
-        processes: those that share the work.
+        processes: the processes that share the work.
         progress: of everything that is done with the models.
     """
 
@@ -219,7 +219,7 @@ class Models:
     def in_language(self, language: str, texts: Sequence[str]) -> list[float] | None:
         """1.0 for each text in `language`, 0.0 for other texts and for texts without letters.
 
-        The language is identified as `modtok generate --langs auto` does, among those of the model.
+        The language is identified as `modtok generate --langs auto` does, among the model's.
         None if there is no reference of `language`, or no other reference to compare with.
         """
         if language not in self._references or len(self._references) < 2:
@@ -270,7 +270,7 @@ Modes = str | Sequence[str] | None
 
 
 def modes_of(infer: Modes) -> list[str | None]:
-    """The inference modes of `--infer`; None is that of `vocabulary_of`."""
+    """The inference modes of `--infer`; None: see `vocabulary_of`."""
     if infer is None or isinstance(infer, str):
         return [infer]
     return list(dict.fromkeys(infer)) or [None]

@@ -6,7 +6,7 @@
                                                            the value of a field "translation"
     DIR/en.txt, DIR/fr.txt                                 line-aligned files, as in NTREX
 
-or a single `.tsv` or `.jsonl` file. Language codes are those of `text.languages`. The layout may
+or a single `.tsv` or `.jsonl` file. Language codes are as in `text.languages`. The layout may
 also be in `DIR/mt/`, or in the only subdirectory of DIR. Without a dev split the first lines are
 used as shots and not scored.
 """

@@ -31,7 +31,7 @@ _ROW = 'a row is {"question": "…", "choices": ["…", "…"], "answer": 0}'
 
 @dataclass(frozen=True)
 class McqSettings:
-    """Options of `evaluate.evaluate_mcq`; `infer` None is that of `models.vocabulary_of`.
+    """Options of `evaluate.evaluate_mcq`; `infer` None: see `models.vocabulary_of`.
 
     `tasks` None: all that have data. `shots` None: the suite's default.
     """

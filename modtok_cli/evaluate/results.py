@@ -249,7 +249,7 @@ def evaluation_signature(
 ) -> str:
     """What scores depend on: `mt|lang:en-fr|data:…|shots:5|infer:…|checkpoint:…|…|modtok:…`.
 
-    `data` is the digest of the examples and shots, `model` is that of `Models.signed`. `settings`
+    `data` is the digest of the examples and shots, `model` the digest `Models.signed`. `settings`
     follow, then the versions of `packages`, which can change scores. All of it is known before
     anything is evaluated; `of_metric` adds what differs between the metrics.
     """
@@ -262,7 +262,7 @@ def evaluation_signature(
 
 
 def of_metric(signature: str, **fields: object) -> str:
-    """The signature of one metric, from that of the evaluation.
+    """The signature of one metric, from the signature of the evaluation.
 
     >>> of_metric("mt|data:a|modtok:0", metric="BLEU", norm="none")
     'mt|data:a|modtok:0|metric:BLEU|norm:none'
@@ -277,7 +277,7 @@ def data_digest(parts: Iterable[str]) -> str:
 
 
 class Kept:
-    """Rows of earlier calls in a directory, by signature, and those of this one so far.
+    """Rows of earlier calls in a directory, by signature, and the rows of this call so far.
 
     What is evaluated is saved at once, so that a call that was stopped goes on where it was.
 

@@ -86,7 +86,7 @@ class SplitFiles:
         return None if name is None else files[name]
 
     def files_of(self, language: str) -> list[Path]:
-        """The files of a language, that of "test" first."""
+        """The files of a language, the file of "test" first."""
         return [path for part in PARTS if (path := self.find(language, part)) is not None]
 
 

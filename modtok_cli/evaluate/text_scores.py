@@ -125,7 +125,7 @@ _BY_CHARACTER = frozenset({"ja", "th", "lo", "km", "my", "yue"})
 
 
 def bleu_tokenizer(language: str) -> str:
-    """sacreBLEU's tokenizer for a target language; only those that need no download.
+    """sacreBLEU's tokenizer for a target language; only tokenizers without a download.
 
     >>> [bleu_tokenizer(language) for language in ("fr", "zh", "th")]
     ['13a', 'zh', 'char']

@@ -1,4 +1,4 @@
-"""How many merges are proven to be those of the whole text, where rare words were left out."""
+"""How many merges are proven to equal the whole text's, where rare words were left out."""
 
 import numpy as np
 

@@ -207,7 +207,7 @@ def maximize(
         tolerance: relative change of the log-likelihood below which EM has converged.
         iterations: largest number of iterations.
         report: called with every step.
-        resume: state of an interrupted run; the result is bit-identical to that of a run
+        resume: state of an interrupted run; the result is bit-identical to the result of a run
             without interruption.
         keep: called with the state after every step.
 

@@ -44,7 +44,7 @@ class LearnedPieces:
     `byte_order()`, then pieces. Special tokens and bytes are members of every language.
     A byte token spells one byte of a character that no piece spells; it is not a piece, even
     if a piece has the same bytes ("a" may be both). Scores are log-probabilities on the
-    grid of `SCORE_STEP`; those of special tokens are 0 and have no meaning.
+    grid of `SCORE_STEP`; scores of special tokens are 0 and have no meaning.
 
     Shapes: token_data (B,) uint8; token_offsets (V + 1,) int64; scores (V,) float64;
     token_membership (V, L).

@@ -77,7 +77,7 @@ class SequentialLearner:
     ) -> dict[str, Any]:
         """Learn one more language from its word counts.
 
-        Returns its tokens: in V_i, adopted from T, new in T, and those of T.
+        Returns its tokens: in V_i, adopted from T, new in T, and in T.
         """
         if language in self.languages:
             raise UsageError(f"the tokenizer already has language '{language}'")

@@ -21,7 +21,7 @@ LEAST = 0.3
 
 
 def check_aligned(texts: Mapping[str, Text], pivot: str, progress: Progress) -> None:
-    """Compare every text with that of the pivot language, line by line.
+    """Compare every text with the text of the pivot language, line by line.
 
     Raises:
         ModtokError: the number of lines differs; names the line where the texts seem to diverge.

@@ -40,7 +40,7 @@ class Candidate:
 
 
 def named(tokenizers: AnyTokenizers) -> list[Spec]:
-    """One tokenizer or several: paths as text, a modular tokenizer as that of all its languages."""
+    """One tokenizer or several: paths as text, a modular tokenizer with all its languages."""
     items: Sequence[Any] = tokenizers if isinstance(tokenizers, list | tuple) else [tokenizers]
     return [
         str(item)

@@ -1,6 +1,6 @@
 """`modtok fairness`: tokens needed for the same content in different languages.
 
-On line-aligned text the parity premium of a language is its number of tokens divided by that of
+On line-aligned text the parity premium of a language is its number of tokens over the number of
 the pivot language (Petrov et al. 2023). Gini and max/min summarize how evenly tokens are
 distributed over languages. Also reported: the share of the vocabulary that is used, and of tokens
 that only occur as parts of others.

@@ -1,7 +1,7 @@
 """`modtok nsl`: number of tokens of a text relative to monolingual tokenizers.
 
 NSL (normalized sequence length) of a tokenizer on a text in language l is its number of tokens
-divided by that of the reference tokenizer trained on l alone (equation 1 of the paper).
+divided by the number of the reference tokenizer trained on l alone (equation 1 of the paper).
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Monolingual references of a workspace, one tokenizer per language, and what they identify.
 
 Each stores how often its tokens occur in its training text. A text costs -Σ log2 p(token) bits
-under each of these unigram models; the language with the lowest cost is that of the text.
+under each of these unigram models; the language with the lowest cost is the text's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ class Reference:
 class References:
     """A directory of `<lang>.json` monolingual tokenizers, loaded on demand.
 
-    Those of a modular directory must be as they were written.
+    References of a modular directory must be as they were written.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -145,7 +145,7 @@ def find_references(
     that of the workspace's `tokenizer/`, unless one of `opened` was extracted from another.
 
     Raises:
-        ModtokError: there are none, or only those of another tokenizer.
+        ModtokError: there are none, or only another tokenizer's.
     """
     named = _named(directory, tokenizers)
     references = References(named or WORKSPACE)
@@ -174,7 +174,7 @@ def _named(directory: Path | None, tokenizers: Sequence[Spec]) -> Path | None:
 
 
 def _parents(opened: Sequence[Candidate]) -> Iterator[tuple[str, str]]:
-    """Names of extracted tokenizers, and signatures of those that they were extracted from.
+    """Names of extracted tokenizers, and signatures of the tokenizers they come from.
 
     A directory that is named without references of its own, such as a joint BPE, is compared.
     """
@@ -192,7 +192,7 @@ def references_or_none(
 ) -> References | None:
     """References as `find_references` has them; None if none are given and none fit.
 
-    `progress` is warned of those that do not.
+    `progress` is warned of the others.
     """
     if not (_named(directory, tokenizers) or WORKSPACE).is_dir() and directory is None:
         return None

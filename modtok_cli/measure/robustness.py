@@ -106,7 +106,7 @@ class Changed:
     def relative(
         self, tokenizer: Tokenizer, tokens: int, english_tokens: int | None
     ) -> dict[str, float | None]:
-        """Tokens of each changed text relative to `tokens`, those of the text.
+        """Tokens of each changed text relative to `tokens` of the text.
 
         Those of the mixture are relative to its share of both texts, of `english_tokens` in
         English. None without a parallel English text.

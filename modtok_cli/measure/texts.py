@@ -28,7 +28,7 @@ from modtok_cli.text.workspace import files_in
 class Text:
     """Part of a text argument that is in one language.
 
-    `counts` are word counts of the BPE pre-tokenizer, `other_counts` those of others. `documents`
+    `counts` are word counts of the BPE pre-tokenizer, `other_counts` of others. `documents`
     are its documents in UTF-8, on request only.
     """
 

@@ -86,7 +86,7 @@ def compare_tokenizers(first: AnyTokenizer, second: AnyTokenizer) -> Comparison:
 
 
 def compare(a: Comparable, b: Comparable, names: tuple[str, str]) -> Comparison:
-    """Compare `b`, the second tokenizer, with `a`; `names` are those of both in the reason."""
+    """Compare `b`, the second tokenizer, with `a`; `names` stand for both in the reason."""
     difference = diff(a, b)
     first, second = names if names[0] != names[1] else ("the first", "the second")
     if not (isinstance(a, ModularTokenizer) and isinstance(b, ModularTokenizer)):

@@ -44,7 +44,7 @@ def containment(parent: ModularTokenizer, child: ModularTokenizer) -> Containmen
     The parent contains the child if pre-tokenizer, segmentation and special tokens are equal;
     every token id, merge rank and score of the child is the same in the parent; and each
     language of the child has exactly the same tokens, merges and token counts in the parent.
-    The parent may have further languages, tokens and merges after those of the child.
+    The parent may have further languages, tokens and merges after the child's.
     """
     tokens = _equal_tokens(parent, child)
     merges = _equal_rows(parent.merges, child.merges)

@@ -239,7 +239,7 @@ def used_mask(
 
 
 def frequent_mask(counts: Int64Array, scores: Float64Array, always: BoolArray, k: int) -> BoolArray:
-    """Mask of the `k` tokens to keep, including those of `always`; (V,) bool.
+    """Mask of the `k` tokens to keep, including the tokens of `always`; (V,) bool.
 
     Ordered by higher count, then higher score, then smaller id.
     """

@@ -107,7 +107,7 @@ def _row(fault: str, indices: Iterable[int] | None, tokens: Mapping[int, bytes])
 def _unreached(
     tokenizer: Tokenizer, document: Mapping[str, Any], tokens: Mapping[int, bytes]
 ) -> tuple[list[int] | None, list[int] | None]:
-    """Tokens that no text gives, and those that only whole words give; None: not known."""
+    """Tokens that no text gives, and tokens that only whole words give; None: not known."""
     try:
         file = TokenizerFile(document, tokenizer.name)
     except ModtokError:  # words, or subwords with prefixes: a token alone tells nothing

@@ -53,7 +53,7 @@ def write_hf_directory(
     Args:
         directory: output, complete or absent.
         tokenizer_json: content of a `tokenizer.json`; its ids do not change.
-        specials: special tokens to add after the last id; those that it has are not added again.
+        specials: special tokens to add after the last id; tokens that it has are not added again.
         chat_template: name in `TEMPLATES`, or a file with a Jinja template. A named template adds
             its special tokens and makes the token that ends a turn the EOS token.
         force: replace an existing directory of this kind.
@@ -138,7 +138,7 @@ def _add(document: dict[str, Any], specials: Sequence[str]) -> dict[str, int]:
 
 
 def _size(document: dict[str, Any]) -> int:
-    """Number of ids, those of added tokens included."""
+    """Number of ids, with added tokens."""
     last = max((token["id"] for token in document["added_tokens"]), default=-1)
     return max(len(document["model"]["vocab"]), int(last) + 1)
 

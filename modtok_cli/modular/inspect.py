@@ -55,7 +55,7 @@ def describe(
 
 
 def open_whole(spec: str) -> tuple[ModularTokenizer | Tokenizer, str | None]:
-    """The modular tokenizer of `DIR` or `DIR@fr,en`, with its languages; else that of a file."""
+    """The modular tokenizer of `DIR` or `DIR@fr,en`, with its languages; else of a file."""
     directory, languages = split_spec(spec)
     if is_modular(Path(directory)):
         return ModularTokenizer.load(Path(directory)), languages

@@ -2,7 +2,7 @@
 
 A template is a program: it may loop without end or write without end. So it runs in a process of
 its own, in Jinja's sandbox, with limits of processor time, memory and output. The environment is
-that of transformers. Prints a JSON object: "error" with its line, or the lengths of the texts.
+transformers' own. Prints a JSON object: "error" with its line, or the lengths of the texts.
 
 This file imports nothing of modtok.
 """

@@ -44,7 +44,7 @@ class Stored:
 
     @property
     def pretokenizer(self) -> PreTokenizer:
-        """That of the manifest."""
+        """The signature of the manifest."""
         return find_pretokenizer(self.manifest.pretokenizer)
 
     def vocabulary(self, kind: type[AnyVocabulary]) -> AnyVocabulary:

@@ -140,7 +140,7 @@ def check_merges(vocabulary: Vocabulary, merges: Int32Array, where: str) -> None
 
 
 def improper_merges(merges: Int32Array, chosen: Int64Array, first: Int64Array) -> Int64Array:
-    """Those of the `chosen` merges (ascending ranks) with a part that none before it makes.
+    """The `chosen` merges (ascending ranks) with a part that none before it makes.
 
     first (V,): -1 for a token that no merge has to make, M for others. Gets the rank of the
     earliest chosen merge that makes the token.

@@ -1,8 +1,8 @@
 """Unigram: the E-step of Algorithm 1 of the paper.
 
-The probability of a segmentation is the product of those of its pieces. The E-step adds, for each
-word, the share of each segmentation to the expected counts of its pieces; the M-step makes
-probabilities of them, p(v) = E[c(v)] / Σ E.
+The probability of a segmentation is the product of the probabilities of its pieces. The E-step
+adds, for each word, the share of each segmentation to the expected counts of its pieces; the M-step
+makes probabilities of them, p(v) = E[c(v)] / Σ E.
 """
 
 from __future__ import annotations

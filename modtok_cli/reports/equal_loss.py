@@ -34,7 +34,7 @@ class Course:
 def reached(points: Sequence[Point], bits: float) -> tuple[float, float] | None:
     """Tokens and FLOPs at which a course first comes down to `bits`; None if it does not.
 
-    Of a course that begins below, those of its first point.
+    Of a course that begins below, the values of its first point.
 
     >>> reached([(100, 7, 3.0), (200, 9, 2.0)], 2.25)
     (175.0, 8.5)

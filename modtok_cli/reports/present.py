@@ -14,7 +14,7 @@ from modtok_cli.reports.tables import Table
 from modtok_cli.text.languages import canonical, language_name, split_pair
 
 SQUEEZED = 3.0
-"""The range is this many times that of the lower three quarters, and the ratio of its ends."""
+"""The range is this many times the range of the lower three quarters, and the ratio of its ends."""
 
 
 def display_name(code: str) -> str:

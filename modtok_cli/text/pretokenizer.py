@@ -196,7 +196,7 @@ class PatternPreTokenizer(CalledPreTokenizer):
 
 @cache
 def _native() -> Mapping[str, PreTokenizer]:
-    """Those of the core."""
+    """The pre-tokenizers of the core."""
     return {
         each.name.decode(): PreTokenizer(
             each.name.decode(),

@@ -107,7 +107,7 @@ def frequent_sequences(
     before = np.concatenate([[0], np.cumsum((data & 0xC0) != 0x80)])
     short = np.flatnonzero(before[ends] - before[begins] <= CHARACTERS)
     text = data.tobytes()
-    # Those that tie with the last one are sorted too.
+    # Sequences that tie with the last one are sorted too.
     enough = np.sort(saved[short])[-most] if len(short) > most else 0
     chosen = [(-saved[i], text[begins[i] : ends[i]]) for i in short[saved[short] >= enough]]
     return [sequence for _, sequence in sorted(chosen)[:most]]

@@ -82,7 +82,7 @@ def _check_origin(settings: RunSettings, source: Origin) -> None:
 def usual_sources(settings: RunSettings, config: Config) -> dict[str, str]:
     """Where the options that `settings` leave open have their values from, by name.
 
-    Those of the preset, or of the model of --init-from; the others are defaults.
+    Values of the preset, or of the model of --init-from; the others are defaults.
     """
     if config.init_from is not None:
         names = {"model", *(name for name, option in OPTIONS.items() if option.of_shape)}

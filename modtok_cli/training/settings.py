@@ -262,7 +262,7 @@ class ModelSettings(Declared):
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(ModelSettings):
-    """Options of a run. Those that are not given are None until `config.resolve`.
+    """Options of a run. Options that are not given are None until `config.resolve`.
 
     `batch_size` counts sequences per step over all ranks; sequence s of a step is slot s.
     `micro_batch` counts sequences in one forward pass. With `draw` = "micro" they share a

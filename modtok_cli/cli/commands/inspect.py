@@ -213,7 +213,7 @@ def show_check(spec: str, languages: Sequence[str] | None, *, json: bool) -> Non
 
 
 def show_tokens(spec: str, pattern: str, *, json: bool) -> None:
-    """Matching tokens, only those of the languages of `DIR@fr,en`."""
+    """Matching tokens, only of the languages of `DIR@fr,en`."""
     whole, named = open_whole(spec)
     if not isinstance(whole, ModularTokenizer):
         raise UsageError("--find requires a modular directory", where=spec)

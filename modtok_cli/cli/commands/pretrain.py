@@ -112,7 +112,7 @@ def show(
 def _settings(
     call: Call, recipe: Path | None, assignments: Sequence[str], *, resume: bool
 ) -> tuple[RunSettings, dict[str, str]]:
-    """Settings, and the sources of those that are given.
+    """Settings, and the source of each given one.
 
     The command line overrides a recipe, which overrides modtok.toml. With `resume`, only the
     command line counts, and what says where runs are: modtok.toml holds defaults of new runs.

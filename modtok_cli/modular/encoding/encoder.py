@@ -83,7 +83,7 @@ class Encoder:
 
     @contextmanager
     def _borrowed(self, size: int) -> Iterator[Int32Array]:
-        """Room for ids, which is kept, but for those of very long texts."""
+        """Room for ids, which is kept, except for very long texts."""
         try:
             ids = self._scratch.pop()  # atomic: two threads never get the same
         except IndexError:
@@ -194,7 +194,7 @@ class Encoder:
         return room[: ends[-1]], ends
 
     def _mapped(self, portions: _Portions) -> Iterator[tuple[Int32Array, Int64Array]]:
-        """Ids and offsets of each portion; those of several portions share an array."""
+        """Ids and offsets of each portion; several portions share an array."""
         if len(portions.places) == 1:
             return portions.mapped(self._flat_texts)
         arrays: list[_Joined] = []

@@ -289,7 +289,7 @@ class DividedEncoder(_TextEncoder):
     def words_flat(
         self, data: UInt8Array, starts: Int64Array, stops: Int64Array
     ) -> tuple[Int32Array, Int64Array]:
-        """Ids of each word; those that are whole documents go to the library."""
+        """Ids of each word; words that are whole documents go to the library."""
         content = data.tobytes()
         words = [content[a:b] for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
         whole = [i for i, word in enumerate(words) if self._is_whole(word)]

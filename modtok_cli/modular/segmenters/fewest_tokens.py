@@ -189,7 +189,7 @@ class ModularFewestTokens(ModularSegmenter):
     def subset(
         self, members: Membership, columns: Sequence[int], mask: BoolArray | None
     ) -> FewestTokens:
-        """Likelihoods are those of the text of all the languages together."""
+        """Likelihoods are for the text of all the languages together."""
         total = np.zeros(len(self.vocabulary), dtype=np.int64)
         for column in columns:
             total[members[:, column]] += self.token_counts[column]

@@ -1,6 +1,6 @@
 """What every segmenter does: it splits the words of a pre-tokenizer into tokens.
 
-A `Segmenter` is that of one tokenizer, with one numbering. A `ModularSegmenter` holds what the
+A `Segmenter` belongs to one tokenizer, with one numbering. A `ModularSegmenter` holds what the
 segmenters of all sets of languages are made of.
 """
 
@@ -247,7 +247,7 @@ class ModularSegmenter(Lasting, ABC):
     def check_part(self, members: Membership, languages: Sequence[str], where: str) -> None:
         """Check what a selection of these languages does not show; members (V, n).
 
-        `languages`: those that this segmenter was read for, n of T's.
+        `languages`: the languages that this segmenter was read for, n of T's.
         """
 
     def tensors(self) -> dict[str, Array]:

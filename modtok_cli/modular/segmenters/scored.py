@@ -33,7 +33,7 @@ class Search(NamedTuple):
 class Scored(Segmenter):
     """The best path over tokens with scores; a subset is a mask over the trie of all tokens.
 
-    `all_scores` (V,) float64 are those of the vocabulary before the selection.
+    `all_scores` (V,) float64 are the scores before the selection.
     """
 
     def __init__(

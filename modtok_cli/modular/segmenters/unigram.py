@@ -144,7 +144,7 @@ def _kinds(specials: int, size: int) -> tuple[int, ...]:
 
 
 def clamp_bytes(scores: Float64Array, specials: int) -> Float64Array:
-    """Scores with those of bytes raised to the least score of a piece where they are below.
+    """Scores; scores of bytes are at least the least score of a piece.
 
     Both libraries take the least score, SentencePiece of pieces, `tokenizers` of all
     tokens, as the cost of an unknown character; clamping makes both use the same. No search

@@ -205,7 +205,7 @@ def _bpb_tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def _by_system(rows: Sequence[Row]) -> list[Row]:
-    """Rows that compare: those of texts that the model's tokenizer can write."""
+    """Rows that compare: texts that the model's tokenizer can write."""
     measured = [row for row in _with_systems(rows) if row["bits_per_byte"] is not None]
     return [{**row, "tokenizer": row["system"]} for row in measured]
 

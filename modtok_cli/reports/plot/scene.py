@@ -103,7 +103,7 @@ def stacked(scenes: Sequence[Scene]) -> Scene:
 
 
 def text_width(text: str, size: float = 12.0, bold: bool = False) -> float:
-    """Estimated width of a text, not below that of the fonts named in the SVG.
+    """Estimated width of a text, not below the width in the fonts named in the SVG.
 
     Wide letters and scripts without case count as a full em.
     """
