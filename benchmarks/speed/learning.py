@@ -48,7 +48,7 @@ def compare(data: Path, k: int, runs: int, scratch: Path) -> None:
     for i in range(runs + 1):
         commands = {
             "modtok": [*options, str(data), "-o", f"{scratch}/a{i}"],
-            "library": ["-m", "benchmarks", "learning", str(data), "--library", str(scratch)],
+            "library": ["-m", "benchmarks", "learning", str(data), "--peer", str(scratch)],
         }
         row: dict[str, float] = {"run": i}
         for name, words in commands.items():
@@ -68,10 +68,10 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("-k", type=int, default=24_000)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--library", type=Path, help=argparse.SUPPRESS)  # in a process of its own
+    parser.add_argument("--peer", type=Path, help=argparse.SUPPRESS)  # in a process of its own
     given = parser.parse_args()
-    if given.library:
-        library(given.data, given.k, given.library)
+    if given.peer:
+        library(given.data, given.k, given.peer)
         return
     print(describe())
     with tempfile.TemporaryDirectory() as directory:
