@@ -122,6 +122,11 @@ class Shape:
         """c of a family with logits c · tanh(l / c); None: logits as they are."""
         return None
 
+    def bounded(self, logits: Tensor) -> Tensor:
+        """Logits as the family has them, from products of hidden states and output rows."""
+        cap = self.logit_cap
+        return logits if cap is None else (logits / cap).tanh() * cap
+
     # --- arithmetic ---
 
     @property

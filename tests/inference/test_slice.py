@@ -179,13 +179,15 @@ def test_append_from_another_run_that_is_named(
         slice_model(french_english, append=["fi"], output=place, origin=other, step=8, force=True)
 
 
+@pytest.mark.parametrize(("layers", "cap"), [(True, None), (False, 0.25)])
 def test_a_family_that_is_another_model_in_transformers_is_refused(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: bool, cap: float | None
 ) -> None:
-    """Its layers cap their outputs; a Llama, which it says it is, does not."""
+    """Its layers or the model cap outputs; a Llama, which it says it is, does not."""
 
     class Capped(Llama):
-        own_layer = True
+        own_layer = layers
+        logit_cap = cap
 
         def megatron_layer(self, parts: Any) -> None:
             plain = parts.mlp.submodules.linear_fc2

@@ -163,8 +163,7 @@ class SlicedModel:
     @torch.inference_mode()
     def head_logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """(…, d) to float32 logits over V_out, (…, |V_out|)."""
-        logits, cap = F.linear(hidden, self.head).float(), self.source.shape.logit_cap
-        return logits if cap is None else (logits / cap).tanh() * cap
+        return self.source.shape.bounded(F.linear(hidden, self.head).float())
 
     def logits(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Logits over V_out after every token; (B, T) rows to (B, T, |V_out|) float32."""

@@ -86,7 +86,8 @@ def _trained_logits(
             for name, tensor in source.megatron_parameters().items():
                 backbone.parameters[name].copy_(tensor.to(dtype))
             x_SBd = embedding[torch.from_numpy(rows.T).long()]
-            logits: np.ndarray = (backbone(x_SBd).transpose(0, 1) @ head.T).numpy()
+            products = backbone(x_SBd).transpose(0, 1) @ head.T
+            logits: np.ndarray = source.shape.bounded(products).numpy()
     except ImportError:
         return None
     finally:
