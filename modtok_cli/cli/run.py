@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,13 +19,13 @@ from modtok_cli.base.errors import Exit, ModtokError
 from modtok_cli.base.interrupts import acknowledge
 from modtok_cli.base.processes import report_to_launcher
 from modtok_cli.base.public import ModtokWarning
+from modtok_cli.base.spelling import near
 from modtok_cli.cli.framework import ClosedPipe, Interrupted
 from modtok_cli.cli.names import MEANT
 from modtok_cli.cli.output import one_line, output_error, say
 from modtok_cli.cli.session import Session
 
 _SHOW_WARNING = warnings.showwarning
-_QUOTED = re.compile(r"'([^']*)'")
 _IN_BRACKETS = re.compile(r"\((?!s\))(.*)\)$")
 
 
@@ -191,16 +191,19 @@ def _explain_usage(error: Any, every: Callable[[], Any]) -> str:
         others = _commands_with(error.option_name, every())
         if 0 < len(others) < 4:
             return f"unknown option {error.option_name} here; {', '.join(others)} has it"
-        return f"unknown option {error.option_name}{_perhaps(error.possibilities or ())}"
+        params = error.ctx.command.get_params(error.ctx)
+        flags = [flag for param in params for flag in (*param.opts, *param.secondary_opts)]
+        return f"unknown option {error.option_name}{_perhaps(error.option_name, flags)}"
     if kind == "BadOptionUsage":
         lacks = "requires" in message
         return f"{error.option_name} {'needs a value' if lacks else 'takes no value'}"
     if kind == "MissingParameter":
         return f"{_name(error.param)} is missing"
     if message.startswith("No such command"):
-        name, *near = _QUOTED.findall(message)
-        meant = f"; use modtok {MEANT[name]}" if name in MEANT else _perhaps(near)
-        return f"unknown command {name}{meant}"
+        name = message.removeprefix("No such command ").partition(". Did you mean ")[0][1:-1]
+        if name in MEANT:
+            return f"unknown command {name}; use modtok {MEANT[name]}"
+        return f"unknown command {name}{_perhaps(name, error.ctx.command.commands)}"
     if message == "Missing command":
         return "a command is missing"
     if message.startswith("Got unexpected extra"):
@@ -230,8 +233,10 @@ def _key_of(error: Any) -> str:
     return option.flag if option is not None and option.recipe_only else ""
 
 
-def _perhaps(names: Sequence[str]) -> str:
-    return f"; did you mean {' or '.join(sorted(names))}?" if names else ""
+def _perhaps(name: str, names: Iterable[str]) -> str:
+    by_letters = {each.lstrip("-"): each for each in names}
+    close = [by_letters[each] for each in near(name.lstrip("-"), by_letters)]
+    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def _name(param: Any) -> str:

@@ -20,7 +20,6 @@ of the command line (see `COMMAND_LINE_ONLY`).
 import os
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -28,6 +27,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.processes import MESSAGES
 from modtok_cli.base.reading import read_toml
+from modtok_cli.base.spelling import near
 from modtok_cli.cli.tree import Node, nodes, options_of_command
 
 FILE = "modtok.toml"
@@ -232,7 +232,7 @@ def _section_of(key: str) -> str:
 
 def _unknown(where: str | None, what: str, name: str, known: Mapping[str, str]) -> UsageError:
     """`known`: right names by what they may be called."""
-    close = get_close_matches(name, sorted(known), n=1, cutoff=0.5)
+    close = near(name, known)
     if name in known:
         remedy = f"write {known[name]!r}"
     elif close:

@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 from typing import TypeVar
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.spelling import near
 
 _FILE = Path(__file__).with_suffix(".tsv")
 _SUBTAGS = _FILE.with_name("subtags.tsv")
@@ -290,16 +291,12 @@ def _known(code: str) -> bool:
 def suggest(name: str, known: Sequence[str]) -> str:
     """`did you mean 'fr'? ` as the beginning of a remedy, or an empty string.
 
-    Codes of two letters are not compared by spelling: `de` does not mean `ne`. Nor are long texts.
+    Codes of two letters are not compared by spelling: `de` does not mean `ne`.
 
     >>> suggest("de", ["ne"]), suggest("fin_Ltn", ["fin_Latn"])
     ('', "did you mean 'fin_Latn'? ")
     """
-    from difflib import get_close_matches
-
-    if not 2 < len(name) <= 80:
-        return ""
-    close = get_close_matches(normalize(name), known, n=1, cutoff=0.5)
+    close = near(normalize(name), known)
     return f"did you mean '{close[0]}'? " if close else ""
 
 

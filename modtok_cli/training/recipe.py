@@ -20,13 +20,13 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from modtok_cli.architectures.sizes import RECIPES, SIZES
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.reading import read_toml
+from modtok_cli.base.spelling import near
 from modtok_cli.training.settings import OPTIONS, RunSettings, plain
 from modtok_cli.training.stages import Stage, read_stages
 
@@ -139,7 +139,7 @@ def _check_key(section: str, key: str, where: str) -> None:
         return
     word = key.replace("-", "_")
     elsewhere = [f"{name} in [{OPTIONS[name].section}]" for name in OPTIONS if name == word]
-    close = [word] if word in keys else elsewhere or get_close_matches(word, keys, n=1)
+    close = [word] if word in keys else elsewhere or near(word, keys)
     remedy = f"did you mean {close[0]}?" if close else f"use {', '.join(keys)}"
     raise UsageError(f"unknown key of [{section}]", where=where, remedy=remedy)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import path_text
 from modtok_cli.base.option import Option
+from modtok_cli.base.spelling import near
 
 RATE = ("lr", "final_lr", "schedule", "warmup", "decay_steps")
 """Options of the learning rate: a stage that sets one has a schedule of its own."""
@@ -62,7 +62,7 @@ class Stage:
                 remedy = f"set it for the whole run, or use {', '.join(known)}"
                 raise UsageError("cannot change between stages", where=where, remedy=remedy)
             if key not in known and key != "steps":
-                close = get_close_matches(str(key).replace("-", "_"), [*known, "steps"], n=1)
+                close = near(str(key).replace("-", "_"), [*known, "steps"])
                 remedy = f"did you mean {close[0]}?" if close else f"use {', '.join(known)}"
                 raise UsageError(f"unknown key of {_TABLE}", where=where, remedy=remedy)
             try:

@@ -49,7 +49,7 @@ def test_one_line_and_status(here, command: str, status: int, line: str) -> None
     [
         (
             ["bpe", "--lang", "fr"],
-            'unknown option --lang; did you mean --lang-field or --langs?; try "modtok bpe --help"',
+            'unknown option --lang; did you mean --langs or --lang-field?; try "modtok bpe --help"',
         ),
         (
             ["bpe-seq", "--remove", "fr"],
@@ -88,7 +88,10 @@ def test_one_line_and_status(here, command: str, status: int, line: str) -> None
         (["eval", "mcq", "--examples", "-"], "--examples: - (standard input or output) is not"),
         (["nsl"], 'TEXT is missing; try "modtok nsl --help"'),
         (["nsl", "-", "-"], "standard input (-) is given twice; give it once"),
-        (["bpe_seq"], 'unknown command bpe_seq; did you mean bpe or bpe-seq?; try "modtok '),
+        (["bpe", "--untie"], 'unknown option --untie; try "modtok bpe --help"'),
+        (["bpe", "--buget", "3"], 'unknown option --buget; did you mean --budget?; try "modtok'),
+        (["bpe_seq"], 'unknown command bpe_seq; did you mean bpe-seq or bpe?; try "modtok --h'),
+        (["it's"], 'unknown command it\'s; try "modtok --help"'),
         (["corpus", "cuont"], 'unknown command cuont; did you mean count?; try "modtok corpus --'),
     ],
 )

@@ -225,12 +225,12 @@ def test_a_pipe_is_not_read(tmp_path: Path) -> None:
 
 
 def test_invalid_settings_do_not_stop_doctor(workspace: Path, here) -> None:
-    write(workspace, "[bpe]\nkk = 3\n")
+    write(workspace, "[bpe]\nthread = 3\n")
     status, out, err = here("doctor", "--json")
     assert status == 1
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row["detail"] for row in rows if row["part"] == "settings"] == [
-        "modtok.toml: [bpe]: unknown key 'kk'; did you mean 'k'?"
+        "modtok.toml: [bpe]: unknown key 'thread'; did you mean 'threads'?"
     ]
     assert any(row["part"] == "package" for row in rows)
     assert err == "modtok: error: modtok.toml is invalid; see the settings row\n"

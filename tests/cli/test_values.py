@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from modtok_cli.base.option import Option
+from modtok_cli.base.spelling import near
 
 NUMBER = Option("", kind=int, low=1, high=9)
 LARGE = Option("", kind=int, high=2**31 - 1)
@@ -51,3 +52,27 @@ def test_text_becomes_a_value(option: Option, text: str, value: Any) -> None:
 def test_other_text_is_refused(option: Option, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         option.from_text(text)
+
+
+@pytest.mark.parametrize(
+    ("word", "names", "meant"),
+    [
+        ("buget", "budget quiet", "budget"),
+        ("cuont", "count", "count"),
+        ("lrs", "lr", "lr"),
+        ("tokneizer", "tokenizer", "tokenizer"),
+        ("refrencess", "references", "references"),
+        ("rfrncs", "references", ""),
+        ("untie", "quiet", ""),
+        ("batchsize", "batch-size", "batch-size"),
+        ("lang", "lang-field k langs", "langs lang-field"),
+        ("language", "lang", "lang"),
+        ("la", "langs", ""),
+        ("de", "ne", ""),
+        ("ab", "ab", "ab"),
+        ("path", "patha pathb pathc pathd", "patha pathb pathc"),
+        ("threads" * 20, "threads", ""),
+    ],
+)
+def test_names_of_a_near_spelling(word: str, names: str, meant: str) -> None:
+    assert near(word, names.split()) == meant.split()
