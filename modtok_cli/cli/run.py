@@ -114,7 +114,7 @@ def explain(
     if hasattr(error, "format_message"):  # errors of click
         return Exit.USAGE, _explain_usage(error, every or (lambda: root)) + _see_help(root, session)
     if _is_memory(error):
-        return Exit.FAILED, f"out of memory; {memory_advice(_command_object(root, session.args))}"
+        return Exit.FAILED, f"out of memory; {memory_advice(_named(root, session.args)[1])}"
     if isinstance(error, OSError) and error.strerror:
         if error.errno == errno.ENOSPC and not error.filename:
             return Exit.FAILED, str(output_error(error))
@@ -163,21 +163,20 @@ def _is_memory(error: BaseException) -> bool:
 
 
 def _see_help(root: Any, session: Session) -> str:
-    words, here = ["modtok"], root  # not every error has a context
-    for word in session.args:
-        here = getattr(here, "commands", {}).get(word)
-        if here is None:
-            break
-        words.append(word)
+    words, _ = _named(root, session.args)  # not every error has a context
     return f'; try "{" ".join(words)} --help"'
 
 
-def _command_object(root: Any, args: Sequence[str]) -> Any:
-    """The command that the words name, or the group that they stop at."""
-    here = root
+def _named(root: Any, args: Sequence[str]) -> tuple[list[str], Any]:
+    """The words that name a command, or the group that they stop at; options may be between."""
+    words, here = ["modtok"], root
     for word in args:
-        here = getattr(here, "commands", {}).get(word, here)
-    return here
+        commands = getattr(here, "commands", {})
+        if word in commands:
+            words, here = [*words, word], commands[word]
+        elif not word.startswith("-"):
+            break
+    return words, here
 
 
 def _explain_usage(error: Any, every: Callable[[], Any]) -> str:

@@ -55,7 +55,7 @@ def test_one_line_and_status(here, command: str, status: int, line: str) -> None
             ["bpe-seq", "--remove", "fr"],
             "unknown option --remove here; modtok bpe-merge has it; try",
         ),
-        (["bpe", "fr"], 'unexpected argument: fr; try "modtok bpe --help"'),
+        (["-q", "bpe", "fr", "fi"], 'unexpected argument: fr fi; try "modtok bpe --help"'),
         (["bpe", "-k"], '-k needs a value; try "modtok bpe --help"'),
         (["bpe", "-k", "x"], "-k/--budget: expected a whole number, got '"),
         (
@@ -68,7 +68,7 @@ def test_one_line_and_status(here, command: str, status: int, line: str) -> None
             "--threads: expected a whole number of at least 1, got '0'; try ",
         ),
         (["generate", "--temperature", "hot"], "--temperature: expected a number of at least 0, g"),
-        (["bpe", "fr", "fi"], 'unexpected argument: fr fi; try "modtok bpe --help"'),
+        (["bpe", "fr", "bpe-seq"], 'unexpected argument: fr bpe-seq; try "modtok bpe --help"'),
         (["-q"], 'a command is missing; try "modtok --help"'),
         (["bpe", "--json=1"], "--json takes no value; try "),
         (
