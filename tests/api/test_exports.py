@@ -8,13 +8,17 @@ import subprocess
 import sys
 import typing
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
 import modtok_cli as modtok
+from modtok_cli.base.option import Option
+from modtok_cli.base.public import documented
 from modtok_cli.cli.command import REGISTERED
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.tree import nodes
+from modtok_cli.text.reading import Reading
 
 SOURCE = Path(modtok.__file__)
 FUNCTIONS = [name for name in modtok.__all__ if name.islower()]
@@ -84,12 +88,34 @@ def test_type_hints_of_light_modules_resolve() -> None:
     assert typing.get_type_hints(modtok.ModtokError.__init__)
 
 
+def _act(
+    k: Annotated[int, Option("Not --table nor x-k, with --lang-field. Repeatable.", flags="-k")],
+    references: Annotated[bool, Option(f"Do not learn -k.{' More' * 20}", flags="--no-references")],
+    reading: Reading,
+    unlisted: int = 0,
+    progress: object = None,
+) -> None:
+    """Act `k` times.
+
+    Returns:
+        None.
+    """
+
+
 def test_arguments_are_described_in_parameters_and_not_in_flags() -> None:
-    text = " ".join((modtok.bpe_seq.__doc__ or "").split())
-    assert "references: If false, do not learn the monolingual reference tokenizers" in text
-    assert "the result goes to `output`" in text
-    assert "or one file with `reading.lang_field`" in text
-    assert "--" not in text
+    assert documented(_act).splitlines() == [
+        "Act `k` times.",
+        "",
+        "Args:",
+        "    k: Not --table nor x-k, with `reading.lang_field`.",
+        f"    references: If false, do not learn `k`.{' More' * 11}",
+        f"       {' More' * 9}",
+        "    reading: See `Reading`.",
+        "    progress: Receives progress; warnings become `ModtokWarning` by default.",
+        "",
+        "Returns:",
+        "    None.",
+    ]
 
 
 def test_every_command_is_a_function_of_the_same_options() -> None:

@@ -20,6 +20,7 @@ import pytest
 from helpers.metrics import read_metrics
 from helpers.python_processes import Python, write_command
 from helpers.ranks import free_port
+from modtok_cli.training.loop import StopSignals
 
 OPTIONS = (
     "--set architecture.layers=1 --set architecture.hidden_size=32 --set architecture.ffn=64 "
@@ -185,6 +186,15 @@ def test_a_closed_terminal_saves_too(launch: Callable[[], Launched], tmp_path: P
     statuses, (said,) = run.ended()
     assert statuses == [129]
     run.saved("SIGHUP", said)
+
+
+def test_a_second_hang_up_is_ignored() -> None:
+    stop = StopSignals()
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGHUP):
+        stop._note(number, None)
+    assert stop.received == signal.SIGINT
+    with pytest.raises(KeyboardInterrupt):
+        stop._note(signal.SIGINT, None)
 
 
 def test_a_second_signal_stops_at_once(launch: Callable[[], Launched], tmp_path: Path) -> None:
