@@ -14,8 +14,6 @@ from modtok_cli.cli.commands.eval_mcq import pivot
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
 from modtok_cli.evaluate.evaluate import evaluate_mcq
-from modtok_cli.reports.collect import read_result
-from modtok_cli.reports.kinds import kinds
 
 TASKS, TEXT = SAMPLE / "tasks", str(SAMPLE / "parallel" / "fr.txt")
 
@@ -89,22 +87,10 @@ def test_the_table_is_languages_by_tasks(few_steps: Path) -> None:
     assert lines[0]["endings"] == f"{result.value:.1f} {interval}"
 
 
-def test_rows_of_bits_and_their_presentation(capsys: Any) -> None:
+def test_rows_of_bits(capsys: Any) -> None:
     line = f"bpb {TEXT} runs/latest --limit 3 --json"
     assert modtok(line) == 0
     assert modtok(f"{line} --infer full --batch-size 2 --plot b.svg") == 0
-    out = capsys.readouterr().out
-    rows = [json.loads(each) for each in out.splitlines()]
+    rows = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
     assert [(row["infer"], row["documents"]) for row in rows] == [("lang", 3), ("full", 3)]
     assert Path("b.svg").exists()
-    Path("rows.jsonl").write_text(out)
-    found = read_result(Path("rows.jsonl"), None)  # type: ignore[arg-type]
-    assert found is not None
-    assert found.kind == "bpb"
-    assert found.command == (
-        f"modtok eval bpb {TEXT} --infer lang\nmodtok eval bpb {TEXT} --infer full"
-    )
-    *_, table = kinds()["bpb"].tables(rows)
-    assert [cells[2] for cells in table.rows] == ["--infer lang", "--infer full"]
-    (chart,) = kinds()["bpb"].charts(rows)
-    assert list(chart.series) == ["--infer lang", "--infer full"]  # type: ignore[union-attr]

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import sacrebleu
-from sacrebleu.significance import PairedTest
 
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
@@ -126,13 +125,6 @@ def test_bleu_and_chrf_of_resampled_sentences(tmp_path: Path) -> None:
         assert rows[name]["low"] <= np.median(differences) <= rows[name]["high"]
         assert rows[name]["p"] == pytest.approx(1 / (RESAMPLES + 1))
     assert rows["in language"]["p"] == 1
-    theirs = PairedTest(
-        [("a", texts[0]), ("b", texts[1])],
-        {"BLEU": sacrebleu.BLEU(references=[REFERENCES])},
-        references=None,
-        test_type="bs",
-    )()[1]["BLEU"]
-    assert theirs[1].p_value < 0.05
 
 
 def test_languages_have_a_mean(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from helpers.questions import by_hand
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.evaluate import evaluate_mcq
-from modtok_cli.evaluate.lm import ModtokLM, options_of
+from modtok_cli.evaluate.lm import options_of
 from modtok_cli.evaluate.suite import HubSource, suites
 from modtok_cli.inference.load import load
 
@@ -377,15 +377,3 @@ def test_offline_variables_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     hub.reachable.cache_clear()
     assert not hub.reachable()
     hub.reachable.cache_clear()
-
-
-def test_model_runs_in_simple_evaluate(few_steps: Path, include: Path) -> None:
-    from lm_eval import simple_evaluate
-    from lm_eval.tasks import TaskManager
-
-    manager = TaskManager(include_path=str(include), include_defaults=False)
-    lm = ModtokLM(load(few_steps, ["fr"]))
-    found = simple_evaluate(lm, tasks=["choice_fr"], task_manager=manager, bootstrap_iters=0)
-    ours = evaluate_mcq(few_steps, ["fr"], data=None, include=include, tasks=("choice_fr",))
-    assert found is not None
-    assert 100 * found["results"]["choice_fr"]["acc,none"] == ours.results[0].value

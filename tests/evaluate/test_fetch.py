@@ -253,30 +253,18 @@ def test_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve
     assert any(line.startswith("arc_easy fi: ") for line in fetched.skipped)
 
 
-def test_fetch_writes_whole_directories(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve
-) -> None:
+def test_fetch_writes_whole_directories(tmp_path: Path, serve: Serve) -> None:
     (tmp_path / "mt").mkdir()
     (tmp_path / "mt" / "mine.txt").write_text("keep")
     source = serve(mteb=[FLORES])
     with pytest.raises(UsageError, match="already exists; pass force"):
         fetch(["mt"], ["en", "fr"], tmp_path)
     assert source.asked == []
-
-    def broken(self: Path, data: bytes) -> int:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_bytes", broken)
-        with pytest.raises(ModtokError, match="No space left"):
-            fetch(["mt"], ["en", "fr"], tmp_path, force=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["mt"]
-    assert (tmp_path / "mt" / "mine.txt").read_text() == "keep"
     fetch(["mt"], ["en", "fr"], tmp_path, force=True)
     assert not (tmp_path / "mt" / "mine.txt").exists()
 
 
-@pytest.mark.parametrize("tasks", [["mt"], ["sum"], ["mcq"], ["mcq", "mt", "sum"]])
+@pytest.mark.parametrize("tasks", [["mt"], ["mcq", "sum"]])
 def test_missing_network_is_a_one_line_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: list[str]
 ) -> None:

@@ -1,8 +1,10 @@
-"""Files as people write them, and hours that must not be lost to one."""
+"""Files as people write them: questions, documents, parallel text; none loses hours of work."""
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,14 @@ import pytest
 from helpers.questions import QUESTIONS, lay_out
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_lines
-from modtok_cli.base.progress import SILENT
+from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.cli.commands.eval_mcq import all_local
 from modtok_cli.cli.evaluation_output import emit_evaluation, writing_examples
 from modtok_cli.evaluate import hub, mcq
 from modtok_cli.evaluate.compare import compare
 from modtok_cli.evaluate.documents import Documents, read_documents
 from modtok_cli.evaluate.evaluate import evaluate_mt, evaluate_sum
+from modtok_cli.evaluate.parallel import Parallel, find_parallel
 from modtok_cli.evaluate.questions import Folder, read_questions
 from modtok_cli.evaluate.results import (
     Evaluation,
@@ -26,6 +29,7 @@ from modtok_cli.evaluate.results import (
     read_examples,
 )
 from modtok_cli.evaluate.suite import read_suite, suites
+from modtok_cli.evaluate.task_files import Example
 
 BOM = b"\xef\xbb\xbf"
 ROW = {"question": "Two?", "choices": ["1", "2"], "answer": "2"}
@@ -46,8 +50,8 @@ def test_names_of_questions_are_unique(tmp_path: Path, monkeypatch: pytest.Monke
     found, _ = hub.questions(suites()["arc_easy"].hub[0], "en")
     assert [row.name for row in found] == ["x", "x (line 2)"]
     document = {"document": "a", "summary": "b", "id": None}
-    path = put(tmp_path / "b.jsonl", document, document)
-    assert [row.name for row in read_documents(path)] == ["1", "2"]
+    path = put(tmp_path / "b.jsonl", document, document, document | {"id": 1})
+    assert [row.name for row in read_documents(path)] == ["1", "2", "1 (line 3)"]
 
 
 def test_files_from_other_editors(tmp_path: Path) -> None:
@@ -70,14 +74,17 @@ def test_files_from_other_editors(tmp_path: Path) -> None:
         ("shots: 2026-13-45", "invalid YAML"),
         ("title: 3", "'title' must be a string"),
         ("hub: 3", "unknown field 'hub'"),
-        ("about: " + "[" * 3000, "invalid YAML"),
+        ("prompt", "'prompt' is missing"),
+        ("normalization: much", "'normalization' must be"),
+        ("shots: -1", "'shots' must be"),
+        ("about: " + "[" * 600, "invalid YAML"),
     ],
 )
 def test_damaged_task_is_a_one_line_error(tmp_path: Path, change: str, said: str) -> None:
     path = tmp_path / "task.yaml"
     sound = {"task": "own", "prompt": '"{question}"', "shots": "1", "normalization": "none"}
     name, _, value = change.partition(": ")
-    text = "".join(f"{key}: {what}\n" for key, what in (sound | {name: value}).items())
+    text = "".join(f"{key}: {what}\n" for key, what in (sound | {name: value}).items() if what)
     path.write_text(text)
     with pytest.raises(ModtokError, match=said) as caught:
         read_suite(path)
@@ -155,3 +162,176 @@ def test_two_files_of_one_language_are_an_error(tmp_path: Path) -> None:
         Documents(tmp_path / "sum")
     with pytest.raises(UsageError, match=r"en\.jsonl and eng\.jsonl are both language 'en'"):
         Folder(tmp_path).has("task", "en")
+
+
+# --- documents to summarize ---
+
+
+def test_layouts(tmp_path: Path) -> None:
+    lists = {"article": {"document": ["Boil  water.", "Add\ntea."], "summary": ["Make", "tea."]}}
+    gem = {"gem_id": "x", "source": "Boil water.", "target": "Make tea."}
+    path = put(tmp_path / "en.jsonl", lists, gem, {"document": "a", "summary": "b", "id": 7})
+    assert read_documents(path) == [
+        Example("1", "Boil water. Add tea.", "Make tea."),
+        Example("2", "Boil water.", "Make tea."),
+        Example("7", "a", "b"),
+    ]
+    assert Documents(tmp_path).languages == ["en"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "invalid JSON"),
+        ("[]", 'no text in "document"'),
+        ('{"document": "a"}', 'no text in "summary"'),
+        ('{"document": "a", "summary": " \\n"}', "the summary is empty"),
+        ('{"document": [], "summary": "a"}', "the document is empty"),
+        ('{"document": [1], "summary": "a"}', 'no text in "document"'),
+    ],
+)
+def test_invalid_rows_name_file_and_line(tmp_path: Path, line: str, said: str) -> None:
+    path = tmp_path / "fr.jsonl"
+    path.write_text('{"document": "a", "summary": "b"}\n' + line + "\n", encoding="utf-8")
+    with pytest.raises(ModtokError, match=f"fr.jsonl:2: .*{said}") as told:
+        read_documents(path)
+    assert told.value.exit_code == 1
+
+
+def test_missing_documents_list_the_layout(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(ModtokError, match=r"DIR/sum/fr\.train\.jsonl"):
+            Documents(place)
+    put(tmp_path / "fr.jsonl", *[{"document": "a", "summary": "b"}] * 3)
+    with pytest.raises(ModtokError, match="too few rows in fr for 5 shots"):
+        Documents(tmp_path).of("fr", 5)
+
+
+# --- parallel text ---
+
+
+def lines(path: Path, *texts: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+
+
+def numbered(path: Path, name: str, count: int) -> None:
+    lines(path, *(f"{name} {number}" for number in range(1, count + 1)))
+
+
+def told(found: Parallel, shots: int) -> tuple[Sequence[Example], Sequence[Example]]:
+    return found.pair("en", "fr", shots)
+
+
+@pytest.mark.parametrize("place", ["", "mt", "mt/flores200_dataset"])
+def test_flores(tmp_path: Path, place: str) -> None:
+    for part, count in (("dev", 7), ("devtest", 3)):
+        for code in ("eng_Latn", "fra_Latn", "npi_Deva"):
+            numbered(tmp_path / place / part / f"{code}.{part}", f"{code[:2]} {part}", count)
+    found = find_parallel(tmp_path)
+    assert found.languages == ["en", "fr", "ne"]
+    shots, tests = told(found, 2)
+    assert shots == [Example("1", "en dev 1", "fr dev 1"), Example("2", "en dev 2", "fr dev 2")]
+    assert [test.target for test in tests] == [f"fr devtest {n}" for n in (1, 2, 3)]
+
+
+def test_line_by_line_keeps_the_first_lines_for_shots(tmp_path: Path) -> None:
+    for name in ("en", "fr"):
+        numbered(tmp_path / f"{name}.txt", name, 9)
+    (tmp_path / "README.md").write_text("not text")
+    found = find_parallel(tmp_path)
+    for shots in (0, 3, 5):  # whatever is shown, the same are scored
+        shown, tests = told(found, shots)
+        assert len(shown) == shots
+        assert [test.name for test in tests] == ["6", "7", "8", "9"]
+    assert [test.name for test in told(found, 7)[1]] == ["8", "9"]
+
+
+def test_tables(tmp_path: Path) -> None:
+    rows = ["eng_Latn\tfr\tfi", *(f"en {n}\tfr {n}\t" for n in range(8))]
+    for place in ("one.tsv", "mt/test.tsv", "other/any.tsv"):
+        lines(tmp_path / place, *rows)
+    for place in ("one.tsv", "mt", "", "other"):
+        found = find_parallel(tmp_path / place)
+        assert found.languages == ["en", "fi", "fr"]
+        assert told(found, 1)[1][0] == Example("6", "en 5", "fr 5")
+    lines(tmp_path / "mt" / "dev.tsv", "en\tfr", "en dev\tfr dev")
+    assert told(find_parallel(tmp_path), 1)[0] == [Example("1", "en dev", "fr dev")]
+    heard = Silent()
+    with pytest.raises(ModtokError, match="too few lines"):
+        find_parallel(tmp_path / "one.tsv").pair("en", "fi", 1, heard)
+    assert "skipped 8 lines of en-fi that are empty on one side" in heard.warnings[0]
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    """The same sentences as in a table, plain or as the datasets of the hub have them."""
+    rows = [{"eng_Latn": f"en {n}", "fr": f"fr\n {n}", "n": n} for n in range(8)]
+    lines(tmp_path / "one.jsonl", *map(json.dumps, rows))
+    nested = [{"id": str(row["n"]), "translation": row} for row in rows]
+    lines(tmp_path / "mt" / "test.jsonl", *map(json.dumps, nested))
+    lines(tmp_path / "mt" / "dev.jsonl", json.dumps({"en": "en dev", "fr": "fr dev", "fi": "fi"}))
+    for place in ("one.jsonl", "mt"):
+        found = find_parallel(tmp_path / place)
+        assert found.languages == ["en", "fr"]
+        shown, tests = told(found, 1)
+        assert tests[-1] == Example("8", "en 7", "fr 7")
+    assert shown == [Example("1", "en dev", "fr dev")]
+    packed = tmp_path / "packed" / "any.jsonl.gz"
+    packed.parent.mkdir()
+    packed.write_bytes(gzip.compress((tmp_path / "one.jsonl").read_bytes()))
+    assert len(told(find_parallel(packed.parent), 0)[1]) == 3
+    for wrong in ('{"en": "one"}', '["en", "fr"]', '{"translation": "one"}', '{"en": 1, "fr": 2}'):
+        lines(tmp_path / "wrong.jsonl", json.dumps(rows[0]), wrong)
+        with pytest.raises(ModtokError, match=r"wrong\.jsonl:2: has no sentences in two languages"):
+            assert find_parallel(tmp_path / "wrong.jsonl").languages
+    lines(tmp_path / "twice.jsonl", json.dumps({"en": "a", "fr": "b", "fra": "c"}))
+    with pytest.raises(ModtokError, match="has fr as fr and fra"):
+        assert find_parallel(tmp_path / "twice.jsonl").languages
+
+
+def test_compressed_and_duplicate_languages(tmp_path: Path) -> None:
+    (tmp_path / "en.txt.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfa\r\nb\n" * 4))
+    numbered(tmp_path / "zho_Hans.txt", "hans", 8)
+    numbered(tmp_path / "zho_Hant.txt", "hant", 8)
+    shown, _ = find_parallel(tmp_path).pair("en", "zh", 2)
+    assert [(pair.source.lstrip("\ufeff"), pair.target) for pair in shown] == [
+        ("a", "hans 1"),
+        ("b", "hans 2"),
+    ]
+
+
+def test_files_of_different_length_name_the_line(tmp_path: Path) -> None:
+    texts = ["short", "a rather long line of text", "x", "a line of middling length"] * 6
+    lines(tmp_path / "en.txt", *texts)
+    lines(tmp_path / "fr.txt", *texts[:9], *texts[10:])
+    lines(tmp_path / "fi.txt", *texts)
+    with pytest.raises(ModtokError, match=r"fr\.txt:10: has 23 lines, .*en\.txt has 24"):
+        told(find_parallel(tmp_path), 2)
+    assert len(find_parallel(tmp_path).pair("en", "fi", 2)[1]) == 19  # others are not disturbed
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"en\tfr\na\tb\tc\n", "expected 2 columns, got 3"),
+        (b"en\tfr\na\n", "expected 2 columns, got 1"),
+        (b"hello\tworld one\n", "expected two or more languages in the first line"),
+        (b"en\n", "expected two or more languages in the first line"),
+        (b"en\teng_Latn\n", "expected two or more languages in the first line"),
+        (b"", "expected two or more languages in the first line"),
+        (b"en\tfr\na\xff\tb\n", "t.tsv:2: not UTF-8"),
+    ],
+)
+def test_damaged_tables(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_bytes(content)
+    with pytest.raises(ModtokError, match=said) as error:
+        assert find_parallel(path).languages == []
+    assert error.value.exit_code == 1
+
+
+def test_missing_parallel_text_lists_the_layouts(tmp_path: Path) -> None:
+    lines(tmp_path / "en.txt", "alone")
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(ModtokError, match=r"FLORES.*test\.tsv.*DIR/mt/en\.txt.*fetch"):
+            find_parallel(place)

@@ -11,8 +11,9 @@ import pytest
 import tokenizers
 import transformers
 from lm_eval.models.huggingface import HFLM
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import decoders, models, normalizers, processors
 
+from helpers.external_tokenizers import SPECIALS, external_tokenizer
 from helpers.handmade_tokenizers import write_text
 from helpers.sample import SAMPLE
 from modtok_cli.base.progress import SILENT, Silent
@@ -28,7 +29,6 @@ from modtok_cli.text.reading import Reading
 from .test_mcq import request
 
 LINES = (SAMPLE / "parallel" / "fr.txt").read_text("utf-8").splitlines()[:60]
-SPECIALS = ["<unk>", "<s>", "</s>"]
 BEGIN = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
 PAIRS = [
     ("Question: Où ?\nAnswer:", " le roi"),
@@ -40,27 +40,9 @@ PAIRS = [
 ]
 
 
-def trained(kind: str) -> tokenizers.Tokenizer:
+def tokenizer_of(kind: str) -> tokenizers.Tokenizer:
     """A tokenizer of one kind; that of GPT-2 puts nothing before a text, the others <s>."""
-    if kind == "byte-level":
-        made = tokenizers.Tokenizer(models.BPE())
-        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        made.decoder = decoders.ByteLevel()
-        alphabet = list(pre_tokenizers.ByteLevel.alphabet())
-        trainer: Any = tokenizers.trainers.BpeTrainer(
-            vocab_size=400, special_tokens=SPECIALS, initial_alphabet=alphabet, show_progress=False
-        )
-        made.train_from_iterator(LINES, trainer)
-        return made
-    if kind == "metaspace":  # XLM-R
-        made = tokenizers.Tokenizer(models.Unigram())
-        made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
-        made.decoder = decoders.Metaspace(prepend_scheme="always")
-        trainer = tokenizers.trainers.UnigramTrainer(
-            vocab_size=300, special_tokens=SPECIALS, unk_token="<unk>", show_progress=False
-        )
-        made.train_from_iterator(LINES, trainer)
-    elif kind == "prepend":  # Llama 2
+    if kind == "prepend":  # Llama 2
         made = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
         made.normalizer = normalizers.Sequence(
             [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
@@ -71,19 +53,15 @@ def trained(kind: str) -> tokenizers.Tokenizer:
         )
         made.train_from_iterator([word for line in LINES for word in line.split()], trainer)
     else:
-        made = tokenizers.SentencePieceBPETokenizer()
-        made.train_from_iterator(
-            LINES, vocab_size=300, special_tokens=SPECIALS, show_progress=False
-        )
-        made = made._tokenizer
-    made.post_processor = BEGIN
+        made = tokenizers.Tokenizer.from_buffer(external_tokenizer(kind))
+    made.post_processor = None if kind == "byte-level" else BEGIN
     return made
 
 
 def save(path: Path, kind: str, rows: Callable[[int], int], **settings: Any) -> Path:
     """A random model with such a tokenizer."""
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=trained(kind), bos_token="<s>", eos_token="</s>", pad_token="</s>",
+        tokenizer_object=tokenizer_of(kind), bos_token="<s>", eos_token="</s>", pad_token="</s>",
         unk_token="<unk>", **settings,
     )  # fmt: skip
     tokenizer.save_pretrained(path)
@@ -100,7 +78,7 @@ def save(path: Path, kind: str, rows: Callable[[int], int], **settings: Any) -> 
 
 
 @pytest.mark.parametrize("padding", [0, 64])
-@pytest.mark.parametrize("kind", ["byte-level", "metaspace", "prepend", "sentencepiece"])
+@pytest.mark.parametrize("kind", ["byte-level", "unigram", "prepend"])
 def test_likelihoods_of_lm_eval(tmp_path: Path, kind: str, padding: int) -> None:
     path = save(tmp_path / "model", kind, lambda size: size + padding)
     ours = ModtokLM(load(path), batch_size=4)
@@ -129,7 +107,7 @@ def test_settings_of_transformers_decide_what_begins_a_text(tmp_path: Path) -> N
 
 def test_unknown_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A count and a warning; no bits where they are more than 1% of the tokens or bytes."""
-    path = save(tmp_path / "model", "metaspace", int)
+    path = save(tmp_path / "model", "unigram", int)
     lines = {"some": [*LINES[:40], "Le roi dort, 日."], "much": [LINES[0], "日本語の文です。" * 20]}
     files = write_text(tmp_path, fr=LINES[:40])
     for name, text in lines.items():
@@ -164,8 +142,7 @@ def test_unknown_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_text_that_is_dropped(tmp_path: Path) -> None:
     """A BPE model without an unknown token and without bytes has no token for it."""
-    made = trained("prepend")
-    document = orjson.loads(made.to_str())
+    document = orjson.loads(tokenizer_of("prepend").to_str())
     document["model"]["unk_token"] = None
     path = save(tmp_path / "model", "prepend", int)
     (path / "tokenizer.json").write_bytes(orjson.dumps(document))

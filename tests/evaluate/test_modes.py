@@ -11,20 +11,6 @@ RUN = ["el", "en", "fr"]
 
 
 @pytest.mark.parametrize(
-    ("mode", "expected"),
-    [
-        ("lang", Infer(("fr",))),
-        ("full", Infer("full")),
-        ("full-lang", Infer("full", ("fr",))),
-        ("fr,en", Infer(("en", "fr"))),
-        ("el", Infer(("el",))),
-    ],
-)
-def test_of_a_language(mode: str, expected: Infer) -> None:
-    assert infer_vocabularies(mode, RUN, ["fr"]) == expected
-
-
-@pytest.mark.parametrize(
     ("mode", "expected", "name"),
     [
         ("lang", Infer(("en", "fr")), "en,fr"),

@@ -15,21 +15,16 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate import generation
 from modtok_cli.evaluate.evaluate import evaluate_mt
-from modtok_cli.evaluate.generation import TASKS as KINDS
 from modtok_cli.evaluate.generation import (
-    ExampleSet,
     Piece,
     Prompt,
-    TranslationSettings,
     encode,
     fit,
-    generate_set,
     parse_pairs,
     write,
 )
 from modtok_cli.evaluate.models import Infer, Models
-from modtok_cli.evaluate.parallel import Parallel, find_parallel
-from modtok_cli.evaluate.results import SEED, ResultBuilder
+from modtok_cli.evaluate.results import SEED
 from modtok_cli.evaluate.text_scores import corpus_metrics
 from modtok_cli.inference.load import load, open_source
 from modtok_cli.inference.run.model import SlicedModel
@@ -42,11 +37,6 @@ SMALL = {"shots": 2, "max_tokens": 12, "limit": 6}
 @pytest.fixture(scope="module")
 def models(few_steps: Path) -> Models:
     return Models(open_source(few_steps))
-
-
-@pytest.fixture(scope="module")
-def parallel() -> Parallel:
-    return find_parallel(TASKS)
 
 
 def lines(language: str) -> list[str]:
@@ -101,44 +91,6 @@ def test_resampled_metric_equals_metric_of_the_resampled_sentences() -> None:
         assert metric.resampled(statistics)[0] == metric.score(again.sum(0))
 
 
-def test_interval_is_close_to_sacrebleus() -> None:
-    outputs, references = bad_translations("fr")
-    metric = corpus_metrics("fr")[0]
-    draws = metric.resampled(metric.statistics(outputs, references))
-    theirs = sacrebleu.BLEU().corpus_score(outputs, [references], n_bootstrap=1000)
-    low, high = np.percentile(draws, [2.5, 97.5])
-    assert (high - low) / 2 == pytest.approx(theirs._ci, rel=0.15)
-    assert draws.mean() == pytest.approx(theirs._mean, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    "infer", ["lang", "full", "full-lang", "src", "tgt", "src|tgt", "en,fr,fi"]
-)
-def test_every_mode_generates_in_its_vocabulary(few_steps: Path, infer: str) -> None:
-    settings = {"infer": infer, "shots": 2, "max_tokens": 8, "limit": 3}
-    found = evaluate_mt(few_steps, "en-fr", data=TASKS, **settings)
-    assert {result.infer for result in found.results} == {infer}
-    assert [row["id"] for row in found.examples] == ["6", "7", "8"]
-    assert found.skipped == []
-
-
-def test_batch_and_order_do_not_change_generations(models: Models, parallel: Parallel) -> None:
-    infer = Infer(("en", "fr"))
-    shots, tests = parallel.pair("en", "fr", 2)
-    told = [
-        generate_set(
-            KINDS["mt"], models,
-            ResultBuilder("mt", "en-fr", 7, 2, "lang", "mt|", {"checkpoint": ""}),
-            ExampleSet(infer, shots, sentences),
-            TranslationSettings(shots=2, max_tokens=12, batch_size=batch),
-        )
-        for batch, sentences in ((1, tests[:7]), (3, tests[:7]), (7, tests[6::-1]))
-    ]  # fmt: skip
-    assert told[0] == told[1]
-    assert told[0] == told[2][::-1]
-    assert len({row["prompt_tokens"] for row in told[0]}) > 1  # there was padding
-
-
 def test_outputs_are_in_the_order_of_the_prompts(
     models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,30 +117,9 @@ def greedy(model: SlicedModel, rows: list[int], allowed: np.ndarray, most: int) 
     return model.tokenizer_out.decode(written).split("\n")[0].strip()
 
 
-def test_full_lang_is_full_with_the_other_logits_masked(few_steps: Path, models: Models) -> None:
-    found = evaluate_mt(
-        few_steps,
-        "en-fr",
-        data=TASKS,
-        infer="full-lang",
-        shots=2,
-        max_tokens=12,
-        limit=4,
-    )
-    whole = models.of(Infer("full"))
-    french = load(few_steps, ["fr"]).tokenizer_in.global_ids.astype(np.int64)
-    english, target = lines("en"), lines("fr")
-    shown = "".join(f"{english[i]} = {target[i]}\n" for i in range(2))
-    for index, row in enumerate(found.examples):
-        rows = [whole.end_of_text, *whole.encode_in(f"{shown}{english[5 + index]} =")]
-        assert row["prompt_tokens"] == len(rows)
-        assert row["output"] == greedy(whole, rows, french, 12)
-
-
 def test_crossed_prompt_equals_rows_by_hand(few_steps: Path, models: Models) -> None:
     """Source sides by English alone, target sides by Greek alone, also in the shots."""
-    settings = {"infer": "src|tgt", "shots": 2, "max_tokens": 12, "limit": 4}
-    found = evaluate_mt(few_steps, "en-el", data=TASKS, **settings)
+    found = evaluate_mt(few_steps, "en-el", data=TASKS, infer="src|tgt", **SMALL)
     whole = models.of(Infer("full"))
     sides = [load(few_steps, [name]).tokenizer_in for name in ("en", "el")]
     english, greek = lines("en"), lines("el")
@@ -234,8 +165,7 @@ def test_shots_that_do_not_fit_are_dropped_first_ones_first(models: Models) -> N
     assert [output.reason for output in both] == ["long", one[0].reason]
 
 
-def test_share_in_the_target_language(few_steps: Path) -> None:
-    models = Models(open_source(few_steps))
+def test_share_in_the_target_language(models: Models) -> None:
     texts = ["Le chat dort dans la cuisine.", "The cat sleeps in the kitchen.", "", ".", "3 - 4"]
     told = {name: models.in_language(name, texts) for name in ("fr", "en", "el", "fi")}
     assert told["fr"] == [1.0, 0.0, 0.0, 0.0, 0.0]
@@ -263,15 +193,7 @@ def test_pairs() -> None:
 
 
 def test_pairs_without_text_are_reported_and_others_evaluated(few_steps: Path) -> None:
-    found = evaluate_mt(
-        few_steps,
-        "en-fr,en-de,sv-fr",
-        data=TASKS,
-        infer="full",
-        shots=1,
-        max_tokens=2,
-        limit=2,
-    )
+    found = evaluate_mt(few_steps, "en-fr,en-de,sv-fr", data=TASKS, infer="full", **SMALL)
     assert {result.language for result in found.results} == {"en-fr"}
     assert [line.partition(" in /")[0] for line in found.skipped] == [
         "no text in de",
@@ -285,23 +207,13 @@ def test_pairs_without_text_are_reported_and_others_evaluated(few_steps: Path) -
 
 def test_slice_keeps_its_vocabularies(few_steps: Path, tmp_path: Path) -> None:
     slice_model(few_steps, inputs=["en"], outputs=["fr"], output=tmp_path / "en-to-fr")
-    settings = {"shots": 1, "max_tokens": 4, "limit": 2}
-    found = evaluate_mt(tmp_path / "en-to-fr", "en-fr", data=TASKS, **settings)
-    whole = evaluate_mt(
-        few_steps,
-        "en-fr",
-        data=TASKS,
-        infer="src|tgt",
-        shots=1,
-        max_tokens=4,
-        limit=2,
+    found = evaluate_mt(tmp_path / "en-to-fr", "en-fr", data=TASKS, **SMALL)
+    whole, crossed = (
+        evaluate_mt(model, "en-fr", data=TASKS, infer="src|tgt", **SMALL)
+        for model in (few_steps, tmp_path / "en-to-fr")
     )
     assert {result.infer for result in found.results} == {"slice"}
     assert {result.metric for result in found.results} == {"BLEU", "chrF++"}  # none to judge by
-    crossed = evaluate_mt(
-        tmp_path / "en-to-fr", "en-fr", data=TASKS,
-        infer="src|tgt", shots=1, max_tokens=4, limit=2,
-    )  # fmt: skip
     assert [row["output"] for row in crossed.examples] == [row["output"] for row in whole.examples]
     with pytest.raises(UsageError):
         evaluate_mt(tmp_path / "en-to-fr", "en-fr", data=TASKS, infer="full")
@@ -309,13 +221,7 @@ def test_slice_keeps_its_vocabularies(few_steps: Path, tmp_path: Path) -> None:
 
 def test_dropped_shots_are_reported(few_steps: Path) -> None:
     heard = Said()
-    found = evaluate_mt(
-        few_steps,
-        "en-fr",
-        data=TASKS,
-        max_tokens=60,
-        limit=2,
-        progress=heard,
-    )
+    more = {"max_tokens": 60, "limit": 2, "progress": heard}
+    found = evaluate_mt(few_steps, "en-fr", data=TASKS, **more)
     assert found.results[0].facts["shots_dropped"] > 0
     assert any("shots were dropped" in note for note in heard.notes)

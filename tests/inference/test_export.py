@@ -1,21 +1,37 @@
-"""GGUF: every weight and the tokenizer are there, in llama.cpp's order; refusals say why."""
+"""GGUF of runs, slices and models of transformers: tables, ids, special tokens, refusals."""
 
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
+import tokenizers
 import torch
 
+from helpers.external_tokenizers import external_tokenizer
+from helpers.hf_models import FAMILIES, save_model
+from helpers.olmo2 import Olmo2
+from helpers.sample import SAMPLE
+from modtok_cli.architectures.hf_directory import HfDirectory
+from modtok_cli.architectures.registry import architecture
+from modtok_cli.base import plugins
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
 from modtok_cli.inference.export.export import (
     ExportReport,
     disagreements,
     export,
 )
 from modtok_cli.inference.export.gguf_tokenizer import MergesTokenizer
+from modtok_cli.inference.hf.slice import TokenSelection, slice_directory
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.backbone import check_range
 from modtok_cli.inference.slice.slice import slice as slice_model
+
+from .test_sliced_families import build
 
 gguf = pytest.importorskip("gguf")
 
@@ -120,3 +136,214 @@ def test_a_file_for_each_language(run: Path, tmp_path: Path) -> None:
     (tmp_path / "each" / "mine").touch()
     with pytest.raises(UsageError, match="mine"):
         export(run, tmp_path / "each", each=True, inexact=True, force=True)
+
+
+# --- models of transformers ---
+
+
+gguf = pytest.importorskip("gguf")
+
+TOKENS, ROWS = 602, 640
+TEMPLATE = "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}"
+
+
+def read(file: Path) -> tuple[dict, dict]:
+    reader = gguf.GGUFReader(file)
+    fields = {name: field.contents() for name, field in reader.fields.items()}
+    return fields, {tensor.name: tensor.data for tensor in reader.tensors}
+
+
+def save(path: Path, family: str, kind: str = "byte-level", **fields) -> dict:
+    ends = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 3}
+    model = save_model(family, path, external_tokenizer(kind), rows=ROWS, **ends, **fields)
+    (path / "chat_template.jinja").write_text(TEMPLATE)
+    return {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_whole_model(family: str, tmp_path: Path) -> None:
+    state = save(tmp_path / "m", family)
+    report = export(tmp_path / "m", tmp_path / "m.gguf", dtype="float32")
+    assert (report.vocabulary, report.tokenizer, report.different) == (TOKENS, "gpt-2", 0)
+    fields, tensors = read(tmp_path / "m.gguf")
+    # Rows that only fill the table up are left out.
+    assert np.array_equal(tensors["token_embd.weight"], state["model.embed_tokens.weight"][:TOKENS])
+    if "output.weight" in tensors:
+        assert np.array_equal(tensors["output.weight"], state["lm_head.weight"][:TOKENS])
+    norm = state["model.layers.1.post_attention_layernorm.weight"]
+    assert np.array_equal(tensors["blk.1.ffn_norm.weight"], norm)
+    document = orjson.loads(external_tokenizer("byte-level"))
+    assert fields["tokenizer.ggml.pre"] == "gpt-2"
+    assert fields["tokenizer.ggml.tokens"][100] == list(document["model"]["vocab"])[100]
+    assert fields["tokenizer.ggml.tokens"][599] == "<|im_end|>"
+    types = fields["tokenizer.ggml.token_type"]
+    assert [types[index] for index in (0, 3, 100, 599)] == [3, 3, 1, 3]
+    merges = [" ".join(pair) for pair in document["model"]["merges"]]
+    assert fields["tokenizer.ggml.merges"] == merges
+    names = ("bos", "eos", "padding")
+    assert [fields[f"tokenizer.ggml.{name}_token_id"] for name in names] == [1, 2, 3]
+    assert fields["tokenizer.ggml.add_bos_token"] is True
+    assert fields["tokenizer.chat_template"] == TEMPLATE
+
+
+def test_a_family_with_norms_in_other_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = EntryPoint("olmo2", "helpers.olmo2:ARCHITECTURE", "modtok.architectures")
+    monkeypatch.setattr(plugins, "_entry_points", lambda group: {other.name: other})
+    save(tmp_path / "m", "olmo2")
+    said = Silent()
+    export(tmp_path / "m", tmp_path / "m.gguf", dtype="float32", progress=said)
+    assert not said.warnings  # logits were compared
+    right = Olmo2.layer_tensors.fget  # type: ignore[attr-defined]
+
+    def exchanged(shape: Olmo2) -> dict[str, tuple[str, str, tuple[int, ...]]]:
+        tensors = right(shape)
+        one, two = (
+            tensors[name] for name in ("self_attention.linear_proj.norm", "mlp.linear_fc2.norm")
+        )
+        return tensors | {
+            "self_attention.linear_proj.norm": (one[0], two[1], one[2]),
+            "mlp.linear_fc2.norm": (two[0], one[1], two[2]),
+        }
+
+    monkeypatch.setattr(Olmo2, "layer_tensors", property(exchanged))
+    with pytest.raises(ModtokError, match="logits of its tensors differ from the model's by"):
+        export(tmp_path / "m", tmp_path / "m.gguf", dtype="float32", force=True)
+
+
+def test_a_slice(tmp_path: Path) -> None:
+    state = save(tmp_path / "m", "llama")
+    selection = TokenSelection(languages=("fr",), data=SAMPLE / "parallel", k=500)
+    made = slice_directory(tmp_path / "m", selection, tmp_path / "fr")
+    export(tmp_path / "fr", tmp_path / "fr.gguf", dtype="float32")
+    fields, tensors = read(tmp_path / "fr.gguf")
+    assert np.array_equal(
+        tensors["token_embd.weight"], state["model.embed_tokens.weight"][made.ids]
+    )
+    plain = tokenizers.Tokenizer.from_file(str(tmp_path / "fr" / "tokenizer.json"))
+    names = fields["tokenizer.ggml.tokens"]
+    assert names == [plain.id_to_token(index) for index in range(len(made.ids))]
+    assert fields["tokenizer.ggml.eos_token_id"] == plain.token_to_id("</s>")
+    with pytest.raises(UsageError, match="is a model without languages"):
+        export(tmp_path / "fr", tmp_path / "x.gguf", languages=["fr"])
+
+
+def test_other_architectures_are_refused_first(tmp_path: Path) -> None:
+    """Not by a tensor that they name otherwise, which would seem to be missing."""
+    build(tmp_path / "m", "GPT2LMHeadModel")
+    with pytest.raises(UsageError, match="architecture 'gpt2' is not supported"):
+        export(tmp_path / "m", tmp_path / "m.gguf")
+
+
+def test_sentencepiece_merges(tmp_path: Path) -> None:
+    save(tmp_path / "m", "mistral", kind="characters")
+    report = export(tmp_path / "m", tmp_path / "m.gguf")
+    assert (report.tokenizer, report.different) == ("llama", 0)
+    fields, _ = read(tmp_path / "m.gguf")
+    document = orjson.loads(external_tokenizer("characters"))
+    vocab, merges = document["model"]["vocab"], document["model"]["merges"]
+    assert fields["tokenizer.ggml.tokens"][: len(vocab)] == list(vocab)
+    scores, kinds = (fields[f"tokenizer.ggml.{name}"] for name in ("scores", "token_type"))
+    results = [vocab["".join(pair)] for pair in merges]
+    assert [scores[result] for result in results] == sorted(
+        (scores[result] for result in results), reverse=True
+    )
+    assert [kinds[index] for index in (0, 1, vocab["<0x41>"], vocab["e"])] == [2, 3, 6, 1]
+    assert fields["tokenizer.ggml.add_space_prefix"] is False
+
+
+def test_what_is_not_exported(tmp_path: Path) -> None:
+    save(tmp_path / "m", "llama", kind="unigram")
+    with pytest.raises(UsageError, match="no equivalent of this tokenizer"):
+        export(tmp_path / "m", tmp_path / "m.gguf")
+    document = orjson.loads(external_tokenizer("characters"))
+    merges = document["model"]["merges"]
+    document["model"]["merges"] = merges[1::2] + merges[::2]
+    (tmp_path / "m" / "tokenizer.json").write_bytes(orjson.dumps(document))
+    with pytest.raises(UsageError, match=r"other ids to .*: its search joins other pairs"):
+        export(tmp_path / "m", tmp_path / "m.gguf")
+    config = orjson.loads((tmp_path / "m" / "config.json").read_bytes())
+    (tmp_path / "m" / "config.json").write_bytes(orjson.dumps({**config, "vocab_size": 600}))
+    (tmp_path / "m" / "tokenizer.json").write_bytes(external_tokenizer("byte-level"))
+    with pytest.raises(ModtokError, match=r"is \(640, 48\), config.json says \(600, 48\)"):
+        export(tmp_path / "m", tmp_path / "m.gguf")
+    assert not (tmp_path / "m.gguf").exists()
+
+
+LINEAR = {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4}
+LLAMA3 = {
+    "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16, "rope_theta": 1e4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rotary_scaling_is_what_llama_cpp_reads(family: str, tmp_path: Path) -> None:
+    save(tmp_path / "m", family, rope_parameters=LINEAR)
+    export(tmp_path / "m", tmp_path / "m.gguf")
+    fields, tensors = read(tmp_path / "m.gguf")
+    name = fields["general.architecture"]
+    assert (fields[f"{name}.rope.scaling.type"], fields[f"{name}.rope.scaling.factor"]) == (
+        "linear", 4.0,
+    )  # fmt: skip
+    assert "rope_freqs.weight" not in tensors
+    save(tmp_path / "m", family, rope_parameters=LLAMA3)
+    if name == "llama":
+        export(tmp_path / "m", tmp_path / "m3.gguf", dtype="bfloat16")
+        assert "rope_freqs.weight" in read(tmp_path / "m3.gguf")[1]
+    else:  # its graph has no factors
+        with pytest.raises(UsageError, match=f"no rotary scaling 'llama3' for {name}"):
+            export(tmp_path / "m", tmp_path / "m3.gguf")
+
+
+def test_the_file_has_what_the_models_files_say(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    save(path, "llama")
+    more = path / "additional_chat_templates"
+    more.mkdir()
+    (more / "tool_use.jinja").write_text("T")
+    generation = {"eos_token_id": [599, 2, 1], "do_sample": True, "temperature": 0.5, "top_k": 7}
+    (path / "generation_config.json").write_bytes(orjson.dumps(generation))
+    (path / "README.md").write_text("---\nlicense: mit\nlanguage: [fr]\nbase_model: org/x\n---\n")
+    (path / "tokenizer_config.json").write_bytes(orjson.dumps({"unk_token": "<unk>"}))
+    export(path, tmp_path / "m.gguf")
+    fields, _ = read(tmp_path / "m.gguf")
+    expected = {
+        "tokenizer.chat_template": TEMPLATE, "tokenizer.chat_template.tool_use": "T",
+        "tokenizer.ggml.eos_token_id": 599, "tokenizer.ggml.eot_token_id": 2,
+        "tokenizer.ggml.eom_token_id": 1, "tokenizer.ggml.unknown_token_id": 0,
+        "general.sampling.temp": 0.5, "general.sampling.top_k": 7, "general.license": "mit",
+        "general.languages": ["fr"], "general.base_model.0.repo_url": "https://huggingface.co/org/x",
+    }  # fmt: skip
+    assert {name: fields.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("family", "change", "message"),
+    [
+        ("llama", {"gguf_pairs": False}, "logits of its tensors differ"),
+        ("qwen3", {"gguf_pairs": True}, "logits of its tensors differ"),
+        ("qwen2", {"gguf_factors": True}, "has no tensor 'rope_freqs.weight'"),
+        ("qwen2", {"gguf_name": "qwen3"}, "tensor 'blk.0.attn_q_norm.weight' is missing"),
+        ("llama", {"rope_divisors": lambda self: None}, "logits of its tensors differ"),
+        ("qwen2", {"tied": True}, "logits of its tensors differ"),
+    ],
+)
+def test_a_wrong_file_is_not_written(
+    family: str,
+    change: dict[str, object],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scaled = {"rope_parameters": LLAMA3} if family == "llama" or "gguf_factors" in change else {}
+    save(tmp_path / "m", family, **scaled)
+    if "tied" in change:  # the table of outputs is lost
+        monkeypatch.setattr(HfDirectory, "tied", True)
+    else:
+        for name, value in change.items():
+            monkeypatch.setattr(architecture(family), name, value)
+    with pytest.raises(ModtokError, match=f"cannot be exported: .*{message}"):
+        export(tmp_path / "m", tmp_path / "m.gguf")
+    assert not (tmp_path / "m.gguf").exists()
