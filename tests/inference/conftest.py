@@ -12,6 +12,7 @@ from helpers import sample
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.settings import RunSettings
 
@@ -79,3 +80,14 @@ def french_english(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("slices") / "fr-en"
     slice_model(run, ["fr", "en"], output=path)
     return path
+
+
+@pytest.fixture(scope="session")
+def model(run: Path) -> SlicedModel:
+    """Few steps old, a model hardly heeds its context; with larger weights this one does."""
+    from modtok_cli.inference.load import load
+
+    model = load(run, ["fr", "en"])
+    for name, weights in model.backbone.named_parameters():
+        weights.data.mul_(30.0 if name.endswith("proj.weight") else 1.0)
+    return model

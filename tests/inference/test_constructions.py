@@ -240,24 +240,3 @@ def test_llama_cpps_search_is_the_best_one(made: Made) -> None:
         assert sum(units[name] for name in taken) + spelled * UNKNOWN_UNITS == best(text)
 
     check()
-
-
-def test_llama_cpp_itself(made: Made, tmp_path: Path) -> None:
-    """Its ids are the twin's, its logits ours; benchmarks/robustness/llama.py does more."""
-    if made.name in REFUSED:
-        pytest.skip("refused")
-    path, file = made.slice, tmp_path / "m.gguf"
-    llama_cpp = pytest.importorskip(
-        "llama_cpp", reason="llama-cpp-python, which builds llama.cpp, is not installed"
-    )
-    report = export(path, file, dtype="float32", inexact=True)
-    llama = llama_cpp.Llama(str(file), n_ctx=48, logits_all=True, type_k=0, type_v=0, verbose=False)
-    ours = load(path)
-    ways = {way.name: way for way in candidates(ours.tokenizer_in, "")}
-    for text, ids in zip(PROBES, ways[report.tokenizer].encode_batch(PROBES), strict=True):
-        assert llama.tokenize(text.encode(), add_bos=False, special=False) == ids
-        assert not ids or llama.detokenize(ids) == text.encode()
-    rows = [ours.end_of_text, *ours.encode_in(PROBES[0])][:48]
-    llama.eval(rows)
-    expected = ours.logits(torch.tensor([rows]))[0].numpy()
-    assert np.allclose(llama.scores[: len(rows), : expected.shape[1]], expected, atol=1e-4)

@@ -10,7 +10,7 @@ import orjson
 import pytest
 import torch
 
-from helpers.external_models import END, FAMILIES, build
+from helpers.external_models import END, build
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.evaluate.models import Infer, Models
@@ -108,8 +108,6 @@ def test_languages_are_refused(tmp_path: Path) -> None:
         Generator(path, ("auto",))
     models = Models(open_source(path))
     assert models.of(Infer("full")) is models.of(Infer("full")).with_vocabulary("full")
-    with pytest.raises(UsageError, match="is neither a run nor a model"):
-        load(tmp_path)
     config = path / "config.json"
     config.write_bytes(orjson.dumps({**orjson.loads(config.read_bytes()), "model_type": "t5"}))
     with pytest.raises(ModtokError, match="transformers does not open it"):
@@ -149,7 +147,7 @@ def reference(path: Path, documents: list[str]) -> tuple[list[float], list[int]]
     return nats, tokens
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["Llama", "Gemma3Text", "GPTNeoX"])  # caches, positions
 def test_likelihoods_are_those_of_transformers(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -278,7 +278,7 @@ LLAMA3 = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
 def test_rotary_scaling_is_what_llama_cpp_reads(family: str, tmp_path: Path) -> None:
     save(tmp_path / "m", family, rope_parameters=LINEAR)
     export(tmp_path / "m", tmp_path / "m.gguf")

@@ -13,7 +13,6 @@ import torch
 import modtok_cli as modtok
 from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.inference.load import load
 from modtok_cli.inference.run.decode import generate
 from modtok_cli.inference.run.generate import Generator, Prompt, answer_all, read_prompts
 from modtok_cli.inference.run.model import SlicedModel
@@ -21,16 +20,6 @@ from modtok_cli.inference.run.route import route, routing_references
 from modtok_cli.inference.run.sampling import SamplingOptions
 
 PROMPTS = ("Il était une fois", "The", "La ville de Paris, it's")
-
-
-@pytest.fixture(scope="module")
-def model(run: Path) -> SlicedModel:
-    """Few steps old, it hardly heeds its context; with larger weights it does."""
-    model = load(run, ["fr", "en"])
-    with torch.no_grad():
-        for name, weights in model.backbone.named_parameters():
-            weights.mul_(30.0 if name.endswith("proj.weight") else 1.0)
-    return model
 
 
 def prompts_of(model: SlicedModel) -> list[list[int]]:

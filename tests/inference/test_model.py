@@ -1,4 +1,4 @@
-"""What is refused around a trained model, each in one line that says what to do."""
+"""Models of a run: vocabularies, steps, tokenizers; refusals, each a line that says what to do."""
 
 import json
 import os
@@ -12,7 +12,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from helpers import sample
 from modtok_cli.architectures.sizes import shape_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
@@ -193,7 +192,6 @@ def test_a_slice_knows_its_languages_by_any_code(french_english: Path) -> None:
 # --- models of a run ---
 
 
-SAMPLE = sample.SAMPLE / "data"
 TEXT = "Il était une fois un roi. The king was old, said l'homme; 12 ans."
 
 

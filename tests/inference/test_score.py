@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import random
 from os.path import commonprefix
-from pathlib import Path
 
 import pytest
 import torch
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.inference.load import load
 from modtok_cli.inference.run import score as scores
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.run.score import Request, score
@@ -18,16 +16,6 @@ from modtok_cli.inference.run.score import Request, score
 SHARED = "The doctor in our valley is old now. "
 QUESTIONS = ["What is her car?", "Who listens?", "What does she do?", "Hm?", "So?"]
 CHOICES = [" blue", " an old blue car", " x", "", " nobody, madam"]
-
-
-@pytest.fixture(scope="module")
-def model(run: Path) -> SlicedModel:
-    """Few steps old, it hardly heeds its context; with larger weights it does."""
-    model = load(run, ["en", "fr"])
-    with torch.no_grad():
-        for name, weights in model.backbone.named_parameters():
-            weights.mul_(30.0 if name.endswith("proj.weight") else 1.0)
-    return model
 
 
 def asked(model: SlicedModel) -> list[Request]:

@@ -161,10 +161,20 @@ def test_languages_of_a_request(served: ServedLanguages) -> None:
     assert chosen("auto", " ") == "el,en,fi,fr"  # every language, not T
     assert chosen({"input": ["fr", "en"], "output": "auto"}, greek) == chosen("en,fr|el")
     assert chosen({"input": ["fr"], "output": ["fr"]}) == "fr"
-    wrong_pairs = ({"input": ["fr"]}, {"input": ["fr"], "output": ["xx"]}, "en|fr|el", "|fr")
-    for wrong in (["xx"], [], "", [3], 3, {"fr": 1}, ["auto", "fr"], *wrong_pairs):
-        with pytest.raises(UsageError):
-            served.chosen(wrong, [])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["xx"], 3, True, [], "", [3], [None], [["fr"]], "fr,,en,", ["fr", "fr"], "fr,fr",
+        ["auto", "fr"], {}, {"fr": 1}, {"input": ["fr"]}, {"input": ["fr"], "output": ["xx"]},
+        {"input": ["fr"], "output": {"input": []}}, "en|fr|el", "|fr", ["\ud800"],
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_wrong_languages(served: ServedLanguages, wrong: object) -> None:
+    with pytest.raises(UsageError):
+        served.chosen(wrong, [])
 
 
 @given(st.text(max_size=40), st.sampled_from(SETS))
@@ -314,10 +324,9 @@ def test_models_have_their_languages(middleware: Any) -> None:
         ({"prompt": "a", "languages": ["fr"], "top_p": float("nan")}, "fr"),
     ],
 )
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/an/address/of/a/later/vllm"])
-def test_where_languages_come_from(middleware: Any, body: Any, languages: str, path: str) -> None:
+def test_where_languages_come_from(middleware: Any, body: Any, languages: str) -> None:
     text = json.dumps(body).replace("{el}", lines("el")[0]).encode()
-    sent, (message, found, _) = middleware(text, path=path)
+    sent, (message, found, _) = middleware(text, path="/an/address/of/a/later/vllm")
     assert str(found) == languages
     assert sent[0]["headers"] == [(b"x-modtok-languages", languages.encode())]
     assert b"languages" not in message["body"]
@@ -368,14 +377,7 @@ def test_the_engine_admits_what_the_middleware_has_read(served: ServedLanguages)
         CURRENT.remove(served)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        ["xx"], 3, True, [], {}, [None], [["fr"]], "fr,,en,", ["fr", "fr"], "fr,fr",
-        {"input": ["fr"]}, {"input": ["fr"], "output": {"input": []}}, ["x" * 10**6], ["\ud800"],
-    ],
-    ids=lambda wrong: repr(wrong)[:30],
-)  # fmt: skip
+@pytest.mark.parametrize("wrong", [["xx"], ["x" * 10**6], 3, {}])
 def test_wrong_languages_are_an_error_as_openai_has_it(middleware: Any, wrong: Any) -> None:
     sent, seen = middleware(json.dumps({"prompt": "Il", "languages": wrong}).encode())
     assert seen is None

@@ -1,4 +1,4 @@
-"""Slices of Hugging Face directories: by language, text and keep-list; ids and logits against the whole."""
+"""Slices of Hugging Face directories: by language, text and keep-list; ids, logits, refusals."""
 
 from __future__ import annotations
 

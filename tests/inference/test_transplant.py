@@ -11,16 +11,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from helpers.external_models import FAMILIES, build
+from helpers.external_models import build
+from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.inference.hf.fit_outputs import (
-    FitText,
-    first_only,
-    logit_offsets,
-)
+from modtok_cli.inference.hf.fit_outputs import FitText, first_only, logit_offsets
 from modtok_cli.inference.hf.model_files import framed
+from modtok_cli.inference.hf.peft_settings import PEFT
 from modtok_cli.inference.hf.transplant import transplant
+from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.spelling import LibraryVocabulary, Spelling
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -37,15 +36,27 @@ def opened(path: Path) -> tuple[Any, Any]:
     return model, transformers.AutoTokenizer.from_pretrained(path)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_rows_are_copied_or_means(family: str, workspace: Path, tmp_path: Path) -> None:
-    old = build(tmp_path / "model", family)
-    spec = f"{workspace / 'tokenizer'}@fr,en"
-    report = transplant(old, spec, output=tmp_path / "new")
+def spelled(old: Path, spec: str) -> tuple[Subtokenizer, Spelling]:
+    """A tokenizer, and its tokens spelled by the tokenizer of a model."""
     new = open_tokenizer(spec)
     assert isinstance(new, Subtokenizer)
     vocabulary = LibraryVocabulary((old / "tokenizer.json").read_bytes(), "old")
-    spelling = vocabulary.spell(new.vocabulary)
+    return new, vocabulary.spell(new.vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    # Two tables, some tokens without a spelling; tied tables; tables of other names.
+    [("Llama", "unigram"), ("Qwen2", "byte-level"), ("GPTNeoX", "byte-level")],
+)
+def test_rows_are_copied_or_means(family: str, kind: str, workspace: Path, tmp_path: Path) -> None:
+    old = build(tmp_path / "model", family, kind)
+    spec = f"{workspace / 'tokenizer'}@fr,en"
+    report = transplant(old, spec, output=tmp_path / "new")
+    new, spelling = spelled(old, spec)
+    learned = np.arange(len(new.vocabulary.specials), new.size)
+    lengths = spelling.lengths[learned]
+    assert (lengths == 0).any() == (kind == "unigram")
     before, after = (load_file(path / "model.safetensors") for path in (old, tmp_path / "new"))
     assert before.keys() == after.keys()
     tables = 0
@@ -59,13 +70,32 @@ def test_rows_are_copied_or_means(family: str, workspace: Path, tmp_path: Path) 
             ids = spelling.ids[spelling.offsets[token] : spelling.offsets[token + 1]]
             expected = tensor[ids] if len(ids) else tensor  # no spelling: the mean of all rows
             torch.testing.assert_close(after[name][token], expected.mean(0))
-    assert tables == (1 if "tie_word_embeddings" in FAMILIES[family] else 2)
+    assert tables == (1 if family == "Qwen2" else 2)
+    settings = orjson.loads((tmp_path / "new" / PEFT).read_bytes())
+    assert settings["task_type"] == "CAUSAL_LM"
+    trained = settings["trainable_token_indices"]
+    assert len(trained) == tables
+    for rows in trained.values():  # those that the model did not have
+        assert np.intersect1d(rows, learned).tolist() == learned[lengths != 1].tolist()
     model, tokenizer = opened(tmp_path / "new")
     ids = tokenizer(TEXT, add_special_tokens=False).input_ids
     assert ids == new.encode(TEXT).tolist()
     assert tokenizer.decode(ids) == TEXT
     with torch.no_grad():
         assert torch.isfinite(model(torch.tensor([ids])).logits).all()
+
+
+def test_a_slice_of_a_transplanted_model_trains_its_own_new_rows(
+    workspace: Path, tmp_path: Path
+) -> None:
+    whole, part = tmp_path / "whole", tmp_path / "fi"
+    transplant(build(tmp_path / "old"), f"{workspace / 'tokenizer'}@fi,fr", output=whole)
+    ids = slice_model(whole, "fi", data=SAMPLE / "parallel", output=part).ids.tolist()
+    old, new = (orjson.loads((each / PEFT).read_bytes()) for each in (whole, part))
+    for module, every in old["trainable_token_indices"].items():
+        rows = new["trainable_token_indices"][module]
+        assert [ids[row] for row in rows] == [index for index in every if index in ids]
+        assert 0 < len(rows) < len(every)
 
 
 def test_tokens_around_a_text_stay(workspace: Path, tmp_path: Path) -> None:
@@ -173,13 +203,11 @@ def test_fitted_output_rows(family: str, workspace: Path, tmp_path: Path) -> Non
     plain, fitted = tmp_path / "plain", tmp_path / "fitted"
     transplant(old, spec, output=plain)
     report = transplant(old, spec, output=fitted, fit=texts)
-    new = open_tokenizer(spec)
-    assert isinstance(new, Subtokenizer)
+    new, spelling = spelled(old, spec)
     lines = [line for text in texts for line in Path(text).read_text("utf-8").splitlines()]
     library = Tokenizer.from_file(str(old / "tokenizer.json"))
     before = Counter(i for x in lines for i in library.encode(x, add_special_tokens=False).ids)
     after = Counter(i for x in lines for i in new.encode(x).tolist())
-    spelling = LibraryVocabulary((old / "tokenizer.json").read_bytes(), "old").spell(new.vocabulary)
     (models, _), (unfitted, _) = opened(fitted), opened(plain)
     (source, _) = opened(old)
     assert models.config.tie_word_embeddings is (family == "Qwen2")
@@ -216,10 +244,8 @@ def test_fitted_output_rows(family: str, workspace: Path, tmp_path: Path) -> Non
         torch.testing.assert_close(direction, directions[0], rtol=1e-3, atol=1e-4)
     if own:
         assert abs(float((states[0] @ directions[0]).mean()) - 1) < 0.5
-    assert torch.equal(
-        models.get_input_embeddings().weight if own else torch.zeros(1),
-        unfitted.get_input_embeddings().weight if own else torch.zeros(1),
-    )
+        before, after = (each.get_input_embeddings().weight for each in (unfitted, models))
+        assert torch.equal(before, after)
     size = sum(tensor.nbytes for tensor in load_file(fitted / "model.safetensors").values())
     assert sum(after for after, _ in report.parts.values()) == size
 
