@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from helpers.toy_tokenizers import LANGUAGES, toy
@@ -22,16 +24,27 @@ def fewest_tokens() -> ModularTokenizer:
     )
 
 
-def unigram() -> ModularTokenizer:
-    members = np.array([[True, True, True, True], [True, False, True, False], [False, True] * 2])
+def of_pieces(
+    found: Mapping[str, tuple[float, str]],
+    languages: Sequence[str],
+    specials: Sequence[str] = ("<unk>",),
+) -> ModularTokenizer:
+    """Of Unigram pieces, each with its score and the names of its languages."""
+    members = np.array([[name in own for name in languages] for _, own in found.values()], bool)
     learned = make_pieces(
-        list(LANGUAGES),
-        ("<unk>",),
-        [b"a", b"ab", " é".encode()],
-        [-2.0, -2.5, -3.0],
-        Membership.of(members),
+        languages,
+        specials,
+        [piece.encode() for piece in found],
+        [score for score, _ in found.values()],
+        Membership.of(members.reshape(len(found), len(languages))),
+        byte_scores=np.full(256, -9.0),
     )
     return ModularTokenizer.from_learned(learned, algorithm="unigram-merge", k=300)
+
+
+def unigram() -> ModularTokenizer:
+    pieces = {"a": (-2.0, "en fi fr el"), "ab": (-2.5, "en fr"), " é": (-3.0, "fi el")}
+    return of_pieces(pieces, LANGUAGES)
 
 
 MADE = {"merges": lambda: toy(5), "unigram": unigram, "fewest-tokens": fewest_tokens}

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
+from helpers.made_tokenizers import of_pieces
 from helpers.toy_tokenizers import rebuilt, toy
 from modtok_cli.base.membership import Membership
-from modtok_cli.learn.merges import byte_order
-from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular.comparison import compare, containment
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -26,50 +23,7 @@ PARENT = toy()
 OLD = ("en", "fi")
 
 
-def first_languages(tokenizer: ModularTokenizer, count: int) -> ModularTokenizer:
-    """The tokenizer as it was before the later languages were appended."""
-    tokens = tokenizer.token_membership[:, :count]
-    merges = tokenizer.merge_membership[:, :count]
-    size, rank = int(tokens.any(axis=1).sum()), int(merges.any(axis=1).sum())
-    # Tokens and merges are created in the order of the languages.
-    assert tokens[:size].any(axis=1).all()
-    assert merges[:rank].any(axis=1).all()
-    vocabulary = tokenizer.vocabulary
-    cut = vocabulary.offsets[size]
-    return rebuilt(
-        tokenizer,
-        languages=tokenizer.languages[:count],
-        vocabulary=type(vocabulary)(
-            vocabulary.specials, vocabulary.data[:cut], vocabulary.offsets[: size + 1]
-        ),
-        merges=tokenizer.merges[:rank],
-        token_membership=tokens[:size],
-        merge_membership=merges[:rank],
-        corpora={},
-    )
-
-
-CHILD = first_languages(PARENT, len(OLD))
-
-
-def pieces(languages: Mapping[str, list[str]], scores: Mapping[str, float]) -> ModularTokenizer:
-    texts = list(dict.fromkeys(text for own in languages.values() for text in own))
-    tokens = [b"<unk>", *(bytes([byte]) for byte in byte_order()), *(t.encode() for t in texts)]
-    members = np.ones((len(tokens), len(languages)), dtype=bool)
-    for row, text in enumerate(texts, 257):
-        members[row] = [text in own for own in languages.values()]
-    return ModularTokenizer.from_learned(
-        LearnedPieces(
-            languages=tuple(languages),
-            specials=("<unk>",),
-            token_data=np.frombuffer(b"".join(tokens), dtype=np.uint8),
-            token_offsets=np.concatenate([[0], np.cumsum([len(t) for t in tokens])]),
-            scores=np.array([-9.0] * 257 + [scores[text] for text in texts]),
-            token_membership=Membership.of(members),
-        ),
-        algorithm="unigram-merge",
-        k=300,
-    )
+CHILD = toy(languages=OLD)  # as it was before the other languages were appended
 
 
 def test_tokenizer_contains_the_one_before_an_append() -> None:
@@ -165,12 +119,12 @@ def test_fewest_tokens_with_an_appended_language() -> None:
 
 
 def test_unigram_scores_are_compared() -> None:
-    scores = {"a": -1.0, " ab": -2.0, "c": -3.0}
-    child = pieces({"en": ["a", " ab"]}, scores)
-    parent = pieces({"en": ["a", " ab"], "fi": ["a", "c"]}, scores)
+    child = of_pieces({"a": (-1.0, "en"), " ab": (-2.0, "en")}, ["en"])
+    more = {"a": (-1.0, "en fi"), " ab": (-2.0, "en"), "c": (-3.0, "fi")}
+    parent = of_pieces(more, ["en", "fi"])
     assert containment(parent, child).holds
     assert parent.subset(["en"]).signature == child.subset(["en"]).signature
-    other = pieces({"en": ["a", " ab"], "fi": ["a", "c"]}, {**scores, "a": -1.5})
+    other = of_pieces({**more, "a": (-1.5, "en fi")}, ["en", "fi"])
     assert containment(other, child).reason == "token 257 of 259 has another score"
 
 

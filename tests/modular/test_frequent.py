@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.handmade_tokenizers import write_plain
+from helpers.made_tokenizers import of_pieces
 from helpers.sample import SAMPLE
 from helpers.toy_tokenizers import NASTY, toy
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.membership import Membership
-from modtok_cli.learn.pieces import UNKNOWN, make_pieces
+from modtok_cli.learn.pieces import UNKNOWN
 from modtok_cli.modular.extract import content_of, extract, frequent_mask, used_mask
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.segmenters.sentencepiece_file import read_model
@@ -56,11 +56,9 @@ def text(tmp_path: Path) -> Path:
 @pytest.fixture
 def ours(tmp_path: Path) -> Path:
     pieces = [" ", "a", "b", "c", " ab", "ab", "x", "xx"]
-    learned = make_pieces(
-        ["sw"], (UNKNOWN, "<|endoftext|>"), [piece.encode() for piece in pieces],
-        [-3.0, -4.0, -4.0, -4.0, -3.0, -3.0, -5.0, -5.5], Membership.everywhere(8, 1),
-    )  # fmt: skip
-    ModularTokenizer.from_learned(learned, algorithm="unigram", k=266).save(tmp_path / "tok")
+    scores = [-3.0, -4.0, -4.0, -4.0, -3.0, -3.0, -5.0, -5.5]
+    found = {piece: (score, "sw") for piece, score in zip(pieces, scores, strict=True)}
+    of_pieces(found, ["sw"], (UNKNOWN, "<|endoftext|>")).save(tmp_path / "tok")
     return tmp_path / "tok"
 
 

@@ -6,20 +6,17 @@ from itertools import product
 from typing import Any
 
 import orjson
-import pytest
 import tokenizers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import Regex, pre_tokenizers
 
-from helpers.toy_tokenizers import NASTY, toy
+from helpers.made_tokenizers import of_pieces
+from helpers.toy_tokenizers import toy
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.counts import split_words
 from modtok_cli.text.pretokenizer import pretokenizers
 
-from .test_containment import pieces
 from .test_fewest_tokens import random_parts, united
 
 # Words of `unigram` begin with all their spaces, and its digits are apart: tokens across them.
@@ -41,10 +38,12 @@ def merges_json() -> bytes:
 FILES = {
     "merges": merges_json(),
     "fewest tokens": united(random_parts(1)).full().to_json(),
-    "unigram": pieces({"en": ["a", " ", "  ", " a", "  a", "b", "1", "!"]}, dict.fromkeys(
-        ["a", " ", "  ", " a", "  a", "b", "1", "!"], -2.0
-    )).full().to_json(),
-}  # fmt: skip
+    "unigram": of_pieces(
+        dict.fromkeys(["a", " ", "  ", " a", "  a", "b", "1", "!"], (-2.0, "en")), ["en"]
+    )
+    .full()
+    .to_json(),
+}
 
 
 def opened(kind: str, name: str) -> tuple[Any, Any]:
@@ -80,11 +79,3 @@ def test_ids_are_those_of_the_library(text: str) -> None:
             [],
             expected,
         ], pair
-
-
-@pytest.mark.parametrize("name", pretokenizers())
-@pytest.mark.parametrize("text", NASTY)
-def test_words_are_the_matches_of_the_pattern(name: str, text: str) -> None:
-    split = pre_tokenizers.Split(Regex(pretokenizers()[name].pattern), "isolated")
-    expected = [word.encode() for word, _ in split.pre_tokenize_str(text)]
-    assert split_words(text.encode(), pretokenizers()[name]) == expected

@@ -21,7 +21,7 @@ from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import count_documents
-from modtok_cli.text.pretokenizer import composed, find_pretokenizer, restore_pretokenizer
+from modtok_cli.text.pretokenizer import find_pretokenizer, restore_pretokenizer
 
 QWEN2 = find_pretokenizer("qwen2")
 REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
@@ -198,16 +198,3 @@ def test_other_forms_are_left_to_the_library(change: dict) -> None:
     text = "l'été dernier, une  maison"
     expected = library.encode(text, add_special_tokens=False).ids
     assert Subtokenizer(Library(file)).encode(text).tolist() == expected
-
-
-@settings(max_examples=examples(80), deadline=None)
-@given(st.text(st.characters(codec="utf-8")))
-@example("\u1100\u1161\u11a8")
-@example("\U00016d67\U00016d67")
-@example("\u0958")
-def test_composition_is_that_of_the_library(text: str) -> None:
-    data = text.encode()
-    expected = tokenizers.normalizers.NFC().normalize_str(text).encode()
-    assert composed(data) == expected
-    if expected == data:
-        assert composed(data) is data

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import sentencepiece
 import tokenizers
@@ -12,39 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
+from helpers.made_tokenizers import of_pieces
 from helpers.plain_ids import plain_ids
+from helpers.toy_tokenizers import toy
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.membership import Membership
-from modtok_cli.learn.merges import byte_order
-from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
+from modtok_cli.learn.pieces import UNKNOWN
 from modtok_cli.modular.open import open_bytes
-from modtok_cli.modular.segmenters.interface import NO_MERGES
-from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
-from modtok_cli.text.pretokenizer import BPE as PRETOKENIZER
+from modtok_cli.modular.vocabulary import PieceVocabulary
 
 SPECIALS = (UNKNOWN, "<|endoftext|>")
 ALPHABET = "ab é1▁\n\t👍x"
 
 
-def learned(pieces: dict[str, tuple[float, str]]) -> LearnedPieces:
-    """piece → (score, languages as letters)."""
-    languages = "pqr"
-    membership = np.array(
-        [[name in own for name in languages] for _, own in pieces.values()], dtype=np.bool_
-    )
-    return make_pieces(
-        list(languages),
-        SPECIALS,
-        [piece.encode() for piece in pieces],
-        [score for score, _ in pieces.values()],
-        Membership.of(membership.reshape(len(pieces), 3)),
-    )
-
-
-SMALL = learned(
+TOKENIZER = of_pieces(
     {
         " ": (-2.0, "pqr"),
         "a": (-2.5, "p"),
@@ -58,9 +39,10 @@ SMALL = learned(
         "1": (-3.0, "pr"),
         " ab": (-5.5, "q"),
         "👍x": (-7.0, "p"),
-    }
+    },
+    "pqr",
+    SPECIALS,
 )
-TOKENIZER = ModularTokenizer.from_learned(SMALL, algorithm="unigram-merge", k=300)
 SUBSETS = ["pqr", "p", "q", "r", "pq", "pr", "qr"]
 
 pieces = st.dictionaries(
@@ -89,8 +71,7 @@ def libraries(tokenizer: Subtokenizer) -> tuple[tokenizers.Tokenizer, object]:
 def test_three_encoders_agree_and_are_lossless(
     found: dict[str, tuple[float, str]], subset: str, samples: list[str]
 ) -> None:
-    tokenizer = ModularTokenizer.from_learned(learned(found), algorithm="unigram-merge", k=300)
-    ours = tokenizer.subset(list(subset))
+    ours = of_pieces(found, "pqr", SPECIALS).subset(list(subset))
     assert plain_ids(ours, samples) == [ids.tolist() for ids in ours.encode_batch(samples)]
     library, processor = libraries(ours)
     for text, ids in zip(samples, ours.encode_batch(samples), strict=True):
@@ -132,7 +113,7 @@ def test_files_of_a_directory_are_run_by_their_libraries(tmp_path: Path) -> None
 )
 def test_invalid_unigram_vocabularies(found: dict[str, tuple[float, str]], message: str) -> None:
     with pytest.raises(ModtokError, match=message):
-        ModularTokenizer.from_learned(learned(found), algorithm="unigram", k=300)
+        of_pieces(found, "pqr")
 
 
 def test_damaged_model_and_merges() -> None:
@@ -140,7 +121,5 @@ def test_damaged_model_and_merges() -> None:
     for damaged in (data[:-200], data[:40], b"\xff" * 40):
         with pytest.raises(ModtokError, match=r"SentencePiece model|unknown kind of tokenizer"):
             open_bytes(damaged, "x.model", "x.model")
-    vocabulary = Vocabulary.from_tokens((), [bytes([byte]) for byte in byte_order()])
-    by_merges = Subtokenizer(Merges(vocabulary, PRETOKENIZER, NO_MERGES))
     with pytest.raises(UsageError, match="merges"):
-        by_merges.to_model()
+        toy().full().to_model()

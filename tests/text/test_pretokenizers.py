@@ -1,4 +1,4 @@
-"""All pre-tokenizers: words are those of the library, for every code point."""
+"""Pre-tokenizers: words, and changes of documents, are those of the library, for all text."""
 
 from __future__ import annotations
 
@@ -12,15 +12,32 @@ import orjson
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tokenizers.normalizers import NFC
 
 from helpers.class_tables import CASES, ask_engine
 from helpers.examples import examples
+from modtok_cli.base import plugins
+from modtok_cli.base.errors import UsageError
 from modtok_cli.core.binding import BLOCK, PADDING, Splitter
-from modtok_cli.core.text import UPPER, classes
-from modtok_cli.core.text import split as split_buffer
+from modtok_cli.core.segment import Pairs, SegmenterHandle, Symbols
+from modtok_cli.core.text import UPPER, classes, split
+from modtok_cli.learn.sequential import learn_plain
+from modtok_cli.modular.encoding.encoder import Encoder
 from modtok_cli.reference import splitting
-from modtok_cli.text.counts import split_words
-from modtok_cli.text.pretokenizer import pretokenizer_of_json, pretokenizers
+from modtok_cli.text import pretokenizer as module
+from modtok_cli.text import text_format
+from modtok_cli.text.counts import count_documents, split_words
+from modtok_cli.text.pretokenizer import (
+    BPE,
+    PatternPreTokenizer,
+    composed,
+    find_pretokenizer,
+    prefixed,
+    pretokenizer_of_json,
+    pretokenizers,
+    restore_pretokenizer,
+    spaced,
+)
 
 NAMES = (
     "bpe", "unigram", "gpt2", "smollm", "cl100k", "llama3", "qwen2", "o200k", "tekken", "gemma",
@@ -73,7 +90,7 @@ def walked_words(name: str, text: bytes) -> list[bytes]:
     own = pretokenizers()[name].splitter
     walker = Splitter(own.word_end, None, own.lookahead, own.filter, own.shift)
     data = np.frombuffer(text + bytes(PADDING), dtype=np.uint8)
-    cuts = split_buffer(data, walker).tolist()
+    cuts = split(data, walker).tolist()
     return [text[start:stop] for start, stop in zip([0, *cuts], cuts, strict=False)]
 
 
@@ -116,12 +133,6 @@ def test_every_pair_of_nasty_characters():
     # As one text: every pair stands between letters, where it can change what follows.
     check("".join(f"a{x}{y}" for x in NASTY for y in NASTY), ["bpe"])
     check("".join(f"!{x}{y} " for x in NASTY for y in NASTY), ["bpe"])
-
-
-def test_every_character_of_two_bytes():
-    check(
-        "".join(f"a{chr(point)} {chr(point)}!{chr(point)}" for point in range(0x80, 0x800)), ["bpe"]
-    )
 
 
 @pytest.mark.parametrize("shift", range(-5, 6))
@@ -212,3 +223,119 @@ def test_case_table_equals_the_engine():
     assert ((asked != 0) == (ours >= UPPER)).all()
     assert (ours[asked != 0] == asked[asked != 0]).all()
     assert (ours[asked == 0] == classes()[asked == 0]).all()
+
+
+LONG = st.text(alphabet="ab 1é漢'.\n\u0301s", max_size=200)
+
+
+def test_readers_and_the_core_agree() -> None:
+    assert bytes(PADDING) == text_format.PADDING
+
+
+@pytest.mark.parametrize("name", list(pretokenizers()))
+@given(text=LONG, follows=st.binary(min_size=PADDING, max_size=PADDING))
+@settings(deadline=None, max_examples=20)
+def test_words_do_not_depend_on_what_follows(name: str, text: str, follows: bytes) -> None:
+    splitter = find_pretokenizer(name).splitter
+    found = []
+    for padding in (bytes(PADDING), follows):
+        data = np.frombuffer(text.encode() + padding, dtype=np.uint8)
+        found.append(split(data, splitter).tolist())
+    assert found[0] == found[1]
+    assert not found[0] or found[0][-1] == len(text.encode())
+
+
+def test_composition_of_every_code_point() -> None:
+    library = NFC()
+    points = [chr(c) for c in range(11, 0x20000) if not 0xD800 <= c < 0xE000]
+    points += map(chr, [*range(0x2F800, 0x2FA20), 0x30000, 0x10FFFF])
+    # Alone, after a letter and a mark, and after what Hangul, Indic and new vowels compose with.
+    for before in ("", "a", "a\u0301", "\u1100", "\uac00", "\u0bc6", "\U00016d67"):
+        for first in range(0, len(points), 64):
+            texts = [before + point for point in points[first : first + 64]]
+            expected = library.normalize_str("\n".join(texts))
+            assert composed("\n".join(texts).encode()).decode() == expected, hex(first)
+            for text, form in zip(texts, expected.split("\n"), strict=True):
+                if form != text:
+                    assert composed(text.encode()).decode() == form, text
+    for text in ("ascii", "déjà vu", "данные", "漢字 かな", "\u0301a"):
+        data = text.encode()
+        assert composed(data) is data
+
+
+def test_spaces_before_documents() -> None:
+    assert [prefixed(text) for text in (b"", b"a", b" a")] == [b"", b" a", b"  a"]
+    texts = [b"", b"a", b" a", "▁a".encode()]
+    assert [spaced(text) for text in texts] == [b"", b" a", *texts[2:]]
+
+
+def test_names_that_are_none() -> None:
+    names = ("qwen2+nfd", "none+", "gpt9+nfc", "+nfc", "gpt2+[]", "gpt2+[1]", 'gpt2+[""]', "gpt2+[")
+    for name in names:
+        with pytest.raises(UsageError, match="unknown pre-tokenizer"):
+            restore_pretokenizer(name)
+
+
+PATTERN = PatternPreTokenizer("pattern", BPE.pattern)
+
+
+SHORT = st.text("ab Z1!\n\t é\u0301漢👍'", max_size=40)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(SHORT, max_size=5))
+def test_words_counts_and_ids_are_those_of_c(texts: list[str]) -> None:
+    documents = [text.encode() for text in texts]
+    for document in documents:
+        assert split_words(document, PATTERN) == split_words(document, BPE)
+    counts, expected = (count_documents([documents], each) for each in (PATTERN, BPE))
+    assert list(counts.pairs()) == list(expected.pairs())
+    merges = learn_plain(expected, 270).merges
+    segmenter = SegmenterHandle.by_merges(Pairs(merges.merges), Symbols(merges.byte_ids()))
+    ids, wanted = (Encoder(each, segmenter).texts(documents, 2) for each in (PATTERN, BPE))
+    assert [one.tolist() for one in ids] == [one.tolist() for one in wanted]
+
+
+def test_texts_longer_than_a_block_and_bytes_that_are_no_text() -> None:
+    text = ("one two  three, é " * (BLOCK // 8)).encode()
+    assert split_words(text, PATTERN) == split_words(text, BPE)
+    assert b"".join(split_words(b"a \xff\xc3 b\xe2", PATTERN)) == b"a \xff\xc3 b\xe2"
+
+
+def test_a_pattern_that_leaves_gaps_or_matches_nothing_keeps_the_text() -> None:
+    assert split_words(b"ab12cd", PatternPreTokenizer("gaps", "[0-9]+|x*")) == [b"ab12", b"cd"]
+    assert split_words(b"abc", PatternPreTokenizer("nothing", "z")) == [b"abc"]
+
+
+class Entry:
+    def __init__(self, name: str, value: str) -> None:
+        self.name, self._value = name, value
+
+    def load(self) -> str:
+        return self._value
+
+
+@pytest.fixture
+def plugged(monkeypatch: pytest.MonkeyPatch):
+    entries = [Entry("letters", r"\p{L}+|\P{L}+"), Entry("bpe", "ignored: ours comes first")]
+    monkeypatch.setattr(
+        plugins, "_entry_points", lambda group: {each.name: each for each in entries}
+    )
+    module.pretokenizers.cache_clear()
+    yield
+    module.pretokenizers.cache_clear()
+
+
+def test_another_package_adds_one(plugged: None) -> None:
+    found = find_pretokenizer("letters")
+    assert split_words("ab 12é".encode(), found) == [b"ab", b" 12", "é".encode()]
+    assert pretokenizers()["bpe"] is BPE
+    node = found.to_json(byte_level=True)
+    assert pretokenizer_of_json(node, byte_level=True) is found
+    with pytest.raises(UsageError, match=r"choose from: bpe, .*letters"):
+        find_pretokenizer("none such")
+
+
+def test_what_is_no_pattern_is_an_error() -> None:
+    with pytest.raises(UsageError, match="pre-tokenizer 'bad'"):
+        PatternPreTokenizer("bad", "(")
