@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import random
-import threading
 from itertools import chain
 from pathlib import Path
 
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 
@@ -21,6 +22,7 @@ from modtok_cli.text.corpus import count_corpus, count_languages, write_counts
 from modtok_cli.text.counts import CorpusSize, count_documents, merge_counts, split_words
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import load_counts, save_counts
+from modtok_cli.text.workspace import language_files
 
 PARTS = [[f"le mot {n} naïve  est là" for n in range(20 * k)] for k in (1, 2, 3)]
 
@@ -90,21 +92,6 @@ def test_languages(tmp_path, threads):
     assert counted["sv"].fingerprint() == count_documents([_encoded(PARTS[0])]).fingerprint()
     merged = merge_counts(list(counted.values()))
     assert merged.fingerprint() == WHOLE.fingerprint()
-
-
-@pytest.mark.parametrize("threads", [1, 4])
-def test_failure_is_raised_and_threads_end(tmp_path, threads):
-    files = {}
-    for language in ("da", "de", "en", "es"):
-        files[language] = [tmp_path / f"{language}.txt"]
-        files[language][0].write_bytes(b"text\n" * 10 if language == "da" else b"text\n\xff")
-    before = threading.active_count()
-    for _ in range(5):
-        # At a time, the first that is found ends the work; one by one, the first in order.
-        bad = "de" if threads == 1 else "(de|en|es)"
-        with pytest.raises(ModtokError, match=rf"{bad}\.txt:2: not UTF-8"):
-            count_languages(files, threads=threads)
-    assert threading.active_count() == before
 
 
 def test_errors_are_passed_on(tmp_path):
@@ -257,32 +244,19 @@ def test_write_counts_refuses(data):
 
 
 def test_stats(data):
-    (data / "fr.txt").write_text("un deux\nnaïve\n\nun deux\n\nun deux\n")
-    found = {row["language"]: row for row in stats_of(_files(data), samples=3)}
-    french = found["fr"]
+    files = {name: [data / f"{name}.txt"] for name in ("fi", "fr")}
+    files["fr"][0].write_text("un deux\nnaïve\n\nun deux\n\nun deux\n")
+    finnish, french = stats_of(files, samples=3)
     assert (french["documents"], french["duplicates"]) == (6, 2)
     assert (french["words"], french["unique_words"]) == (7, 3)
     assert (french["characters"], french["bytes"]) == (26, 27)
-    assert set(french["samples"]) == {"un deux", "naïve"}
-    assert found["fi"]["duplicates"] == 0
-    assert len(found["fi"]["samples"]) == 3
-    assert set(found["fi"]["samples"]) < set(PARTS[1])
-
-
-def test_stats_samples_do_not_depend_on_order_and_are_short(data):
-    before = stats_of(_files(data), samples=4)
-    lines = (data / "fi.txt").read_text().splitlines()
-    (data / "fi.txt").write_text("\n".join(reversed(lines)))
-    assert stats_of(_files(data), samples=4) == before
-    (data / "fi.txt").write_text("ä" * 1000)
-    assert stats_of(_files(data), samples=4)[0]["samples"] == ("ä" * 200,)
-
-
-def test_stats_samples_are_different_and_not_blank(tmp_path):
-    lines = [f"line {number}" for number in range(8)]
-    (tmp_path / "fi.txt").write_text("".join(f"\n{line}\n" * 50 for line in lines))
-    (found,) = stats_of({"fi": [tmp_path / "fi.txt"]}, samples=8)
-    assert sorted(found["samples"]) == lines
+    assert sorted(french["samples"]) == ["naïve", "un deux"]  # different ones, and none is blank
+    assert (finnish["duplicates"], len(finnish["samples"])) == (0, 3)
+    assert set(finnish["samples"]) < set(PARTS[1])
+    files["fi"][0].write_text("\n".join(reversed(PARTS[1])))
+    assert stats_of(files, samples=3) == [finnish, french]
+    files["fi"][0].write_text("ä" * 1000)
+    assert stats_of(files, samples=4)[0]["samples"] == ("ä" * 200,)
 
 
 def test_stats_of_a_table(data):
@@ -292,5 +266,67 @@ def test_stats_of_a_table(data):
     assert row["words"] == WHOLE.occurrences
 
 
-def _files(data):
-    return {"fi": [data / "fi.txt"], "fr": [data / "fr.txt"]}
+# `--field` and `--lang-field`: the same words in whatever files they are
+
+
+TEXTS = {"fi": ["yksi kaksi", "kolme", "kolme"], "fr": ["un deux", "trois"], "zh": ["一 二"]}
+
+
+CODES = {"fi": "fin_Latn", "fr": "fra", "zh": "zh"}
+
+
+READING = Reading(field="content", lang_field="language")
+
+
+@pytest.fixture
+def plain(tmp_path):
+    (tmp_path / "plain").mkdir()
+    for language, texts in TEXTS.items():
+        (tmp_path / "plain" / f"{language}.txt").write_text("\n".join(texts), encoding="utf-8")
+    return tmp_path / "plain"
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """French in a file of its own, the rest in Parquet and JSON lines; one row is of no language"""
+    directory = tmp_path / "mixed"
+    (directory / "crawl").mkdir(parents=True)
+    rows = [
+        {"content": text, "language": CODES[name], "text": "not this"}
+        for name in ("zh", "fi")
+        for text in TEXTS[name]
+    ]
+    table = pa.Table.from_pylist([*rows[:2], {"content": "?", "language": None}])
+    pq.write_table(table, directory / "crawl" / "part-0.parquet")
+    french = [{"content": text, "language": "fr"} for text in TEXTS["fr"]]
+    for name, those in (("crawl/part-1.jsonl", rows[2:]), ("fr.jsonl", french)):
+        (directory / name).write_bytes(b"\n".join(map(orjson.dumps, those)))
+    (directory / "README.txt").write_text("not a document with fields\n")
+    return directory
+
+
+def words(data, reading, languages=None):
+    counted = count_languages(language_files(data, languages, reading), reading=reading)
+    return {name: dict(table.pairs()) for name, table in counted.items()}
+
+
+def test_words_of_mixed_files_are_those_of_plain_ones(plain, mixed):
+    assert words(mixed, READING) == words(plain, Reading())
+    assert words(mixed, READING, ["fi"]) == words(plain, Reading(), ["fi"])
+    with pytest.raises(UsageError, match="no text of language 'zh'"):
+        language_files(mixed, ["zh"], Reading(field="content"))
+
+
+def test_documents_without_a_language_are_reported_once_per_reading(mixed):
+    progress = Silent()
+    count_languages(language_files(mixed, ["fi"], READING), reading=READING, progress=progress)
+    assert progress.warnings == [
+        f"{mixed}/crawl/part-0.parquet:3: no language in field 'language'; 1 document skipped"
+    ]
+
+
+def test_a_missing_field_of_the_language_is_named(mixed):
+    (mixed / "fr.jsonl").unlink()
+    wrong = Reading(field="content", lang_field="lang")
+    with pytest.raises(ModtokError, match="no document has a language in field 'lang'; choose"):
+        language_files(mixed, None, wrong)

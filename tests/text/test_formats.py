@@ -161,13 +161,19 @@ def test_columns(tmp_path_factory, rows, form, kind, field, language, size, smal
     assert any("no text in field" in line for line in warnings) == (None in [r[0] for r in rows])
 
 
-def test_rows_are_numbered_over_batches(tmp_path, monkeypatch):
+@pytest.mark.parametrize("encoding", [None, "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
+def test_rows_are_numbered_over_batches(tmp_path, monkeypatch, encoding):
+    """Also with encodings that give no dictionary."""
     monkeypatch.setattr(columns_module, "CHUNK", 64)
-    pq.write_table(pa.table({"text": ["x" * 30] * 50}), tmp_path / "a.parquet", row_group_size=7)
-    assert [one.line for one in read_documents(tmp_path / "a.parquet")] == list(range(1, 51))
+    path, texts = tmp_path / "a.parquet", [f"text {number:30}" for number in range(50)]
+    kind = {"use_dictionary": False, "column_encoding": {"text": encoding}} if encoding else {}
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=7, **kind)
     told: list[float] = []
-    list(read_documents(tmp_path / "a.parquet", advance=told.append))
-    assert sum(told) == (tmp_path / "a.parquet").stat().st_size
+    found = list(read_documents(path, advance=told.append))
+    assert [(each.text.decode(), each.line) for each in found] == list(
+        zip(texts, range(1, 51), strict=True)
+    )
+    assert sum(told) == path.stat().st_size
     assert len(told) > 5
 
 
@@ -252,36 +258,28 @@ def test_types_that_are_not_text(tmp_path):
             assert "not a string" in failure(tmp_path / name)
 
 
-def test_damaged_columns_are_one_line(tmp_path):
-    rows = [("some text " * 40, "fi")] * 50
-    pq.write_table(table_of(rows), tmp_path / "a.parquet", use_dictionary=False)
-    write_arrow(tmp_path / "a.arrow", table_of(rows), False, 20)
-    rng = np.random.default_rng(3)
-    for name in ("a.parquet", "a.arrow"):
-        whole = (tmp_path / name).read_bytes()
-        path = tmp_path / f"b{name}"
-        refused = 0
-
-        def outcome(way, path=path):
-            try:
-                return [len(each.text) for each in way(path, Reading(field="content"))]
-            except ModtokError as error:
-                return str(error)
-
-        for case in range(60):
-            data = bytearray(whole)
-            if case % 2:
-                del data[int(rng.integers(len(data))) :]
-            else:
-                for place in rng.integers(len(data), size=4):
-                    data[place] = rng.integers(256)
-            path.write_bytes(data)
-            said = outcome(read_documents)
-            if isinstance(said, str):
-                assert re.fullmatch(rf"{path}(:\d+)?: [^\n]+", said)
-                assert failure(path, field="content") == said[len(str(path)) :]
-                refused += 1
-        assert refused >= 25
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_damaged_columns_are_one_line(tmp_path, name):
+    path, table = tmp_path / name, table_of([("some text " * 40, "fi")] * 50)
+    if name == "a.parquet":
+        pq.write_table(table, path, use_dictionary=False)
+    else:
+        write_arrow(path, table, False, 20)
+    whole, rng, refused = path.read_bytes(), np.random.default_rng(3), 0
+    for case in range(60):
+        data = bytearray(whole)
+        if case % 2:
+            del data[int(rng.integers(len(data))) :]
+        else:
+            for place in rng.integers(len(data), size=4):
+                data[place] = rng.integers(256)
+        path.write_bytes(data)
+        try:
+            list(read_documents(path, Reading(field="content")))
+        except ModtokError:
+            assert re.match(r"(:\d+)?: ", failure(path, field="content"))
+            refused += 1
+    assert refused >= 25
 
 
 def test_damaged_languages_of_columns_are_one_line(tmp_path):
@@ -319,17 +317,6 @@ def test_damaged_footer_of_parquet_does_not_end_the_process(tmp_path):
     words = [sys.executable, "-c", _READ_ALL, path, tmp_path / "b.parquet", str(footer)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("encoding", ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
-def test_encodings_that_give_no_dictionary(tmp_path, encoding, monkeypatch):
-    monkeypatch.setattr(columns_module, "CHUNK", 64)
-    path = tmp_path / "a.parquet"
-    table = pa.table({"text": [f"text {number}" for number in range(50)]})
-    pq.write_table(table, path, 7, use_dictionary=False, column_encoding={"text": encoding})
-    found = list(read_documents(path))
-    assert [each.text.decode() for each in found] == table["text"].to_pylist()
-    assert [each.line for each in found] == list(range(1, 51))
 
 
 def test_compressed_arrow_and_pipes_are_refused(tmp_path):
@@ -407,27 +394,22 @@ def test_tsv_is_text_with_a_header_and_else_a_word_table(tmp_path):
     assert (is_text(path), is_table(path)) == (False, True)
 
 
-def test_caches_of_datasets_are_not_text(tmp_path):
-    table = pa.table({"text": ["a"]})
-    write_arrow(tmp_path / "data-00000-of-00001.arrow", table, False, 1)
-    write_arrow(tmp_path / "cache-1f2e.arrow", table, False, 1)
-    (tmp_path / "state.json").write_text("{}")
-    (tmp_path / "dataset_info.json").write_text("{}")
-    assert read(tmp_path)[0] == [("a", None)]
-
-
 def test_directory_that_datasets_saved(tmp_path):
     datasets = pytest.importorskip("datasets")
     rows = {"text": ["un", None, "deux"], "label": [0, 1, 0]}
     datasets.Dataset.from_dict(rows).save_to_disk(tmp_path / "fr")
+    write_arrow(tmp_path / "fr" / "cache-1f2e.arrow", pa.table({"text": ["no"]}), False, 1)
     assert [text for text, _ in read(tmp_path / "fr")[0]] == ["un", "deux"]
 
 
 def test_settings_of_reading():
-    with pytest.raises(UsageError, match="--field"):
-        Reading(field="a..b")
-    with pytest.raises(UsageError, match="--lang-field"):
-        Reading(lang_field="text")
+    for wrong, said in (
+        ({"field": "a..b"}, "--field"),
+        ({"lang_field": "text"}, "--lang-field"),
+        ({"errors": "ignore"}, "strict, replace or skip"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            Reading(**wrong)
     assert Reading(lang_field="x").of("fra_Latn").language == "fr-Latn"
     assert Reading().of("fr").language is None
 

@@ -21,10 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.both_readers import failure, read
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.text import streams
 from modtok_cli.text.readers import read_batches, read_documents, text_files
-from modtok_cli.text.reading import Reading
 from modtok_cli.text.text_format import Document
 
 TEXTS = ["un", "deux  mots", "", "tab\there", "cr\r", "\x85\u2028 not a line end", "नमस्ते\0 👍"]
@@ -56,7 +55,7 @@ def test_formats(tmp_path, suffix, content, packing):
 
 
 @pytest.mark.parametrize("packing", PACK)
-@pytest.mark.parametrize("content", [LINES, JSON])
+@pytest.mark.parametrize("content", [LINES, JSON, b"\n " + JSON])
 def test_standard_input_is_recognized(monkeypatch, content, packing):
     class Stdin:
         buffer = io.BytesIO(PACK[packing](content))
@@ -74,20 +73,13 @@ def test_named_pipe(tmp_path):
     writer.join()
 
 
-def test_last_line_without_an_end(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"one\n\ntwo")
-    assert texts(path) == [b"one", b"", b"two"]
-    path.write_bytes(b"one\n\n")
-    assert texts(path) == [b"one", b""]
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(st.characters(blacklist_characters="\n", codec="utf-8")), min_size=1))
 def test_any_text_roundtrips_in_both_formats(tmp_path_factory, documents):
     directory = tmp_path_factory.mktemp("any")
     encoded = [document.encode() for document in documents]
-    (directory / "a.txt").write_bytes(b"".join(document + b"\n" for document in encoded))
+    end = b"\n" * (not encoded[-1] or len(encoded) % 2)  # of the last line, or none
+    (directory / "a.txt").write_bytes(b"\n".join(encoded) + end)
     assert texts(directory / "a.txt") == encoded
     (directory / "a.jsonl").write_bytes(
         b"\r\n".join(orjson.dumps({"text": text}) for text in documents)
@@ -119,14 +111,9 @@ def test_directory_is_read_sorted_and_hidden_files_are_not(tmp_path):
 
 
 def test_several_frames_and_members(tmp_path):
-    for suffix, pack in (
-        ("gz", gzip.compress),
-        ("bz2", bz2.compress),
-        ("xz", lzma.compress),
-        ("zst", zstandard.compress),
-    ):
-        path = tmp_path / f"a.txt.{suffix}"
-        padding = b"" if suffix == "zst" else b"\0" * 10
+    for suffix in [".gz", ".bz2", ".xz", ".zst"]:
+        path, pack = tmp_path / f"a.txt{suffix}", PACK[suffix]
+        padding = b"" if suffix == ".zst" else b"\0" * 10
         path.write_bytes(pack(b"one\ntw") + pack(b"o\n") + pack(b"three") + padding)
         assert texts(path) == [b"one", b"two", b"three"]
     skippable = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
@@ -160,12 +147,6 @@ def test_unknown_suffix(tmp_path):
     assert "-" in message
     with pytest.raises(ModtokError, match="no text in this directory"):
         text_files(tmp_path)
-
-
-def test_json_lines_with_a_byte_order_mark_by_pipe(tmp_path, monkeypatch):
-    for content in (b"\xef\xbb\xbf" + JSON, b"\n " + JSON):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-        assert [document.text.decode() for document in read_documents("-")] == TEXTS
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.txt.zst", "a.txt.gz"])
@@ -308,12 +289,6 @@ def test_byte_order_mark_begins_no_word(tmp_path, monkeypatch, name, content):
     if name.endswith((".txt", ".jsonl")):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
         assert [document.text for document in read_documents("-")] == expected
-
-
-def test_unknown_error_mode(tmp_path):
-    (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(UsageError, match="strict, replace or skip"):
-        list(read_documents(tmp_path / "a.txt", Reading("ignore")))
 
 
 @pytest.mark.parametrize("suffix", PACK)
