@@ -122,15 +122,33 @@ def test_tables_of_merges_grow_and_fill() -> None:
     assert ids.tolist() == known.get((1, 2), [1, 2])
 
 
-@given(toys, subsets, texts)
-@settings(deadline=None)
-def test_encoding_equals_the_definition(number: int, languages: set[str], text: str) -> None:
-    subset = TOYS[number].subset(languages)
-    ids = subset.encode(text)
-    assert ids.dtype == np.int32
-    assert ids.tolist() == slow_encode(subset, text)
-    assert subset.decode(ids) == text
-    assert TOYS[number].vocabulary.decode_bytes(subset.global_ids[ids]) == text.encode()
+@given(toys, subsets, st.lists(texts, max_size=8), st.sampled_from([8, 1 << 12]), st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_encoding_equals_the_definition(
+    number: int, languages: set[str], batch: list[str], words: int, full: bool
+) -> None:
+    """Text by text and in batches, with a cache of few or many words that threads share."""
+    tokenizer, subset = TOYS[number], TOYS[number].subset(languages)
+    for text in batch:
+        ids = subset.encode(text)
+        assert ids.dtype == np.int32
+        assert ids.tolist() == slow_encode(subset, text)
+        assert subset.decode(ids) == text
+        assert tokenizer.vocabulary.decode_bytes(subset.global_ids[ids]) == text.encode()
+    many = [text + str(i % 7) for i in range(6) for text in batch]
+    expected = [slow_encode(subset, text) for text in many]
+    utf8 = [text.encode() for text in many]
+    subset.encoder._native.set_cache_sizes(8, words)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoder_module, "PORTION", 16)
+        patch.setattr(encoder_module, "MOST_IDS", 40 if full else 1 << 20)
+        for threads in (1, 3):
+            subset.encoder.forget_words()
+            for ids in (subset.encode_batch(many, threads), subset.encode_utf8(utf8, threads)):
+                assert [part.tolist() for part in ids] == expected
+            flat, offsets = subset.encode_flat(utf8, threads)
+            assert (flat.dtype, offsets.dtype) == (np.int32, np.int64)
+            assert [flat[a:b].tolist() for a, b in pairwise(offsets.tolist())] == expected
 
 
 @pytest.mark.parametrize("text", NASTY)
@@ -140,29 +158,6 @@ def test_nasty_texts_roundtrip(text: str) -> None:
             subset = tokenizer.subset(languages)
             assert subset.encode(text).tolist() == slow_encode(subset, text)
             assert subset.decode(subset.encode(text)) == text
-
-
-@given(toys, st.lists(texts, max_size=8), st.sampled_from([8, 128]))
-@settings(deadline=None, max_examples=100)
-def test_full_cache_keeps_results(number: int, batch: list[str], most: int) -> None:
-    subset = TOYS[number].full()
-    subset.encoder._native.set_cache_sizes(8, most)
-    subset.encoder.forget_words()
-    for text in batch * 2:
-        assert subset.encode(text).tolist() == slow_encode(subset, text)
-
-
-@given(toys, st.lists(texts, min_size=1, max_size=8), st.sampled_from([8, 1 << 12]))
-@settings(deadline=None, max_examples=20)
-def test_threads_share_a_cache(number: int, batch: list[str], most: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoder_module, "PORTION", 16)
-        subset = TOYS[number].full()
-        subset.encoder._native.set_cache_sizes(8, most)
-        subset.encoder.forget_words()
-        many = [text + str(i % 7) for i in range(40) for text in batch]
-        ids = subset.encode_batch(many, 4)
-        assert [part.tolist() for part in ids] == [slow_encode(subset, text) for text in many]
 
 
 @pytest.mark.parametrize(("first", "most"), [(1024, 1024), (8, 1024)])
@@ -201,26 +196,6 @@ def test_strings_are_encoded_flat_too() -> None:
     assert np.diff(offsets).tolist() == list(map(len, expected))
     with pytest.raises(ModtokError, match="lone surrogate"):
         full.encode_flat(["a", "\ud800"])
-
-
-@given(st.lists(texts, max_size=12))
-@settings(deadline=None, max_examples=30)
-def test_batches_equal_single_texts_on_any_number_of_threads(batch: list[str]) -> None:
-    subset = TOYS[0].subset(["fr", "en"])
-    single = [subset.encode(text).tolist() for text in batch]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoder_module, "PORTION", 16)
-        for threads in (1, 2, 5, None):
-            ids = subset.encode_batch(batch, threads)
-            assert [part.tolist() for part in ids] == single
-        utf8 = subset.encode_utf8([text.encode() for text in batch], 2)
-        assert [part.tolist() for part in utf8] == single
-        for threads, most in ((1, 1 << 20), (3, 1 << 20), (1, 40), (3, 40)):
-            patch.setattr(encoder_module, "MOST_IDS", most)
-            flat, offsets = subset.encode_flat([text.encode() for text in batch], threads)
-            assert flat.dtype == np.int32
-            assert offsets.dtype == np.int64
-            assert [flat[a:b].tolist() for a, b in pairwise(offsets.tolist())] == single
 
 
 def test_token_lengths_and_occurrences() -> None:

@@ -23,7 +23,7 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.pretokenizer import find_pretokenizer, restore_pretokenizer
 
-QWEN2 = find_pretokenizer("qwen2")
+QWEN2 = find_pretokenizer("qwen2").to_json(byte_level=True)
 REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
 PREPEND = {"type": "Prepend", "prepend": "▁"}
 METASPACE = {"type": "Metaspace", "replacement": "▁", "split": False}
@@ -41,14 +41,14 @@ FORMS = {
     "superwords": ({}, "none"),
     "added": ({}, "gemma"),
     "qwen2": (
-        {"normalizer": {"type": "NFC"}, "pre_tokenizer": QWEN2.to_json(byte_level=True)},
+        {"normalizer": {"type": "NFC"}, "pre_tokenizer": QWEN2},
         "qwen2+nfc",
     ),
     "bytes-missing": ({}, "gpt2"),
     "whole-words": ({}, "gpt2"),
     "unigram": ({}, "gemma"),
     "qwen3": (
-        {"normalizer": {"type": "NFC"}, "pre_tokenizer": QWEN2.to_json(byte_level=True)},
+        {"normalizer": {"type": "NFC"}, "pre_tokenizer": QWEN2},
         'qwen2+nfc+["<b>","  "]',
     ),
     "mistral-added": ({"normalizer": None, "pre_tokenizer": FIRST}, 'gemma+space+["\\n","<b>"]'),
@@ -58,8 +58,6 @@ PARTS = [
     "e\u0301", "é", "\u0301", "ệ", "e\u0323\u0302", "the", " the", "la", "mai", "sonœ", "☃",
     "𝒳", "\U0010ffff", "<0x41>", "\u1aeb", "\U00016d68", "\U000113c5",
 ]  # fmt: skip
-
-QWEN2 = find_pretokenizer("qwen2")
 
 
 @cache

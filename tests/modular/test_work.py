@@ -1,4 +1,4 @@
-"""What encoding costs, counted in words, calls and bytes; never in seconds."""
+"""What encoding and checks cost, counted in words, calls and bytes; never in seconds."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from helpers.toy_tokenizers import toy
+from modtok_cli.base.arrays import flatten
+from modtok_cli.learn.merges import byte_order
 from modtok_cli.modular.encoding.encoder import PORTION
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.validate import check_merges, check_vocabulary
+from modtok_cli.modular.vocabulary import Vocabulary
 
 ENOUGH = 2048  # new words for which the core segments
 LETTERS = "abcdefghij"
@@ -60,3 +64,25 @@ def test_no_object_for_each_text(tokenizer: Subtokenizer) -> None:
     assert kept < result + 20_000
     # Room for as many ids as bytes, lists of the portions' texts, and the scratch of one portion.
     assert peak < 4 * sum(map(len, texts)) + offsets.nbytes + 50 * len(texts) + 9 * PORTION
+
+
+def test_a_vocabulary_is_checked_in_parts() -> None:
+    """1,000 words that grow by a byte each: 64,000 tokens of 2 to 65 bytes, 2 MB."""
+    tokens, merges = [bytes([byte]) for byte in byte_order()], []
+    place = {token: index for index, token in enumerate(tokens)}
+    for word in range(1000):
+        last = place[bytes([word % 256])]
+        for byte in (word // 256, *range(100, 163)):
+            merges.append((last, place[bytes([byte])], len(tokens)))
+            tokens.append(tokens[last] + bytes([byte]))
+            last = len(tokens) - 1
+    vocabulary = Vocabulary((), *flatten(tokens))
+    table = np.array(merges, dtype=np.int32)
+    tracemalloc.start()
+    try:
+        check_vocabulary(vocabulary, "t")
+        check_merges(vocabulary, table, "t")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 15 * len(vocabulary.data)
