@@ -1,4 +1,4 @@
-"""fairness, origin, bpe-concat and report on the command line."""
+"""check, nsl, explore, origin, bpe-concat and report on the command line."""
 
 from __future__ import annotations
 
@@ -10,19 +10,6 @@ from pathlib import Path
 from tokenizers import Tokenizer, models
 
 from .conftest import rows
-
-
-def test_fairness(at, learned: Path) -> None:
-    line = "fairness -t tokenizer -t tokenizer@each parallel --pivot fr --plot fair.svg"
-    status, out, err = at(*line.split())
-    assert status == 0
-    assert err.endswith("wrote fair.svg\n")
-    found = rows(out)
-    assert [row["kind"] for row in found] == ["language"] * 6 + ["tokenizer"] * 2
-    assert {row["pivot"] for row in found} == {"fr"}
-    picture = (learned / "fair.svg").read_text()
-    assert "Parity premium over French" in picture
-    assert "tokenizer@each" in picture
 
 
 def test_check_takes_tokenizers_and_texts_in_any_order(at, learned: Path) -> None:
