@@ -371,6 +371,4 @@ def resolve(
                 remedy=f"{suggest(language, known)}it has: {', '.join(known)}",
             )
         chosen.update(those)
-    if not chosen:
-        raise UsageError("no language given", remedy=f"choose from: {', '.join(known)}")
     return chosen

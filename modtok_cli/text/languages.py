@@ -185,19 +185,21 @@ def language_list(languages: str | Iterable[str], flag: str = "--langs") -> list
     (['fi'], ['fr', 'en'], ['fr', 'en'])
 
     Raises:
-        UsageError: no codes, a string with an empty entry or a repeated language; names the flag.
+        UsageError: no codes, an empty one, or a repeated one in a string; names the flag.
     """
-    if not isinstance(languages, str):
+    if isinstance(languages, str):
+        parts = languages.split(",") if "," in languages else languages.split()
+        codes = [part.strip() for part in parts]
+    else:
         codes = list(languages) if isinstance(languages, Iterable) else [languages]
         if not all(isinstance(code, str) for code in codes):
             what = f"expected codes, a string or list, got {languages!r:.80}"
             raise UsageError(what, where=flag)
-        return codes
-    parts = languages.split(",") if "," in languages else languages.split()
-    codes = [part.strip() for part in parts]
-    if not all(codes):
-        what = f"{flag} {languages!r} has an empty entry"
+    if not codes or not all(codes):
+        what = f"{flag} {languages!r} has an empty entry" if codes else f"{flag} is empty"
         raise UsageError(what, remedy=f"as in: {flag} en,fi,fr")
+    if not isinstance(languages, str):
+        return codes  # of a program, which may repeat them
     first_of: dict[str, str] = {}
     for code in codes:
         first = first_of.setdefault(canonical(code), code)

@@ -43,7 +43,7 @@ def test_subset_takes_strings_and_lists(
 
 
 def test_empty_string_is_refused(directory: Path) -> None:
-    with pytest.raises(modtok.UsageError, match="no language given"):
+    with pytest.raises(modtok.UsageError, match="languages is empty"):
         modtok.load(directory).subset("")
 
 
