@@ -9,7 +9,7 @@ token once. The model reads a text as it predicts it, by `tokenizer_out`: withou
 `compare_directories` is `--report` of slice, graft and transplant: what a change costs, on text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
@@ -38,7 +38,7 @@ from modtok_cli.evaluate.results import (
     interval,
     resampled_sums,
 )
-from modtok_cli.inference.hf.causal_lm import CausalLM, window_bounds
+from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.run.processes import ALONE, Processes
 from modtok_cli.inference.run.score import Request, score
@@ -168,12 +168,27 @@ def _vocabularies(models: Models, texts: Sequence[Text], mode: str | None) -> di
     return vocabularies
 
 
+def window_bounds(count: int, width: int) -> Iterator[tuple[int, int, int]]:
+    """Windows that together predict each of `count` tokens once, with `width` of context.
+
+    Yields (before, start, stop): tokens start to stop - 1 are predicted after the tokens from
+    `before` on. The first window has nothing before it but the token that begins a text. The
+    last one has as much left context as fits.
+
+    >>> list(window_bounds(10, 4))
+    [(0, 0, 4), (3, 4, 8), (5, 8, 10)]
+    """
+    for start in range(0, count, width):
+        stop = min(start + width, count)
+        yield max(0, stop - width - 1), start, stop
+
+
 def windows(model: SlicedModel, ids: Sequence[int]) -> list[Request]:
     """(context rows, ids) pairs that together predict each of `ids` once; see `window_bounds`."""
     rows = model.vocabularies.row_of_out[list(ids)].tolist() if len(ids) else []
     return [
         (rows[before:start] or [model.end_of_text], list(ids[start:stop]))
-        for before, start, stop in window_bounds(len(ids), model.context)
+        for before, start, stop in window_bounds(len(ids), model.window)
     ]
 
 
@@ -190,7 +205,7 @@ def document_nats(
     requests: list[Request] = []
     owners: list[int] = []
     for owner, document in enumerate(documents):
-        parts = windows(model, model.encode_out(document))
+        parts = windows(model, model.encode_document(document))
         requests += parts
         owners += [owner] * len(parts)
     nats, tokens = np.zeros(len(documents)), np.zeros(len(documents))
@@ -212,8 +227,6 @@ def _measure(
     models: Models, infer: Infer, text: Text, documents: Sequence[str], batch_size: int
 ) -> tuple[Measured, int]:
     """What documents take, and the size of the vocabulary."""
-    if models.source.whole:
-        return _measured_by(models.whole, text, documents, batch_size, models.progress)
     model, name = models.of(infer), f"{text.name} {text.language}"
     nats, tokens = document_nats(
         model,
@@ -225,15 +238,6 @@ def _measure(
     )
     lost = lost_of(model.tokenizer_out, name, documents, models.progress)
     return (nats, tokens, lost), model.tokenizer_out.size
-
-
-def _measured_by(
-    model: CausalLM, text: Text, documents: Sequence[str], batch_size: int, progress: Progress
-) -> tuple[Measured, int]:
-    with progress.task(f"{text.language} {text.name}", len(documents), "documents") as task:
-        taken = model.nats(documents, batch_size=batch_size, advance=task.advance)
-    name = f"{text.name} {text.language}"
-    return (*taken, lost_of(model.hf_tokenizer, name, documents, progress)), model.rows
 
 
 def documents_of(text: Text, limit: int | None) -> list[str]:
@@ -320,19 +324,9 @@ def compare_directories(
         byte, with its 95% bootstrap interval over documents (low, high; None for a single
         document); unknown_tokens; documents, bytes, and the digest of the text.
     """
-    sides: list[tuple[int, int, list[Measured]]] = []
-    for path in (before, after):
-        if is_run(path):
-            sides.append(_measured_run(path, texts, progress))
-            continue
-        model = CausalLM(path)
-        measured = [
-            _measured_by(model, text, documents_of(text, None), _BATCH, progress)[0]
-            for text in texts
-        ]
-        sides.append((model.rows, model.weight_bytes, measured))
-        del model
-    (full_rows, full_bytes, olds), (rows, weight_bytes, news) = sides
+    (full_rows, full_bytes, olds), (rows, weight_bytes, news) = (
+        _measured_directory(path, texts, progress) for path in (before, after)
+    )
     return [
         {
             **_row(text, old, new),
@@ -347,17 +341,19 @@ def compare_directories(
     ]
 
 
-def _measured_run(
+def _measured_directory(
     path: Path, texts: Sequence[Text], progress: Progress
 ) -> tuple[int, int, list[Measured]]:
-    """Rows and bytes of a run, and what each text takes."""
-    source = open_run(path, progress=progress)
+    """Rows and bytes of a directory, and what each text takes."""
+    source = open_run(path, progress=progress) if is_run(path) else HfSource(path)
     models = Models(source, progress=progress)
     measured = []
     for text in texts:
-        mode = LANG if text.language in source.languages else FULL
-        infer = vocabulary_of(source, mode, [text.language])
+        of_language = not source.whole and text.language in source.languages
+        infer = vocabulary_of(source, LANG if of_language else FULL, [text.language])
         measured.append(_measure(models, infer, text, documents_of(text, None), _BATCH)[0])
+    if isinstance(source, HfSource):
+        return source.directory.vocab_size, source.weight_bytes, measured
     size = source.tokenizer.size
     return size, 4 * (source.shape.parameters + source.shape.table_parameters(size)), measured
 

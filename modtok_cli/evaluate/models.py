@@ -27,7 +27,6 @@ import torch
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.parameters import FilePath, optional_path
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.hf.causal_lm import CausalLM
 from modtok_cli.inference.load import model_of, open_source
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.run.processes import ALONE, Processes
@@ -177,11 +176,6 @@ class Models:
         device = device or processes.device
         self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self._last: tuple[Infer, SlicedModel] | None = None
-
-    @cached_property
-    def whole(self) -> CausalLM:
-        """A model of transformers by itself."""
-        return CausalLM(self.source.path, dtype=self._dtype, device=self._device)
 
     @cached_property
     def signed(self) -> dict[str, str]:

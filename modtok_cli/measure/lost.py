@@ -9,7 +9,6 @@ import numpy as np
 
 from modtok_cli.base.progress import Progress
 from modtok_cli.measure.check import SOME_UNKNOWN
-from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 
@@ -29,10 +28,7 @@ class Lost:
 
 
 def lost_of(
-    tokenizer: Subtokenizer | LibraryTokenizer,
-    text: str,
-    documents: Sequence[str],
-    progress: Progress,
+    tokenizer: Subtokenizer, text: str, documents: Sequence[str], progress: Progress
 ) -> Lost:
     """What a tokenizer loses of documents of `text`; a warning says it."""
     losses, counts, tokens = tokenizer.losses, np.zeros(2, dtype=np.int64), 0

@@ -13,9 +13,9 @@ import torch
 from helpers.external_models import END, build
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
+from modtok_cli.evaluate.bits import document_nats, window_bounds
 from modtok_cli.evaluate.models import Infer, Models
-from modtok_cli.inference.hf import causal_lm
-from modtok_cli.inference.hf.causal_lm import CausalLM, window_bounds
+from modtok_cli.inference.hf.causal_lm import CausalLM
 from modtok_cli.inference.hf.model import HfModel
 from modtok_cli.inference.hf.model_directory import ModelDirectory
 from modtok_cli.inference.load import load, open_source
@@ -148,17 +148,21 @@ def reference(path: Path, documents: list[str]) -> tuple[list[float], list[int]]
 
 
 @pytest.mark.parametrize("family", ["Llama", "Gemma3Text", "GPTNeoX"])  # caches, positions
-def test_likelihoods_are_those_of_transformers(
-    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_likelihoods_are_those_of_transformers(family: str, tmp_path: Path) -> None:
     path = build(tmp_path / "model", family)
     nats, tokens = reference(path, DOCUMENTS)
     assert max(tokens) > 64  # several windows
-    for logits in (1 << 26, 7 * 2 * 640):  # whole sequences, and seven positions at a time
-        monkeypatch.setattr(causal_lm, "_LOGITS", logits)
-        found = CausalLM(path).nats(DOCUMENTS, batch_size=2)
-        np.testing.assert_allclose(found[0], nats, rtol=2e-5, atol=1e-5)
-        assert found[1].tolist() == tokens
+    found = document_nats(load(path), DOCUMENTS, batch_size=2)
+    np.testing.assert_allclose(found[0], nats, rtol=2e-5, atol=1e-5)
+    assert found[1].tolist() == tokens
+
+
+def test_special_tokens_are_text_in_documents_and_tokens_in_prompts(tmp_path: Path) -> None:
+    model = load(build(tmp_path / "model"))
+    assert model.encode_in("<|im_end|>") == model.encode_out("<|im_end|>") == [END]
+    assert END not in model.encode_document("<|im_end|>")
+    model.context = 5000
+    assert model.window == 2048
 
 
 def test_windows_predict_each_token_once_with_all_context_that_fits() -> None:
@@ -181,10 +185,8 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     config: dict[str, Any] = orjson.loads((path / "config.json").read_bytes())
     (path / "config.json").write_bytes(orjson.dumps({**config, "model_type": "nothing"}))
     with pytest.raises(ModtokError, match="transformers does not open it"):
-        CausalLM(path).nats(["a"])
+        _ = CausalLM(path).model
     (path / "config.json").write_bytes(orjson.dumps(config))
-    opened = CausalLM(path)
-    _ = opened.hf_tokenizer
     monkeypatch.setattr("modtok_cli.base.memory.available", lambda: 1000)
     with pytest.raises(ModtokError, match=r"measuring with .* needs about .* use a machine"):
-        opened.nats(["a"])
+        _ = CausalLM(path).model

@@ -1,11 +1,9 @@
-"""Any causal language model of transformers, with its tokenizer, to measure text with."""
+"""Any causal language model of transformers, with its tokenizer."""
 
-from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from modtok_cli.architectures.hf_directory import (
@@ -15,32 +13,13 @@ from modtok_cli.architectures.hf_directory import (
     open_config,
     open_hf_directory,
 )
-from modtok_cli.base.arrays import Float64Array, Int32Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.extras import quiet, transformers
-from modtok_cli.inference.run.backbone import cache_name
 from modtok_cli.inference.run.model import check_device_memory
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 
-# Tokens of a window: attention over the whole context of some models would take hours.
-_CONTEXT = 2048
-# Logits computed at a time: 256 MB in float32.
-_LOGITS = 1 << 26
-
-
-def window_bounds(count: int, width: int) -> Iterator[tuple[int, int, int]]:
-    """Windows that together predict each of `count` tokens once, with `width` of context.
-
-    Yields (before, start, stop): tokens start to stop - 1 are predicted after the tokens from
-    `before` on. The first window has nothing before it but the token that begins a text. The
-    last one has as much left context as fits.
-
-    >>> list(window_bounds(10, 4))
-    [(0, 0, 4), (3, 4, 8), (5, 8, 10)]
-    """
-    for start in range(0, count, width):
-        stop = min(start + width, count)
-        yield max(0, stop - width - 1), start, stop
+CONTEXT = 2048
+"""Tokens of context of a model whose configuration does not say."""
 
 
 class CausalLM:
@@ -111,22 +90,23 @@ class CausalLM:
             )
         return int(index)
 
-    def ids(self, texts: Sequence[str]) -> list[Int32Array]:
-        """Ids of each text, as `hf_tokenizer` encodes it.
+    def ids(self, text: str, *, special: bool) -> list[int]:
+        """Ids of a text, as `hf_tokenizer` encodes it; `special` tokens in it are such, or text.
 
         Raises:
             ModtokError: a token that the table has no row for.
         """
-        encoded = self.hf_tokenizer.encode_batch(texts)
-        for ids in encoded:
-            if ids.max(initial=0) >= self.rows:
-                token = self.hf_tokenizer.decode([int(ids.max())])
-                raise ModtokError(
-                    f"the token {token!r} of a text has no row in the table",
-                    where=self.path,
-                    remedy="remove it from the text, or add rows to the table",
-                )
-        return encoded
+        self.hf_tokenizer.inner.encode_special_tokens = not special
+        ids = self.hf_tokenizer.encode(text)
+        if ids.max(initial=0) >= self.rows:
+            token = self.hf_tokenizer.decode([int(ids.max())])
+            raise ModtokError(
+                f"the token {token!r} of a text has no row in the table",
+                where=self.path,
+                remedy="remove it from the text, or add rows to the table",
+            )
+        listed: list[int] = ids.tolist()
+        return listed
 
     @property
     def rows(self) -> int:
@@ -164,74 +144,7 @@ class CausalLM:
 
     @cached_property
     def context(self) -> int:
-        """Maximum number of tokens; 2,048 if the configuration does not say."""
+        """Maximum number of tokens; `CONTEXT` if the configuration does not say."""
         config = open_config(self.path).get_text_config()
         stated = getattr(config, "max_position_embeddings", None)
-        return stated if isinstance(stated, int) and stated > 1 else _CONTEXT
-
-    def nats(
-        self,
-        documents: Sequence[str],
-        *,
-        batch_size: int = 8,
-        advance: Callable[[int], None] = lambda count: None,
-    ) -> tuple[Float64Array, Float64Array]:
-        """(negative log-likelihood in nats, number of tokens) of each document, (n,) each.
-
-        Each document is predicted after `first`, in windows as `window_bounds` cuts them.
-        `advance` is called with numbers of documents that are done.
-        """
-        nats, tokens = np.zeros(len(documents)), np.zeros(len(documents))
-        # A batch holds windows of similar length; documents are encoded a block at a time.
-        for start in range(0, len(documents), block := 64 * batch_size):
-            part = documents[start : start + block]
-            windows = []
-            for owner, ids in enumerate(self.ids(part), start):
-                tokens[owner] = len(ids)
-                windows += [(owner, *window) for window in self._windows(ids.tolist())]
-            windows.sort(key=lambda window: len(window[1]))
-            for at in range(0, len(windows), batch_size):
-                batch = windows[at : at + batch_size]
-                scores = self._score([(ids, count) for _, ids, count in batch])
-                for (owner, _, _), value in zip(batch, scores, strict=True):
-                    nats[owner] += value
-            advance(len(part))
-        return nats, tokens
-
-    def _windows(self, ids: Sequence[int]) -> Iterator[tuple[list[int], int]]:
-        """(ids, how many of the last ones to predict) of each window."""
-        for before, start, stop in window_bounds(len(ids), min(self.context, _CONTEXT)):
-            context = list(ids[before:start]) or [self.first]
-            yield [*context, *ids[start:stop]], stop - start
-
-    @torch.inference_mode()
-    def _score(self, batch: Sequence[tuple[list[int], int]]) -> list[float]:
-        """Nats of the last `count` ids of each (ids, count).
-
-        Short sequences are padded on the right, where no earlier token attends to.
-        """
-        width = max(len(ids) for ids, _ in batch) - 1
-        inputs, targets = (
-            torch.tensor([[*ids[at : len(ids) - 1 + at], *[0] * (width + 1 - len(ids))]
-                          for ids, _ in batch], device=self.device)
-            for at in (0, 1)
-        )  # fmt: skip
-        places = torch.arange(width)
-        stops = torch.tensor([len(ids) - 1 for ids, _ in batch])
-        counts = torch.tensor([count for _, count in batch])
-        wanted = (places >= (stops - counts)[:, None]) & (places < stops[:, None])
-        wanted = wanted.to(self.device)
-        sums = torch.zeros(len(batch), dtype=torch.float64, device=self.device)
-        step = max(1, _LOGITS // (self.rows * len(batch)))
-        name, cache = cache_name(self.model), None
-        for start in range(0, width, step):
-            stop = min(start + step, width)
-            output = self.model(
-                inputs[:, start:stop], use_cache=stop < width or start > 0, **{name: cache}
-            )
-            cache = getattr(output, name) if stop < width else None
-            logits = output.logits.float()
-            own = logits.gather(2, targets[:, start:stop, None])[..., 0]
-            lost = logits.logsumexp(-1).double() - own.double()
-            sums += (lost * wanted[:, start:stop]).sum(1)
-        return [float(value) for value in sums.tolist()]
+        return stated if isinstance(stated, int) and stated > 1 else CONTEXT

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from modtok_cli.base.extras import quiet
-from modtok_cli.inference.hf.causal_lm import CausalLM
+from modtok_cli.inference.hf.causal_lm import CONTEXT, CausalLM
 from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.run.backbone import cache_name, forward_parameters
 from modtok_cli.inference.run.model import SlicedModel
@@ -29,8 +29,6 @@ class HfModel(SlicedModel):
 
     def __init__(self, source: HfSource, dtype: torch.dtype, device: torch.device) -> None:
         self._whole = CausalLM(source.path, dtype=dtype, device=device)
-        # A special token in a prompt is one, as in transformers.
-        self._whole.hf_tokenizer.inner.encode_special_tokens = False
         model = self._whole.model
         self.source, self.backbone, self.dtype = source, model, dtype
         self.vocabularies = source.vocabularies(None, None)
@@ -44,10 +42,18 @@ class HfModel(SlicedModel):
 
     def encode_in(self, text: str) -> list[int]:
         """Ids of a text, without what begins it; special tokens in it are such."""
-        ids: list[int] = self._whole.ids([text])[0].tolist()
-        return ids
+        return self._whole.ids(text, special=True)
 
     encode_out = encode_in
+
+    def encode_document(self, text: str) -> list[int]:
+        """Ids of a text to be measured; special tokens in it are text."""
+        return self._whole.ids(text, special=False)
+
+    @property
+    def window(self) -> int:
+        """Most tokens of a part of a document: the whole context of some models takes hours."""
+        return min(self.context, CONTEXT)
 
     def prompt(self, text: str) -> list[int]:
         """Ids of a text as the model's tokenizer begins it; only once where it begins so."""

@@ -128,6 +128,15 @@ class SlicedModel:
         """Ids of a text by `tokenizer_out`, as `score.score` takes them."""
         return self.vocabularies.encode_out(text)
 
+    def encode_document(self, text: str) -> list[int]:
+        """Ids of a text to be measured."""
+        return self.encode_out(text)
+
+    @property
+    def window(self) -> int:
+        """Most tokens of a part of a document to be measured."""
+        return self.context
+
     def prompt(self, text: str) -> list[int]:
         """Rows of a text to be continued, with what begins a text in training."""
         return [self.end_of_text, *self.encode_in(text)]

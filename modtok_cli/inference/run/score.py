@@ -152,7 +152,7 @@ def _parts(group: list[_Context], batch: int) -> Iterator[_Part]:
     part: _Part = []
     count = 0
     for asked in group:
-        tails = list(asked.continuations)
+        tails = sorted(asked.continuations, key=len)  # with little padding
         for start in range(0, len(tails), batch):
             piece = tails[start : start + batch]
             if part and count + (len(piece) if start else len(tails)) > batch:
@@ -194,6 +194,14 @@ def _score_part(
     owners = torch.tensor(owner, device=device)  # (N,)
     row_of_out = model.vocabularies.row_of_out
     fed = [row_of_out[list(tail[:-1])].tolist() for tail in tails]
+    if not p and max(map(len, rest)) <= _SHARED_TOKENS:  # computed again, which takes no mask
+        whole = [[*rest[place], *rows] for place, rows in zip(owner, fed, strict=True)]
+        hidden_NTD = model.hidden(_padded(model, whole))
+        states = [
+            hidden_NTD[place, len(rows) - len(tail) : len(rows)]
+            for place, (rows, tail) in enumerate(zip(whole, tails, strict=True))
+        ]
+        return list(zip(owner, _likelihoods(model, states, tails), strict=True))
     further = any(fed)
     grown = _repeated(model, cache, torch.zeros_like(lengths)) if cache or further else None
     rest_BQ = _padded(model, rest)
