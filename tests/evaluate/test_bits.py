@@ -1,22 +1,20 @@
-"""Bits per byte: by hand, independent of batches, under every mode."""
+"""Bits per byte: by hand, under every mode; windows of long texts; languages."""
 
 from __future__ import annotations
 
 from math import log
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 
 from helpers.handmade_tokenizers import write_text
+from helpers.questions import by_hand
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
-from modtok_cli.evaluate.bits import document_nats, windows
+from modtok_cli.evaluate.bits import windows
 from modtok_cli.evaluate.evaluate import evaluate_bpb
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.slice.slice import slice as slice_model
 
 LINES = ["Le marché ouvre à l’arrivée de la charrette.", "Où est la reine ?", "x"]
 
@@ -26,48 +24,21 @@ def model(few_steps: Path) -> SlicedModel:
     return load(few_steps, ["fr"])
 
 
-def nats_by_hand(model: SlicedModel, text: str) -> float:
-    """Negative log-likelihood from the logits of one sequence that fits the context."""
-    ids = model.encode_out(text)
-    rows = [model.end_of_text, *model.vocabularies.row_of_out[ids].tolist()]
-    logs = model.logits(torch.tensor([rows]))[0].double().log_softmax(-1)
-    return -sum(float(logs[place, token]) for place, token in enumerate(ids))
-
-
 @pytest.mark.parametrize("mode", ["lang", "full", "en,fr", "full-lang"])
 def test_bits_by_hand(few_steps: Path, tmp_path: Path, model: SlicedModel, mode: str) -> None:
     (path,) = write_text(tmp_path, fr=LINES)
     (row,) = evaluate_bpb(few_steps, [path], infer=mode).rows
     sides = {"full": "full", "en,fr": ["en", "fr"]}
     under = model.with_vocabulary(sides.get(mode, ["fr"]))
-    nats = sum(nats_by_hand(under, line) for line in LINES)
+    nats = -sum(by_hand(under, "", line) for line in LINES)
     size = sum(len(line.encode()) for line in LINES)
     assert row["bits_per_byte"] == pytest.approx(nats / log(2) / size, rel=1e-5)
-    per_character, per_token = (
-        nats / log(2) / count for count in (sum(map(len, LINES)), row["tokens"])
-    )
-    assert row["bits_per_character"] == pytest.approx(per_character, rel=1e-5)
-    assert row["bits_per_token"] == pytest.approx(per_token, rel=1e-5)
+    for unit, count in (("character", sum(map(len, LINES))), ("token", row["tokens"])):
+        assert row[f"bits_per_{unit}"] == pytest.approx(nats / log(2) / count, rel=1e-5)
     assert (row["documents"], row["bytes"], row["infer"]) == (3, size, mode)
     assert row["low"] <= row["bits_per_byte"] <= row["high"]
     assert row["tokens"] == sum(len(under.encode_out(line)) for line in LINES)
     assert f"|infer:{mode.replace('|', '/')}:" in row["signature"]
-
-
-def test_uniform_logits_cost_log_vocabulary_size(model: SlicedModel) -> None:
-    """Uniform logits: log2 |V| bits per token."""
-    uniform = model.with_vocabulary(["fr"])
-    uniform.head = torch.zeros_like(uniform.head)
-    nats, tokens = document_nats(uniform, LINES)
-    assert nats == pytest.approx(tokens * log(uniform.tokenizer_out.size), rel=1e-6)
-
-
-def test_batches_change_only_rounding(model: SlicedModel) -> None:
-    one = document_nats(model, [*LINES, ""], batch_size=1)
-    many = document_nats(model, [*LINES, ""], batch_size=8)
-    assert np.array_equal(one[1], many[1])
-    assert one[0] == pytest.approx(many[0], abs=2e-4)
-    assert (one[0][-1], one[1][-1]) == (0.0, 0.0)  # an empty document
 
 
 def test_windows_cover_each_token_once(model: SlicedModel) -> None:
@@ -103,12 +74,3 @@ def test_languages_of_texts(few_steps: Path, tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text(LINES[0] + "\n")
     (row,) = evaluate_bpb(few_steps, [tmp_path / "lines.txt"], language="fr").rows
     assert row["language"] == "fr"
-
-
-def test_slice_equals_its_run(few_steps: Path, tmp_path: Path) -> None:
-    slice_model(few_steps, ["fr"], output=tmp_path / "fr")
-    (path,) = write_text(tmp_path, fr=LINES)
-    (row,) = evaluate_bpb(tmp_path / "fr", [path]).rows
-    (whole,) = evaluate_bpb(few_steps, [path]).rows
-    assert row["bits_per_byte"] == pytest.approx(whole["bits_per_byte"], rel=1e-5)
-    assert row["infer"] == "slice"

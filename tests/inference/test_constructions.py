@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from helpers.microbatches import microbatch
+from helpers.small_run import run_settings
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.bpe_merge import bpe_merge
@@ -41,7 +42,7 @@ from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
 
-from .conftest import run_settings
+from .test_export import read
 from .test_generate import masked
 from .test_slice import PROBES
 
@@ -126,11 +127,9 @@ def test_transformers_has_the_same_ids(made: Made) -> None:
     assert theirs.eos_token_id == theirs.bos_token_id == ours.end_of_text
 
 
+@pytest.mark.parametrize("made", ["superwords"], indirect=True)
 def test_a_prompt_may_end_inside_a_superword(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load(made.slice)
-    if made.name != "superwords":
-        assert model.healing is None
-        return
     tokens = model.tokenizer_out.vocabulary.tokens()
     first = len(model.tokenizer_out.vocabulary.specials)
     superword = next(t for t in tokens[first:] if may_span_words(t) and t.startswith(b" "))
@@ -174,10 +173,8 @@ def test_slice_generates_as_the_masked_whole_model(made: Made) -> None:
         assert own[list(ids)].tolist() == masked(whole, own, own[prompt].tolist(), options)
 
 
+@pytest.mark.parametrize("made", CONSTRUCTIONS, indirect=True)
 def test_gguf_of_a_search_by_scores(made: Made, tmp_path: Path) -> None:
-    gguf = pytest.importorskip("gguf")
-    if made.name in MERGES:
-        pytest.skip("test_export.py")
     if made.name in REFUSED:
         with pytest.raises(UsageError, match=REFUSED[made.name]):
             export(made.slice, tmp_path / "m.gguf")
@@ -187,15 +184,13 @@ def test_gguf_of_a_search_by_scores(made: Made, tmp_path: Path) -> None:
     report = export(made.slice, tmp_path / "m.gguf", dtype="float32", inexact=True)
     assert (report.tokenizer, report.vocabulary) == ("plamo2", model.tokenizer_in.size)
     assert report.different <= 0.1 * report.lines
-    reader = gguf.GGUFReader(tmp_path / "m.gguf")
-    fields = {name: field.contents() for name, field in reader.fields.items()}
+    fields, tensors = read(tmp_path / "m.gguf")
     names, kinds = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"]
     assert len(names) == len(set(names)) == len(fields["tokenizer.ggml.scores"])
     # All bytes have their name, and a token below 0x80 has its letter as well.
     assert {names[i] for i, kind in enumerate(kinds) if kind == 6} == {
         f"<0x{byte:02X}>" for byte in range(256)
     }
-    tensors = {tensor.name: tensor.data for tensor in reader.tensors}
     size = model.tokenizer_in.size
     assert np.array_equal(tensors["token_embd.weight"][:size], model.embedding.numpy())
     assert np.array_equal(tensors["output.weight"][:size], model.head.numpy())
@@ -211,10 +206,9 @@ def test_gguf_of_a_search_by_scores(made: Made, tmp_path: Path) -> None:
         assert np.allclose(tensors["output.weight"][place], model.head.numpy().mean(0), atol=1e-6)
 
 
+@pytest.mark.parametrize("made", ["unigram", "fewest-whole"], indirect=True)
 def test_llama_cpps_search_is_the_best_one(made: Made) -> None:
     """Its twin against every way to cut short texts; scores survive the file's float32."""
-    if made.name in {**REFUSED, **MERGES}:
-        pytest.skip("no search by scores")
     (twin,) = candidates(made.ours.tokenizer_in, "")
     assert isinstance(twin, ScoresTokenizer)
     normal = [i for i in range(len(twin.units)) if twin.kinds[i] == 1]

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from helpers.sample import SAMPLE
+from helpers.small_run import TOY
 from modtok_cli.architectures.sizes import shape_of, sizes
 from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError
@@ -15,8 +17,6 @@ from modtok_cli.inference.cost.cost import Entry, _row, cost
 from modtok_cli.inference.cost.random_model import RandomModel
 from modtok_cli.inference.cost.timing import packed
 from modtok_cli.modular.open import open_tokenizer
-
-from .conftest import SAMPLE, TOY
 
 SCALES = ["0.5b", "1b", "2.5b", "7b", "12b", "30b"]
 
@@ -107,7 +107,7 @@ def test_long_texts_are_not_truncated(
 def test_every_tokenizer_reads_the_same_text(workspace: Path) -> None:
     each = f"{workspace / 'tokenizer'}@each"
     rows = cost(
-        [each, workspace / "tokenizer", SAMPLE / "fr.jsonl"],
+        [each, workspace / "tokenizer", SAMPLE / "data" / "fr.jsonl"],
         models=MODELS,
         limit=2,
         decode_steps=3,
@@ -120,11 +120,11 @@ def test_every_tokenizer_reads_the_same_text(workspace: Path) -> None:
     assert rows[2]["tokens"] < rows[1]["tokens"] * 1.1
     # What a number depends on: tokenizer, reference, text and shape.
     others = [
-        cost([each, SAMPLE / "fr.jsonl"], models=MODELS, limit=1),
-        cost([each, SAMPLE / "fr.jsonl"], models=MODELS, limit=2, tied=True),
-        cost([each, SAMPLE / "en.jsonl"], models=MODELS, limit=2),
+        cost([each, SAMPLE / "data" / "fr.jsonl"], models=MODELS, limit=1),
+        cost([each, SAMPLE / "data" / "fr.jsonl"], models=MODELS, limit=2, tied=True),
+        cost([each, SAMPLE / "data" / "en.jsonl"], models=MODELS, limit=2),
     ]
-    again = cost([each, SAMPLE / "fr.jsonl"], models=MODELS, limit=2)
+    again = cost([each, SAMPLE / "data" / "fr.jsonl"], models=MODELS, limit=2)
     assert [row["signature"] for row in again] == [row["signature"] for row in rows[:2]]
     every = [row["signature"] for found in (rows, *others) for row in found]
     assert len(set(every)) == len(every) == 9

