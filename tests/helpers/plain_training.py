@@ -1,4 +1,4 @@
-"""Training in plain torch, in float64: a Llama decoder, a full softmax with a mask, AdamW.
+"""Training in plain torch, in float64: a Llama or Qwen 3 decoder, a masked softmax, AdamW.
 
 Nothing here is modtok's or Megatron's: the reference that `benchmarks replay` compares with.
 """
@@ -32,6 +32,8 @@ class Rates:
     epsilon: float = 1e-8
     weight_decay: float = 0.1
     clip: float = 1.0
+    decayed: tuple[str, ...] = ("matrices", "embeddings")
+    z_loss: float = 0.0
 
 
 class PlainTraining:
@@ -63,12 +65,13 @@ class PlainTraining:
 
     def step(self, parts: Sequence[Sequences], lr: float) -> float:
         """One step over all sequences of all ranks; returns the mean loss before it."""
-        losses = [self._nll(part) for part in parts]
+        losses = [self._losses(part) for part in parts]
         loss = torch.cat(losses).mean()
         names = list(self.weights)
         gradients = torch.autograd.grad(loss, [self.weights[name] for name in names])
         norm = torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt()
-        scale = min(1.0, self.rates.clip / (float(norm) + 1e-6))
+        self.norm = float(norm)
+        scale = min(1.0, (self.rates.clip or torch.inf) / (self.norm + 1e-6))
         for name, gradient in zip(names, gradients, strict=True):
             self._update(name, gradient * scale, self._active(name, parts), lr)
         return loss.item()
@@ -95,19 +98,24 @@ class PlainTraining:
         new_m = rates.beta1 * m + (1 - rates.beta1) * g
         new_v = rates.beta2 * v + (1 - rates.beta2) * g * g
         correct = [1 - beta**count for beta in (rates.beta1, rates.beta2)]
-        decay = 0.0 if weight.dim() == 1 else rates.weight_decay
+        kind = "embeddings" if name in ("input", "output") else "matrices"
+        kind = "norms" if weight.dim() == 1 else kind
+        decay = rates.weight_decay if kind in rates.decayed else 0.0
         change = lr * (new_m / correct[0]) / ((new_v / correct[1]).sqrt() + rates.epsilon)
         m.copy_(torch.where(active, new_m, m))
         v.copy_(torch.where(active, new_v, v))
         weight.copy_(torch.where(active, weight * (1 - lr * decay) - change, weight))
 
-    def _nll(self, part: Sequences) -> torch.Tensor:
-        """Loss of each token, (B · S,), by the softmax over T with a mask."""
+    def _losses(self, part: Sequences) -> torch.Tensor:
+        """Loss of each token, (B · S,), by the softmax over T with a mask; z-loss included."""
         hidden = self._hidden(part.inputs).flatten(0, 1)
         output = self.weights["input" if self.shape.tied else "output"]
         mask = torch.full((len(output),), -torch.inf, dtype=output.dtype)
         mask[part.vocabulary] = 0
-        return F.cross_entropy(hidden @ output.t() + mask, part.targets.flatten(), reduction="none")
+        logits = hidden @ output.t() + mask
+        z = torch.logsumexp(logits, dim=1).square()
+        nll = F.cross_entropy(logits, part.targets.flatten(), reduction="none")
+        return nll + self.rates.z_loss * z
 
     def _hidden(self, inputs: torch.Tensor) -> torch.Tensor:
         """(B, S) ids to (B, S, d)."""
@@ -127,6 +135,9 @@ class PlainTraining:
                 .transpose(1, 2)
                 for name in "qkv"
             )
+            if shape.qk_norm:
+                q = self._norm(q, w[own + "self_attn.q_norm.weight"])
+                k = self._norm(k, w[own + "self_attn.k_norm.weight"])
             q, k = _rotated(q, angles), _rotated(k, angles)
             groups = shape.heads // shape.kv_heads
             k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)

@@ -1,26 +1,20 @@
-"""Every option of the optimizer against plain torch, in each place that applies it.
-
-The reference is torch.optim.AdamW, torch's cross-entropy and torch's clipping. Its rows are
-separate parameters, and torch skips parameters without a gradient, so that it updates active
-rows only.
-"""
+"""Every option of the optimizer against plain torch, in each place that applies it."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from helpers.as_cuda import megatron_optimizer
+from helpers.plain_training import PlainTraining, Rates, Sequences
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.registry import with_switches
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.execution import InitStd
-from modtok_cli.training.model.megatron import build_backbone
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.table import AdamW
@@ -28,28 +22,20 @@ from modtok_cli.training.step import optimizer_step
 
 SHAPE = with_switches(replace(llama(1, 16, 4, 24), qk_norm=True))
 SIZE, STEPS, RATE = 24, 4, 1e-2
-DEFAULT = AdamW()
-
-
-@dataclass(frozen=True)
-class Knobs:
-    adamw: AdamW = DEFAULT
-    clip: float = 1.0
-    z_loss: float = 0.0
 
 
 KNOBS = {
-    "defaults": Knobs(),
-    "beta1": Knobs(AdamW(beta1=0.3)),
-    "beta2": Knobs(AdamW(beta2=0.5)),
-    "eps": Knobs(AdamW(epsilon=1e-2)),
-    "weight-decay": Knobs(AdamW(weight_decay=20.0)),
-    "decay-embeddings": Knobs(AdamW(weight_decay=20.0, decayed=("embeddings",))),
-    "decay-matrices": Knobs(AdamW(weight_decay=20.0, decayed=("matrices",))),
-    "decay-norms": Knobs(AdamW(weight_decay=20.0, decayed=("norms",))),
-    "clip": Knobs(AdamW(epsilon=1e-3), clip=0.05),
-    "no-clip": Knobs(AdamW(epsilon=1e-3), clip=0.0),
-    "z-loss": Knobs(z_loss=0.05),
+    "defaults": Rates(),
+    "beta1": Rates(beta1=0.3),
+    "beta2": Rates(beta2=0.5),
+    "eps": Rates(epsilon=1e-2),
+    "weight-decay": Rates(weight_decay=20.0),
+    "decay-embeddings": Rates(weight_decay=20.0, decayed=("embeddings",)),
+    "decay-matrices": Rates(weight_decay=20.0, decayed=("matrices",)),
+    "decay-norms": Rates(weight_decay=20.0, decayed=("norms",)),
+    "clip": Rates(epsilon=1e-3, clip=0.05),
+    "no-clip": Rates(epsilon=1e-3, clip=0.0),
+    "z-loss": Rates(z_loss=0.05),
 }
 STORES: dict[str, dict[str, Any]] = {
     "sparse": {},
@@ -58,7 +44,7 @@ STORES: dict[str, dict[str, Any]] = {
 }
 
 
-def batches() -> list[list[MicroBatch]]:
+def batches() -> list[list[Sequences]]:
     """Two microbatches per step, each over half of the vocabulary."""
     generator = torch.Generator().manual_seed(5)
     found = []
@@ -67,90 +53,47 @@ def batches() -> list[list[MicroBatch]]:
         for _ in range(2):
             vocabulary = torch.randperm(SIZE, generator=generator)[: SIZE // 2].sort().values
             ids = vocabulary[torch.randint(len(vocabulary), (2, 7), generator=generator)]
-            inputs, targets = ids[:, :-1].contiguous(), ids[:, 1:].flatten()
-            weights = torch.full((len(targets),), 0.5 / len(targets))
-            step.append(MicroBatch(inputs, targets, vocabulary, weights))
+            step.append(Sequences(ids[:, :-1].contiguous(), ids[:, 1:], vocabulary))
         found.append(step)
     return found
 
 
-class Reference:
-    """Plain torch, on Megatron's layers; starts from the weights of `model`."""
-
-    def __init__(self, model: Model, knobs: Knobs, *, dense: bool) -> None:
-        self.knobs, self.dense = knobs, dense
-        self.backbone = build_backbone(
-            SHAPE, shards=1, device=torch.device("cpu"), dtype=torch.float32, seed=0
-        )
-        for name, parameter in self.backbone.parameters.items():
-            parameter.data.copy_(model.backbone.parameters[name])
-        self.rows = {
-            name: [torch.nn.Parameter(row.clone()) for row in model.tables[name].weight]
-            for name in model.tables
-        }
-        kinds: dict[str, list[torch.nn.Parameter]] = {"norms": [], "matrices": []}
-        for name, parameter in self.backbone.parameters.items():
-            kinds["norms" if "norm" in name else "matrices"].append(parameter)
-        kinds["embeddings"] = [row for rows in self.rows.values() for row in rows]
-        a = knobs.adamw
-        groups = [
-            {"params": params, "weight_decay": a.weight_decay if kind in a.decayed else 0.0}
-            for kind, params in kinds.items()
-        ]
-        self.adamw = torch.optim.AdamW(
-            groups, lr=RATE, betas=(a.beta1, a.beta2), eps=a.epsilon, foreach=False
-        )
-
-    def loss(self, batch: MicroBatch) -> torch.Tensor:
-        x = F.embedding(batch.inputs.t(), torch.stack(self.rows["input"]))
-        hidden = self.backbone(x).transpose(0, 1).reshape(-1, SHAPE.hidden_size)
-        logits = hidden @ torch.stack(self.rows["output"])[batch.vocabulary].t()
-        targets = torch.searchsorted(batch.vocabulary, batch.targets)
-        nll = F.cross_entropy(logits, targets, reduction="none")
-        z = torch.logsumexp(logits, dim=1).square()
-        return ((nll + self.knobs.z_loss * z) * batch.weights).sum()
-
-    def step(self, microbatches: list[MicroBatch]) -> float:
-        self.backbone.clear_gradients()
-        self.adamw.zero_grad()
-        for index, batch in enumerate(microbatches):
-            with self.backbone.accumulating(more=index + 1 < len(microbatches)):
-                self.loss(batch).backward()
-        gradients = self.backbone.finish_gradients()
-        for name, parameter in self.backbone.parameters.items():
-            parameter.grad = gradients[name]
-        active = {
-            "input": torch.cat([batch.inputs.flatten() for batch in microbatches]),
-            "output": torch.cat([batch.vocabulary for batch in microbatches]),
-        }
-        for name, rows in self.rows.items():
-            used = set(active[name].tolist())
-            for index, row in enumerate(rows):
-                if index not in used and not self.dense:
-                    row.grad = None
-        every = [each for group in self.adamw.param_groups for each in group["params"]]
-        most = self.knobs.clip or float("inf")
-        norm = torch.nn.utils.clip_grad_norm_(every, most, foreach=False)
-        self.adamw.step()
-        return float(norm)
+def microbatch(part: Sequences) -> MicroBatch:
+    """One of the two of a step."""
+    weights = torch.full((part.targets.numel(),), 0.5 / part.targets.numel())
+    return MicroBatch(part.inputs, part.targets.flatten(), part.vocabulary, weights)
 
 
-def trained(knobs: Knobs, store: str = "sparse") -> tuple[list[float], Model]:
-    options = STORES[store]
-    model = Model(
-        SHAPE, SIZE, start_ranks(), seed=3, chunk=5, init=InitStd(0.2, 0.2, 0.5),
-        adamw=knobs.adamw, clip=knobs.clip, z_loss=knobs.z_loss, **options,
+def weights_of(model: Model) -> dict[str, torch.Tensor]:
+    """Under the names of transformers, and "input" and "output"."""
+    backbone = {name: each.detach() for name, each in model.backbone.parameters.items()}
+    return model.shape.to_hf(backbone) | {n: each.weight for n, each in model.tables.items()}
+
+
+def made(rates: Rates, store: str) -> Model:
+    adamw = AdamW(rates.beta1, rates.beta2, rates.epsilon, rates.weight_decay, rates.decayed)
+    return Model(
+        SHAPE, SIZE, start_ranks(), seed=3, chunk=5, init=InitStd(0.2, 0.2, 0.5), adamw=adamw,
+        clip=rates.clip, z_loss=rates.z_loss, **STORES[store],
     )  # fmt: skip
-    norms = [
-        float(optimizer_step(model, step, RATE, dense=store == "dense")[1]) for step in batches()
-    ]
+
+
+def train(model: Model, store: str) -> list[float]:
+    """Norms of the gradients."""
+    norms = []
+    for parts in batches():
+        step = [microbatch(part) for part in parts]
+        norms.append(float(optimizer_step(model, step, RATE, dense=store == "dense")[1]))
     model.drain()
-    return norms, model
+    return norms
 
 
 @pytest.fixture(scope="module")
-def plain() -> Model:
-    return trained(KNOBS["defaults"])[1]
+def defaults() -> dict[str, torch.Tensor]:
+    """The weights after training with all defaults."""
+    model = made(KNOBS["defaults"], "sparse")
+    train(model, "sparse")
+    return weights_of(model)
 
 
 @pytest.mark.parametrize(
@@ -158,26 +101,24 @@ def plain() -> Model:
     [("sparse", False), ("sparse", True), ("dense", False), ("offload", True)],
 )
 @pytest.mark.parametrize("name", KNOBS)
-def test_each_option_acts_as_in_torch(name: str, store: str, megatron: bool, plain: Model) -> None:
-    knobs = KNOBS[name]
-    start = Model(SHAPE, SIZE, start_ranks(), seed=3, init=InitStd(0.2, 0.2, 0.5))
-    context: AbstractContextManager[None] = megatron_optimizer() if megatron else nullcontext()
-    with context:
-        norms, model = trained(knobs, store)
-    reference = Reference(start, knobs, dense=store == "dense")
-    assert norms == pytest.approx([reference.step(step) for step in batches()], rel=1e-4)
-    changed = 0.0
-    for table, rows in reference.rows.items():
-        weight = model.tables[table].weight
-        torch.testing.assert_close(weight, torch.stack(list(rows)).detach(), atol=2e-5, rtol=1e-4)
-        changed = max(changed, float((weight - plain.tables[table].weight).abs().max()))
-    for key, parameter in reference.backbone.parameters.items():
-        found = model.backbone.parameters[key].detach()
-        torch.testing.assert_close(found, parameter.detach(), atol=2e-5, rtol=1e-4)
-        changed = max(changed, float((found - plain.backbone.parameters[key].detach()).abs().max()))
+def test_each_option_acts_as_in_plain_torch(
+    name: str, store: str, megatron: bool, defaults: dict[str, torch.Tensor]
+) -> None:
+    with megatron_optimizer() if megatron else nullcontext():
+        model = made(KNOBS[name], store)
+        plain = PlainTraining(SHAPE, weights_of(model), sparse=store != "dense", rates=KNOBS[name])
+        norms = train(model, store)
+    expected = []
+    for parts in batches():
+        plain.step(parts, RATE)
+        expected.append(plain.norm)
+    assert norms == pytest.approx(expected, rel=1e-4)
+    found = weights_of(model)
+    for key, weight in plain.weights.items():
+        torch.testing.assert_close(found[key], weight.detach().float(), atol=2e-5, rtol=1e-4)
+    if name != "defaults":  # the option matters here
+        assert max(float((found[key] - defaults[key]).abs().max()) for key in found) > 1e-3
     model.close()
-    if name != "defaults":
-        assert changed > 1e-3  # the option matters here
 
 
 @pytest.mark.parametrize("store", ["sparse", "offload"])
