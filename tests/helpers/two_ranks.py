@@ -1,4 +1,4 @@
-"""Two ranks of `test_parallel`: train in several ways, write checkpoints.
+"""Two ranks of `test_parallel`: train in several ways, also with rows in host memory; checkpoints.
 
 `python -m helpers.two_ranks TOKENIZER TEXTS OUT`, with RANK, WORLD_SIZE and MASTER_ADDR set.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -16,18 +17,23 @@ import orjson
 import torch
 import torch.distributed as dist
 
-from helpers import two_ranks_offload
 from helpers.as_cuda import megatron_optimizer
+from helpers.delayed_updates import LateModel
 from helpers.microbatches import microbatch, packer
+from helpers.random_delays import sleeper
+from helpers.same_models import PARTS
 from helpers.saved import save
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.registry import with_switches
+from modtok_cli.base.progress import SILENT
 from modtok_cli.training import checkpoint
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
-from modtok_cli.training.distributed.ranks import Ranks, start_ranks
+from modtok_cli.training.distributed.ranks import Ranks, gather_json, start_ranks
 from modtok_cli.training.model.execution import Execution, InitStd
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.rows.host_tables import Offload
+from modtok_cli.training.rows.microbatch import MicroBatch
 from modtok_cli.training.rows.table import AdamW
 from modtok_cli.training.step import optimizer_step
 
@@ -69,8 +75,34 @@ KNOBS: dict[str, Any] = {
 OPTIONS = {"tp-qk-norm": KNOBS, "tp-knobs": KNOBS, "tp-sequence-qk-norm": KNOBS}
 
 
+# Rows in host memory: name → (shards, slots a step, tied)
+OFFLOADED = {"tp": (2, 2, False), "dp": (1, 4, False), "dp-tied": (1, 2, True)}
+BREAK = 3
+
+
 def optimizer_of(name: str) -> AbstractContextManager[None]:
     return nullcontext() if WAYS[name][4] == "torch" else megatron_optimizer()
+
+
+def steps_of(
+    ranks: Ranks, slots: int, subtokenizers: SubtokenizerCache, stores: dict[str, TextStore]
+) -> list[list[MicroBatch]]:
+    """This rank's microbatches of each step."""
+    packers = [
+        packer(subtokenizers, stores, slot, slots, seed=9)
+        for slot in range(ranks.replica, slots, ranks.replicas)
+    ]
+    found = []
+    for step in range(1, STEPS + 1):
+        batches = [one.batch(step) for one in packers]
+        ids = [subtokenizers.of(batch.draw.languages).global_ids for batch in batches]
+        found.append(
+            [
+                microbatch(batch.inputs, batch.targets, rows, ranks, of=slots)
+                for batch, rows in zip(batches, ids, strict=True)
+            ]
+        )
+    return found
 
 
 def train(
@@ -92,18 +124,9 @@ def train(
     )
     if name in EXECUTION and ranks.world > 1 and slots > 2:
         assert len(model.backbone.wrapped.bucket_groups) > 3  # some are exchanged before others
-    packers = [
-        packer(subtokenizers, stores, slot, slots, seed=9)
-        for slot in range(ranks.replica, slots, ranks.replicas)
-    ]
     losses = []
-    for step in range(1, STEPS + 1):
-        microbatches = []
-        for one in packers:
-            batch = one.batch(step)
-            ids = subtokenizers.of(batch.draw.languages).global_ids
-            microbatches.append(microbatch(batch.inputs, batch.targets, ids, ranks, of=slots))
-        nll, _ = optimizer_step(model, microbatches, 2e-3, dense=dense)
+    for step in steps_of(ranks, slots, subtokenizers, stores):
+        nll, _ = optimizer_step(model, step, 2e-3, dense=dense)
         total = torch.stack([one.mean() for one in nll]).sum()
         if ranks.replica_group is not None:
             dist.all_reduce(total, group=ranks.replica_group)
@@ -117,6 +140,66 @@ def evaluated(model: Model) -> list[float]:
     batch = microbatch(ids, ids, np.arange(16, dtype=np.int32), model.ranks)
     model.drain()
     return model.measure(batch if model.ranks.replica == 0 else None).tolist()
+
+
+def seen(model: Model, steps: Sequence[list[MicroBatch]], first: int, last: int) -> list[float]:
+    """Train from one step to another: gradient norms and first losses."""
+    found = []
+    for step in range(first, last):
+        upcoming = steps[step + 1] if step + 1 < len(steps) and step % 3 else None
+        losses, norm = optimizer_step(model, steps[step], 2e-3, upcoming=upcoming)
+        found += [float(norm), float(losses[0].sum())]
+    return found
+
+
+def same_rows(one: Model, other: Model) -> bool:
+    return all(
+        torch.equal(getattr(table, part), getattr(other.tables[name], part))
+        for name, table in one.tables.items()
+        for part in PARTS
+    )
+
+
+def offloaded(
+    out: Path, name: str, subtokenizers: SubtokenizerCache, stores: dict[str, TextStore]
+) -> dict[str, bool]:
+    """What holds on every rank, against rows on the device there and then, bit for bit."""
+    shards, slots, tied = OFFLOADED[name]
+    ranks = start_ranks(shards)
+    steps = steps_of(ranks, slots, subtokenizers, stores)
+
+    def make(kind: type[Model], offload: Offload | None = None) -> Model:
+        shape = replace(SHAPE, tied=tied)
+        return kind(shape, subtokenizers.size, ranks, seed=4, chunk=16, offload=offload)
+
+    resident, late = make(Model), make(LateModel)
+    without, delayed, again = (
+        make(Model, Offload(delay=delay, hook=sleeper(ranks.rank))) for delay in (0, 1, 1)
+    )
+    holds: dict[str, bool] = {}
+    holds["rows are shared out"] = all(
+        len(table.weight) * 2 <= table.size + 1 for table in delayed.tables.values()
+    )
+    holds["losses, no delay"] = seen(resident, steps, 0, STEPS) == seen(without, steps, 0, STEPS)
+    without.drain()
+    holds["tables, no delay"] = same_rows(resident, without)
+    found = seen(delayed, steps, 0, BREAK)
+    save(out / f"offload-{name}", delayed, BREAK)
+    found += seen(delayed, steps, BREAK, STEPS)
+    holds["losses, delayed"] = found == seen(late, steps, 0, STEPS)
+    late.finish()
+    delayed.drain()
+    holds["tables, delayed"] = same_rows(late, delayed)
+    last = checkpoint.newest(out / f"offload-{name}", SILENT)
+    assert last is not None
+    checkpoint.load(*last, again)
+    holds["losses, resumed"] = seen(again, steps, BREAK, STEPS) == found[2 * BREAK :]
+    again.drain()
+    holds["tables, resumed"] = same_rows(late, again)
+    for model in (without, delayed, again):
+        model.close()
+    everyone = gather_json(ranks, holds)
+    return {claim: all(one[claim] for one in everyone) for claim in holds}
 
 
 def main() -> None:
@@ -142,7 +225,7 @@ def main() -> None:
         path = out / "tp-megatron" / f"step-{STEPS:08d}"
         checkpoint.load(path, orjson.loads((path / "state.json").read_bytes()), model)
         save(out / "dealt", model, STEPS)
-    held = two_ranks_offload.compare(out, subtokenizers, stores)
+    held = {name: offloaded(out, name, subtokenizers, stores) for name in OFFLOADED}
     if ranks.first:
         (out / "offload.json").write_bytes(orjson.dumps(held))
         (out / "losses.json").write_bytes(orjson.dumps(found))

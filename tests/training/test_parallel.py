@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
-from helpers import rank_of_runs, ranks, two_ranks_offload
+from helpers import rank_of_runs, ranks
 from helpers.metrics import read_metrics
 from helpers.same_models import assert_same
 from helpers.saved import save
-from helpers.two_ranks import SHAPE, SHAPES, WAYS, evaluated, train
+from helpers.two_ranks import OFFLOADED, SHAPE, SHAPES, WAYS, evaluated, train
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.progress import SILENT
 from modtok_cli.training import checkpoint
@@ -86,7 +86,7 @@ def test_checkpoint_is_sharded_over_replicas_and_gathered(
     assert_same(sharded, dealt)
 
 
-@pytest.mark.parametrize("name", two_ranks_offload.WAYS)
+@pytest.mark.parametrize("name", OFFLOADED)
 def test_rows_in_host_memory_on_two_processes(name: str, left: Path) -> None:
     # Sharded rows, and replicas that share one memory; resident, delayed and resumed.
     found = orjson.loads((left / "offload.json").read_bytes())[name]
