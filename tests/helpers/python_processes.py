@@ -334,6 +334,7 @@ def become(request, descriptors):
             coverage.process_startup(force=True)
         tempfile.tempdir = None
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests under nohup
         multiprocessing.process.current_process()._config.pop("tempdir", None)
         first, *rest = [word for word in request["words"] if word != "-I"]
         try:

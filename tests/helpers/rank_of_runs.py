@@ -5,6 +5,7 @@ The file has a list of objects, the options of each run. RANK, WORLD_SIZE and MA
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -23,5 +24,6 @@ def train(runs: Path) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    torch.use_deterministic_algorithms("MODTOK_GPU_CHECK" in os.environ, warn_only=True)
     train(Path(sys.argv[1]))
     finish()

@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,10 +41,9 @@ class Launched:
 
     def start(self, *words: str, **variables: str) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "MODTOK_DEVICE": "cpu", **variables}
-        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-        self.started.append(
-            Python(words, cwd=self.workspace, env=environment, text=True, **streams)
-        )
+        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+        options = {"cwd": self.workspace, "env": environment, "start_new_session": True, **streams}
+        self.started.append(Python(words, **options))
 
     def modtok(self, *words: str, **variables: str) -> None:
         self.start("-m", "modtok_cli", "pretrain", "--name", "it", *words, **variables)
@@ -166,23 +164,14 @@ def test_a_signal_saves_a_checkpoint(
     run.saved(number.name, said.strip().splitlines()[-1])
 
 
-def test_a_closed_terminal_saves_too(launch: Callable[[], Launched], tmp_path: Path) -> None:
+def test_a_closed_terminal_saves_too(launch: Callable[[], Launched]) -> None:
     """It sends SIGHUP more than once, and to the processes that make batches."""
     run = launch()
-    command = [sys.executable, "-m", "modtok_cli", "pretrain", "--name", "it", *LONG]
-    process = subprocess.Popen(
-        [*command, "--workers", "1"],
-        cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "MODTOK_DEVICE": "cpu"},
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # tests under nohup
-        text=True,
-    )
-    run.started.append(process)
+    run.modtok(*LONG, "--workers", "1")
     run.wait_for_steps(3)
-    os.killpg(process.pid, signal.SIGHUP)
-    os.killpg(process.pid, signal.SIGHUP)
+    for _ in range(5):  # some before the step ends
+        os.killpg(run.started[0].pid, signal.SIGHUP)
+        time.sleep(0.002)
     statuses, (said,) = run.ended()
     assert statuses == [129]
     run.saved("SIGHUP", said)

@@ -1,7 +1,6 @@
 """Whole runs: metrics, resume after kill -9, and everything that can be wrong."""
 
 import itertools
-import json
 import os
 import shutil
 import signal
@@ -18,12 +17,12 @@ import pytest
 import torch
 
 from helpers.metrics import numbers, read_metrics
+from helpers.processes import alive_in_session
 from helpers.python_processes import Python
 from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.training import loop, step
-from modtok_cli.training.checkpoint import saving
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model import phases
 from modtok_cli.training.model.model import Model
@@ -89,26 +88,26 @@ def test_workers_make_the_same_batches(settings: RunSettings) -> None:
     assert numbers(settings.runs / "it") == numbers(settings.runs / "workers")
 
 
-def test_resume_needs_no_settings_and_refuses_others(settings: RunSettings) -> None:
-    torch.set_num_threads(2)  # sums depend on it: a resumed run takes as many
-    pretrain(settings)
-    torch.set_num_threads(1)
+def test_resume_needs_no_settings_and_refuses_others(
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "get_num_threads", lambda: 7)
+        pretrain(settings)
     expected = numbers(settings.runs / "it")
     shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
-    plain = RunSettings(
-        data=settings.data, tokenizer=settings.tokenizer, runs=settings.runs, workers=0
-    )
+    plain = RunSettings(runs=settings.runs)
     with pytest.raises(UsageError, match="other settings: --p, --seed"):
         pretrain(replace(plain, p=0.9, seed=3), resume=True)
+    taken: list[int] = []  # sums depend on it: a resumed run takes as many
+    monkeypatch.setattr(torch, "set_num_threads", taken.append)
     pretrain(plain, resume=True)
-    assert torch.get_num_threads() == (1 if "MODTOK_GPU_CHECK" in os.environ else 2)
-    torch.set_num_threads(1)
     assert numbers(settings.runs / "it") == expected
     again = Silent()
     pretrain(plain, resume=True, progress=again)
-    torch.set_num_threads(1)
     assert "is finished" in again.warnings[0]
     assert numbers(settings.runs / "it") == expected
+    assert {*taken} == (set() if "MODTOK_GPU_CHECK" in os.environ else {7})
 
 
 def test_nothing_to_resume(settings: RunSettings) -> None:
@@ -116,29 +115,23 @@ def test_nothing_to_resume(settings: RunSettings) -> None:
         pretrain(settings, resume=True)
 
 
-@pytest.mark.parametrize("harm", ["flip", "state", "missing"])
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(settings: RunSettings, harm: str) -> None:
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(settings: RunSettings) -> None:
     pretrain(settings)
     expected = numbers(settings.runs / "it")
     last = settings.runs / "it" / "checkpoints" / "step-00000006"
-    shard = last / "shard-0-of-1.safetensors"
-    if harm == "flip":
-        data = bytearray(shard.read_bytes())
-        data[-50] ^= 1
-        shard.write_bytes(data)
-    elif harm == "state":
-        (last / "state.json").write_bytes(b"{")
-    else:
-        shard.unlink()
-    said = Silent()
-    pretrain(settings, resume=True, progress=said)
-    assert "damaged or missing; using step-00000004 instead" in said.warnings[0]
-    assert numbers(settings.runs / "it") == expected
-
-
-def test_all_checkpoints_damaged(settings: RunSettings) -> None:
-    pretrain(settings)
-    for state in (settings.runs / "it" / "checkpoints").glob("*/state.json"):
+    shard, state = last / "shard-0-of-1.safetensors", last / "state.json"
+    data = shard.read_bytes()
+    for harm in (
+        lambda: shard.write_bytes(data[:-50] + bytes([data[-50] ^ 1]) + data[-49:]),
+        lambda: state.write_bytes(b"{"),
+        shard.unlink,
+    ):
+        harm()
+        said = Silent()
+        pretrain(settings, resume=True, progress=said)
+        assert "damaged or missing; using step-00000004 instead" in said.warnings[0]
+        assert numbers(settings.runs / "it") == expected
+    for state in last.parent.glob("*/state.json"):
         state.unlink()
     with pytest.raises(ModtokError, match=r"no sound checkpoint: .*step-00000006.*step-00000004"):
         pretrain(settings, resume=True)
@@ -155,40 +148,6 @@ def test_a_language_the_tokenizer_lacks(settings: RunSettings) -> None:
             command(settings, **keywords)
     assert not settings.runs.exists()  # nothing was unpacked
     pretrain(replace(settings, langs=("en", "fi"), steps=1))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"sampling": "sub:4"}, "use sub:3 at most"),
-        ({"langs": ("en", "sv")}, "no text of language 'sv'"),
-        ({"mix": "sv=0.5"}, "there is no text of language"),
-        ({"micro_batch": 3}, "not divisible"),
-        ({"model": "9b"}, "--model: preset '9b' does not exist"),
-        ({"name": "../out"}, "cannot be the name of a run"),
-        ({"name": "latest"}, "cannot be the name of a run"),
-        ({"p": 1.5}, "^p: expected at least 0 and at most 1, got 1.5"),
-        ({"seq_length": 4}, "^seq_length: expected at least 8"),
-        ({"tp": 2}, "--tp 2 needs a multiple of 2 processes; this run has 1"),
-        pytest.param(
-            {"distributed_optimizer": True},
-            "distributed_optimizer: requires GPUs",
-            marks=ON_CPU,
-        ),
-        ({"tokenizer": Path("nowhere")}, "not a modular tokenizer"),
-    ],
-)
-def test_wrong_settings(settings: RunSettings, change: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        pretrain(replace(settings, **change))
-    assert not (settings.runs / "it").exists()
-
-
-def test_an_empty_language_directory(settings: RunSettings) -> None:
-    (settings.data / "fi.jsonl").unlink()
-    (settings.data / "fi").mkdir()
-    with pytest.raises(ModtokError, match="language 'fi' has no text"):
-        pretrain(settings)
 
 
 def test_loss_that_is_not_finite(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,69 +187,35 @@ def test_loss_that_is_not_finite(settings: RunSettings, monkeypatch: pytest.Monk
     assert read_metrics(settings.runs / "it")[-1]["step"] == 6
 
 
-def test_disk_full_while_saving(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = saving.write_safetensors
-
-    def full(path: Path, tensors: Any) -> dict[str, int]:
-        if "step-00000004" in str(path):
-            raise OSError(28, "No space left on device")
-        return whole(path, tensors)
-
-    monkeypatch.setattr(saving, "write_safetensors", full)
-    with pytest.raises(ModtokError, match=r"No space left.*the previous checkpoint is complete"):
-        pretrain(settings)
-    kept = [path.name for path in (settings.runs / "it" / "checkpoints").iterdir()]
-    assert kept == ["step-00000002"]
-    monkeypatch.setattr(saving, "write_safetensors", whole)
-    pretrain(settings, resume=True)
-    assert read_metrics(settings.runs / "it")[-1]["step"] == 6
-
-
-KILLED = """
-import json
-import os
-import sys
-from pathlib import Path
-
-import torch
-
-from modtok_cli.training import loop, recipe
-from modtok_cli.training.settings import RunSettings
-recipe.PRESETS["toy"] = json.loads(os.environ["TOY"])
-torch.use_deterministic_algorithms("MODTOK_GPU_CHECK" in os.environ, warn_only=True)
-data, tokenizer, runs = map(Path, sys.argv[1:4])
-settings = RunSettings(model="toy", sampling="sub:1", warmup=2, eval_every=9, save_every=7,
-    **json.loads(os.environ["STAGES"]), eval_bytes=700, name="it", data=data, tokenizer=tokenizer,
-    runs=runs, offload="offload" in sys.argv)
-loop.pretrain(settings)
-"""
-
-
 @pytest.mark.parametrize("offload", [False, True])
 def test_killed_at_any_step_and_resumed(
     settings: RunSettings, tmp_path: Path, before_step: Any, offload: bool
 ) -> None:
-    script = tmp_path / "killed.py"
-    script.write_text(KILLED)
     metrics = settings.runs / "it" / "metrics.jsonl"
-    words = [script, settings.data, settings.tokenizer, settings.runs, *["offload"][: int(offload)]]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOY": json.dumps(TOY)}
-    stages: dict[str, Any] = {"steps": 12, "lr_steps": 4000, "stages": [
-        {"steps": 5, "sampling": "full", "batch_size": 2},
-        {"steps": 3983, "mix": {"fi": 0.5}, "seq_length": 48, "rope_theta": 5e5},
-    ]}  # fmt: skip
-    environment["STAGES"] = json.dumps(stages)
+    options: dict[str, Any] = {
+        **TOY, "model": "tiny", "sampling": "sub:1", "steps": 12, "lr_steps": 4000,
+        "stages": [
+            {"steps": 5, "sampling": "full", "batch_size": 2},
+            {"steps": 3983, "mix": {"fi": 0.5}, "seq_length": 48, "rope_theta": 5e5},
+        ],
+        "eval_every": 9, "save_every": 7, "eval_bytes": 700, "offload": offload, "name": "it",
+        **{name: str(getattr(settings, name)) for name in ("data", "tokenizer", "runs")},
+    }  # fmt: skip
+    (tmp_path / "settings.json").write_bytes(orjson.dumps([options]))
+    words = ["-m", "helpers.rank_of_runs", str(tmp_path / "settings.json")]
+    start: dict[str, Any] = {
+        "cwd": Path(__file__).parents[1], "env": {**os.environ, "OMP_NUM_THREADS": "1"},
+        "stderr": subprocess.PIPE, "start_new_session": True,
+    }  # fmt: skip
     if "MODTOK_GPU_CHECK" in os.environ:  # a fork of a process that has used CUDA cannot use it
-        command = [sys.executable, *map(str, words)]
-        running: Any = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+        running: Any = subprocess.Popen([sys.executable, *words], **start)
     else:
-        running = Python(words, env=environment, stderr=subprocess.PIPE)
+        running = Python(words, **start)
     while running.poll() is None:
         if metrics.exists() and metrics.read_bytes().count(b"\n") > 20:
             break
         time.sleep(0.02)
-    workers = _children_of(running.pid)
-    assert workers
+    assert len(alive_in_session(running.pid)) > 1  # processes that make batches too
     running.send_signal(signal.SIGKILL)
     running.wait()
     killed = read_metrics(settings.runs / "it")
@@ -303,36 +228,15 @@ def test_killed_at_any_step_and_resumed(
     stop = step + 5
 
     before_step(stop + 1, interrupt)
-    full = replace(settings, warmup=2, eval_every=9, save_every=7, name="unbroken")
-    full = replace(full, offload=offload, **stages)
-    for change, resume in ((full, False), (replace(full, name="it"), True)):
+    full = RunSettings(**{**options, "name": "unbroken", "workers": 0})
+    for change, resume in ((full, False), (RunSettings(runs=settings.runs, name="it"), True)):
         with pytest.raises(KeyboardInterrupt):
             pretrain(change, resume=resume)
     unbroken, resumed = numbers(settings.runs / "unbroken"), numbers(settings.runs / "it")
     assert resumed == unbroken
     assert unbroken[-1]["step"] >= stop - 1  # the last may not have been read
     deadline = time.monotonic() + 120
-    while any(map(_runs, workers)) and time.monotonic() < deadline:
+    while alive_in_session(running.pid) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not any(map(_runs, workers))  # workers of a killed run end by themselves
+    assert alive_in_session(running.pid) == []  # workers of a killed run end by themselves
     assert b"leaked" not in running.stderr.read()  # and leave nothing that a tracker has to remove
-
-
-def _children_of(pid: int) -> list[str]:
-    return [
-        entry.name
-        for entry in Path("/proc").glob("[0-9]*")
-        if _status(entry.name)[1:2] == [str(pid)]
-    ]
-
-
-def _runs(pid: str) -> bool:
-    return _status(pid)[:1] not in ([], ["Z"])
-
-
-def _status(pid: str) -> list[str]:
-    """State and parent of a process, [] if there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return []
