@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.arrays import Int32Array
+from modtok_cli.training.config import Config
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import SlotPacker, StreamPlan, StreamPosition
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
@@ -33,6 +34,23 @@ def packer(
     }  # fmt: skip
     plan = StreamPlan(Path(), {}, slots=slots, **options | changes)
     return SlotPacker(plan, slot, stores, subtokenizers, positions)
+
+
+def plan_of(
+    config: Config, tokenizer: Path, stores: Mapping[str, TextStore], replicas: int = 1
+) -> StreamPlan:
+    """The plan of a run that trains on these stores."""
+    return StreamPlan(
+        tokenizer=tokenizer,
+        stores={language: store.directory for language, store in stores.items()},
+        regime=config.regime,
+        p=config.p,
+        mixture=Mixture.of({name: store.text_bytes for name, store in stores.items()}, config.mix),
+        seed=config.seed,
+        slots=config.batch_size,
+        group=config.group_size(replicas),
+        length=config.seq_length,
+    )
 
 
 def microbatch(

@@ -145,10 +145,10 @@ def sequences(
     replicas: int,
 ) -> Iterator[tuple[Shape, list[Sequences]]]:
     """The model's shape in each step, and its sequences, those of a draw together."""
+    from helpers.microbatches import plan_of
     from helpers.text_store import text_store
     from modtok_cli.text.workspace import language_files
-    from modtok_cli.training.data.sampling import Mixture
-    from modtok_cli.training.data.slot_packer import SlotPacker, StreamPlan
+    from modtok_cli.training.data.slot_packer import SlotPacker
     from modtok_cli.training.data.stream import positions_of
 
     packers: list[SlotPacker] = []
@@ -159,14 +159,9 @@ def sequences(
             for language, paths in language_files(config.data, config.langs).items()
         }
         size = config.group_size(replicas)
-        sizes = {name: store.text_bytes for name, store in stores.items()}
         state = {packer.slot: packer.positions for packer in packers}
         state = positions_of(state, config.batch_size)
-        plan = StreamPlan(
-            tokenizer=run / "tokenizer", regime=config.regime, p=config.p, seed=config.seed,
-            stores={}, mixture=Mixture.of(sizes, config.mix), slots=config.batch_size, group=size,
-            length=config.seq_length,
-        )  # fmt: skip
+        plan = plan_of(config, run / "tokenizer", stores, replicas)
         packers = [
             SlotPacker(plan, slot, stores, subtokenizers, state.get(slot))
             for slot in range(config.batch_size)

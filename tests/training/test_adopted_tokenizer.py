@@ -13,6 +13,7 @@ import torch
 
 from helpers.external_models import build
 from helpers.metrics import read_metrics
+from helpers.microbatches import plan_of
 from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli.main import command_tree
@@ -25,8 +26,7 @@ from modtok_cli.modular.adopted.adopt import adopt
 from modtok_cli.modular.encoding.encoder import Encoder
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.training.data.sampling import Mixture
-from modtok_cli.training.data.slot_packer import SlotPacker, StreamPlan
+from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.loop import pretrain
@@ -60,17 +60,7 @@ def packers(path: Path, runs: Path, stores: dict[str, TextStore]) -> list[SlotPa
     """The packers of the run of `settings`."""
     config = resolve(settings(path, runs), gpu=False)
     chosen = {language: stores[language] for language in LANGUAGES}
-    plan = StreamPlan(
-        tokenizer=path / "tokenizer",
-        stores={language: store.directory for language, store in chosen.items()},
-        regime=config.regime,
-        p=config.p,
-        mixture=Mixture.of({language: store.text_bytes for language, store in chosen.items()}),
-        seed=config.seed,
-        slots=config.batch_size,
-        group=config.group_size(1),
-        length=config.seq_length,
-    )
+    plan = plan_of(config, path / "tokenizer", chosen)
     return plan.packers(range(config.batch_size), {})
 
 

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from helpers.metrics import read_metrics
+from helpers.microbatches import plan_of
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training import prepare
 from modtok_cli.training.config import Config
-from modtok_cli.training.data.sampling import Mixture
-from modtok_cli.training.data.slot_packer import StreamPlan
 from modtok_cli.training.data.stream import BatchStream
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks
@@ -42,33 +41,13 @@ def steps_of(
     workers: int = 0,
 ) -> list[list[Step]]:
     """For each of `count` steps, what each replica works on."""
-    plan = StreamPlan(
-        tokenizer=tokenizer,
-        stores={language: store.directory for language, store in stores.items()},
-        regime=config.regime,
-        p=config.p,
-        mixture=Mixture.of({language: store.text_bytes for language, store in stores.items()}),
-        seed=3,
-        slots=config.batch_size,
-        group=config.group_size(replicas),
-        length=config.seq_length,
-    )
-    share = config.batch_size // replicas
-    feeds = [
-        Prefetcher(
-            BatchStream(
-                plan,
-                range(replica * share, (replica + 1) * share),
-                first_step=1,
-                last_step=count,
-                workers=workers,
-            ),
-            subtokenizers,
-            start_ranks(),
-            config.sequences(replicas),
-        )
-        for replica in range(replicas)
-    ]
+    plan, share = plan_of(config, tokenizer, stores, replicas), config.batch_size // replicas
+    feeds = []
+    for replica in range(replicas):
+        mine = range(replica * share, (replica + 1) * share)
+        stream = BatchStream(plan, mine, first_step=1, last_step=count, workers=workers)
+        sequences = config.sequences(replicas)
+        feeds.append(Prefetcher(stream, subtokenizers, start_ranks(), sequences))
     return [[feed.step(step) for feed in feeds] for step in range(1, count + 1)]
 
 
