@@ -190,7 +190,7 @@ def test_frequencies_of_rotary_embeddings() -> None:
 
 def test_an_architecture_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """One file; `test_transformers_computes_what_megatron_does` and the others are about it too."""
-    shape = small("olmo2")
+    shape = replace(small("olmo2"), rope_scaling=SCALED)
     assert read_shape(shape.as_json(), "here") == shape
     assert architectures() == ("llama", "mistral", "olmo2", "qwen2", "qwen3")
     # Options choose it only where it is listed for that.

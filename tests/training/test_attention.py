@@ -37,13 +37,6 @@ def test_attention_is_causal_with_grouped_queries() -> None:
         torch.testing.assert_close(found[:, :, head * width :][:, :, :width], expected)
 
 
-def test_a_token_attends_to_its_own_document() -> None:
-    mask = document_mask(torch.tensor([[5, END, 7, 8, END, END, 6]]), END)
-    assert mask.shape == (1, 1, 7, 7)
-    attended = [torch.nonzero(row).flatten().tolist() for row in mask[0, 0]]
-    assert attended == [[0], [1], [1, 2], [1, 2, 3], [4], [5], [5, 6]]
-
-
 def by_document(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *bounds: Any, **options: Any
 ) -> torch.Tensor:
@@ -123,16 +116,3 @@ def test_packed_documents_equal_single_documents(recompute: bool) -> None:
         if index:  # without the mask the documents before are visible
             assert not torch.allclose(mixed[part], expected, atol=1e-4)
         at += len(document) + 1
-
-
-def test_gradients_stop_at_the_end_of_a_document() -> None:
-    model = Model(SHAPE, 50, start_ranks(), end_of_text=END)
-    inputs = torch.tensor([[END, 3, 4, END, 5, 6]])
-    targets = torch.tensor([3, 4, END, 5, 6, 7])
-    weights = torch.tensor([0.0, 0, 0, 0.5, 0.5, 0])
-    microbatch = MicroBatch(inputs, targets, torch.arange(50), weights)
-    active = model.activate([microbatch])
-    with model.backbone.accumulating(more=False):
-        model.loss(microbatch, active)[0].backward()
-    touched = torch.nonzero(active[0].rows.grad.abs().sum(1)).flatten()
-    assert active[0].ids[touched].tolist() == [END, 5]

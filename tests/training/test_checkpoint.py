@@ -11,8 +11,7 @@ from typing import Any
 import orjson
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from helpers.same_models import assert_same
 from helpers.saved import save
@@ -23,7 +22,7 @@ from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import checkpoint_files as files
 from modtok_cli.training.checkpoint import saving
 from modtok_cli.training.checkpoint.checkpoint_files import write_safetensors
-from modtok_cli.training.checkpoint.reading import JoinedRows, ShardFile
+from modtok_cli.training.checkpoint.reading import JoinedRows
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows.copies import Copies, Transfer
@@ -58,25 +57,7 @@ def test_the_library_reads_what_is_written(tmp_path: Path) -> None:
         assert torch.equal(found[name], tensor)
 
 
-@pytest.mark.parametrize("parts", [1, 2, 5])
-def test_rows_in_several_files_read_as_one_tensor(tmp_path: Path, parts: int) -> None:
-    whole = torch.randn(11, 2)
-    paths = []
-    for part in range(parts):
-        paths.append(tmp_path / f"{part}.safetensors")
-        rows = whole[11 * part // parts : 11 * (part + 1) // parts]
-        save_file({"t": rows.contiguous()}, paths[-1])
-    file = ShardFile([safe_open(path, framework="pt") for path in paths])
-    assert torch.equal(file.get_tensor("t"), whole)
-    rows = file.get_slice("t")
-    assert rows.shape == [11, 2]
-    for start in range(12):
-        for stop in range(start, 12):
-            assert torch.equal(rows[start:stop], whole[start:stop])
-            assert torch.equal(rows[start:stop, 1:], whole[start:stop, 1:])
-
-
-@pytest.mark.parametrize(("written", "read"), [(1, 2), (1, 4), (2, 4), (4, 2), (4, 4), (3, 4)])
+@pytest.mark.parametrize(("written", "read"), [(1, 2), (1, 4), (2, 4), (4, 2), (4, 9), (3, 4)])
 def test_a_rank_reads_what_it_would_write(
     subtokenizers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int, read: int
 ) -> None:
@@ -196,7 +177,7 @@ def test_an_error_of_the_background_is_raised(
     with monkeypatch.context() as patch:
         patch.setattr(saving, "write_safetensors", full)
         saver.save(model, 2, {})
-        with pytest.raises(ModtokError, match=r"No space left on device.*--resume"):
+        with pytest.raises(ModtokError, match=r"No space left .*previous .* complete.*--resume"):
             saver.save(model, 3, {})
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
     saver.save(model, 4, {})

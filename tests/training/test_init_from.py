@@ -109,12 +109,14 @@ def test_spelled_rows_start_better_than_random_ones(old: RunSettings, grown: Run
 def test_a_grown_run_resumes_to_the_bit(grown: RunSettings, before_step: Any) -> None:
     rows = replace(grown, train="rows")
     pretrain(replace(rows, name="unbroken"))
-    for stop in (2, 7):  # before the first checkpoint, and after it
+    for stop in (2, 7):  # before the first checkpoint; after it the old run is needed no more
         before_step(stop, interrupt)
         name = f"stopped-{stop}"
         with pytest.raises(KeyboardInterrupt):
             pretrain(replace(rows, name=name))
         before_step(0, interrupt)
+        if stop == 7:
+            shutil.rmtree(Path(str(grown.init_from)))
         pretrain(RunSettings(runs=grown.runs, name=name), resume=True)
         assert numbers(grown.runs / name) == numbers(grown.runs / "unbroken")
 
@@ -135,10 +137,6 @@ def test_a_tokenizer_that_does_not_contain_the_old_one(
 def test_what_does_not_go_together(old: RunSettings, grown: RunSettings, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--train: needs --init-from"):
         pretrain(replace(old, train="rows", name="x"))
-    with pytest.raises(UsageError, match=r"--model: is tiny, the model of --init-from has toy"):
-        pretrain(replace(grown, model="tiny"))
-    with pytest.raises(UsageError, match=r"architecture.tied: is True, the model of"):
-        pretrain(replace(grown, tied=True))
     with pytest.raises(UsageError, match="nothing: does not exist"):
         pretrain(replace(grown, init_from=tmp_path / "nothing"))
     with pytest.raises(UsageError, match="is not a run, nor a model in safetensors"):

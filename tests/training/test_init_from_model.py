@@ -10,8 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from helpers.hf_models import FAMILIES, save_model
-from helpers.metrics import read_metrics
+from helpers.hf_models import save_model
 from modtok_cli.architectures.hf_directory import open_hf_directory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
@@ -58,44 +57,19 @@ def initialized(path: Path, new: ModularTokenizer, rows: str = "spelling") -> Mo
     return model
 
 
-@torch.no_grad()
-def logits(model: Model, ids: torch.Tensor) -> torch.Tensor:
-    """Logits of Megatron's backbone, (S, V)."""
-    embedded = model.input.weight[ids].unsqueeze(1)
-    return model.backbone(embedded)[:, 0] @ model.output.weight.T
-
-
 @pytest.mark.parametrize(
-    ("family", "dtype", "tied"),
-    [
-        ("llama", "float32", True),
-        ("mistral", "bfloat16", False),
-        ("qwen2", "float16", True),
-        ("qwen3", "bfloat16", False),
-    ],
+    ("family", "dtype"),
+    [("llama", "float32"), ("mistral", "bfloat16"), ("qwen2", "float16"), ("qwen3", "bfloat16")],
 )
-def test_logits_are_those_of_transformers(
-    family: str, dtype: str, tied: bool, tokenizer: Path, whole: ModularTokenizer, tmp_path: Path
-) -> None:
-    theirs = save_own(
-        family, tokenizer, tmp_path, dtype=dtype, tie_word_embeddings=tied, shard="40KB"
-    )
-    assert len(list(tmp_path.glob("*.safetensors"))) > 2
-    model = initialized(tmp_path, whole)
-    ids = torch.randint(0, whole.size, (40,), generator=torch.Generator().manual_seed(1))
-    with torch.no_grad():
-        expected = theirs(ids[None]).logits[0, :, : whole.size]
-    torch.testing.assert_close(logits(model, ids), expected, atol=1e-4, rtol=1e-4)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
 def test_a_slice_of_the_run_has_the_same_weights(
-    family: str, tokenizer: Path, settings: RunSettings, tmp_path: Path
+    family: str, dtype: str, tokenizer: Path, settings: RunSettings, tmp_path: Path
 ) -> None:
-    save_own(family, tokenizer, tmp_path / "model", dtype="bfloat16")
+    save_own(family, tokenizer, tmp_path / "model", dtype=dtype, shard="40KB")
     pretrain(settings)
-    slice_model(settings.runs / "it", output=tmp_path / "slice", outputs="full", dtype="bfloat16")
-    before = load_file(tmp_path / "model" / "model.safetensors")
+    slice_model(settings.runs / "it", output=tmp_path / "slice", outputs="full", dtype=dtype)
+    files = [*(tmp_path / "model").glob("*.safetensors")]
+    assert len(files) > 2
+    before = {name: tensor for file in files for name, tensor in load_file(file).items()}
     after = load_file(tmp_path / "slice" / "model.safetensors")
     assert before.keys() == after.keys()
     for name, tensor in before.items():
@@ -142,28 +116,21 @@ def test_another_tokenizer_is_spelled_with_the_model_s(
     assert torch.equal(random.input.weight[both], reading[there])
 
 
-def test_train_rows_changes_new_rows_only_and_resumes(
+def test_train_rows_changes_new_rows_only(
     tokenizer: Path, settings: RunSettings, tmp_path: Path
 ) -> None:
     bpe(("en",), data=SAMPLE, output=tmp_path / "old", k=400)
     save_model("llama", tmp_path / "model", (tmp_path / "old" / "en.json").read_bytes(), rows=400)
     whole = ModularTokenizer.load(tokenizer)
-    first = initialized(tmp_path / "model", whole)
+    first = initialized(tmp_path / "model", whole).input.weight
     new = InitialModel(open_hf_directory(tmp_path / "model")).new_rows(whole)
-    rows = replace(settings, train="rows", steps=4, save_every=2, lr=1e-2)
-    pretrain(replace(rows, name="unbroken"))
-    pretrain(replace(rows, steps=2, lr_steps=4, warmup=1))
+    pretrain(replace(settings, train="rows", lr=1e-2))
     shutil.rmtree(tmp_path / "model")  # the run needs it no more
-    pretrain(RunSettings(runs=settings.runs, name="it", steps=4), resume=True)
-    losses = [
-        [line["loss"] for line in read_metrics(settings.runs / name) if "loss" in line]
-        for name in ("unbroken", "it")
-    ]
-    assert losses[0] == losses[1]
+    pretrain(RunSettings(runs=settings.runs, steps=2), resume=True)
     slice_model(settings.runs / "it", output=tmp_path / "slice", outputs="full")
     table = load_file(tmp_path / "slice" / "model.safetensors")["model.embed_tokens.weight"]
-    assert torch.equal(table[~new], first.input.weight[~new])
-    assert not torch.equal(table[new], first.input.weight[new])
+    assert torch.equal(table[~new], first[~new])
+    assert not torch.equal(table[new], first[new])
 
 
 def test_what_a_model_directory_can_have_wrong(

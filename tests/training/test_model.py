@@ -137,33 +137,6 @@ def test_rows_of_the_output_arrive_beside_the_forward_pass(
     assert events == expected
 
 
-def test_bfloat16_trains_with_master_weights(subtokenizers, stores) -> None:
-    model = Model(SHAPE, subtokenizers.size, start_ranks(), dtype=torch.bfloat16)
-    first = last = 0.0
-    batch = microbatches(subtokenizers, stores, 1)[0]
-    for _ in range(12):
-        losses, _ = optimizer_step(model, batch, 3e-3)
-        last = float(torch.stack([nll.mean() for nll in losses]).mean())
-        first = first or last
-    assert last < first - 0.5
-    for name, parameter in model.backbone.parameters.items():
-        master = model.optimizer.state(name)["weight"]
-        assert master.dtype == torch.float32
-        assert torch.equal(master.bfloat16(), parameter.detach())
-
-
-def test_recomputation_gives_the_same_step(subtokenizers, stores) -> None:
-    batch = microbatches(subtokenizers, stores, 1)[0]
-    plain = Model(SHAPE, subtokenizers.size, start_ranks())
-    again = Model(SHAPE, subtokenizers.size, start_ranks(), recompute=True)
-    (a, norm_a), (b, norm_b) = (
-        optimizer_step(plain, batch, 1e-3),
-        optimizer_step(again, batch, 1e-3),
-    )
-    torch.testing.assert_close(a[0], b[0])
-    torch.testing.assert_close(norm_a, norm_b)
-
-
 def test_padding_counts_nothing(subtokenizers, stores) -> None:
     model = Model(SHAPE, subtokenizers.size, start_ranks())
     batch = packer(subtokenizers, stores).batch(1)

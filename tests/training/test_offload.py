@@ -18,7 +18,6 @@ from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows import host_tables
 from modtok_cli.training.rows.copies import Copies
 from modtok_cli.training.rows.host_tables import Offload
-from modtok_cli.training.rows.offload import OffloadedRows
 from modtok_cli.training.rows.table import AdamW, RowTable
 from modtok_cli.training.step import optimizer_step
 
@@ -91,58 +90,16 @@ def made() -> Any:
         model.close()
 
 
-@pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_without_delay_it_is_resident_training(made, subtokenizers, stores, tied, dtype) -> None:
-    resident = made(Model, subtokenizers.size, tied=tied, dtype=dtype)
-    offloaded = made(Model, subtokenizers.size, tied=tied, dtype=dtype, offload=Offload(delay=0))
-    steps = microbatches(subtokenizers, stores, 8)
-    for step, batch in enumerate(steps):
-        upcoming = steps[step + 1] if step + 1 < len(steps) else None
-        equal_losses(
-            optimizer_step(resident, batch, 3e-3),
-            optimizer_step(offloaded, batch, 3e-3, upcoming=upcoming),
-        )
-    offloaded.drain()
-    same_models(resident, offloaded)
-
-
-def test_a_step_late_by_hand() -> None:
-    # One row of one number. Steps 1 and 2 both see T(0), step 3 sees T(1), and so on.
-    table = RowTable(3, 1)
-    table.weight.copy_(torch.tensor([[1.0], [2.0], [3.0]]))
-    twin = copied(table)
-    rows = OffloadedRows({"table": table}, torch.float32, AdamW(), Copies(), delay=1)
-    ids = torch.tensor([1])
-    steps = [{"table": ids} for _ in range(5)]
-    versions = [float(twin.weight[1])]
-    seen = []
-    for step in range(4):
-        seen.append(float(rows.begin(steps[step])["table"]))
-        rows.proceed(steps[step + 1])
-        gradient = torch.tensor([[float(step + 1)]])
-        rows.update({"table": (ids, gradient)}, 0.1)
-        twin.update(ids, gradient, 0.1, AdamW())
-        versions.append(float(twin.weight[1]))
-    assert seen == [versions[0], versions[0], versions[1], versions[2]]
-    assert len(set(versions)) == 5
-    rows.drain()
-    assert float(table.weight[1]) == versions[4]
-    assert int(table.steps[1]) == 4
-    assert torch.equal(rows.late["table"][1], torch.tensor([[versions[3]]]))
-    rows.close()
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_delayed_equals_the_plain_reference_under_any_schedule(
     made, subtokenizers, stores, seed: int
 ) -> None:
     # Whatever is slow when, with rows active in step after step: never lost, never twice.
     rng = random.Random(seed)
-    tied = bool(seed % 2)
-    plain = made(LateModel, subtokenizers.size, tied=tied)
-    options = Offload(delay=1, hook=sleeper(seed))
-    offloaded = made(Model, subtokenizers.size, tied=tied, offload=options)
+    options = {"tied": bool(seed % 2), "dtype": [torch.float32, torch.bfloat16][seed // 2]}
+    plain = made(LateModel, subtokenizers.size, **options)
+    delayed = Offload(delay=1, hook=sleeper(seed))
+    offloaded = made(Model, subtokenizers.size, offload=delayed, **options)
     for table in offloaded.tables.values():
         table.threads = 1 + seed % 3
     steps = microbatches(subtokenizers, stores, 14)

@@ -1,11 +1,15 @@
+"""Mixtures, regimes of sampling, and draws."""
+
+import re
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.training.data.sampling import REGIMES, Mixture, Regime, draw, parse_mix
+from modtok_cli.training.data.sampling import REGIMES, Mixture, Regime, draw, parse_mix, uniforms
 from modtok_cli.training.settings import RunSettings
 
 FROZEN: list[object] = [
@@ -17,20 +21,42 @@ FROZEN: list[object] = [
 MIX = Mixture.of({"en": 700, "fi": 100, "fr": 200}, {"en": 0.7})
 
 
-def draws(regime: str, p: float, count: int = 4000, mixture: Mixture = MIX):
+def draws(regime: str, p: float, mixture: Mixture = MIX):
     chosen = Regime.parse(regime)
-    return [draw(chosen, p, mixture, 5, step, 3) for step in range(count)]
+    return [draw(chosen, p, mixture, 5, step, 3) for step in range(4000)]
 
 
-def test_mixture_by_size_and_uniform() -> None:
+def test_mixtures_by_size_uniform_and_between() -> None:
+    """English has 70 percent unless it is said."""
+    assert Mixture.of({"en": 1, "fi": 1}).as_dict() == pytest.approx({"en": 0.7, "fi": 0.3})
+    assert Mixture.of({"el": 3, "fi": 1}).as_dict() == pytest.approx({"el": 0.75, "fi": 0.25})
+    assert Mixture.of({"en": 1}).as_dict() == {"en": 1.0}
     assert MIX.as_dict() == pytest.approx({"en": 0.7, "fi": 0.1, "fr": 0.2})
     even = Mixture.of({"en": 1, "fi": 1, "fr": 98}, {"en": 0.5}, "uniform")
     assert even.as_dict() == pytest.approx({"en": 0.5, "fi": 0.25, "fr": 0.25})
     root = Mixture.of({"en": 1, "fi": 4, "fr": 16}, {"en": 0.4}, "data^0.5")
     assert root.as_dict() == pytest.approx({"en": 0.4, "fi": 0.2, "fr": 0.4})
-    for bad in ("data^2", "data^-1", "data^", "size"):
-        with pytest.raises(UsageError, match="mix_rest: expected data, uniform or data\\^A with A"):
-            RunSettings(mix_rest=bad)
+    assert parse_mix("fra_Latn=0.2,pt-BR=0.1") == {"fr-Latn": 0.2, "pt-BR": 0.1}
+    given: Any = "fin/a=1, fi/b/c=2"
+    assert RunSettings(sources=given).sources == {"fi/a": 1, "fi/b/c": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("mix_rest", ["data^2", "data^-1", "data^", "size"], "data, uniform or data^A with A betw"),
+        ("sources", ["fi", "fi=1", "fi/x=0", {"fi": 1}, {"fi": {"x": True}}, 3, ""],
+         "weights above 0 of sources of a lang"),
+        ("mix", ["en", "en=", "en=x", "", "en=0.1,,fi=0.2"], "shares such as"),
+        ("sampling", ["sub", "auto", "sub:0", "sub:-1", "all", "", "sub:2 "], f"{REGIMES}, got"),
+    ],
+)  # fmt: skip
+def test_bad_options(name: str, values: list[Any], message: str) -> None:
+    for value in values:
+        with pytest.raises(UsageError, match=f"^{name}: expected {re.escape(message)}"):
+            RunSettings(**{name: value})
+    with pytest.raises(UsageError, match=r"^mix: 'fr' has two shares"):
+        RunSettings(mix="fr=0.1,fra=0.2")  # type: ignore[arg-type]
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=9), st.floats(0.01, 0.999))
@@ -52,19 +78,6 @@ def test_equal_shares_under_a_cap_are_those_of_unimax(sizes: list[int], part: fl
         found.capped({name: 0.9 * weight for name, weight in found.as_dict().items()}, ())
 
 
-@pytest.mark.parametrize("value", ["fi", "fi=1", "fi/x=0", {"fi": 1}, {"fi": {"x": True}}, 3, ""])
-def test_bad_weights_of_sources(value: object) -> None:
-    with pytest.raises(UsageError, match="sources: expected weights above 0 of sources of a lang"):
-        RunSettings(sources=value)  # type: ignore[arg-type]
-    assert RunSettings(sources="fin/a=1, fi/b/c=2").sources == {"fi/a": 1, "fi/b/c": 2}  # type: ignore[arg-type]
-
-
-def test_english_has_seventy_percent_unless_said() -> None:
-    assert Mixture.of({"en": 1, "fi": 1}).as_dict()["en"] == pytest.approx(0.7)
-    assert Mixture.of({"el": 3, "fi": 1}).as_dict() == pytest.approx({"el": 0.75, "fi": 0.25})
-    assert Mixture.of({"en": 1}).as_dict() == {"en": 1.0}
-
-
 @pytest.mark.parametrize(
     ("fixed", "message"),
     [
@@ -80,65 +93,46 @@ def test_bad_mixtures(fixed: dict[str, float], message: str) -> None:
         Mixture.of({"en": 1, "fi": 1}, fixed)
 
 
-@pytest.mark.parametrize("text", ["en", "en=", "en=x", "en=0.1,en=0.2", "", "en=0.1,,fi=0.2"])
-def test_bad_mix_option(text: str) -> None:
-    with pytest.raises(ValueError, match=r"expected shares|two shares"):
-        parse_mix(text)
-
-
-@pytest.mark.parametrize("text", ["sub", "auto", "sub:0", "sub:-1", "all", "", "sub:2 "])
-def test_bad_regime(text: str) -> None:
-    with pytest.raises(ValueError, match=f"expected {REGIMES}, got"):
-        Regime.parse(text)
-
-
 def test_sub_n_needs_n_further_languages() -> None:
     Regime.parse("sub:2").check(MIX.languages)
     with pytest.raises(UsageError, match="use sub:2 at most"):
         Regime.parse("sub:3").check(MIX.languages)
 
 
-def test_a_draw_depends_on_seed_step_and_slot_only() -> None:
-    regime = Regime.parse("sub:1")
-    one = draw(regime, 0.5, MIX, 1, 17, 2)
-    for _ in range(3):
-        assert draw(regime, 0.5, MIX, 1, 17, 2) == one
-    others = {draw(regime, 0.5, MIX, *key) for key in [(2, 17, 2), (1, 18, 2), (1, 17, 3)]}
-    several = {draw(regime, 0.5, MIX, 1, step, 2) for step in range(50)}
-    assert len(several) >= 5
-    assert others <= several | others
-
-
 def test_the_first_draws_are_frozen() -> None:
-    # A run resumed under another version must draw the same.
+    """A run resumed under another version must draw the same, by seed, step and group."""
+    keys = [(1, 17, 2), (2, 17, 2), (1, 18, 2), (1, 17, 3)]
+    assert len({uniforms(*key, 1)[0] for key in keys}) == 4
     regime = Regime.parse("sub:2")
     mixture = Mixture.of({"de": 1, "en": 1, "fi": 1, "fr": 1}, {}, "uniform")
     found = [draw(regime, 0.5, mixture, 0, step, 0) for step in range(4)]
     assert [(d.language, d.languages) for d in found] == FROZEN
 
 
-def test_languages_come_by_weight() -> None:
-    found = Counter(d.language for d in draws("none", 0.5))
+@pytest.mark.parametrize(
+    ("regime", "p", "own", "whole"),
+    [
+        ("none", 1.0, 1, 0), ("joint", 0.0, 0, 1), ("full", 0.25, 0.75, 0.25), ("full", 1.0, 0, 1),
+        ("full", 0.0, 1, 0), ("sub:2", 0.4, 0.6, 0),
+    ],
+)  # fmt: skip
+def test_languages_and_subtokenizers_come_by_weight(
+    regime: str, p: float, own: float, whole: float
+) -> None:
+    """Shares of draws with the language alone, and with all of T."""
+    found = draws(regime, p)
+    count = Counter(each.language for each in found)
     for language, weight in MIX.as_dict().items():
-        assert found[language] / 4000 == pytest.approx(weight, abs=0.03)
-
-
-def test_none_and_joint() -> None:
-    assert all(d.languages == (d.language,) for d in draws("none", 1.0, 200))
-    assert all(d.languages is None for d in draws("joint", 0.0, 200))
-
-
-def test_full_is_drawn_with_p() -> None:
-    whole = sum(d.languages is None for d in draws("full", 0.25))
-    assert whole / 4000 == pytest.approx(0.25, abs=0.03)
-    assert all(d.languages is None for d in draws("full", 1.0, 200))
-    assert all(d.languages == (d.language,) for d in draws("full", 0.0, 200))
+        assert count[language] / 4000 == pytest.approx(weight, abs=0.03)
+    alone = sum(each.languages == (each.language,) for each in found) / 4000
+    assert alone == pytest.approx(own, abs=0.03 * (0 < own < 1))
+    every = sum(each.languages is None for each in found) / 4000
+    assert every == pytest.approx(whole, abs=0.03 * (0 < whole < 1))
 
 
 def test_extra_languages_in_proportion_without_replacement() -> None:
     mixture = Mixture.of({"de": 10, "en": 50, "fi": 10, "fr": 30}, {})
-    found = [d for d in draws("sub:2", 0.5, 8000, mixture) if len(d.languages or ()) > 1]
-    assert len(found) / 8000 == pytest.approx(0.5, abs=0.03)
+    found = draws("sub:2", 1.0, mixture)
     assert all(len(set(d.languages)) == 3 and d.language in d.languages for d in found)
     # For Finnish: en first (5/9) then de or fr, and so on; P(en among the two extra) by hand.
     w = {"de": 10 / 90, "en": 50 / 90, "fr": 30 / 90}

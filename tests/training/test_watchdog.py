@@ -102,14 +102,16 @@ def test_ranks_that_end_in_order_are_not_reported(three: Any) -> None:
     assert found.ended == [[], [], []]
 
 
-def test_a_rank_that_ends_with_an_error_ends_the_others(three: Any) -> None:
+@pytest.mark.parametrize(("failed", "reporter", "other"), [(2, 0, 1), (0, 1, 2)])
+def test_a_rank_that_ends_with_an_error_ends_the_others(
+    three: Any, failed: int, reporter: int, other: int
+) -> None:
     found = three()
-    found.dogs[2].__exit__(ValueError)
-    assert found.ended[0].event.wait(10)
-    assert found.ended[1].event.wait(10)
-    assert found.ended[0] == [("rank 2 has ended", True)]  # and one rank reports it
-    assert found.ended[1] == [("rank 2 has ended", False)]
-    assert found.ended[2] == []
+    found.dogs[failed].__exit__(ValueError)
+    for rank in (reporter, other):  # and one rank reports it
+        assert found.ended[rank].event.wait(10)
+        assert found.ended[rank] == [(f"rank {failed} has ended", rank == reporter)]
+    assert found.ended[failed] == []
 
 
 def test_ranks_hear_of_each_other_and_a_silent_one_is_named(
@@ -125,15 +127,6 @@ def test_ranks_hear_of_each_other_and_a_silent_one_is_named(
     assert found.ended[0] == [("rank 2 has not answered for 1 s", True)]
 
 
-def test_the_end_of_rank_0_is_reported_by_rank_1(three: Any) -> None:
-    found = three()
-    found.dogs[0].__exit__(ValueError)
-    assert found.ended[1].event.wait(10)
-    assert found.ended[2].event.wait(10)
-    assert found.ended[1] == [("rank 0 has ended", True)]
-    assert found.ended[2] == [("rank 0 has ended", False)]
-
-
 def test_an_error_of_all_ranks_is_left_to_them(three: Any) -> None:
     found = three()
     for one in found.dogs[::-1]:
@@ -142,16 +135,17 @@ def test_an_error_of_all_ranks_is_left_to_them(three: Any) -> None:
     assert found.ended == [[], [], []]
 
 
-def test_a_run_without_progress_ends(three: Any) -> None:
-    found = three(0.3)
+@pytest.mark.parametrize(
+    ("entered", "line"),
+    [
+        ((5, 5, 5), r"no rank has made progress for \d s"),
+        ((6, 5, 6), r"rank 1 has made no progress for \d s, the others wait .*hang_timeout\)$"),
+    ],
+)
+def test_a_run_without_progress_ends(three: Any, entered: tuple[int, ...], line: str) -> None:
+    """A rank that the others wait for is named."""
+    found = three(0.5, entered)
     assert found.ended[0].event.wait(10)
-    assert found.ended[0][0][0].startswith("no rank has made progress for 0 s")
-
-
-def test_the_rank_that_others_wait_for_is_named(three: Any) -> None:
-    found = three(0.5, (6, 5, 6))
-    assert found.ended[0].event.wait(10)
-    line = r"rank 1 has made no progress for \d s, the others wait for it \(--set .*hang_timeout\)$"
     assert re.match(line, found.ended[0][0][0])
 
 
