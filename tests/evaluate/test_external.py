@@ -112,12 +112,6 @@ def test_external_task_needs_a_language(few_steps: Path, include: Path) -> None:
     assert {(result.language, result.n) for result in found.results} == {("full", 1)}
 
 
-def test_task_that_cannot_be_loaded(few_steps: Path, include: Path) -> None:
-    (include / "docs.jsonl").unlink()
-    with pytest.raises(ModtokError, match="lm-eval cannot load choice_fr"):
-        evaluate_mcq(few_steps, ["fr"], data=None, include=include, tasks=("choice_fr",))
-
-
 CODE = {
     "function": "doc_to_target: !function evil.run",
     "importable": "process_docs: !function os.getcwd",

@@ -165,10 +165,3 @@ few_letters = st.lists(st.sampled_from("abcd"), max_size=80)
 @given(few_letters, few_letters)
 def test_common_subsequence_equals_the_table(a: list[str], b: list[str]) -> None:
     assert common_subsequence(a, b) == plain(a, b)
-
-
-@given(st.text(max_size=30), st.text(max_size=30))
-def test_scores_are_symmetric_fractions(a: str, b: str) -> None:
-    found = rouge(a, b)
-    assert all(0 <= value <= 1 for value in found.values())
-    assert rouge(b, a) == pytest.approx(found)

@@ -8,13 +8,11 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-import tokenizers
 import torch
 
 from helpers.external_tokenizers import external_tokenizer
 from helpers.hf_models import FAMILIES, save_model
 from helpers.olmo2 import Olmo2
-from helpers.sample import SAMPLE
 from modtok_cli.architectures.hf_directory import HfDirectory
 from modtok_cli.architectures.registry import architecture
 from modtok_cli.base import plugins
@@ -22,7 +20,6 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.inference.export.export import ExportReport, disagreements, export
 from modtok_cli.inference.export.gguf_tokenizer import MergesTokenizer
-from modtok_cli.inference.hf.slice import TokenSelection, slice_directory
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.backbone import check_range
 from modtok_cli.inference.slice.slice import slice as slice_model
@@ -206,23 +203,6 @@ def test_a_family_with_norms_in_other_places(
         export(tmp_path / "m", tmp_path / "m.gguf", dtype="float32", force=True)
 
 
-def test_a_slice(tmp_path: Path) -> None:
-    state = save(tmp_path / "m", "llama")
-    selection = TokenSelection(languages=("fr",), data=SAMPLE / "parallel", k=500)
-    made = slice_directory(tmp_path / "m", selection, tmp_path / "fr")
-    export(tmp_path / "fr", tmp_path / "fr.gguf", dtype="float32")
-    fields, tensors = read(tmp_path / "fr.gguf")
-    assert np.array_equal(
-        tensors["token_embd.weight"], state["model.embed_tokens.weight"][made.ids]
-    )
-    plain = tokenizers.Tokenizer.from_file(str(tmp_path / "fr" / "tokenizer.json"))
-    names = fields["tokenizer.ggml.tokens"]
-    assert names == [plain.id_to_token(index) for index in range(len(made.ids))]
-    assert fields["tokenizer.ggml.eos_token_id"] == plain.token_to_id("</s>")
-    with pytest.raises(UsageError, match="is a model without languages"):
-        export(tmp_path / "fr", tmp_path / "x.gguf", languages=["fr"])
-
-
 def test_other_architectures_are_refused_first(tmp_path: Path) -> None:
     """Not by a tensor that they name otherwise, which would seem to be missing."""
     build(tmp_path / "m", "GPT2LMHeadModel")
@@ -234,6 +214,8 @@ def test_sentencepiece_merges(tmp_path: Path) -> None:
     save(tmp_path / "m", "mistral", kind="characters")
     report = export(tmp_path / "m", tmp_path / "m.gguf")
     assert (report.tokenizer, report.different) == ("llama", 0)
+    with pytest.raises(UsageError, match="is a model without languages"):
+        export(tmp_path / "m", tmp_path / "x.gguf", languages=["fr"])
     fields, _ = read(tmp_path / "m.gguf")
     document = orjson.loads(external_tokenizer("characters"))
     vocab, merges = document["model"]["vocab"], document["model"]["merges"]

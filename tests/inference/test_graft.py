@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM
 from helpers.external_models import build
 from helpers.sample import SAMPLE
 from helpers.small_run import run_settings
+from modtok_cli.architectures.hf_directory import INDEX
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run as run_words
@@ -121,6 +122,9 @@ def test_a_model_in_several_files_and_in_another_dtype(tmp_path: Path) -> None:
         weights(tmp_path / "again"),
         {name: tensor.bfloat16() for name, tensor in weights(tuned).items()},
     )
+    index = orjson.loads((tmp_path / "new" / INDEX).read_bytes())
+    size = sum(tensor.nbytes for tensor in weights(tmp_path / "new").values())
+    assert index["metadata"]["total_size"] == size
     huge = {name: torch.full_like(each, 3.4e38) for name, each in weights(tuned).items()}
     save_file(huge, tuned / "model.safetensors")
     with pytest.raises(ModtokError, match="beyond what bfloat16 can represent"):
@@ -204,8 +208,7 @@ def test_damaged_ids_are_an_error(field: dict[str, object], tmp_path: Path) -> N
         graft(tmp_path / "fr", whole, output=tmp_path / "new")
 
 
-@pytest.mark.parametrize("kind", ["run", "tied_run"])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("kind", "dtype"), [("run", "bfloat16"), ("tied_run", "float32")])
 def test_a_run_gets_the_backbone_and_the_rows_of_its_slice(
     kind: str, dtype: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

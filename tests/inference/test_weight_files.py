@@ -57,25 +57,6 @@ def test_chosen_rows_and_all_else_untouched(
     assert written == HfDirectory(out).tensor_bytes < model.tensor_bytes
 
 
-def test_a_model_in_several_files(tmp_path: Path) -> None:
-    whole = tensors()
-    (tmp_path / "in").mkdir()
-    (tmp_path / "out").mkdir()
-    parts = {"a.safetensors": ["embed.weight", "norm"], "b.safetensors": ["head.bias"]}
-    for file, names in parts.items():
-        save_file({name: whole[name] for name in names}, tmp_path / "in" / file)
-    where = {name: file for file, names in parts.items() for name in names}
-    (tmp_path / "in" / INDEX).write_bytes(orjson.dumps({"weight_map": where}))
-    ids = np.arange(0, 40, 3)
-    model = HfDirectory(tmp_path / "in")
-    cut = cut_tensor(model.tensors["embed.weight"], Cut(0, ids))
-    written = rewrite(model, tmp_path / "out", {"embed.weight": cut})
-    index = orjson.loads((tmp_path / "out" / INDEX).read_bytes())
-    assert index == {"metadata": {"total_size": written}, "weight_map": where}
-    found = load_file(tmp_path / "out" / "a.safetensors")
-    assert torch.equal(found["embed.weight"], whole["embed.weight"][ids])
-
-
 @pytest.mark.parametrize(
     "content",
     [
