@@ -96,9 +96,3 @@ def test_commands_of_the_tutorial_are_those_of_the_demo() -> None:
     commands = [plain(line) for block in blocks for line in block.splitlines()]
     assert len(commands) > 10
     assert [command for command in commands if command not in demo] == []
-
-
-def test_the_version_is_the_same_everywhere() -> None:
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert citation["version"] == modtok_cli.__version__
-    assert 'version = { attr = "modtok_cli.__version__" }' in (ROOT / "pyproject.toml").read_text()

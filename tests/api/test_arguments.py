@@ -26,25 +26,13 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
-@pytest.mark.parametrize(
-    ("languages", "expected"),
-    [
-        ("fi", ("fi",)),
-        ("fr,fi", ("fi", "fr")),
-        ("fra_Latn, fi", ("fi", "fr")),
-        (["fr"], ("fr",)),
-        (("fi", "fr"), ("fi", "fr")),
-    ],
-)
-def test_subset_takes_strings_and_lists(
-    directory: Path, languages: str | list[str], expected: tuple[str, ...]
-) -> None:
-    assert modtok.load(str(directory)).subset(languages).languages == expected
-
-
-def test_empty_string_is_refused(directory: Path) -> None:
+def test_subset_takes_strings_and_lists(directory: Path) -> None:
+    tokenizer = modtok.load(str(directory))
+    assert tokenizer.subset(["fr"]).languages == ("fr",)
+    for languages in ("fr,fi", "fra_Latn, fi", ("fi", "fr")):
+        assert tokenizer.subset(languages).languages == ("fi", "fr")
     with pytest.raises(modtok.UsageError, match="languages is empty"):
-        modtok.load(directory).subset("")
+        tokenizer.subset("")
 
 
 def test_saved_subset_equals_extracted_file(directory: Path, tmp_path: Path) -> None:
@@ -54,22 +42,6 @@ def test_saved_subset_equals_extracted_file(directory: Path, tmp_path: Path) -> 
     modtok.extract(tokenizer, ["fi"], tmp_path / "three.json")
     contents = {path.read_bytes() for path in tmp_path.iterdir()}
     assert contents == {tokenizer.subset("fi").to_json()}
-
-
-def test_save_keeps_the_old_file_when_the_format_is_refused(
-    directory: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "fi.model"
-    path.write_bytes(b"old")
-    with pytest.raises(modtok.UsageError):
-        modtok.load(directory).subset("fi").save(path)
-    assert path.read_bytes() == b"old"
-
-
-def test_saved_modular_tokenizer_loads(directory: Path, tmp_path: Path) -> None:
-    tokenizer = modtok.load(directory)
-    tokenizer.save(str(tmp_path / "copy"))
-    assert modtok.load(tmp_path / "copy").signature == tokenizer.signature
 
 
 def test_repr_names_what_it_is(directory: Path) -> None:
@@ -166,21 +138,16 @@ def test_methods_name_what_is_wrong(directory: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [3, None, b"t"])
 def test_what_is_no_tokenizer_is_named(wrong: Any) -> None:
-    either, modular = "a path or a tokenizer", "a path or a modular tokenizer"
-    calls: list[tuple[Callable[[], object], str]] = [
-        (lambda: modtok.inspect(wrong), f"tokenizer: expected {either}"),
-        (lambda: modtok.compare_tokenizers(wrong, "t"), f"first: expected {either}"),
+    either = "a path or a tokenizer"
+    for call, message in (
         (lambda: modtok.compare_tokenizers("t", wrong), f"second: expected {either}"),
-        (lambda: modtok.encode_files(wrong, "x", "y"), f"tokenizer: expected {either}"),
-        (lambda: modtok.extract(wrong, "fi"), f"tokenizer: expected {modular}"),
-        (lambda: modtok.nsl(wrong, "x"), f"tokenizers: expected {either} or a list of these"),
-    ]
-    for call, message in calls:
+        (lambda: modtok.extract(wrong, "fi"), "tokenizer: expected a path or a modular tokenizer"),
+        (lambda: modtok.check(["t", wrong], "x"), f"tokenizers: expected {either} or a list of"),
+        (lambda: modtok.nsl(wrong, "x"), f"tokenizers: expected {either} or a list of these, got"),
+    ):
         with pytest.raises(modtok.UsageError) as caught:
             call()
-        assert str(caught.value) == f"{message}, got {wrong!r}"
-    with pytest.raises(modtok.UsageError, match=r"^tokenizers: expected a path or a tokenizer or"):
-        modtok.check(["t", wrong], "x")
+        assert str(caught.value).startswith(message)
 
 
 def test_warnings_have_the_line_of_the_caller(directory: Path) -> None:

@@ -6,7 +6,6 @@ import ast
 import inspect
 import subprocess
 import sys
-import typing
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +21,6 @@ from modtok_cli.text.reading import Reading
 
 SOURCE = Path(modtok.__file__)
 FUNCTIONS = [name for name in modtok.__all__ if name.islower()]
-LIGHT = {"modtok_cli", "importlib", "typing"}
 
 
 def typed_imports() -> dict[str, str]:
@@ -82,10 +80,6 @@ def test_unknown_name_is_an_attribute_error() -> None:
 def test_no_name_is_a_package_too() -> None:
     packages = {path.name for path in SOURCE.parent.iterdir() if path.is_dir()}
     assert packages.isdisjoint(modtok.__all__)  # importing the package would replace the name
-
-
-def test_type_hints_of_light_modules_resolve() -> None:
-    assert typing.get_type_hints(modtok.ModtokError.__init__)
 
 
 def _act(

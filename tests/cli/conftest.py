@@ -54,17 +54,6 @@ def modtok(workspace: Path) -> Modtok:
 
 
 @pytest.fixture
-def forked(workspace: Path) -> Modtok:
-    """`modtok ARGS…` as a process that finds torch imported."""
-
-    def call(*args: str) -> Any:
-        words = ["-m", "modtok_cli", *args]
-        return run_python(words, cwd=workspace, stdin=subprocess.DEVNULL, capture_output=True)
-
-    return call
-
-
-@pytest.fixture
 def here(workspace: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """`modtok ARGS…` in this process: exit status, standard output, standard error."""
 

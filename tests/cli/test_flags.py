@@ -1,13 +1,21 @@
-"""The flags themselves: frozen, one meaning each, documented."""
+"""The flags: frozen, one meaning each, in help and in the man pages that `make man` writes."""
 
+import shutil
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from modtok_cli.cli.command import REGISTERED
 from modtok_cli.cli.main import ORDER, command_tree
+from modtok_cli.cli.manpage import escape, pages, write_pages
 from modtok_cli.cli.tree import by_panel, nodes
+from modtok_cli.training.settings import OPTIONS
 
 from .frozen import surface
 
+MAN = Path(__file__).parents[2] / "man"
+PAGES = pages(command_tree())
 COMMANDS = [node for node in nodes(command_tree()) if not node.is_group]
 
 
@@ -55,3 +63,35 @@ def test_help_shows_every_option_and_an_example_in_80_columns(here, monkeypatch)
         assert f"modtok {' '.join(node.path)}" in examples
         for line in node.lines:
             assert line.is_argument or f"  {line.heading}" in options
+
+
+def test_committed_pages_are_the_generated_ones() -> None:
+    committed = {path.name: path.read_text(encoding="utf-8") for path in MAN.glob("*.1")}
+    assert committed == PAGES, "run `make man`"
+
+
+def test_pages_are_ascii_and_escaped() -> None:
+    assert escape(".B 'x\n'y \\ é") == "\\&.B 'x\n\\&'y \\e \\[u00E9]"
+    for text in PAGES.values():
+        assert text.isascii()
+
+
+def test_keys_of_a_recipe_are_listed_with_their_defaults() -> None:
+    keys = [option for option in OPTIONS.values() if option.recipe_only]
+    for option in keys:
+        assert f"\n\\fB{option.section}.{option.name}\\fR" in PAGES["modtok-pretrain.1"]
+    assert "Epsilon of AdamW.  [default: 1e\\-08]" in PAGES["modtok-pretrain.1"]
+
+
+def test_writing_takes_away_pages_of_commands_that_are_gone(tmp_path: Path) -> None:
+    (tmp_path / "modtok-gone.1").write_text("old")
+    (tmp_path / "other.1").write_text("kept")
+    write_pages(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == set(PAGES) | {"other.1"}
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_groff_finds_nothing_wrong() -> None:
+    files = sorted(MAN.glob("*.1"))
+    done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", *files], capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -116,7 +116,11 @@ def test_prepare_unpacks_the_text_only(here: Any, filled: Path) -> None:
 
 
 def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:
-    status, out, _ = here(*words("pretrain --sampling sub:1 --dry-run --json"))
+    def planned(options: str) -> tuple[int, str, str]:
+        status, out, err = here("pretrain", "--dry-run", *words(options))
+        return status, out, " ".join(err.split())
+
+    status, out, _ = planned("--sampling sub:1 --json")
     rows = {row["part"]: row for row in map(json.loads, out.splitlines())}
     assert status == 0
     assert set(rows) == {
@@ -127,52 +131,33 @@ def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:
     assert rows["all"]["tokens"] == 300 * 8 * 256
     assert rows["all"]["step_seconds"] > 0
     assert not (filled / "runs").exists()
-    alone = here(*words("pretrain --model 2.5b --sampling none --dry-run"))
-    assert "this machine has no GPU: the plan is for 1 × H100" in " ".join(alone[2].split())
-    assert 'dtype = "bfloat16"' in alone[1]
-    paper = here(*words("pretrain --model 2.5b --gpus 8 --tp 2 --sampling none --dry-run --json"))
-    row = json.loads(paper[1].splitlines()[0])
-    assert row["backbone_parameters"] == 2_548_190_208
-    assert row["parameters"] == row["backbone_parameters"] // 2
-    assert row["tokens"] == 300_000 * 64 * 4096
-    assert row["active_rows"] == 500
-    host = "pretrain --sampling sub:1 --dry-run --json --offload"
-    host += " --set parallelism.offload_moments=bfloat16"
-    status, out, _ = here(*words(host))
+    assert 'sampling = "sub:1"' in planned("")[1]  # of two languages
+    assert 'sampling = "none"' in planned("--langs fi")[1]
+    _, out, err = planned("--model 2.5b --sampling none")
+    assert "this machine has no GPU: the plan is for 1 × H100" in err
+    assert 'dtype = "bfloat16"' in out
+    _, out, _ = planned("--model 2.5b --gpus 8 --tp 2 --sampling none --json")
+    row = json.loads(out.splitlines()[0])
+    assert row["backbone_parameters"] == 2 * row["parameters"] == 2_548_190_208
+    assert (row["tokens"], row["active_rows"]) == (300_000 * 64 * 4096, 500)
+    moments = "--set parallelism.offload_moments=bfloat16"
+    status, out, _ = planned(f"--sampling sub:1 --json --offload {moments}")
     held = {row["part"]: row["bytes"] for row in map(json.loads, out.splitlines())}
-    assert status == 0
-    assert "tables" not in held
+    assert (status, "tables" in held) == (0, False)
     assert held["host, tables"] == 2 * rows["all"]["vocabulary"] * (128 * 8 + 4)
     assert held["host, tables of 250 languages"] > 100 * held["host, tables"]
     assert "bytes = 0.0 GiB, and 0.0 GiB of buffers" in json.loads(out.splitlines()[0])["host"]
-    small = "pretrain --model 2.5b --gpus 8 --sampling none --dry-run"
-    small += " --set parallelism.device_memory="
-    assert here(*words(f"{small}80GB"))[0] == 0
-    assert "65,536 bytes of each of 2 texts" in " ".join(here(*words(f"{small}80GB"))[2].split())
-    status, out, err = here(*words(f"{small}12GB"))
+    small = "--model 2.5b --gpus 8 --sampling none --set parallelism.device_memory="
+    status, _, err = planned(f"{small}80GB")
+    assert (status, "65,536 bytes of each of 2 texts" in err) == (0, True)
+    status, out, err = planned(f"{small}12GB")
     assert (status, "all" in out) == (1, True)  # the plan, then the error
     assert "modtok: error: memory: the run needs" in err
     assert "it fits with" in err
-    assert here(*words(f"{small}much"))[0] == 2
-    assert here(*words("pretrain --sampling sub:2 --dry-run"))[0] == 2
-    assert here(*words("pretrain --model 2.5b --gpus 8 --tp 8 --dry-run"))[0] == 2
-    _, _, err = here(*words("pretrain --hidden-size 64"))
+    for wrong in (f"{small}much", "--sampling sub:2", "--model 2.5b --gpus 8 --tp 8"):
+        assert planned(wrong)[0] == 2
+    _, _, err = planned("--hidden-size 64")
     assert "--hidden-size is a key of a recipe; use --set architecture.hidden_size=VALUE" in err
-
-
-def test_a_workspace_trains_with_no_other_flag(forked: Any, filled: Path) -> None:
-    (filled / "modtok.toml").write_text(
-        "[pretrain]\nsteps = 4\nseq_length = 32\neval_every = 4\n",
-        encoding="utf-8",
-    )
-    done = forked("pretrain")
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [row["language"] for row in rows] == ["en", "fi"]
-    assert (filled / "runs" / "latest").readlink() == Path("sub-1-tiny")  # of two languages
-    one = forked(*words("pretrain --langs fi --dry-run"))
-    assert b'sampling = "none"' in one.stdout
-    assert (filled / "runs" / "latest" / "metrics.jsonl").read_bytes().count(b"\n") == 5
 
 
 def test_switches_can_be_turned_off_on_resume(here: Any, loop: StandIn) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from helpers.processes import hear_ctrl_c
 from helpers.toy_program import toy
+from modtok_cli import __version__
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import explain, memory_advice
@@ -150,6 +151,7 @@ def test_traceback_only_on_demand(here, monkeypatch: pytest.MonkeyPatch) -> None
 def test_short_forms_of_help_and_version(here, words: list[str], same: list[str]) -> None:
     assert here(*words) == here(*same)
     assert here(*words)[0] == 0
+    assert here("-V") == (0, f"modtok {__version__}\n", "")
 
 
 def test_repeatable_options_and_switches_may_be_given_twice(here, stand_in) -> None:

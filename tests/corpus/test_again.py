@@ -40,27 +40,33 @@ def test_what_is_replaced_is_removed_as_it_is(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
-def test_force_keeps_files_that_no_build_wrote(tmp_path: Path) -> None:
+def test_files_that_no_build_wrote_are_kept(tmp_path: Path) -> None:
     """Named before the work if the languages are known, else at its end, which is repeated."""
     (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
     output = tmp_path / "data"
-    call = {"inputs": [tmp_path / "fi.txt"], "output": output, "workers": 1, "force": True}
+    call = {"inputs": [tmp_path / "fi.txt"], "output": output, "workers": 1}
     mine = output / "fi" / "00000.jsonl.zst"
     mine.parent.mkdir(parents=True)
     mine.write_bytes(zstandard.compress(b'{"text": "mine"}\n'))
+    foreign = "fi: holds files that modtok did not write; move"
     for languages in (["fi"], None):
-        with pytest.raises(ModtokError, match=r"fi: holds files that modtok did not write; move"):
-            corpus_build(languages=languages, **call)
+        for force, why in ((False, "fi: already exists"), (True, foreign)):
+            with pytest.raises(ModtokError, match=why):
+                corpus_build(languages=languages, force=force, **call)
         assert mine.is_file()
         assert (work_of(output) / "out").exists() == (languages is None)
     mine.parent.rename(tmp_path / "kept")
-    assert corpus_build(**call).languages[0]["pages"] == 3
-    corpus_build(languages=["fi"], **call)
+    tasks = (work_of(output) / "logs").rglob("completions/*")
+    before = {path: path.stat().st_mtime_ns for path in tasks}
+    assert corpus_build(force=True, **call).languages[0]["pages"] == 3
+    assert {path: path.stat().st_mtime_ns for path in before} == before  # no work was lost
     (output / "corpus.json").unlink()
-    corpus_build(**call)  # also if no report names what a build wrote
+    corpus_build(force=True, **call)  # also if no report names what a build wrote
     (output / "fi" / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match="fi: holds files that modtok did not write"):
-        corpus_build(languages=["fi"], **call)
+    with pytest.raises(UsageError, match=foreign):
+        corpus_build(languages=["fi"], force=True, **call)
+    with pytest.raises(UsageError, match=r"fi\.txt: is a file, and a directory is written"):
+        corpus_build(**call | {"output": tmp_path / "fi.txt"})
 
 
 def test_damaged_report_is_replaced_by_force(tmp_path: Path) -> None:

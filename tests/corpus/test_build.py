@@ -1,11 +1,11 @@
 """A whole build: exactly what was planted goes, the rest stays, also after a kill -9."""
 
 import gzip
-import os
 import random
 import signal
 import subprocess
 import time
+import zlib
 from collections import Counter
 from contextlib import chdir
 from pathlib import Path
@@ -119,13 +119,8 @@ def test_records_contain_their_source(built) -> None:
         assert one["lang_score"] > 0.6
         name, offset = one["source"].rsplit(":", 1)
         assert name == "crawl/CC-0.warc.gz"
-        with (
-            gzip.open(os.path.devnull),
-            subprocess.Popen(
-                ["gzip", "-dcq"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            ) as unzip,
-        ):
-            head = unzip.communicate(data[int(offset) :])[0][:400].decode(errors="replace")
+        member = zlib.decompressobj(wbits=31).decompress(data[int(offset) :], 400)
+        head = member.decode(errors="replace")
         assert head.startswith("WARC/1.0\r\nWARC-Type: response\r\n")
         assert f"WARC-Target-URI: {one['url']}\r\n" in head
 
@@ -211,29 +206,6 @@ def test_progress_is_of_all_shards(tmp_path: Path) -> None:
     assert bytes_read(tmp_path, [100, 200, 300, 400, 500]) == 107
 
 
-def test_existing_directories_are_not_overwritten(tmp_path: Path) -> None:
-    crawl(tmp_path / "crawl")
-    theirs = tmp_path / "data" / "fi" / "mine.txt"
-    theirs.parent.mkdir(parents=True)
-    theirs.write_text("mine")
-    inputs = [tmp_path / "crawl" / "CC-2.warc.wet.gz"]
-    with pytest.raises(UsageError, match=r"fi: already exists"):
-        corpus_build(inputs, output=tmp_path / "data", languages=["fi"])
-    assert not (tmp_path / "data" / ".corpus-build").exists()
-    with pytest.raises(ModtokError, match=r"fi: already exists"):  # found out at the end
-        corpus_build(inputs, output=tmp_path / "data")
-    assert theirs.read_text() == "mine"
-    (tmp_path / "mine.txt").touch()
-    theirs.unlink()
-    with pytest.raises(UsageError, match=r"mine\.txt: is a file, and a directory is written"):
-        corpus_build(inputs, output=tmp_path / "mine.txt")
-    tasks = (tmp_path / "data/.corpus-build/logs").rglob("completions/*")
-    before = {path: path.stat().st_mtime_ns for path in tasks}
-    corpus_build(inputs, output=tmp_path / "data", force=True)
-    assert {path: path.stat().st_mtime_ns for path in before} == before  # no work was lost
-    assert len(records_of(tmp_path / "data" / "fi")) == 1
-
-
 NEAR = SETTINGS | {"near_duplicates": True}
 
 
@@ -284,19 +256,6 @@ def wait_for_the_end_of(session: int) -> None:
     while left := alive_in_session(session):
         assert time.monotonic() < deadline, left
         time.sleep(0.05)
-
-
-def test_killed_worker_is_an_error(built, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, _ = built
-    stage, data = STAGES[0], Path("dying")
-    monkeypatch.chdir(place)
-    with monkeypatch.context() as patched:
-        patched.setattr(build, "stages_of", deadly(build.stages_of, stage))
-        with pytest.raises(ModtokError, match=r"a worker was killed.*repeat the call to resume"):
-            corpus_build(["crawl"], output=data, workers=2, **SETTINGS)
-    assert not (data / "corpus.json").exists()
-    corpus_build(["crawl"], output=data, workers=2, **SETTINGS)
-    assert snapshot(data) == snapshot(Path("data"))
 
 
 def test_killed_replacement_leaves_no_old_files(built, monkeypatch: pytest.MonkeyPatch) -> None:
