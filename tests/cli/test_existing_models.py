@@ -28,43 +28,17 @@ def model(workspace: Path) -> Path:
     return build(workspace / "model")
 
 
-def test_the_report_compares_both_models(model: Path, here: Any) -> None:
-    line = "slice model --langs fr -k 400 -o part --json --report news.fr.txt --report news.en.txt"
-    status, out, err = here(*line.split())
-    assert status == 0, err
-    sizes, rows = [], []
-    for row in map(json.loads, out.splitlines()):
-        (rows if "text" in row else sizes).append(row)
-    assert [(row["text"], row["language"]) for row in rows] == [
-        ("news.fr.txt", "fr"), ("news.en.txt", "en"),
-    ]  # fmt: skip
-    for side, path in (("full_", "model"), ("", "part")):
-        status, out, _ = here("eval", "bpb", path, "news.fr.txt", "news.en.txt")
-        assert status == 0
-        for row, alone in zip(rows, map(json.loads, out.splitlines()), strict=True):
-            for name in ("tokens", "bits_per_byte"):
-                assert row[side + name] == pytest.approx(alone[name], rel=1e-9)
-            assert row[f"{side}rows"] == alone["size"]
-            assert row["documents"] == alone["documents"] == 5
-    for row in rows:
-        assert row["full_rows"] == PADDED
-        assert row["rows"] == sizes[0]["tokens"]
-        change = row["bits_per_byte"] - row["full_bits_per_byte"]
-        assert row["change"] == pytest.approx(change, abs=1e-4)
-        assert row["low"] <= change <= row["high"]
-        assert row["tokens"] >= row["full_tokens"]
+def test_the_report_is_read_first_and_compares_both_models(model: Path, here: Any) -> None:
     shutil.copy("news.fr.txt", "some.txt")
-    line = "bpe-seq --langs fr -k 300 --no-references -o tokenizer"
-    assert here(*line.split())[0] == 0
-    line = "transplant model -t tokenizer@fr -o new --table --report some.txt"
-    status, out, err = here(*line.split())
+    line = "slice model --langs fr -k 400 -o part --table --report"
+    status, _, err = here(*line.split(), "nowhere")
+    assert (status, "nowhere: does not exist" in err, Path("part").exists()) == (2, True, False)
+    status, out, err = here(*line.split(), "some.txt")
     assert status == 0, err
     assert "Size of the weights" in out
+    assert f"Text in 400 of {PADDED} rows" in out
     assert "bits/byte before" in out
     assert "unknown" in out
-    status, _, err = here(*line.replace("some.txt", "nowhere").split(), "--force")
-    assert status == 2
-    assert "nowhere" in err
 
 
 def test_token_lists_of_all_formats(model: Path, here: Any) -> None:

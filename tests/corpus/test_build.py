@@ -282,14 +282,13 @@ def test_killed_replacement_leaves_no_old_files(built, monkeypatch: pytest.Monke
     assert not (data / "el").exists()
 
 
-def test_ctrl_c_leaves_no_worker_behind(built) -> None:
-    place, _ = built
+def test_ctrl_c_leaves_no_worker_behind(small) -> None:
     call = "import sys\n"
     call += "sys.argv[1:] = ['corpus', 'build', 'crawl', '-o', 'broken-off', '--workers', '2']\n"
     call += "from modtok_cli.__main__ import main; sys.exit(main())"
     process = Python(
         ["-c", script(STAGES[0], signal.SIGINT, call)],
-        cwd=place,
+        cwd=small,
         start_new_session=True,
         stderr=subprocess.PIPE,
     )

@@ -374,20 +374,17 @@ def test_runs_are_compared_in_one_section(tmp_path: Path, many: int) -> None:
 
 def test_commands_name_translation_pairs() -> None:
     rows = [
-        {"task": "mean", "language": "fi", "infer": "src|tgt"},
-        {"task": "mt", "language": "en-fi", "infer": "src|tgt"},
-        {"task": "sum", "language": "fi", "infer": "src|tgt"},
-    ]
+        {"task": task, "language": language, "infer": infer}
+        for task, language, infer in (
+            ("mean", "fi", "slice"), ("mt", "en-fi", "src|tgt"), ("sum", "fi", "src|tgt"),
+            ("arc", "fi", "slice"), ("mt", "en-fi", "full"),
+        )
+    ]  # fmt: skip
     assert kinds()["evaluation"].command(rows) == (
         "modtok eval mt --pairs en-fi --infer 'src|tgt'\n"
-        "modtok eval sum --langs fi --infer 'src|tgt'"
-    )
-    rows = [
-        {"task": "arc", "language": "fi", "infer": "slice"},
-        {"task": "mt", "language": "en-fi", "infer": "full"},
-    ]
-    assert kinds()["evaluation"].command(rows) == (
-        "modtok eval mt --pairs en-fi --infer full\nmodtok eval mcq --tasks arc --langs fi"
+        "modtok eval mt --pairs en-fi --infer full\n"
+        "modtok eval sum --langs fi --infer 'src|tgt'\n"
+        "modtok eval mcq --tasks arc --langs fi"
     )
 
 
