@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 import orjson
+import sentencepiece
 import tokenizers
 
 from helpers.sample import SAMPLE
@@ -107,3 +110,13 @@ def save_tokenizer(path: Path, kind: str) -> None:
     )
     wrapped.chat_template = "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}"
     wrapped.save_pretrained(path)
+
+
+def sentencepiece_model(lines: Iterable[str], **options: object) -> bytes:
+    """A model that SentencePiece learns, with bytes for characters that it does not know."""
+    written = io.BytesIO()
+    common = {"byte_fallback": True, "hard_vocab_limit": False, "num_threads": 2, "minloglevel": 2}
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=written, **(common | options)
+    )
+    return written.getvalue()

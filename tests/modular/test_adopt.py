@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-import sentencepiece
 import tokenizers
 
-from helpers.external_tokenizers import KINDS, external_tokenizer
+from helpers.external_tokenizers import KINDS, external_tokenizer, sentencepiece_model
 from helpers.handmade_tokenizers import write_ranks
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -24,6 +23,7 @@ from modtok_cli.modular.adopted.adopt import (
     of_masks,
     token_counts,
 )
+from modtok_cli.modular.adopted.restrict import indispensable, restrict
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.extract import extract
@@ -77,15 +77,6 @@ def test_text_of_a_language_has_the_ids_of_the_original(kind: str) -> None:
 
 
 @KIND
-def test_the_original_keeps_its_ids(kind: str) -> None:
-    whole = library(kind)
-    full = adopted(kind).full()
-    assert full.size == source(kind).size == whole.get_vocab_size()
-    text = "Ünïcode ☃ and </s> plain text,  twice"
-    assert full.encode(text).tolist() == whole.encode(text, add_special_tokens=False).ids
-
-
-@KIND
 def test_saved_and_extracted_tokenizers_agree(kind: str, tmp_path: Path) -> None:
     adopted(kind).save(tmp_path / "t")
     loaded = ModularTokenizer.load(tmp_path / "t")
@@ -130,14 +121,12 @@ def foreign(kind: str, place: Path) -> Path:
     options: dict[str, object] = {"model_type": kind.partition("-")[0], "vocab_size": 600}
     if kind.endswith("-plain"):
         options |= {"add_dummy_prefix": False, "user_defined_symbols": ["<b>"]}
-    if kind != "unigram":
+    if kind == "unigram":
+        options["byte_fallback"] = False
+    else:
         options |= {"normalization_rule_name": "identity", "remove_extra_whitespaces": False}
-        options["byte_fallback"] = True
-    with (place / "tokenizer.model").open("wb") as written:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter([line for each in ("en", "fr") for line in lines(each)]),
-            model_writer=written, minloglevel=2, num_threads=2, hard_vocab_limit=False, **options,
-        )  # fmt: skip
+    text = [line for each in ("en", "fr") for line in lines(each)]
+    (place / "tokenizer.model").write_bytes(sentencepiece_model(text, **options))
     return place / "tokenizer.model"
 
 
@@ -303,3 +292,50 @@ def test_what_cannot_be_adopted(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="already exists"):
         check_output(tmp_path / "t")
     check_output(tmp_path / "t", force=True)
+
+
+ENDS = {"sep": ["<|im_end|>", 599], "cls": ["<s>", 1]}
+PROCESSORS = {
+    "bert": {"type": "BertProcessing", **ENDS},
+    "roberta": {
+        "type": "RobertaProcessing", **ENDS, "trim_offsets": True, "add_prefix_space": False,
+    },
+    "template": {
+        "type": "TemplateProcessing",
+        "single": [
+            {"SpecialToken": {"id": "ends", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+        ],
+        "pair": [
+            {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "ends", "type_id": 0}},
+            {"Sequence": {"id": "B", "type_id": 1}},
+        ],
+        "special_tokens": {
+            "ends": {"id": "ends", "ids": [599, 2, 598], "tokens": ["<|im_end|>", "</s>", ""]},
+        },
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+@pytest.mark.parametrize("nested", [False, True])
+def test_the_ids_of_every_post_processor_follow(name: str, nested: bool) -> None:
+    document = orjson.loads(external_tokenizer("byte-level"))
+    processor = PROCESSORS[name]
+    document["post_processor"] = (
+        {"type": "Sequence", "processors": [processor]} if nested else processor
+    )
+    names = {index: token for token, index in document["model"]["vocab"].items()}
+    for special in processor.get("special_tokens", {}).values():
+        special["tokens"][2] = names[598]
+    rows = indispensable(document, "here")
+    if name == "template":
+        assert 598 in rows  # an ordinary token, which only the template needs
+    assert rows[-1] >= 599 > len(rows)
+    whole, part = (
+        tokenizers.Tokenizer.from_str(orjson.dumps(each).decode())
+        for each in (document, restrict(document, rows, "here"))
+    )
+    for pair in ((), ("bb",)):
+        expected, found = (each.encode("a", *pair).ids for each in (whole, part))
+        assert len(expected) > 1
+        assert np.asarray(rows)[found].tolist() == expected

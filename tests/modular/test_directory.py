@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import random
 import re
@@ -17,11 +18,12 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from helpers.made_tokenizers import MADE, fewest_tokens, unigram
-from helpers.toy_tokenizers import LANGUAGES, toy
+from helpers.toy_tokenizers import LANGUAGES, NASTY, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular import manifest as manifests
 from modtok_cli.modular.directory import read_references
-from modtok_cli.modular.open import open_subset
+from modtok_cli.modular.open import open_subset, open_tokenizer
+from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 REFERENCES = {"fi": toy(8).full().to_json(), "en": toy(9).full().to_json()}
@@ -72,6 +74,8 @@ def test_save_load_roundtrip(directory: Path, tokenizer: ModularTokenizer) -> No
     files = ["arrays.safetensors", "manifest.json", "references/en.json", "references/fi.json"]
     files += ["tokenizer.json", *["tokenizer.model"] * (tokenizer.segmentation == "unigram")]
     assert sorted(files_of(directory)) == files
+    if tokenizer.segmentation == "unigram":
+        assert (directory / "tokenizer.model").read_bytes() == loaded.full().to_model()
 
 
 @EACH_SEGMENTATION
@@ -260,6 +264,15 @@ def test_an_opened_subset_is_that_of_the_whole_tokenizer(kind: str, tmp_path: Pa
             assert (ours.languages, ours.name) == (expected.languages, expected.name)
             assert ours.global_ids.tolist() == expected.global_ids.tolist()
             assert ours.encode(text).tolist() == expected.encode(text).tolist()
+    pair = open_subset(directory, ["fr", "en"])  # its file is opened as what it is
+    piped = open_tokenizer("-", stdin=io.BytesIO(pair.to_json()))
+    assert isinstance(piped, Subtokenizer)
+    assert (piped.name, piped.languages, piped.segmentation) == ("-", ("en", "fr"), kind)
+    assert (piped.signature, piped.parent_signature) == (pair.signature, whole.signature)
+    assert piped.to_json() == pair.to_json()
+    assert [piped.encode(each).tolist() for each in NASTY] == [
+        pair.encode(each).tolist() for each in NASTY
+    ]
     ours, full = open_subset(directory, None, name="x"), whole.full("x")
     assert ours.to_json() == full.to_json()
     assert (ours.languages, ours.name) == (full.languages, "x")

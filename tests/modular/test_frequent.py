@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.external_tokenizers import sentencepiece_model
 from helpers.handmade_tokenizers import write_plain
 from helpers.made_tokenizers import of_pieces
 from helpers.sample import SAMPLE
@@ -97,13 +97,8 @@ def test_all_tokens_is_the_tokenizer_itself(ours: Path, text: Path) -> None:
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
     """A model with SentencePiece's own settings: NFKC, dummy prefix, begin and end."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES), model_writer=model, vocab_size=500, byte_fallback=True,
-        user_defined_symbols="<x>", minloglevel=2,
-    )  # fmt: skip
     path = tmp_path / "foreign.model"
-    path.write_bytes(model.getvalue())
+    path.write_bytes(sentencepiece_model(LINES, vocab_size=500, user_defined_symbols="<x>"))
     return path
 
 
@@ -165,14 +160,10 @@ def test_external_tokenizer_json(tmp_path: Path) -> None:
 
 
 def test_bpe_of_others_is_refused(tmp_path: Path, text: Path) -> None:
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES), model_writer=model, vocab_size=200, model_type="bpe",
-        minloglevel=2,
-    )  # fmt: skip
-    (tmp_path / "bpe.model").write_bytes(model.getvalue())
+    path = tmp_path / "bpe.model"
+    path.write_bytes(sentencepiece_model(LINES, vocab_size=330, model_type="bpe"))
     with pytest.raises(ModtokError, match="it is of type 'bpe'"):
-        extract_frequent(str(tmp_path / "bpe.model"), 100, [text])
+        extract_frequent(str(path), 100, [text])
 
 
 @settings(max_examples=30)

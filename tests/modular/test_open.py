@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import sentencepiece
 import tiktoken
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from helpers.external_tokenizers import sentencepiece_model
 from helpers.handmade_tokenizers import write_ranks
-from helpers.made_tokenizers import MADE
 from helpers.toy_tokenizers import NASTY, toy
 from modtok_cli.base import extras
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -63,30 +63,6 @@ def trained(pre_tokenizer: pre_tokenizers.PreTokenizer) -> bytes:
     return model.to_str().encode()
 
 
-def ours_in_theirs() -> pre_tokenizers.PreTokenizer:
-    return pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(BPE.pattern), "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-
-
-def sentencepiece_model() -> bytes:
-    written = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES),
-        model_writer=written,
-        vocab_size=330,
-        hard_vocab_limit=False,
-        byte_fallback=True,
-        remove_extra_whitespaces=False,
-        normalization_rule_name="identity",
-        minloglevel=2,
-    )
-    return written.getvalue()
-
-
 RANKS = [*(bytes([byte]) for byte in byte_order()), b"th", b"the", b" c", b" ca", b" cat", b" the"]
 RANK_FILE = b"".join(base64.b64encode(t) + b" %d\n" % i for i, t in enumerate(RANKS))
 
@@ -101,25 +77,6 @@ def test_open_modular_directory_and_subsets(directory: Path) -> None:
     assert some.name == f"{directory}@fr,eng"
     with pytest.raises(UsageError, match="no language 'xx'"):
         open_tokenizer(f"{directory}@fr,xx")
-
-
-@pytest.mark.parametrize("kind", MADE)
-def test_extracted_file_equals_the_subset(kind: str, tmp_path: Path) -> None:
-    MADE[kind]().save(tmp_path / "tok")
-    cut = open_tokenizer(f"{tmp_path / 'tok'}@fr,en")
-    assert isinstance(cut, Subtokenizer)
-    path = tmp_path / "cut.json"
-    path.write_bytes(cut.to_json())
-    piped = open_tokenizer("-", stdin=io.BytesIO(cut.to_json()))
-    for again in (open_tokenizer(str(path)), piped):
-        assert isinstance(again, Subtokenizer)
-        assert again.signature == cut.signature
-        assert (again.languages, again.segmentation) == (("en", "fr"), kind)
-        assert again.parent_signature == cut.parent_signature
-        assert again.to_json() == cut.to_json()
-        for text in NASTY:
-            assert again.encode(text).tolist() == cut.encode(text).tolist()
-    assert piped.name == "-"
 
 
 _SPECIAL = {"SpecialToken": {"id": "<s>", "type_id": 0}}
@@ -159,21 +116,6 @@ def test_post_processor_that_adds_special_tokens(
         assert found.encode(text).tolist() == theirs.encode(text).tolist()
 
 
-def test_compatible_trained_file_uses_our_encoder(tmp_path: Path) -> None:
-    path = tmp_path / "tokenizer.json"
-    path.write_bytes(trained(ours_in_theirs()))
-    ours = open_tokenizer(str(tmp_path))
-    assert isinstance(ours, Subtokenizer)
-    theirs = LibraryTokenizer("theirs", path.read_bytes(), "here")
-    assert theirs.pretokenizer is None
-    assert ours.size == theirs.size
-    texts = [*LINES[:3], *(text for text in NASTY if "<s>" not in text)]
-    for text, a, b in zip(texts, ours.encode_batch(texts), theirs.encode_batch(texts), strict=True):
-        assert a.tolist() == b.tolist() == theirs.encode(text).tolist()
-        assert ours.decode(a) == theirs.decode(b) == text
-        assert theirs.decode_bytes(b) == text.encode()
-
-
 def test_merges_joined_by_spaces_are_read_too(directory: Path) -> None:
     document = json.loads((directory / "tokenizer.json").read_bytes())
     document["model"]["merges"] = [" ".join(pair) for pair in document["model"]["merges"]]
@@ -185,7 +127,7 @@ def test_external_tokenizers_refuse_word_counts(tmp_path: Path) -> None:
     counts = WordCounts.from_pairs([(b"a", 1)])
     contents = {
         "a.json": trained(pre_tokenizers.ByteLevel()),
-        "b.model": sentencepiece_model(),
+        "b.model": sentencepiece_model(LINES, vocab_size=330),
         "c.tiktoken": RANK_FILE,
     }
     for name, data in contents.items():
@@ -198,7 +140,8 @@ def test_external_tokenizers_refuse_word_counts(tmp_path: Path) -> None:
 
 def test_sentencepiece(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.model"
-    path.write_bytes(sentencepiece_model())
+    keep = {"remove_extra_whitespaces": False, "normalization_rule_name": "identity"}
+    path.write_bytes(sentencepiece_model(LINES, vocab_size=330, **keep))
     tokenizer = open_tokenizer(str(tmp_path))  # the only file of a directory
     inner = sentencepiece.SentencePieceProcessor(model_file=str(path))
     assert tokenizer.size == inner.get_piece_size()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import sentencepiece
 import tokenizers
@@ -18,8 +16,6 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.pieces import UNKNOWN
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.vocabulary import PieceVocabulary
 
 SPECIALS = (UNKNOWN, "<|endoftext|>")
 ALPHABET = "ab é1▁\n\t👍x"
@@ -82,21 +78,6 @@ def test_three_encoders_agree_and_are_lossless(
         assert processor.encode(text) == ids.tolist()
         # SentencePiece decodes NUL and all else; an empty text is an empty list there.
         assert processor.decode(ids.tolist()) == text or text == ""
-
-
-def test_files_of_a_directory_are_run_by_their_libraries(tmp_path: Path) -> None:
-    TOKENIZER.save(tmp_path / "t")
-    again = ModularTokenizer.load(tmp_path / "t")
-    assert isinstance(again.vocabulary, PieceVocabulary)
-    assert again.scores is not None
-    processor = sentencepiece.SentencePieceProcessor(
-        model_file=str(tmp_path / "t" / "tokenizer.model")
-    )
-    library = tokenizers.Tokenizer.from_file(str(tmp_path / "t" / "tokenizer.json"))
-    text = "ab ab  baé\n1▁"
-    ids = again.full().encode(text).tolist()
-    assert processor.encode(text) == library.encode(text).ids == ids
-    assert [processor.get_score(i) for i in range(again.size)] == again.scores.tolist()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from tokenizers import Tokenizer, models, pre_tokenizers
 
+from helpers.text_store import text_store
 from helpers.tsv_tables import write_tsv
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -259,11 +261,19 @@ def test_stats(data):
     assert stats_of(files, samples=4)[0]["samples"] == ("ä" * 200,)
 
 
-def test_stats_of_a_table(data):
-    save_counts(WHOLE, data / "sv.counts", "sv")
-    row = stats_of({"sv": [data / "sv.counts"]})[0]
+def test_stats_of_a_table_and_of_tokens(data):
+    table, words = data / "sv.counts", str(data / "words.json")
+    save_counts(WHOLE, table, "sv")
+    (row,) = stats_of({"sv": [table]})
     assert (row["documents"], row["duplicates"]) == (120, None)
     assert row["words"] == WHOLE.occurrences
+    library = Tokenizer(models.WordLevel({"?": 0, "mot": 1}, unk_token="?"))
+    library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    library.save(words)
+    (row,) = stats_of({"fr": [data / "fr.txt"]}, tokenizer=words)
+    assert row["tokens"] == sum(len(text.split()) for text in PARTS[0])
+    with pytest.raises(ModtokError, match="uses a pre-tokenizer without word counts"):
+        stats_of({"sv": [table]}, tokenizer=words)
 
 
 # `--field` and `--lang-field`: the same words in whatever files they are
@@ -310,11 +320,14 @@ def words(data, reading, languages=None):
     return {name: dict(table.pairs()) for name, table in counted.items()}
 
 
-def test_words_of_mixed_files_are_those_of_plain_ones(plain, mixed):
+def test_words_of_mixed_files_are_those_of_plain_ones(plain, mixed, tmp_path):
     assert words(mixed, READING) == words(plain, Reading())
     assert words(mixed, READING, ["fi"]) == words(plain, Reading(), ["fi"])
     with pytest.raises(UsageError, match="no text of language 'zh'"):
         language_files(mixed, ["zh"], Reading(field="content"))
+    files = language_files(mixed, None, READING)["fi"]
+    store = text_store("fi", files, tmp_path / "cache", reading=READING)
+    assert [store.document(i).decode() for i in range(3)] == TEXTS["fi"]
 
 
 def test_documents_without_a_language_are_reported_once_per_reading(mixed):

@@ -12,7 +12,6 @@ import random
 import re
 import threading
 from functools import partial
-from pathlib import Path
 
 import orjson
 import pytest
@@ -292,15 +291,17 @@ def test_byte_order_mark_begins_no_word(tmp_path, monkeypatch, name, content):
 
 
 @pytest.mark.parametrize("suffix", PACK)
-def test_files_that_are_read_in_turn(tmp_path: Path, suffix: str) -> None:
+def test_files_that_are_read_in_turn(tmp_path, monkeypatch, suffix) -> None:
     """Threads count several languages at once: no file may see the state of another."""
-    contents = [random.Random(seed).randbytes(1 << 20).hex().encode() for seed in range(2)]
+    monkeypatch.setattr(streams, "CHUNK", 1 << 14)
+    monkeypatch.setattr(streams, "_READ", 1 << 14)
+    contents = [random.Random(seed).randbytes(1 << 18).hex().encode() for seed in range(2)]
     paths = [tmp_path / f"{seed}.txt{suffix}" for seed in range(2)]
     for path, content in zip(paths, contents, strict=True):
         path.write_bytes(PACK[suffix](content))
-    pieces: list[list[bytes]] = [[], []]
-    chunks = map(streams.read_chunks, paths)
-    for turn in itertools.zip_longest(*chunks, fillvalue=b""):
+    pieces = [[], []]
+    for turn in itertools.zip_longest(*map(streams.read_chunks, paths), fillvalue=b""):
         for piece, into in zip(turn, pieces, strict=True):
             into.append(piece)
     assert [b"".join(into) for into in pieces] == contents
+    assert min(map(len, pieces)) > 2

@@ -13,11 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import orjson
-import sentencepiece
 import zstandard
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from helpers.damaged.model_samples import model_samples
+from helpers.external_tokenizers import sentencepiece_model
 from helpers.sample import SAMPLE
 from modtok_cli.base.files import write_lines
 from modtok_cli.construct.bpe_merge import bpe_merge
@@ -257,16 +257,7 @@ def _external_tokenizers(root: Path) -> None:
     trainer = trainers.BpeTrainer(vocab_size=120, special_tokens=["<unk>"], show_progress=False)
     bpe.train_from_iterator(lines, trainer)
     (root / "external.json").write_text(bpe.to_str(), encoding="utf-8")
-    written = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines),
-        model_writer=written,
-        vocab_size=330,
-        hard_vocab_limit=False,
-        byte_fallback=True,
-        minloglevel=2,
-    )
-    (root / "external.model").write_bytes(written.getvalue())
+    (root / "external.model").write_bytes(sentencepiece_model(lines, vocab_size=330))
     tokens = [bytes([byte]) for byte in range(256)] + [b"th", b"the", b" t", b" the", b"en"]
     ranks = [base64.b64encode(token).decode() for token in tokens]
     lines = [f"{code} {rank}\n" for rank, code in enumerate(ranks)]
