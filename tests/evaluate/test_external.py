@@ -103,10 +103,7 @@ def test_tasks_of_lm_eval_by_name(few_steps: Path, include: Path) -> None:
     assert "infer:full-lang:full>fr" in result.signature
 
 
-def test_external_task_needs_a_language(few_steps: Path, include: Path) -> None:
-    settings = {"tasks": ("choice_fr",)}
-    with pytest.raises(UsageError, match="the language of the task 'choice_fr' is unknown"):
-        evaluate_mcq(few_steps, data=None, include=include, **settings)
+def test_the_whole_vocabulary_needs_no_language(few_steps: Path, include: Path) -> None:
     whole = {"tasks": ("choice_fr",), "infer": "full", "limit": 1}
     found = evaluate_mcq(few_steps, data=None, include=include, **whole)
     assert {(result.language, result.n) for result in found.results} == {("full", 1)}

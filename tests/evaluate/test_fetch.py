@@ -173,18 +173,13 @@ def test_interrupted_fetch_resumes(
         fetch(["mt", "sum"], ["en", "fr"], tmp_path)  # finished
 
 
-def test_gem_test_split_is_not_mixed_with_sampled_test(tmp_path: Path, serve: Serve) -> None:
-    source = serve(GEM=[GEM])
-    fetch(["sum"], ["fr"], tmp_path)
+def test_wikilingua_by_gem(tmp_path: Path, serve: Serve) -> None:
+    rows = [{**GEM, "gem_id": f"t{n}"} for n in range(3)] + [{**GEM, "target": " "}]
+    source = serve(GEM=rows)
+    fetched = fetch(["sum"], ["fr", "fi"], tmp_path)
     patterns = [dict(asked[2:])["files"] for asked in source.asked]
     assert patterns == ["fr/test/*.parquet", "fr/train/*.parquet"]
     assert not fnmatch("fr/sampled_test/0000.parquet", patterns[0])
-
-
-def test_wikilingua_by_gem(tmp_path: Path, serve: Serve) -> None:
-    rows = [{**GEM, "gem_id": f"t{n}"} for n in range(3)] + [{**GEM, "target": " "}]
-    serve(GEM=rows)
-    fetched = fetch(["sum"], ["fr", "fi"], tmp_path)
     assert fetched.skipped == []  # WikiLingua has no Finnish
     assert [row["source"] for row in fetched.rows] == ["GEM/wiki_lingua"]
     shots, tests = Documents(tmp_path).of("fr", 3)

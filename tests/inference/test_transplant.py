@@ -29,6 +29,11 @@ from .test_sliced_families import build as build_other
 TEXT = "La maison est grande, the house is large."
 
 
+@pytest.fixture(scope="module")
+def french(workspace: Path) -> str:
+    return f"{workspace / 'tokenizer'}@fr"
+
+
 def opened(path: Path) -> tuple[Any, Any]:
     import transformers
 
@@ -98,7 +103,7 @@ def test_a_slice_of_a_transplanted_model_trains_its_own_new_rows(
         assert 0 < len(rows) < len(every)
 
 
-def test_tokens_around_a_text_stay(workspace: Path, tmp_path: Path) -> None:
+def test_tokens_around_a_text_stay(french: str, tmp_path: Path) -> None:
     """As T5 ends a text, and RoBERTa begins and ends one."""
     import transformers
 
@@ -112,7 +117,7 @@ def test_tokens_around_a_text_stay(workspace: Path, tmp_path: Path) -> None:
         (old / "tokenizer.json").write_bytes(framed(orjson.dumps(document), *special))  # type: ignore[arg-type]
         (old / "chat_template.jinja").write_text(" ".join(names))  # names both
         output = tmp_path / f"new-{number}"
-        transplant(old, f"{workspace / 'tokenizer'}@fr", output=output)
+        transplant(old, french, output=output)
         new = transformers.PreTrainedTokenizerFast.from_pretrained(output)
         plain = new("La maison", add_special_tokens=False).input_ids
         whole = new("La maison").input_ids
@@ -122,15 +127,14 @@ def test_tokens_around_a_text_stay(workspace: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3"])
-def test_other_ids_of_autotokenizer_are_told(family: str, workspace: Path, tmp_path: Path) -> None:
+def test_other_ids_of_autotokenizer_are_told(family: str, french: str, tmp_path: Path) -> None:
     """transformers opens the tokenizer of a qwen2 model with Qwen's own pre-tokenizer."""
     import transformers
 
     old, progress = build(tmp_path / "model", family), Silent()
-    spec = f"{workspace / 'tokenizer'}@fr"
     output = tmp_path / "new"
-    transplant(old, spec, output=output, progress=progress)
-    text, tokenizer = "1986 e\u0301te\u0301", open_tokenizer(spec)
+    transplant(old, french, output=output, progress=progress)
+    text, tokenizer = "1986 e\u0301te\u0301", open_tokenizer(french)
     expected = tokenizer.encode(text).tolist()
     auto = transformers.AutoTokenizer.from_pretrained(output)
     is_other = auto.encode(text, add_special_tokens=False) != expected
@@ -142,9 +146,9 @@ def test_other_ids_of_autotokenizer_are_told(family: str, workspace: Path, tmp_p
     assert plain.encode(text, add_special_tokens=False) == expected
 
 
-def test_special_tokens_keep_their_meaning(workspace: Path, tmp_path: Path) -> None:
+def test_special_tokens_keep_their_meaning(french: str, tmp_path: Path) -> None:
     places = [build(tmp_path / "model"), tmp_path / "new"]
-    transplant(places[0], f"{workspace / 'tokenizer'}@fr", output=places[1])
+    transplant(places[0], french, output=places[1])
     configs = [orjson.loads((path / "config.json").read_bytes()) for path in places]
     tokenizers = [opened(path)[1] for path in places]
     tables = [load_file(path / "model.safetensors")["model.embed_tokens.weight"] for path in places]
@@ -169,19 +173,18 @@ def test_special_tokens_keep_their_meaning(workspace: Path, tmp_path: Path) -> N
     assert not (places[1] / "tokenizer.model").exists()
 
 
-def test_what_transplant_refuses(workspace: Path, tmp_path: Path) -> None:
+def test_what_transplant_refuses(workspace: Path, french: str, tmp_path: Path) -> None:
     old = build(tmp_path / "model")
-    spec = f"{workspace / 'tokenizer'}@fr"
     with pytest.raises(UsageError, match=r"is MODEL too and would be lost"):
-        transplant(old, spec, output=old)
+        transplant(old, french, output=old)
     with pytest.raises(UsageError, match="was not made by modtok"):
         transplant(old, str(old / "tokenizer.json"), output=tmp_path / "new")
     with pytest.raises(UsageError, match=r"has no config.json"):
-        transplant(workspace, spec, output=tmp_path / "new")
+        transplant(workspace, french, output=tmp_path / "new")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "file").touch()
     with pytest.raises(UsageError, match="exists but is not a model"):
-        transplant(old, spec, output=tmp_path / "notes", force=True)
+        transplant(old, french, output=tmp_path / "notes", force=True)
     assert not (tmp_path / "new").exists()
 
 
@@ -263,15 +266,14 @@ def test_fit_refuses_stdin() -> None:
         FitText(["-"])
 
 
-def test_tables_are_found_by_what_they_are(workspace: Path, tmp_path: Path) -> None:
+def test_tables_are_found_by_what_they_are(french: str, tmp_path: Path) -> None:
     old = build_other(tmp_path / "opt", "OPTForCausalLM")  # as many positions as tokens
-    spec = f"{workspace / 'tokenizer'}@fr"
-    transplant(old, spec, output=tmp_path / "new")
+    transplant(old, french, output=tmp_path / "new")
     before, after = (load_file(path / "model.safetensors") for path in (old, tmp_path / "new"))
     name = "model.decoder.embed_positions.weight"
     assert torch.equal(before[name], after[name])
     opened(tmp_path / "new")
     other = build_other(tmp_path / "bart", "BartForConditionalGeneration")
     with pytest.raises(UsageError, match=r"tensor 'final_logits_bias' \(1, 640\) is no table"):
-        transplant(other, spec, output=tmp_path / "bart-fr")
+        transplant(other, french, output=tmp_path / "bart-fr")
     assert not (tmp_path / "bart-fr").exists()
