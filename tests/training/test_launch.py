@@ -1,22 +1,32 @@
-"""Starting ranks, sizes of presets and times of steps: what needs no training."""
+"""Starting ranks, and ranks that die or hang: between threads or small programs."""
 
 import os
+import re
 import select
 import signal
 import subprocess
 import sys
+import time
+from collections import deque
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
+import torch
 
+from helpers.ranks import start_ranks
 from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.processes import join_slurm_step
 from modtok_cli.training.distributed import launch as launching
-from modtok_cli.training.distributed import ranks
+from modtok_cli.training.distributed import ranks, watchdog
+from modtok_cli.training.distributed.launch import distinct_messages
+from modtok_cli.training.distributed.ranks import Ranks
+from modtok_cli.training.distributed.watchdog import Watchdog
 from modtok_cli.training.metrics import timing
 
-RANK = "import os, sys, time, signal; rank = os.environ['RANK']; "
+BEGIN = "import os, sys, time, signal; rank = os.environ['RANK']; "
 
 
 def started(monkeypatch: pytest.MonkeyPatch, program: str, count: int = 3) -> int:
@@ -25,7 +35,7 @@ def started(monkeypatch: pytest.MonkeyPatch, program: str, count: int = 3) -> in
 
     def popen(command: list[str], **options: object) -> object:
         assert command[:3] == [sys.executable, "-m", "modtok_cli"]
-        return real([sys.executable, "-c", RANK + program], **options)  # type: ignore[call-overload]
+        return real([sys.executable, "-c", BEGIN + program], **options)  # type: ignore[call-overload]
 
     monkeypatch.setattr(launching.subprocess, "Popen", popen)
     return launching.launch(["pretrain"], count)
@@ -144,3 +154,185 @@ def test_a_device_of_a_shard_is_opened_with_one_queue(
     monkeypatch.setattr(ranks, "pick_device", opened)
     with pytest.raises(InterruptedError, match=str(expected)):
         ranks.start_ranks(shards)
+
+
+RANK = """
+import os, sys
+from modtok_cli.training.distributed.ranks import gather_json, start_ranks
+from modtok_cli.training.distributed.watchdog import Watchdog
+ranks = start_ranks()
+with Watchdog(ranks, 60):
+    print("ready", flush=True)
+    for turn in range(10**9 if ranks.first else 3):
+        gather_json(ranks, turn)
+    sys.stdin.read()
+"""
+
+
+def ranks_of(rank: int, world: int) -> Ranks:
+    return Ranks(rank, world, 0, 1, rank, world, torch.device("cpu"), None, None)
+
+
+class Ended(list):  # type: ignore[type-arg]
+    """What a watchdog reported, instead of an end of the process."""
+
+    def __init__(self) -> None:
+        self.event = Event()
+
+    def __call__(self, message: str, report: bool) -> None:
+        self.append((message, report))
+        self.event.set()
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "_SECONDS", 0.05)
+    monkeypatch.setattr(watchdog, "_GOODBYE_SECONDS", 0.2)
+
+
+class Three:
+    """Three watchdogs in threads: their `gather_json` returns what rank 0 gave."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, hang_seconds: float, entered: tuple[int, ...]
+    ) -> None:
+        self.given: list[Any] = []
+        self.ended = [Ended() for _ in range(3)]
+        self.dogs = [
+            Watchdog(ranks_of(rank, 3), hang_seconds, self.ended[rank], lambda n=entered[rank]: n)
+            for rank in range(3)
+        ]
+        ready = Event()
+
+        def gather(ranks: Ranks, item: Any) -> list[Any]:
+            if ranks.first and item:
+                self.given.append(item)
+                ready.set()
+            assert ready.wait(10)
+            return list(self.given)
+
+        monkeypatch.setattr(watchdog, "gather_json", gather)
+        for one in self.dogs:
+            one.__enter__()
+
+    def close(self) -> None:
+        for one in self.dogs:
+            one.__exit__(None)
+
+
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch, fast: None) -> Any:
+    made: list[Three] = []
+
+    def make(hang_seconds: float = 60.0, entered: tuple[int, ...] = (5, 5, 5)) -> Three:
+        made.append(Three(monkeypatch, hang_seconds, entered))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_ranks_that_end_in_order_are_not_reported(three: Any) -> None:
+    found = three()
+    time.sleep(0.2)
+    found.dogs[2].__exit__(None)
+    time.sleep(0.4)
+    found.close()
+    assert found.ended == [[], [], []]
+
+
+@pytest.mark.parametrize(("failed", "reporter", "other"), [(2, 0, 1), (0, 1, 2)])
+def test_a_rank_that_ends_with_an_error_ends_the_others(
+    three: Any, failed: int, reporter: int, other: int
+) -> None:
+    found = three()
+    found.dogs[failed].__exit__(ValueError)
+    for rank in (reporter, other):  # and one rank reports it
+        assert found.ended[rank].event.wait(10)
+        assert found.ended[rank] == [(f"rank {failed} has ended", rank == reporter)]
+    assert found.ended[failed] == []
+
+
+def test_ranks_hear_of_each_other_and_a_silent_one_is_named(
+    three: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "_SILENT_SECONDS", 1.0)
+    found, held = three(), Event()
+    time.sleep(1.4)
+    assert found.ended == [[], [], []]
+    found.dogs[2].reached = lambda: int(held.wait(10))  # its thread does not go on
+    assert found.ended[0].event.wait(10)
+    held.set()
+    assert found.ended[0] == [("rank 2 has not answered for 1 s", True)]
+
+
+def test_an_error_of_all_ranks_is_left_to_them(three: Any) -> None:
+    found = three()
+    for one in found.dogs[::-1]:
+        one.__exit__(ValueError)
+    time.sleep(0.4)
+    assert found.ended == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("entered", "line"),
+    [
+        ((5, 5, 5), r"no rank has made progress for \d s"),
+        ((6, 5, 6), r"rank 1 has made no progress for \d s, the others wait .*hang_timeout\)$"),
+    ],
+)
+def test_a_run_without_progress_ends(three: Any, entered: tuple[int, ...], line: str) -> None:
+    """A rank that the others wait for is named."""
+    found = three(0.5, entered)
+    assert found.ended[0].event.wait(10)
+    assert re.match(line, found.ended[0][0][0])
+
+
+def test_a_gpu_has_come_to_what_its_device_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host runs ahead: of ranks whose hosts wait alike, the one that stopped is named."""
+    done: list[bool | RuntimeError] = [True, True, False, True]
+
+    class Mark:
+        def __init__(self) -> None:
+            self.number = len(made)
+            made.append(self)
+
+        def record(self) -> None:
+            pass
+
+        def query(self) -> bool:
+            answer = done[self.number]
+            if isinstance(answer, RuntimeError):
+                raise answer
+            return answer
+
+    made: list[Mark] = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "Event", Mark)
+    monkeypatch.setattr(ranks, "_marks", deque())
+    before = ranks.collectives_reached()
+    for _ in done:
+        ranks.entering()
+    assert ranks.collectives_reached() == before + 2
+    done[2] = RuntimeError("CUDA error: unspecified launch failure")
+    assert ranks.collectives_reached() == before + 2
+    done[2] = True
+    assert ranks.collectives_reached() == before + 4
+
+
+def test_the_end_of_another_rank_is_not_the_reason() -> None:
+    messages = ["error: rank 1 has ended; resume", "error: disk full"]
+    assert distinct_messages(messages) == ["error: disk full"]
+    assert distinct_messages(messages[:1]) == messages[:1]
+
+
+def test_a_rank_that_is_killed_ends_a_run_of_two_launchers() -> None:
+    ranks = start_ranks(2, "-c", RANK, stdin=subprocess.PIPE)
+    assert all(rank.stdout.readline() == b"ready\n" for rank in ranks if rank.stdout)
+    ranks[1].kill()
+    _, err = ranks[0].communicate(timeout=120)
+    ranks[1].communicate()
+    assert ranks[0].returncode == 1
+    lines = err.decode().splitlines()
+    assert lines[-1] == "error: rank 1 has ended; resume from the last checkpoint with --resume"

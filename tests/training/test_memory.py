@@ -1,21 +1,28 @@
-"""Planned memory against counted bytes, and what does not fit."""
+"""Planned memory against counted bytes, what does not fit, and what is shipped and must."""
 
+from __future__ import annotations
+
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from helpers.documented import joined
+from helpers.python_processes import run_python
+from helpers.sample import ROOT
 from modtok_cli.architectures.families.llama import Llama
+from modtok_cli.architectures.sizes import PAPER
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import parse_bytes
 from modtok_cli.training import run_memory as memory
-from modtok_cli.training.config import Config
+from modtok_cli.training.config import Config, check_ranks
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import MicroBatch, Model
-from modtok_cli.training.recipe import read_assignments
+from modtok_cli.training.recipe import PRESETS, read_assignments, read_recipe
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.run_memory import (
     StepRows,
@@ -23,13 +30,13 @@ from modtok_cli.training.run_memory import (
     check_disk,
     check_fits,
     checkpoint_bytes,
+    host_need,
     memory_parts,
     recomputed,
     total,
 )  # fmt: skip
 from modtok_cli.training.settings import RunSettings
 
-ROOT = Path(__file__).parents[2]
 GIB = 2**30
 # Sequential BPE, 21 languages, k = 24,000: T, an output vocabulary of three languages, and the
 # union of a step's 32 draws (docs/results-pretraining.md).
@@ -237,3 +244,42 @@ def test_every_recipe_that_is_shipped_fits_80_gb(command: str) -> None:
     config = recomputed(config, SIZE, ROWS, config.gpus, None)
     need = total(memory_parts(config, SIZE, ROWS, config.gpus))
     assert need < 80e9 * 0.94, f"{need / GIB:.1f} GiB"
+
+
+RECIPES = sorted((ROOT / "examples" / "recipes").glob("*.toml"))
+HOST = 64e9  # examples/recipes/7b-32.toml
+
+
+def measured(config: Config) -> tuple[int, StepRows]:
+    """|T| and the rows of a step, sequential BPE of 21 languages."""
+    file = ROOT / "benchmarks" / "results" / "active-rows-2026-11-22.jsonl"
+    for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+        if (row["sampling"], row["draw"]) == (config.sampling, config.draw):
+            rows = StepRows(row["draw_rows"], row["rank_rows"], row["step_rows"])
+            return row["vocabulary"], rows
+    raise AssertionError(f"no rows of {config.sampling}, {config.draw}")
+
+
+@pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
+def test_example_recipes_fit_their_machine(file: Path) -> None:
+    given: dict[str, Any] = read_recipe(file)
+    config = resolve(RunSettings(**given), gpu=True)
+    assert {"gpus", "device_memory"} <= given.keys()  # the machine
+    check_ranks(config, config.gpus)
+    size, rows = measured(config)
+    room, owner = capacity(config, gpu=True)
+    chosen = recomputed(config, size, rows, config.gpus, room)
+    check_fits(chosen, size, rows, config.gpus, room, owner)
+    if config.offload:
+        need = host_need(config, size, rows.union, config.gpus, 8)
+        assert need.tables + need.buffers < HOST
+
+
+def test_every_paper_preset_has_a_recipe() -> None:
+    models = {read_recipe(file)["model"] for file in RECIPES}
+    assert models == {*PAPER, "7b-32"}
+    assert models <= PRESETS.keys()
+
+
+def test_the_page_is_what_the_script_writes() -> None:
+    run_python(["-m", "benchmarks", "scale", "--check"], cwd=ROOT, check=True)

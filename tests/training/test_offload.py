@@ -1,24 +1,34 @@
-"""Rows in host memory: equal to resident rows, and to delayed updates in the simplest form."""
+"""Rows in host memory: against delayed updates in the simplest form, and whole runs."""
 
 import os
 import random
+import re
+import shutil
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from helpers.delayed_updates import LateModel
+from helpers.metrics import numbers, read_metrics
 from helpers.random_delays import sleeper
 from helpers.same_models import PARTS, pairs
 from modtok_cli.architectures.families.llama import llama
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.training import run_memory as planned
 from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.plan import plan
 from modtok_cli.training.rows import host_tables
-from modtok_cli.training.rows.copies import Copies
-from modtok_cli.training.rows.host_tables import Offload
+from modtok_cli.training.rows.copies import Copies, CudaCopies
+from modtok_cli.training.rows.host_tables import Offload, host_zeros
 from modtok_cli.training.rows.table import AdamW, RowTable
+from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.step import optimizer_step
 
 from .test_model import microbatches
@@ -123,3 +133,133 @@ def test_delayed_equals_the_plain_reference_under_any_schedule(
     plain.finish()
     offloaded.drain()
     same_models(plain, offloaded)
+
+
+OFFLOAD = {"offload": True, "name": "offload"}
+
+
+@pytest.mark.skipif("MODTOK_GPU_CHECK" in os.environ, reason="a GPU rounds otherwise than the host")
+def test_without_delay_a_run_is_the_resident_run(settings: RunSettings, tmp_path: Path) -> None:
+    pretrain(settings)
+    pretrain(replace(settings, **OFFLOAD, offload_delay=0))
+    expected = numbers(settings.runs / "it")
+    assert numbers(settings.runs / "offload") == expected
+    line = read_metrics(settings.runs / "offload")[0]
+    assert line["time"]["offload"].keys() == {"fetch", "update", "waited"}
+    # As files, which have no names: nothing is left, whatever happens.
+    store = tmp_path / "rows"
+    pretrain(replace(settings, **OFFLOAD, offload_delay=0, offload_file=store), force=True)
+    assert numbers(settings.runs / "offload") == expected
+    assert list(store.iterdir()) == []
+    names = ["step-00000006", "shard-0-of-1.safetensors"]
+    one, other = (
+        load_file(settings.runs / run / "checkpoints" / names[0] / names[1])
+        for run in ("it", "offload")
+    )
+    assert one.keys() == other.keys()
+    for name in one:
+        assert torch.equal(one[name], other[name]), name
+
+
+@pytest.mark.parametrize("moments", ["float32", "bfloat16"])
+def test_a_delayed_run_resumes_in_the_middle_of_a_step(settings: RunSettings, moments: str) -> None:
+    run = settings.runs / "offload"
+    pretrain(replace(settings, **OFFLOAD, offload_moments=moments))
+    expected = numbers(run)
+    pretrain(settings)
+    assert expected != numbers(settings.runs / "it")  # the lag is there
+    shutil.rmtree(run / "checkpoints" / "step-00000006")
+    kept = load_file(run / "checkpoints" / "step-00000004" / "shard-0-of-1.safetensors")
+    assert kept["input.moment1"].dtype == getattr(torch, moments)
+    late, ids = kept["output.late.weight"], kept["output.late.ids"]
+    assert len(late) == len(ids) > 500
+    assert not torch.equal(late, kept["output.weight"][ids])
+    plain = RunSettings(data=settings.data, tokenizer=settings.tokenizer, runs=settings.runs)
+    pretrain(replace(plain, workers=0, name="offload"), resume=True)
+    assert numbers(run) == expected
+    again = replace(plain, name="offload", offload=True, offload_delay=0)
+    with pytest.raises(UsageError, match=r"other settings: --set parallelism.offload_delay"):
+        pretrain(again, resume=True)
+
+
+def test_a_worker_that_dies_stops_the_run_and_the_checkpoint_stays(
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, calls = RowTable.update, []
+
+    def dying(table: RowTable, *args: Any) -> None:
+        calls.append(None)
+        if len(calls) == 2 * 5:  # the output table in step 5
+            raise MemoryError("no pages")
+        whole(table, *args)
+
+    wanted = replace(settings, **OFFLOAD, workers=1)
+    pretrain(replace(wanted, name="unbroken", workers=0))
+    monkeypatch.setattr(RowTable, "update", dying)
+    with pytest.raises(ModtokError) as caught:
+        pretrain(wanted)
+    assert str(caught.value) == (
+        "offloaded rows could not be updated (MemoryError: no pages); "
+        "resume from the last checkpoint with --resume"
+    )
+    monkeypatch.setattr(RowTable, "update", whole)
+    run = settings.runs / "offload"
+    assert [path.name for path in sorted((run / "checkpoints").iterdir())][-1] == "step-00000004"
+    pretrain(replace(wanted, workers=0), resume=True)
+    assert numbers(run) == numbers(settings.runs / "unbroken")
+
+
+def test_too_little_memory_is_said_first(
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planned, "available", lambda: 1 << 17)
+    with pytest.raises(ModtokError) as caught:
+        pretrain(replace(settings, **OFFLOAD, device_memory=1 << 40))
+    said = str(caught.value)
+    assert re.search(r"2 × [\d,]+ rows × 32 × \(4 \+ 2 × 4\) bytes = 0\.0 GiB", said)
+    assert "0.0 GiB are free" in said
+    assert "--set parallelism.offload_moments=bfloat16" in said
+    assert "--set parallelism.offload_file" in said
+    assert not (settings.runs / "offload").exists()
+
+
+def test_a_disk_that_is_full_after_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(opened: int, start: int, size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(host_tables.os, "posix_fallocate", full)
+    with pytest.raises(ModtokError, match=r"cannot allocate 4,096 bytes for rows \(No space left"):
+        host_zeros(start_ranks(), tmp_path, (32, 32), torch.float32)
+
+
+def test_memory_that_cannot_be_pinned_is_said_with_its_cost() -> None:
+    # On this machine no memory can be pinned: torch says so itself.
+    if torch.cuda.is_available():
+        pytest.skip("memory can be pinned here")
+    said: list[str] = []
+    copies = CudaCopies.__new__(CudaCopies)
+    copies._device, copies._warn, copies._pinned = torch.device("cpu"), said.append, True
+    assert copies.empty(1 << 20, torch.float32).shape == (1 << 20,)
+    assert copies.empty(5, torch.bfloat16).dtype == torch.bfloat16
+    assert len(said) == 1
+    assert re.search(
+        r"cannot be pinned \(.+\): .+ GB/s, \d+ ms for 4 MiB, and do not overlap", said[0]
+    )
+
+
+def test_a_plan_of_the_node(settings: RunSettings) -> None:
+    wanted = replace(settings, model="2.5b", micro_batch=2, batch_size=16)
+    resident = plan(wanted, ranks=8, device="H100")
+    found = plan(replace(wanted, offload=True), ranks=8, device="H100")
+    size, width = found.vocabulary, 3072
+    rows = {row["part"]: row["bytes"] for row in found.rows()}
+    assert rows["host, tables"] == 2 * size * (width * 12 + 4)  # once, for eight GPUs
+    assert rows["host, tables of 250 languages"] == 2 * (size * 250 // 4) * (width * 12 + 4)
+    assert "tables" not in rows
+    assert rows["all"] == sum(size for _, size in found.largest.memory.values())
+    before = {row["part"]: row["bytes"] for row in resident.rows()}
+    assert rows["active rows"] > before["active rows"]
+    assert rows["backbone"] == before["backbone"]
+    half = plan(replace(wanted, offload=True, offload_moments="bfloat16", tp=2), ranks=8)
+    assert half.host["tables"] == 2 * size * (width * 8 + 4)
+    assert f"2 × {size:,} rows × 3,072 × (4 + 2 × 2) bytes" in half.words

@@ -216,7 +216,7 @@ ELSEWHERE = {
     "test_memory.py": ("device_memory",),
     "test_parallel.py": ("tp",),
     "test_launch.py": ("gpus",),
-    "test_execution.py": ("transformer_engine", "attention_kernel", "deterministic"),
+    "test_megatron.py": ("transformer_engine", "attention_kernel", "deterministic"),
     "test_mixed_files.py": ("field", "lang_field"),
 }  # fmt: skip
 IN_THE_LOOP = {

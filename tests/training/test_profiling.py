@@ -1,16 +1,18 @@
-"""`--profile`: the trace is complete, and the run is the same with and without it."""
+"""What a run writes beside its metrics: a profile, TensorBoard, Weights & Biases."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch.profiler import profile
 
-from helpers.metrics import numbers
+from helpers.metrics import numbers, read_metrics
 from helpers.said import Said
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.profiling import PROFILE
@@ -53,3 +55,37 @@ def test_a_trace_that_cannot_be_written_is_a_warning(
     pretrain(replace(settings, steps=4, profile=1), progress=notes)
     assert any("No space left on device" in note for note in notes.warnings)
     assert not (settings.runs / "it" / PROFILE).exists()
+
+
+def train_in_two_parts(settings: RunSettings) -> list[dict[str, Any]]:
+    """A run of six steps that loses its last checkpoint and resumes from step 4."""
+    pretrain(settings)
+    shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
+    pretrain(RunSettings(runs=settings.runs), resume=True)
+    return read_metrics(settings.runs / "it")
+
+
+def test_tensorboard_has_the_metrics(settings: RunSettings) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    lines = train_in_two_parts(replace(settings, log=("tensorboard",)))
+    events = EventAccumulator(str(settings.runs / "it" / "tensorboard"))
+    events.Reload()
+    found = [(event.step, event.value) for event in events.Scalars("loss")]
+    expected = [(line["step"], line["loss"]) for line in lines if "loss" in line]
+    assert found == [(step, pytest.approx(loss)) for step, loss in expected]
+    assert "held_out/fi/bits_per_byte" in events.Tags()["scalars"]
+
+
+def test_wandb_works_offline(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb")
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    lines = train_in_two_parts(replace(settings, log=("wandb",)))
+    name = (settings.runs / "it" / "wandb" / "id").read_text().strip()
+    files = list((settings.runs / "it" / "wandb").glob(f"offline-run-*/run-{name}.wandb"))
+    assert len(files) == 2
+    written = [file.read_bytes() for file in files]
+    for line in lines:
+        value = line["loss"] if "loss" in line else line["held_out"]["fi"]["bits_per_byte"]
+        assert any(repr(value).encode() in content for content in written)
