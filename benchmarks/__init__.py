@@ -3,6 +3,5 @@
 import sys
 from pathlib import Path
 
-sys.path.append(
-    str(Path(__file__).parents[1] / "tests")
-)  # what tests and benchmarks share: helpers
+# What tests and benchmarks share: helpers.
+sys.path.append(str(Path(__file__).parents[1] / "tests"))

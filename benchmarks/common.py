@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import platform
 import resource
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +20,16 @@ from typing import Any
 import orjson
 import zstandard
 
+from modtok_cli import __version__
+
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "modtok_cli" / "samples"
+
+
+def parser_of(text: str | None) -> argparse.ArgumentParser:
+    """A parser of options; its help begins with the text, the docstring of a module."""
+    form = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(description=text, formatter_class=form)
 
 
 def describe() -> str:
@@ -51,18 +61,32 @@ class Run:
     peak: float
 
 
-def timed(command: list[str], cwd: Path | None = None) -> Run:
-    """Run a command as a process of its own; its output is thrown away."""
+def timed(command: Sequence[str], text: bytes = b"", **options: Any) -> Run:
+    """Run a command as a process of its own, which reads a text; its output is thrown away."""
     began = time.perf_counter()
-    process = subprocess.Popen(
-        command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, **pipes, **options)
+    process.stdin.write(text)
+    process.stdin.close()
+    said = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"{' '.join(command)}: exit {process.returncode}")
+        raise SystemExit(f"{' '.join(command)}: {said.decode(errors='replace')}")
     return Run(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def in_a_process(*words: object, **options: Any) -> Any:
+    """The last row that a benchmark prints, as a process of its own."""
+    command = [sys.executable, "-m", "benchmarks", *map(str, words)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, **options)
+    return orjson.loads(done.stdout.splitlines()[-1])
+
+
+def release(package: str) -> str:
+    """Version of an installed package, or of this code."""
+    return __version__ if package == "modtok" else version(package)
 
 
 def spread(values: Sequence[float], digits: int, median: str = "median") -> dict[str, float]:

@@ -13,7 +13,6 @@ text, and its first 300 kB of each language, so that runs have a T of real size.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
@@ -25,7 +24,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.common import ROOT
+from benchmarks.common import ROOT, parser_of
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.workspace import language_files
@@ -97,9 +96,7 @@ def pack_text(text: Path, folder: Path, budget: int, most: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--python", default="3.12", help="of the machine; default: %(default)s")
     parser.add_argument("--torch", metavar="VERSION", help="with this CUDA build")
@@ -135,7 +132,3 @@ def main() -> int:
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"{folder}: {len(list(wheels.iterdir()))} wheels, {size / 2**20:.0f} MiB")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

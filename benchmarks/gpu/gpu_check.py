@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import modtok_cli
-from benchmarks.common import ROOT
+from benchmarks.common import ROOT, parser_of
 from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.text.parallel import cores
 from modtok_cli.training.recipe import PRESETS
@@ -347,9 +347,7 @@ def check(options: argparse.Namespace, target: Path) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("call", type=int, choices=CALLS)
     parser.add_argument("--tiny", action="store_true", help="tiny models, also on a CPU")
     parser.add_argument("--parts", type=lambda text: text.split(","), help="some of its parts")
@@ -370,7 +368,3 @@ def main() -> int:
     good = check(options, target)
     print(target)
     return 0 if good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -12,11 +12,9 @@ repeated.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -27,11 +25,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import ROOT, emit
+from benchmarks.common import ROOT, emit, parser_of
 from benchmarks.gpu.gpu_check import CALLS
 from benchmarks.gpu.rehearsal.combinations import STEPS, Combination, combinations
 from benchmarks.gpu.rehearsal.driver import environment
 from benchmarks.gpu.rehearsal.mistakes import MISTAKES
+from helpers.ranks import free_port
 
 # Largest relative difference from the CPU, of loss and gradient norm of each step, and of bits per
 # byte: attention and norms are computed in float32 there.
@@ -44,9 +43,7 @@ def ranks(
     names: Sequence[str], world: int, work: Path, *options: str
 ) -> Iterator[tuple[dict[str, Any] | None, str]]:
     """Rows of combinations from `world` processes; at the end None, with what a failure said."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = int(listener.getsockname()[1])
+    port = free_port()
     command = [sys.executable, "-m", "benchmarks.gpu.rehearsal.rank", str(work), *options]
     processes: list[subprocess.Popen[str]] = []
 
@@ -168,9 +165,7 @@ def fine(row: dict[str, Any]) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--only", default="", help="combinations whose name matches, and nothing else"
     )
@@ -220,13 +215,9 @@ def main() -> int:
         rows.unlink(missing_ok=True)
         command = [sys.executable, "-m", "benchmarks", "gpu_check", str(call), "--tiny"]
         command += ["--limit", "1800", "--out", str(rows)]
-        subprocess.run(command, env=environment(work, 0, 1, 0), cwd=ROOT, stdout=sys.stderr)
+        subprocess.run(command, env=environment(work, 0, 1, "0"), cwd=ROOT, stdout=sys.stderr)
         measured = [json.loads(line) for line in rows.read_text().splitlines()]
         errors = [f"{row['part']}: {row['error']}" for row in measured if row.get("ok") is False]
         write({"name": name, "ended": not errors, "rows": len(measured), "errors": errors})
     print(out)
     return 0 if good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

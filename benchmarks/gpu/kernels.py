@@ -11,9 +11,7 @@ A JSON line for each measurement.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -24,8 +22,15 @@ import torch.nn.functional as F
 from torch import profiler
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from benchmarks.common import emit
-from benchmarks.gpu.training_step import ROWS, backbone_of, consecutive, micro_of, take_steps
+from benchmarks.common import emit, parser_of
+from benchmarks.gpu.training_step import (
+    ROWS,
+    backbone_of,
+    clock,
+    consecutive,
+    micro_of,
+    take_steps,
+)
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.model.loss import sliced_cross_entropy
 from modtok_cli.training.model.model import Model
@@ -42,20 +47,11 @@ WIDTHS = (24_000, 65_001, 65_002, 65_004, 65_008, 65_024, 104_323, 104_448)
 
 def seconds(work: Callable[[], Any], count: int = 10) -> float:
     """Median of `count` calls after three."""
-    found = []
-    for turn in range(count + 3):
-        _settled()
-        began = time.perf_counter()
-        work()
-        _settled()
-        if turn >= 3:
-            found.append(time.perf_counter() - began)
-    return statistics.median(found)
-
-
-def _settled() -> None:
-    if GPU:
-        torch.cuda.synchronize()
+    found: list[float] = []
+    for _ in range(count + 3):
+        with clock(found, DEVICE):
+            work()
+    return statistics.median(found[3:])
 
 
 def gemm(tiny: bool) -> None:
@@ -170,7 +166,8 @@ def _kernels(work: Callable[[], Any], count: int) -> tuple[float | None, dict[st
     ) as seen:
         for _ in range(count):
             work()
-        _settled()
+        if GPU:
+            torch.cuda.synchronize()
     by: Counter[str] = Counter()
     spans = []
     for event in seen.profiler.kineto_results.events():  # type: ignore[union-attr]
@@ -190,13 +187,9 @@ PARTS = {"gemm": gemm, "loss": loss, "attention": attention, "profile": profile}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--tiny", action="store_true")
     options = parser.parse_args()
     PARTS[options.part](options.tiny)
     stop_ranks()
-
-
-if __name__ == "__main__":
-    main()

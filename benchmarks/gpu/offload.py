@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.common import describe, emit
-from benchmarks.gpu.training_step import backbone_of, consecutive, micro_of, take_steps
+from benchmarks.common import describe, emit, parser_of
+from benchmarks.gpu.training_step import backbone_of, clock, consecutive, micro_of, take_steps
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import SIZES
@@ -60,21 +60,13 @@ def turns(variants: dict[str, Callable[[], Any]], count: int, device: torch.devi
     """
     seconds: Timed = {name: [] for name in variants}
     seconds.update({f"{name}, processor": [] for name in variants})
-    for turn in range(count + 1):
+    for _ in range(count + 1):
         for name, work in variants.items():
-            _settled(device)
-            spent, began = time.process_time(), time.perf_counter()
-            work()
-            _settled(device)
-            if turn:
-                seconds[name].append(time.perf_counter() - began)
-                seconds[f"{name}, processor"].append(time.process_time() - spent)
-    return seconds
-
-
-def _settled(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize()
+            spent = time.process_time()
+            with clock(seconds[name], device):
+                work()
+            seconds[f"{name}, processor"].append(time.process_time() - spent)
+    return {name: found[1:] for name, found in seconds.items()}
 
 
 @contextmanager
@@ -243,19 +235,16 @@ def round_trip(options: argparse.Namespace) -> None:
             }
             rows = sum(len(ids) for ids in wanted.values())
             seconds: Timed = {"trip": [], "fetch": [], "update": []}
-            for turn in range(options.turns + 1):
+            for _ in range(options.turns + 1):
                 before = (moved.seconds.fetch, moved.seconds.update)
-                _settled(device)
-                began = time.perf_counter()
-                moved.begin(wanted)
-                moved.proceed(None)
-                moved.update(gradients, 1e-4)
-                moved.drain()
-                _settled(device)
-                if turn:
-                    seconds["trip"].append(time.perf_counter() - began)
-                    seconds["fetch"].append(moved.seconds.fetch - before[0])
-                    seconds["update"].append(moved.seconds.update - before[1])
+                with clock(seconds["trip"], device):
+                    moved.begin(wanted)
+                    moved.proceed(None)
+                    moved.update(gradients, 1e-4)
+                    moved.drain()
+                seconds["fetch"].append(moved.seconds.fetch - before[0])
+                seconds["update"].append(moved.seconds.update - before[1])
+            seconds = {name: found[1:] for name, found in seconds.items()}
             say(
                 what="trip",
                 model=model,
@@ -441,7 +430,7 @@ PARTS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of rows")
     parser.add_argument("--turns", type=int, default=12)
@@ -454,7 +443,3 @@ def main() -> None:
     options = parser.parse_args()
     PARTS[options.part](options)
     stop_ranks()
-
-
-if __name__ == "__main__":
-    main()

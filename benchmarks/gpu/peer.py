@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 from benchmarks.gpu.training_step import (
     ROWS,
     backbone_of,
@@ -148,7 +148,7 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--model", default="0.5b")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--attention", default="flash", help="modtok's, flash or cudnn")
@@ -158,7 +158,3 @@ def main() -> None:
     over = {name: round(mine / one, 3) for name, one in zip(list(rates)[1:], others, strict=True)}
     emit({"what": "peer", "modtok_over": over})
     stop_ranks()
-
-
-if __name__ == "__main__":
-    main()

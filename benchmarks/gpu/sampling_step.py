@@ -11,14 +11,13 @@ memory has a line too.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from benchmarks.common import describe, emit
+from benchmarks.common import describe, emit, parser_of
 from benchmarks.gpu.training_step import ROWS, backbone_of, clock, micro_of, utilization
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.model.model import Model
@@ -63,7 +62,7 @@ class Variant:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--model", default="tiny", choices=PRESETS)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--steps", type=int, default=5)
@@ -133,7 +132,3 @@ def main() -> None:
             }
         )
     stop_ranks()
-
-
-if __name__ == "__main__":
-    main()

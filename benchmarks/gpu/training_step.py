@@ -10,7 +10,6 @@ the different sizes take turns, so that the machine's moods hit all alike. A JSO
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from benchmarks.common import describe, emit
+from benchmarks.common import describe, emit, parser_of
 from helpers.masked_model import MaskedModel
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import SIZES
@@ -168,7 +167,7 @@ def peak_of_a_step(model: Any, microbatches: list[MicroBatch], device: torch.dev
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--model", default="tiny", choices=SIZES)
     parser.add_argument("--scale", type=float, default=0.1)
     parser.add_argument("--steps", type=int, default=20)
@@ -221,7 +220,3 @@ def main() -> None:
         }
         emit(row)
     stop_ranks()
-
-
-if __name__ == "__main__":
-    main()

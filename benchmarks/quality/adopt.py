@@ -11,14 +11,13 @@ the number on the held-out text relative to the whole tokenizer. Prints JSON lin
 
 from __future__ import annotations
 
-import argparse
 import time
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 from modtok_cli.modular.adopted.adopt import members, read_tokenizer_file, token_counts
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile, closed
@@ -37,7 +36,7 @@ def first_listed(file: TokenizerFile) -> npt.NDArray[np.int32]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("texts", type=Path, nargs="+")
     parser.add_argument("--held-out", type=Path, required=True)

@@ -15,7 +15,6 @@ lines.
 
 from __future__ import annotations
 
-import argparse
 import time
 from itertools import product
 from math import inf
@@ -28,7 +27,7 @@ import transformers
 from safetensors.torch import save_file
 from transformers.generation.candidate_generator import AssistedCandidateGenerator
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 from modtok_cli.inference.draft.head import cut_head
 from modtok_cli.inference.draft.model import open_draft
 from modtok_cli.inference.draft.tokens import tokens
@@ -113,7 +112,7 @@ def emit_times(draft: Path, place: Path, repeat: int = 60) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("package", type=Path)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--prompts", type=Path, required=True)

@@ -12,7 +12,6 @@ lines.
 
 from __future__ import annotations
 
-import argparse
 from itertools import islice
 from pathlib import Path
 from tempfile import mkdtemp
@@ -20,18 +19,13 @@ from tempfile import mkdtemp
 import numpy as np
 import orjson
 
-from benchmarks.common import LANGUAGES, emit, texts
+from benchmarks.common import LANGUAGES, emit, parser_of, texts
 from modtok_cli.inference.draft.ranking import Ranking
 from modtok_cli.inference.draft.vocabulary import Counts, DraftVocabulary
 
 
-def name_of(path: Path) -> str:
-    """Name of a published tokenizer."""
-    return path.parent.name if path.name == "models" else path.name
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("tokenizers", type=Path, nargs="+")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--documents", type=int, default=3000, help="first so many of a language")
@@ -46,6 +40,7 @@ def main() -> None:
     for path in args.tokenizers:
         file = path / "tokenizer.json" if path.is_dir() else path
         vocabulary = DraftVocabulary.open(str(file))
+        published = path.parent.name if path.name == "models" else path.name
         used = vocabulary.count(scratch, LANGUAGES, hold_out=True)
         kept = {name: counts for name, (counts, _) in used.items()}
 
@@ -72,7 +67,7 @@ def main() -> None:
                 mean = round(float(np.mean([*here.values()])), 4)
                 emit(
                     {
-                        "tokenizer": name_of(path),
+                        "tokenizer": published,
                         "tokens": int(vocabulary.tokens.sum()),
                         "needed": english.needed,
                         "ranked_by": name,

@@ -10,27 +10,22 @@ merges with the same k, and with the largest k. Prints JSON lines.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable
-from functools import cache, partial
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import LANGUAGES, describe, emit
+import modtok_cli as modtok
+from benchmarks.common import LANGUAGES, describe, emit, parser_of
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.unigram_merge import unigram_merge
-from modtok_cli.measure.references import References
-from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.corpus import count_corpus
-from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizer import PreTokenizer
 
 
 def build(name: str, k: int, place: Path, learn: Callable[..., Any]) -> ModularTokenizer:
@@ -51,52 +46,34 @@ def build(name: str, k: int, place: Path, learn: Callable[..., Any]) -> ModularT
     return ModularTokenizer.load(output)
 
 
-class Measure:
-    """NSL of subsets on the parallel text, against references of several sizes."""
-
-    def __init__(self, parallel: Path, references: dict[int, Path]) -> None:
-        self.parallel = parallel
-        self.references = {k: References(path) for k, path in references.items()}
-        self.reference_tokens = cache(self._reference_tokens)
-        self.text = cache(self._text)
-
-    def _text(self, language: str, pretokenizer: PreTokenizer) -> WordCounts:
-        return count_corpus([self.parallel / f"{language}.txt"], pretokenizer=pretokenizer)
-
-    def tokens(self, tokenizer: Subtokenizer, language: str) -> int:
-        counts = self.text(language, tokenizer.pretokenizer)
-        return int(tokenizer.token_lengths(counts) @ counts.counts)
-
-    def _reference_tokens(self, k: int, language: str) -> int:
-        return self.tokens(self.references[k][language].tokenizer, language)
-
-    def nsl(
-        self, tokenizer: ModularTokenizer, subsets: Iterable[tuple[str, tuple[str, ...]]], k: int
-    ) -> dict[str, float]:
-        """Language → NSL, measured with the subset named beside it."""
-        return {
-            language: self.tokens(tokenizer.subset(subset), language)
-            / self.reference_tokens(k, language)
-            for language, subset in subsets
-        }
-
-
-def subsets_of(kind: str) -> list[tuple[str, tuple[str, ...]]]:
-    """For each language the set that it is measured with."""
-    if kind == "single":
-        return [(name, (name,)) for name in LANGUAGES]
-    if kind == "with English":
-        return [(name, (name, "en")) for name in LANGUAGES if name != "en"]
-    return [(name, LANGUAGES) for name in LANGUAGES]
-
-
 KINDS = ("single", "with English", "all")
 
 
-def emit_nsl(measure: Measure, tokenizer: ModularTokenizer, name: str, k: int, top: int) -> None:
+def nsl_of(
+    tokenizer: ModularTokenizer,
+    kind: str,
+    parallel: Path,
+    references: Path,
+    languages: Sequence[str] = LANGUAGES,
+) -> dict[str, float]:
+    """Language → NSL with the subset of a kind."""
+    found = {}
+    for name in languages:
+        subset = {"single": [name], "with English": [name, "en"], "all": languages}[kind]
+        if (kind, name) != ("with English", "en"):
+            text = parallel / f"{name}.txt"
+            (row,) = modtok.nsl(tokenizer.subset(subset), text, references=references)
+            found[name] = row["nsl"]
+    return found
+
+
+def emit_nsl(
+    tokenizer: ModularTokenizer, name: str, k: int, references: dict[int, Path], parallel: Path
+) -> None:
     """A row for each size of the references and kind of set; joint BPE has only one."""
-    for against, kind in product(sorted({k, top}), ("all",) if name == "joint" else KINDS):
-        found = measure.nsl(tokenizer, subsets_of(kind), against)
+    sizes = sorted({k, max(references)})
+    for against, kind in product(sizes, ("all",) if name == "joint" else KINDS):
+        found = nsl_of(tokenizer, kind, parallel, references[against])
         worst = max(found, key=found.__getitem__)
         emit(
             {
@@ -116,7 +93,7 @@ def emit_nsl(measure: Measure, tokenizer: ModularTokenizer, name: str, k: int, t
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("parallel", type=Path)
     parser.add_argument("--k", default="16000,20000,24000")
@@ -143,6 +120,5 @@ def main() -> None:
         learn("unigram-merge", top, unigram_merge, references=False)
         learn("joint", top, bpe, size=made["bpe-merge/least", top].size, joint=True)
     references = {k: place / f"bpe-merge-least-{k}" / "references" for k in sizes}
-    measure = Measure(given.parallel, references)
     for (name, k), tokenizer in made.items():
-        emit_nsl(measure, tokenizer, name, k, top)
+        emit_nsl(tokenizer, name, k, references, given.parallel)

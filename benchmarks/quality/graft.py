@@ -16,7 +16,6 @@ and sliced again. Exits with 1 if a check fails. A JSON line:
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -25,7 +24,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from benchmarks.common import emit, peak_of_self
+from benchmarks.common import emit, parser_of, peak_of_self
 from modtok_cli.inference.hf.slice import TokenSelection, slice_directory
 from modtok_cli.inference.slice.graft import graft
 
@@ -50,7 +49,7 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("text", type=Path)
     parser.add_argument("--steps", type=int, default=4)

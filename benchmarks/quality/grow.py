@@ -29,7 +29,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import orjson
 import scipy.sparse.linalg
 import tokenizers
 import torch
@@ -60,7 +59,7 @@ STEPS, CHOSEN_AT = (0, 100, 200, 500), 200
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks grow")
+    parser = common.parser_of(__doc__)
     parser.add_argument("tokenizers", nargs="*")
     parser.add_argument("--model", type=Path)
     parser.add_argument("--steps", type=int, default=1000)
@@ -78,8 +77,7 @@ def main() -> None:
         file = read_tokenizer_file(Path(path))
         for language in options.langs.split(","):
             for row in rows(file, language, options.data, options.texts):
-                print(orjson.dumps({"tokenizer": name, "language": language, **row}).decode(),
-                      flush=True)  # fmt: skip
+                common.emit({"tokenizer": name, "language": language, **row})
 
 
 def rows(file: TokenizerFile, language: str, data: Path, texts: Path):

@@ -32,7 +32,7 @@ from pathlib import Path
 import numpy as np
 import zstandard
 
-from benchmarks.common import emit, texts, timed
+from benchmarks.common import emit, parser_of, texts, timed
 from modtok_cli.base.arrays import flatten
 from modtok_cli.learn.certain import certain_merges
 from modtok_cli.learn.merges import GlobalMerges
@@ -45,11 +45,6 @@ from modtok_cli.text.frequent import frequent_words
 
 SETTINGS = ((2, 1), (3, 1), (5, 1), (10, 1), (1, 2), (1, 3), (1, 5), (1, 10), (1, 20))
 STEP = 1_000_000
-
-
-def tokens(merges: GlobalMerges) -> list[bytes]:
-    offsets = merges.token_offsets
-    return [merges.token_data[offsets[i] : offsets[i + 1]].tobytes() for i in range(merges.tokens)]
 
 
 def length(merges: GlobalMerges, text: WordCounts) -> int:
@@ -66,11 +61,11 @@ def languages(args: argparse.Namespace) -> None:
         counts = count_corpus([path])
         held = count_corpus(list(args.held_out.glob(f"{language}.*")))
         whole = learn_plain(counts, args.k).merges
-        every, base = tokens(whole), length(whole, held)
+        every, base = whole.strings(), length(whole, held)
         for min_count, weight in SETTINGS:
             found = frequent_words(counts, min_count, weight)
             merges = learn_plain(found.counts, args.k).merges
-            learned = set(tokens(merges))
+            learned = set(merges.strings())
             same = (whole.merges[: len(merges.merges)] == merges.merges).all(axis=1)
             left_out = found.left_out
             emit(
@@ -171,7 +166,7 @@ def bounded(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parts = parser.add_subparsers(required=True)
     one = parts.add_parser("languages")
     one.add_argument("corpus", type=Path)

@@ -14,7 +14,6 @@ mostly lists forms, and no file is written.
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +21,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import LANGUAGES, emit
+from benchmarks.common import LANGUAGES, emit, parser_of
 
 Boundaries = frozenset[int]
 Analyze = Callable[[str], Iterable[Boundaries]]
@@ -92,7 +91,7 @@ def words_of(path: Path) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("texts", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--langs", default=",".join(LANGUAGES))

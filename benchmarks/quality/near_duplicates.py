@@ -15,14 +15,14 @@ import argparse
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 import orjson
 from datatrove.utils.text import ngrams, simplify_text
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.near import CONFIG, WORD, Words
 from modtok_cli.corpus.parts import read_part
@@ -34,14 +34,8 @@ Shingles = frozenset[tuple[str, ...]]
 
 def pages_of(path: Path, number: int, least: int) -> list[str]:
     """The first documents of at least `least` characters, each in one paragraph."""
-
-    def texts() -> Iterator[str]:
-        for document in read_documents(path):
-            text = " ".join(document.text.decode().split())
-            if len(text) >= least:
-                yield text
-
-    return list(islice(texts(), number))
+    texts = (" ".join(document.text.decode().split()) for document in read_documents(path))
+    return list(islice((text for text in texts if len(text) >= least), number))
 
 
 def edited(text: str, share: float, words: Sequence[str], draw: random.Random) -> str:
@@ -152,7 +146,7 @@ def measure(path: Path, options: argparse.Namespace) -> None:
 
 def main() -> None:
     """Measure each file."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="TEXT")
     parser.add_argument("--pages", type=int, default=2000)
     parser.add_argument("--copies", type=int, default=150, help="planted copies of each share")

@@ -13,7 +13,6 @@ files GOLD of `python -m benchmarks morphemes`, one more per width: MorphScore o
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +20,7 @@ from statistics import mean
 
 import numpy as np
 
-from benchmarks.common import LANGUAGES, describe, emit
+from benchmarks.common import LANGUAGES, describe, emit, parser_of
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.core.segment import Pairs, SegmenterHandle, Symbols
 from modtok_cli.learn.merges import GlobalMerges, empty_merges, grow
@@ -33,18 +32,13 @@ from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import BPE
-from modtok_cli.text.reading import Reading
 
 SPECIALS = ("<|endoftext|>", "<|pad|>", "<|bos|>", "<|eos|>")
 
 
-def tokens_of(merges: GlobalMerges) -> list[bytes]:
-    return Vocabulary(merges.specials, merges.token_data, merges.token_offsets).tokens()
-
-
 def usable(whole: GlobalMerges, own: set[bytes]) -> BoolArray:
     """Merges of T (M,) whose result and all that it is made of are in `own`."""
-    allowed = [token in own for token in tokens_of(whole)]
+    allowed = [token in own for token in whole.strings()]
     derived = [index < whole.base for index in range(whole.tokens)]
     usable = []
     for left, right, result in whole.merges.tolist():
@@ -66,7 +60,7 @@ class Learned:
         mask = np.ones(len(before.merges), dtype=np.bool_)
         if self.width:
             own = learn_plain(counts, int(self.k * self.width), SPECIALS).merges
-            mask = usable(before, set(tokens_of(own)))
+            mask = usable(before, set(own.strings()))
         some = GlobalMerges(SPECIALS, before.token_data, before.token_offsets, before.merges[mask])
         grown = grow(some, *segment(some, counts), counts, self.k)
         new = grown.merges.merges[mask.sum() :]
@@ -100,12 +94,8 @@ def morph_score(learned: Learned, language: str, gold: Morphemes) -> float | Non
     return align(tokenizer, words, language)["morph_score"] if words else None
 
 
-def counted(path: Path) -> WordCounts:
-    return count_corpus([path], reading=Reading())
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = parser_of(__doc__)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("texts", type=Path, nargs="*")
     parser.add_argument("-k", type=int, default=24_000)
@@ -120,19 +110,17 @@ def main() -> None:
         "fours": [sorted(chance.sample(LANGUAGES, 4)) for _ in range(8)],
         "T": [list(LANGUAGES)],
     }
-    alone = {
-        name: learn_plain(counted(options.corpus / f"{name}.jsonl.zst"), options.k, SPECIALS).merges
-        for name in LANGUAGES
-    }
+    corpus = {name: count_corpus([options.corpus / f"{name}.jsonl.zst"]) for name in LANGUAGES}
+    alone = {name: learn_plain(corpus[name], options.k, SPECIALS).merges for name in LANGUAGES}
     for width in options.widths:
         learned = Learned(options.k, width)
-        for name in LANGUAGES:
-            learned.add(name, counted(options.corpus / f"{name}.jsonl.zst"))
+        for name, counts in corpus.items():
+            learned.add(name, counts)
         if gold:
             scores = {name: morph_score(learned, name, gold) for name in LANGUAGES}
             emit({"machine": describe(), "width": width, "morph_score": scores})
         for texts in options.texts:
-            test = {name: counted(texts / f"{name}.txt") for name in LANGUAGES}
+            test = {name: count_corpus([texts / f"{name}.txt"]) for name in LANGUAGES}
             base = {
                 name: size(own.merges, own.byte_ids(), test[name]) for name, own in alone.items()
             }

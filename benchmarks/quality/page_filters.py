@@ -12,13 +12,12 @@ language, and under 0.4. The last row is the sum.
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from benchmarks.common import emit, texts
+from benchmarks.common import emit, parser_of, texts
 from modtok_cli.corpus.filters import Repetition, has_stop_words
 from modtok_cli.corpus.language import PAGE_CHARACTERS, THRESHOLD, LanguageModel
 from modtok_cli.corpus.repair import repair
@@ -66,7 +65,7 @@ def identified(model: LanguageModel, language: str, pieces: list[str]) -> Counte
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("ntrex", type=Path)
     parser.add_argument("--documents", type=int, default=200)

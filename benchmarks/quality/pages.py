@@ -11,13 +11,12 @@ lxml_html_clean`.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -25,8 +24,9 @@ from pathlib import Path
 import orjson
 import regex
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 from benchmarks.quality.page_maker import GOOD, KINDS, LEAST, MOST, PHRASES, Made, Texts, make
+from helpers.crawl import http, record
 from modtok_cli.base.progress import SILENT
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.language import LanguageModel
@@ -46,15 +46,10 @@ def paragraphs_of(directory: Path, language: str, most: int) -> list[str]:
     path = next((one for one in paths if one.is_file()), None)
     if path is None:
         return []
-
-    def found() -> Iterable[str]:
-        for document in read_documents(path):
-            for line in document.text.decode().split("\n"):
-                text = " ".join(line.split())
-                if LEAST <= len(text) <= MOST and regex.search(r"\p{Po}$", text):
-                    yield text
-
-    return list(dict.fromkeys(islice(found(), most)))
+    texts = (document.text.decode() for document in read_documents(path))
+    lines = (" ".join(line.split()) for text in texts for line in text.split("\n"))
+    fair = (line for line in lines if LEAST <= len(line) <= MOST)
+    return list(dict.fromkeys(islice(filter(regex.compile(r"\p{Po}$").search, fair), most)))
 
 
 def pages_of(directory: Path, each: int) -> list[Made]:
@@ -82,7 +77,7 @@ def modtok(pages: list[Made]) -> dict[str, str]:
         for page in pages:
             file = place / "crawl" / page.url.removeprefix("http://").replace("/", "~")
             file.parent.mkdir(exist_ok=True)
-            file.with_name(file.name + ".warc").write_bytes(warc(page))
+            file.with_name(file.name + ".warc").write_bytes(record(http(page.html), page.url))
         wanted = sorted({page.language for page in pages})
         out = place / "data"
         corpus_build([place / "crawl"], wanted, output=out, workers=1, progress=SILENT)
@@ -91,19 +86,6 @@ def modtok(pages: list[Made]) -> dict[str, str]:
             for path in out.glob("*/*.jsonl.zst")
             for record in read_part(path)
         }
-
-
-def warc(page: Made) -> bytes:
-    """The page as a WARC record."""
-    block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n" + page.html
-    head = (
-        f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {page.url}\r\n"
-        "WARC-Date: 2026-01-01T00:00:00Z\r\n"
-        "WARC-Record-ID: <urn:uuid:00000000-0000-4000-8000-000000000000>\r\n"
-        "Content-Type: application/http; msgtype=response\r\n"
-        f"Content-Length: {len(block)}\r\n\r\n"
-    )
-    return head.encode() + block + b"\r\n\r\n"
 
 
 def resiliparse(pages: list[Made]) -> dict[str, str]:
@@ -239,7 +221,7 @@ def milliseconds(pages: list[Made]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--each", type=int, default=4)
     parser.add_argument("--systems", default=",".join(SYSTEMS))

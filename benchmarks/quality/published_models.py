@@ -20,7 +20,6 @@ if a check fails. A JSON line per model and set of languages:
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import zipfile
@@ -31,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.export.export import export
 from modtok_cli.inference.hf.model_directory import ModelDirectory
@@ -191,7 +190,7 @@ def sound(row: dict[str, Any]) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("parallel", type=Path)
     parser.add_argument("--models", default=",".join(PACKAGES))

@@ -12,12 +12,11 @@ over the languages, and over those but English for mixed text.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import LANGUAGES, describe, emit
+from benchmarks.common import LANGUAGES, describe, emit, parser_of
 from modtok_cli.base.progress import SILENT
 from modtok_cli.measure.morphology import Morphemes, align
 from modtok_cli.measure.robustness import FIELDS, Changed
@@ -39,7 +38,7 @@ def text_of(path: Path, language: str) -> Text:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("parallel", type=Path)
     parser.add_argument("references", type=Path)
     parser.add_argument("-t", dest="tokenizers", action="append", required=True)

@@ -11,12 +11,11 @@ whole and cut to its first characters, is routed as `modtok generate --langs aut
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 from modtok_cli.inference.run.route import MARGIN, route, routing_references
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
@@ -24,7 +23,7 @@ CUTS: dict[str, int | None] = {"whole line": None, "80": 80, "40": 40, "20": 20}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("parallel", type=Path)
     parser.add_argument("--every", type=int, default=3)

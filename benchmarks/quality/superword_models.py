@@ -32,7 +32,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.text.workspace import language_files
@@ -158,7 +158,7 @@ def late_plans(options: argparse.Namespace) -> list[Plan]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("valid", type=Path)
     parser.add_argument("work", type=Path)

@@ -10,14 +10,13 @@ measured against monolingual BPE by merges of the same k. Prints JSON lines.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 from functools import partial
 from pathlib import Path
 
-from benchmarks.common import LANGUAGES, describe, emit
-from benchmarks.quality.fewest_tokens import Measure, build
+from benchmarks.common import LANGUAGES, describe, emit, parser_of
+from benchmarks.quality.fewest_tokens import build, nsl_of
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.readers import read_documents
@@ -50,7 +49,7 @@ def superwords_of(tokenizer: ModularTokenizer, language: str) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("parallel", type=Path)
     parser.add_argument("--superwords", default="0,1000,4000")
@@ -70,9 +69,10 @@ def main() -> None:
             for number in dict.fromkeys([0, *map(int, options.superwords.split(","))]):
                 learn = partial(bpe_merge, languages, data=data, k=k, superwords=number)
                 tokenizer = build(f"superwords-{number}{amount}", k, work, learn)
-                measure = Measure(options.parallel, {k: place / "references"})
-                single = measure.nsl(tokenizer, [(name, (name,)) for name in languages], k)
-                union = measure.nsl(tokenizer, [(name, tuple(languages)) for name in languages], k)
+                single, union = (
+                    nsl_of(tokenizer, kind, options.parallel, place / "references", languages)
+                    for kind in ("single", "all")
+                )
                 emit(
                     {
                         "what": "superwords",

@@ -12,16 +12,15 @@ many languages a subset is below the best published tokenizer.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 import modtok_cli as modtok
-from benchmarks.common import LANGUAGES, emit
+from benchmarks.common import LANGUAGES, emit, parser_of
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("text", type=Path)
     parser.add_argument("published", nargs="+")
     parser.add_argument("--modular", nargs="+", default=[])

@@ -11,15 +11,14 @@ and one at the end; exit 1 if any failed.
 
 from __future__ import annotations
 
-import argparse
 import random
 import time
 from itertools import islice
 from pathlib import Path
 
-import orjson
 from tokenizers import Tokenizer
 
+from benchmarks.common import emit, parser_of
 from helpers.plain_ids import plain_ids
 from modtok_cli.modular.inspect import check_single
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -47,7 +46,7 @@ def failures(subset: Subtokenizer, texts: list[str]) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--subsets", type=int, default=200)
@@ -79,15 +78,8 @@ def main() -> int:
         found = failures(tokenizer.subset(languages), texts)
         if found:
             failed += 1
-            print(orjson.dumps({"languages": languages, "failures": found[:5]}).decode())
-    summary = {
-        "what": "agreement",
-        "signature": tokenizer.signature,
-        "tokens": tokenizer.size,
-        "subsets": len(sets),
-        "texts": texts_seen,
-        "failed": failed,
-        "seconds": round(time.perf_counter() - start, 1),
-    }
-    print(orjson.dumps(summary).decode())
+            emit({"languages": languages, "failures": found[:5]})
+    row = {"what": "agreement", "signature": tokenizer.signature, "tokens": tokenizer.size}
+    row |= {"subsets": len(sets), "texts": texts_seen, "failed": failed}
+    emit({**row, "seconds": round(time.perf_counter() - start, 1)})
     return int(failed > 0)

@@ -9,12 +9,11 @@ disk, and commands of another user, need root.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import time
 from pathlib import Path
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 from benchmarks.robustness.engine import (
     attacks_by_input,
     attacks_by_limits,
@@ -29,7 +28,7 @@ LISTS = (attacks_by_input, attacks_by_limits, attacks_by_numbers, attacks_by_pla
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--only", default="", help="attacks whose group or name contains this")
     parser.add_argument("--base", type=Path, help="workspace to copy; made where it is missing")
     options = parser.parse_args()

@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.common import ROOT, emit
+from benchmarks.common import ROOT, emit, parser_of
 
 STEPS = 30
 OPTIONS = (
@@ -75,7 +75,7 @@ class Run:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("-t", "--tokenizer", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)

@@ -32,7 +32,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.common import ROOT, emit, texts
+from benchmarks.common import ROOT, emit, parser_of, texts
 from helpers.contents import contents
 from helpers.crawl import DATA, LANGUAGES
 
@@ -197,7 +197,7 @@ class Trial:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--executor", choices=VICTIMS, default="slurm")
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--work", type=Path, required=True)

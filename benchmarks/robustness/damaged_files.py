@@ -7,20 +7,19 @@ Harness, formats and mutations are in robustness/engine; the test suite runs a f
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 from helpers.damaged import damage, samples
 from helpers.damaged.formats import FORMATS
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="")

@@ -10,7 +10,6 @@ and one at the end; exit 1 if ids differ. They are compared by their number and 
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
@@ -21,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.explore.page import explore
@@ -66,7 +65,7 @@ def in_chromium(page: str, requests: list[Any], place: Path) -> list[list[int]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("-t", "--tokenizer", action="append", required=True)
     parser.add_argument("--lines", type=int, default=1997)

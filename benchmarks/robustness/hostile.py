@@ -9,21 +9,19 @@ it takes root. A JSON line for each call.
 
 from __future__ import annotations
 
-import argparse
-import os
 import random
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 from benchmarks.robustness.engine import kills
+from benchmarks.robustness.engine.arena import error_line, faults, shell_status
 from benchmarks.robustness.engine.launcher import Call, call, start_launcher
-from benchmarks.robustness.engine.workspaces import fresh, workspaces
+from benchmarks.robustness.engine.workspaces import fresh, small, workspaces
 from helpers.jobs import JOBS, Job
 
 MIB = 1 << 20
@@ -74,36 +72,11 @@ def hostile_texts() -> dict[str, bytes]:
 def judge(done: subprocess.CompletedProcess[bytes], seconds: float) -> dict[str, object]:
     """What a call ended in, and what is wrong about it."""
     said = done.stderr.decode(errors="replace")
-    errors = [line for line in said.splitlines() if line.startswith("modtok: error:")]
-    wrong = []
-    if "Traceback" in said or "internal error" in said or "panicked" in said:
-        wrong.append(said[-700:])
     # Python ends itself by the signal where Ctrl-C came within exec(); a shell says 130 of both.
-    if done.returncode not in (0, 1, 2, 130, -signal.SIGINT):
-        wrong.append(f"status {done.returncode}: {said[-300:]}")
-    if done.returncode in (1, 2) and len(errors) != 1:
-        wrong.append(f"{len(errors)} lines of error: {said[-300:]}")
+    wrong = faults(shell_status(done.returncode), said, (0, 1, 2, 130))
     if seconds > 300:
         wrong.append("took too long")
-    return {"status": done.returncode, "said": (errors or [""])[0][:300], "wrong": wrong}
-
-
-@contextmanager
-def small(place: Path, spare: int, base: Path) -> Iterator[None]:
-    """A workspace on a file system with so many bytes to spare."""
-    size = sum(-(-f.stat().st_size // 4096) * 4096 + 4096 for f in base.rglob("*") if f.is_file())
-    place.mkdir(parents=True, exist_ok=True)
-    options = f"size={size + 64 * 4096}"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)], check=True)
-    try:
-        subprocess.run(["cp", "-a", f"{base}/.", str(place)], check=True)
-        (place / ".tmp").mkdir(exist_ok=True)
-        free = os.statvfs(place)
-        filler = max(0, free.f_bavail * free.f_frsize - spare)
-        (place / ".filler").write_bytes(bytes(filler))
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
+    return {"status": done.returncode, "said": error_line(said)[:300], "wrong": wrong}
 
 
 def timed(words: list[str], place: Path, **options: Any) -> dict[str, object]:
@@ -194,7 +167,7 @@ KINDS: dict[str, Callable[..., Iterator[dict[str, object]]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--only", default="", help="places, memory, interrupts or readers")
     parser.add_argument("--jobs", default="")
     parser.add_argument("--base", type=Path)

@@ -7,12 +7,11 @@ Jobs and checks are in robustness/engine.
 
 from __future__ import annotations
 
-import argparse
 import random
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 from benchmarks.robustness.engine import kills
 from benchmarks.robustness.engine.launcher import start_launcher
 from benchmarks.robustness.engine.workspaces import workspaces
@@ -20,7 +19,7 @@ from helpers import jobs
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="commands, as: bpe-seq,eval mt")

@@ -17,7 +17,6 @@ are read and continued by both. JSON lines:
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 from modtok_cli.inference.export.export import export
 from modtok_cli.inference.export.gguf_tokenizer import candidates
 from modtok_cli.inference.load import load
@@ -42,10 +41,6 @@ NOT_TEXT = [
     "l'homme, it's 2019; O'sullivan 3.14159 «non» ... !!! --- aaaaaaa",
     "<|endoftext|> written out, <0x41> too",
 ]
-
-
-def say(**row: Any) -> None:
-    emit(row)
 
 
 def theirs_of(llama: Any, text: str) -> list[int]:
@@ -69,7 +64,8 @@ def check_ids(llama: Any, model: SlicedModel, twin: Any, parallel: Path, lines: 
                 example = example or text
             lossy += llama.detokenize(ids) != text.encode() if ids else bool(text)
         row = {"lines": len(found), "different": different, "twin_wrong": wrong, "lossy": lossy}
-        say(what="ids", language=name, own=name in own.languages, **row, example=example)
+        row |= {"own": name in own.languages, "example": example}
+        emit({"what": "ids", "language": name, **row})
 
 
 def check_model(llama: Any, model: SlicedModel, parallel: Path, prompts: int) -> None:
@@ -102,16 +98,15 @@ def check_model(llama: Any, model: SlicedModel, parallel: Path, prompts: int) ->
                 llama.eval([best])
             same += found == mine
         row = {"tokens": tokens, "largest_difference": worst, "other_best": others}
-        say(what="logits", language=language, **row)
-        say(what="greedy", language=language, prompts=len(lines), same=same)
+        emit({"what": "logits", "language": language, **row})
+        emit({"what": "greedy", "language": language, "prompts": len(lines), "same": same})
         if theirs.shape[1] > size:
-            say(what="dead", language=language, names=theirs.shape[1] - size, most=dead)
+            names = theirs.shape[1] - size
+            emit({"what": "dead", "language": language, "names": names, "most": dead})
 
 
 def main() -> None:
-    from llama_cpp import Llama, __version__
-
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("parallel", type=Path)
     parser.add_argument("--langs")
@@ -119,6 +114,8 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=300)
     parser.add_argument("--prompts", type=int, default=12)
     given = parser.parse_args()
+    from llama_cpp import Llama, __version__
+
     languages = given.langs.split(",") if given.langs else None
     model = load(given.model, languages, tokenizer=given.tokenizer, dtype=torch.float32)
     with tempfile.TemporaryDirectory() as place:
@@ -136,16 +133,11 @@ def main() -> None:
             type_v=0,
             verbose=False,
         )
-        say(
-            what="export",
-            llama_cpp_python=__version__,
-            segmentation=model.tokenizer_in.segmentation,
-            languages=model.tokenizer_in.languages,
-            tokens=model.tokenizer_in.size,
-            way=report.tokenizer,
-            own_words=report.lines,
-            own_words_different=report.different,
-        )
+        own = model.tokenizer_in
+        row = {"segmentation": own.segmentation, "languages": own.languages, "tokens": own.size}
+        row |= {"way": report.tokenizer, "own_words": report.lines}
+        row["own_words_different"] = report.different
+        emit({"what": "export", "llama_cpp_python": __version__, **row})
         ways = candidates(model.tokenizer_in, str(given.model))
         twin = next(way for way in ways if way.name == report.tokenizer)
         check_ids(llama, model, twin, given.parallel, given.lines)

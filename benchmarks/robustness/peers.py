@@ -12,14 +12,13 @@ first of them, or why the program refuses the file.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.modular.adopted.adopt import read_tokenizer_file
 from modtok_cli.modular.adopted.segmenter import Library
@@ -70,7 +69,7 @@ def compare(name: str, file: Path, ours: Subtokenizer, texts: list[str]) -> None
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("parallel", type=Path)
     parser.add_argument("tokenizers", type=Path, nargs="*")

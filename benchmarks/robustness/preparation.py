@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import zstandard
 
-from benchmarks.common import ROOT, emit
+from benchmarks.common import ROOT, emit, parser_of
 from helpers.processes import alive_in_session
 
 LANGUAGES = ("en", "fi")
@@ -162,7 +162,7 @@ def linked(given: argparse.Namespace) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("-t", "--tokenizer", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)

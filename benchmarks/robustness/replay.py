@@ -10,7 +10,6 @@ loss.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
 import shutil
@@ -18,7 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.common import SAMPLE, emit
+from benchmarks.common import SAMPLE, emit, parser_of
 from helpers.replay import Case, compare, train_on_ranks
 
 LANGUAGES = ("el", "en", "fi", "fr")
@@ -51,7 +50,7 @@ def prepare(place: Path) -> None:
 
 def main() -> int:
     """0 if all runs and their replays are equal."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--world", default="1,2,4", help="numbers of processes")

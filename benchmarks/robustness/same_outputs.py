@@ -17,7 +17,6 @@ The last line holds the totals. Exit status 1 if anything differs.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
@@ -35,7 +34,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.common import SAMPLE, emit
+from benchmarks.common import SAMPLE, emit, parser_of
 
 # Fields that hold a time or a rate, the version, or a checksum over fields that hold one.
 PASSING = {
@@ -333,9 +332,7 @@ def compare(one: Outcome, other: Outcome) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--before", type=Path, required=True)
     parser.add_argument("--after", type=Path, required=True)
     parser.add_argument("--only", default="", help="calls that contain this text")

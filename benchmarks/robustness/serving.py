@@ -16,7 +16,6 @@ if any answer differs or any token is outside.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import time
@@ -28,7 +27,7 @@ from urllib.request import Request, urlopen
 
 import orjson
 
-from benchmarks.common import describe, emit
+from benchmarks.common import describe, emit, parser_of
 from helpers.served import Question, ask, expected, post, questions
 from modtok_cli.inference.load import load
 
@@ -97,7 +96,7 @@ def other(url: str, name: str, question: Question, kind: str) -> tuple[int, list
 
 def main(args: list[str] | None = None) -> int:
     """Ask all questions in every round; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks serving")
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--url", default="http://127.0.0.1:8000")

@@ -10,7 +10,6 @@ nothing stopped. A JSON line for each moment, then the counts by signal.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -23,7 +22,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import ROOT, emit
+from benchmarks.common import ROOT, emit, parser_of, timed
 from benchmarks.robustness.engine import kills
 from benchmarks.robustness.engine.arena import shell_status
 from benchmarks.robustness.engine.launcher import Call, call, start_launcher
@@ -157,12 +156,8 @@ def encode(moments: int, seed: int) -> list[dict[str, Any]]:
         base = Path(folder)
         jobs.samples.light_samples(base)
         command = [sys.executable, "-m", "modtok_cli", "encode", "-t", "bpe", "en.jsonl"]
-        began = time.monotonic()
         env = os.environ | {"PYTHONPATH": str(ROOT)}
-        subprocess.run(command, cwd=base, env=env, check=True, capture_output=True)
-        began = time.monotonic()
-        subprocess.run(command, cwd=base, env=env, check=True, capture_output=True)
-        seconds = time.monotonic() - began
+        seconds = [timed(command, cwd=base, env=env).wall for _ in range(2)][-1]
         for _ in range(moments):
             process = subprocess.Popen(
                 command, cwd=base, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -186,7 +181,7 @@ def encode(moments: int, seed: int) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--moments", type=int, default=100, help="of each command")
     parser.add_argument("--only", choices=("pretrain", "encode"))
     parser.add_argument("--seed", type=int, default=0)

@@ -11,16 +11,14 @@ are medians of all steps but the first. Prints a JSON object a line.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import subprocess
 import sys
 import time
 from typing import Any
 
 import torch
 
-from benchmarks.common import describe, emit, peak_of_self
+from benchmarks.common import describe, emit, in_a_process, parser_of, peak_of_self
 
 
 def model_of(options: argparse.Namespace) -> Any:
@@ -66,7 +64,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--model")
     parser.add_argument("--active", type=float, default=0.2)
     parser.add_argument("--tokens", type=int, default=512)
@@ -77,17 +75,9 @@ def main() -> None:
     parser.add_argument("--only", choices=["whole", "active"], help="one measurement, here")
     options = parser.parse_args()
     if options.only:
-        print(json.dumps(measure(options)))
+        emit(measure(options))
         return
     emit({"what": "machine", "machine": describe()})
     for _ in range(options.turns):
         for kind in ("whole", "active"):
-            command = [sys.executable, "-m", "benchmarks", "active_head", *sys.argv[1:]]
-            done = subprocess.run(
-                [*command, "--only", kind], capture_output=True, text=True, check=True
-            )
-            emit(json.loads(done.stdout.splitlines()[-1]))
-
-
-if __name__ == "__main__":
-    main()
+            emit(in_a_process("active_head", *sys.argv[1:], "--only", kind))

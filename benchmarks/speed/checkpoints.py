@@ -13,7 +13,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
 
 VOCABULARY, SAVES = 24_000, 5
 
@@ -44,6 +44,7 @@ class Counted:
 
 
 def main() -> None:
+    parser_of(__doc__).parse_args()
     import torch
 
     from modtok_cli.architectures.families.llama import llama

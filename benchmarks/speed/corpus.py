@@ -15,10 +15,8 @@ pages kept, how many are in the language their path told.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import gzip
-import json
 import re
 import resource
 import tempfile
@@ -28,7 +26,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
+from helpers.crawl import http, record
 from modtok_cli.text.languages import is_language, normalize
 
 if TYPE_CHECKING:
@@ -70,15 +69,7 @@ def pack(source: Path, crawl: Path, each: int) -> None:
             handle = open(crawl / f"debian-{number:03d}.warc.gz", "wb")  # noqa: SIM115
             written, number = 0, number + 1
         url = f"http://{name}.debian.example/{path.relative_to(source)}"
-        block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + path.read_bytes()
-        head = (
-            "WARC/1.0\r\nWARC-Type: response\r\n"
-            f"WARC-Target-URI: {url}\r\nWARC-Date: 2026-01-01T00:00:00Z\r\n"
-            "WARC-Record-ID: <urn:uuid:00000000-0000-4000-8000-000000000000>\r\n"
-            "Content-Type: application/http; msgtype=response\r\n"
-            f"Content-Length: {len(block)}\r\n\r\n"
-        )
-        raw = head.encode() + block + b"\r\n\r\n"
+        raw = record(http(path.read_bytes(), "Content-Type: text/html"), url)
         handle.write(gzip.compress(raw, 6, mtime=0))
         written += len(raw)
     if handle:
@@ -108,8 +99,8 @@ def floor(files: list[Path]) -> tuple[float, int, int]:
     pages = size = 0
     began = processor_time()
     for file in files:
-        for record in ArchiveIterator(str(file), record_types=WarcRecordType.response):
-            data = record.reader.read()
+        for response in ArchiveIterator(str(file), record_types=WarcRecordType.response):
+            data = response.reader.read()
             html = bytes_to_str(data, detect_encoding(data) or "utf-8")
             text = extract_plain_text(html, main_content=True, preserve_formatting=True)
             model.identify(text[:2000])
@@ -152,6 +143,7 @@ def processor_time() -> float:
 
 def run(crawl: Path) -> None:
     from modtok_cli.corpus.build_report import summary
+    from modtok_cli.corpus.parts import read_part
 
     files = sorted(crawl.glob("*.warc.gz"))
     stored = sum(file.stat().st_size for file in files)
@@ -162,7 +154,7 @@ def run(crawl: Path) -> None:
         right: dict[str, Counter[str]] = defaultdict(Counter)
         texts = hits = untranslated = 0
         for part in sorted((Path(place) / "data").glob("*/*.jsonl.zst")):
-            for line in _lines(part):
+            for line in read_part(part):
                 told = line["url"].split("//")[1].split(".")[0]
                 if told != "en" and is_english(line["text"]):
                     untranslated += 1
@@ -221,16 +213,8 @@ def _speed(what: str, seconds: float, html: int, stored: int, pages: int) -> dic
     }
 
 
-def _lines(path: Path):
-    import zstandard
-
-    with open(path, "rb") as handle:
-        data = zstandard.ZstdDecompressor().stream_reader(handle).read()
-    return [json.loads(line) for line in data.splitlines()]
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("what", choices=["pack", "run"])
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument("--each", type=int, default=300, help="pages of each language to pack")
@@ -239,7 +223,3 @@ def main() -> None:
         pack(args.paths[0], args.paths[1], args.each)
     else:
         run(args.paths[0])
-
-
-if __name__ == "__main__":
-    main()

@@ -16,20 +16,16 @@ import argparse
 import hashlib
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
-from benchmarks.common import emit, spread
+from benchmarks.common import emit, in_a_process, parser_of, release, spread
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.readers import read_documents
 
@@ -121,27 +117,19 @@ def measure(options: argparse.Namespace) -> None:
     emit({"rates": rates, "of_cpu": of_cpu, "bytes": sum(map(len, texts)), "documents": len(texts)})
 
 
-def in_a_process(
-    options: argparse.Namespace, peer: str, threads: int, *more: str
-) -> dict[str, Any]:
+def measured(options: argparse.Namespace, peer: str, threads: int, *more: str) -> dict[str, Any]:
     """`measure` in a process of its own, on as many cores as threads: caches are its own."""
-    words = [sys.executable, "-m", "benchmarks", "encoding_peers", str(options.tokenizer)]
-    words += [str(path) for path in options.text]
-    words += ["--langs", options.langs, "--megabytes", str(options.megabytes)]
-    words += ["--file", str(options.file), "--peer", peer, "--threads", str(threads), *more]
     cores = sorted(os.sched_getaffinity(0))[:threads]
-    done = subprocess.run(
-        words,
-        stdout=subprocess.PIPE,
-        check=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, cores),
-    )
-    found: dict[str, Any] = orjson.loads(done.stdout)
+    found: dict[str, Any] = in_a_process(
+        "encoding_peers", options.tokenizer, *options.text, "--langs", options.langs,
+        "--megabytes", options.megabytes, "--file", options.file, "--peer", peer,
+        "--threads", threads, *more, preexec_fn=lambda: os.sched_setaffinity(0, cores),
+    )  # fmt: skip
     return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("text", type=Path, nargs="+")
     parser.add_argument("--langs", default="en,fr")
@@ -166,15 +154,15 @@ def main() -> None:
             for name, (package, _) in PEERS.items()
             if installed(package) and name not in left_out
         ]
-        expected = in_a_process(options, "modtok", 1, "--sample", "yes")
+        expected = measured(options, "modtok", 1, "--sample", "yes")
         for name in peers:
-            found = in_a_process(options, name, 1, "--sample", "yes")
+            found = measured(options, name, 1, "--sample", "yes")
             emit({"what": "same ids", "peer": name, "same": found == expected, **found})
         rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
         for _ in range(options.turns):
             for threads in (1, 2):
                 for name in peers:
-                    turn = in_a_process(options, name, threads)
+                    turn = measured(options, name, threads)
                     rows.setdefault((name, threads), []).append(turn)
     for (name, threads), turns in sorted(rows.items()):
         for number, which in ((0, "first"), (2, "third")):
@@ -193,14 +181,3 @@ def main() -> None:
 
 def installed(package: str) -> bool:
     return package == "modtok" or find_spec(package) is not None
-
-
-def release(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
-
-
-if __name__ == "__main__":
-    main()

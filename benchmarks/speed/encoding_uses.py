@@ -23,7 +23,7 @@ from pathlib import Path
 
 import orjson
 
-from benchmarks.common import emit, spread
+from benchmarks.common import emit, parser_of, spread
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training.data.sampling import Mixture, Regime
@@ -97,7 +97,7 @@ def subset(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--langs", default="en,fr")
@@ -110,7 +110,3 @@ def main() -> None:
     for part in (files, stream, subset):
         if options.only in (None, part.__name__):
             part(options)
-
-
-if __name__ == "__main__":
-    main()

@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import emit, texts, timed
+from benchmarks.common import emit, parser_of, texts, timed
 from modtok_cli.modular.manifest import read_manifest
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.table_files import open_counts
@@ -227,9 +227,7 @@ def least(matrix: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parts = parser.add_subparsers(required=True)
     one = parts.add_parser("text")
     one.set_defaults(call=text)
@@ -263,7 +261,3 @@ def main() -> None:
     four.set_defaults(call=fit)
     args = parser.parse_args()
     args.call(args)
-
-
-if __name__ == "__main__":
-    main()

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.common import LANGUAGES, describe, emit, texts, timed
+from benchmarks.common import LANGUAGES, describe, emit, parser_of, texts, timed
 
 PATTERN = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+"
 
@@ -64,7 +64,7 @@ def compare(data: Path, k: int, runs: int, scratch: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = parser_of(__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("-k", type=int, default=24_000)
     parser.add_argument("--runs", type=int, default=3)
@@ -76,7 +76,3 @@ def main() -> None:
     print(describe())
     with tempfile.TemporaryDirectory() as directory:
         compare(given.data, given.k, given.runs, Path(directory))
-
-
-if __name__ == "__main__":
-    main()

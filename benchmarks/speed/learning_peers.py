@@ -19,19 +19,14 @@ import argparse
 import hashlib
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from benchmarks.common import describe, emit, peak_of_self, spread
-from modtok_cli import __version__
+from benchmarks.common import describe, emit, in_a_process, parser_of, peak_of_self, release, spread
 from modtok_cli.text.pretokenizer import find_pretokenizer
 from modtok_cli.text.readers import read_documents
 
@@ -122,26 +117,15 @@ def tokens_of(file: Path) -> list[bytes]:
     return found
 
 
-def in_a_process(peer: str, text: Path, k: int, tokens: Path) -> dict[str, Any]:
-    """`measure` in a process of its own."""
-    words = [sys.executable, "-m", "benchmarks", "learning_peers", str(text), "-k", str(k)]
-    done = subprocess.run(
-        [*words, "--peer", peer, "--tokens", str(tokens)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=True,
-    )
-    found: dict[str, Any] = orjson.loads(done.stdout.splitlines()[-1])
-    return found
-
-
 def compare(text: Path, k: int, turns: int, scratch: Path) -> None:
     """All peers on one file."""
     peers = [name for name in PEERS if name == "modtok" or find_spec(name) is not None]
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in peers}
     for _ in range(turns):
         for name in peers:
-            rows[name].append(in_a_process(name, text, k, scratch / name))
+            words = ("--peer", name, "--tokens", scratch / name)
+            took = in_a_process("learning_peers", text, "-k", k, *words, stderr=subprocess.DEVNULL)
+            rows[name].append(took)
     mine = tokens_of(scratch / "modtok")
     for name in peers:
         theirs = tokens_of(scratch / name)
@@ -152,7 +136,7 @@ def compare(text: Path, k: int, turns: int, scratch: Path) -> None:
         emit(
             {
                 "what": "one language", "file": text.name, "k": k, "peer": name,
-                "version": __version__ if name == "modtok" else version(name),
+                "version": release(name),
                 **spread([row["seconds"] for row in rows[name]], 3, "seconds"),
                 "processor": round(statistics.median(row["processor"] for row in rows[name]), 3),
                 "peak_mib": round(max(row["peak_mib"] for row in rows[name])),
@@ -164,7 +148,7 @@ def compare(text: Path, k: int, turns: int, scratch: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("text", type=Path, nargs="+")
     parser.add_argument("-k", type=int, default=24_000)
     parser.add_argument("--turns", type=int, default=5)
@@ -178,7 +162,3 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for text in options.text:
             compare(text, options.k, options.turns, Path(scratch))
-
-
-if __name__ == "__main__":
-    main()

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import zstandard
 
-from benchmarks.common import emit, texts
+from benchmarks.common import emit, parser_of, texts
 
 VOWELS = set("aeiouyæøœıαεηιουωаеиоуыэюяіє")
 KEPT_PERCENT = 25
@@ -114,16 +114,10 @@ def write(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("what", choices=["make"])
     parser.add_argument("corpus", type=Path)
     parser.add_argument("workspace", type=Path)
     parser.add_argument("--languages", type=int, default=100)
     parser.add_argument("--megabytes", type=float, default=3)
     make(parser.parse_args())
-
-
-if __name__ == "__main__":
-    main()

@@ -10,12 +10,12 @@ rows. Nothing is measured here.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import mean
 
+from benchmarks.common import parser_of
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.sampling import Draw, Mixture
 from modtok_cli.training.resolve import resolve
@@ -158,10 +158,14 @@ def updated(page: str) -> str:
 
 
 def main() -> int:
+    parser = parser_of(__doc__)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
     page = PAGE.read_text(encoding="utf-8")
-    if sys.argv[1:] == ["--write"]:
+    if options.write:
         PAGE.write_text(updated(page), encoding="utf-8")
-    elif sys.argv[1:] == ["--check"]:
+    elif options.check:
         if updated(page) != page:
             print(f"{PAGE.name} is not what the formulas give; python -m benchmarks scale --write")
             return 1

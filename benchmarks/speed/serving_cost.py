@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.common import describe, emit
+from benchmarks.common import describe, emit, parser_of
 from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.inference.cost.random_model import RandomModel
 from modtok_cli.inference.run.backbone import cache_name
@@ -109,7 +109,7 @@ def measure(options: argparse.Namespace, batches: list[int]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--model", default="small")
     parser.add_argument("--tokens", type=int, default=340_176)
     parser.add_argument("--active", type=int, default=40_288)

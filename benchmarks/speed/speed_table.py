@@ -12,7 +12,6 @@ printed, in Markdown: median (least to greatest), and the number of turns.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -24,7 +23,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.common import LANGUAGES, describe
+from benchmarks.common import LANGUAGES, describe, parser_of
 
 Row = dict[str, Any]
 Line = tuple[str, str, str, str, int]
@@ -127,7 +126,7 @@ def _range(median: float, least: float, greatest: float) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = parser_of(__doc__)
     parser.add_argument("files", type=Path, nargs="*", metavar="ROWS")
     parser.add_argument("--run", type=Path, metavar="CORPUS", help="measure first")
     parser.add_argument("--turns", type=int, default=5)
@@ -150,7 +149,3 @@ def main() -> None:
     print("| what | program | unit | median (range) | turns |\n|---|---|---|---:|---:|")
     for line in sorted(lines_of(rows)):
         print(f"| {' | '.join(str(cell) for cell in line)} |")
-
-
-if __name__ == "__main__":
-    main()

@@ -12,46 +12,24 @@ of the clock and of the processors and peak memory, medians and ranges. Prints a
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.common import ROOT, SAMPLE, describe, emit
+from benchmarks.common import ROOT, SAMPLE, Run, describe, emit, parser_of, timed
 
 MODTOK = [sys.executable, "-m", "modtok_cli"]
 LINE = "Un très long mot, and a short one\n"
 
 
-def run(words: Sequence[str], cwd: Path, code: Path = ROOT) -> tuple[float, float, float]:
-    """Seconds of the clock and of the processors, children included, and peak memory in MB."""
-    began = time.perf_counter()
-    process = subprocess.Popen(
-        words,
-        cwd=cwd,
-        # An installation has bytecode, so the commands may write and use it here as well.
-        env={**os.environ, "PYTHONPATH": str(code), "PYTHONDONTWRITEBYTECODE": ""},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stderr is not None
-    process.stdin.write(LINE.encode())
-    process.stdin.close()
-    said = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(words)}: {said.decode()}")
-    seconds = time.perf_counter() - began
-    return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6
+def run(words: Sequence[str], cwd: Path, code: Path = ROOT) -> Run:
+    # An installation has bytecode, so the commands may write and use it here as well.
+    env = {**os.environ, "PYTHONPATH": str(code), "PYTHONDONTWRITEBYTECODE": ""}
+    return timed(words, LINE.encode(), cwd=cwd, env=env)
 
 
 def commands_of(tokenizers: Sequence[Path], place: Path) -> dict[str, list[str]]:
@@ -84,7 +62,7 @@ def commands_of(tokenizers: Sequence[Path], place: Path) -> dict[str, list[str]]
 def starts(tokenizers: Sequence[Path], runs: int, before: Path | None) -> None:
     """Commands in turns, so that all see the same machine."""
     checkouts = {"": ROOT} if before is None else {"": ROOT, " (before)": before}
-    found: dict[str, list[tuple[float, float, float]]] = {}
+    found: dict[str, list[Run]] = {}
     with tempfile.TemporaryDirectory() as directory:
         commands = commands_of(tokenizers, Path(directory))
         for turn in range(runs + 1):
@@ -94,16 +72,18 @@ def starts(tokenizers: Sequence[Path], runs: int, before: Path | None) -> None:
                     if turn:  # the first one reads files and writes bytecode
                         found.setdefault(name + which, []).append(took)
     for name, rows in found.items():
-        wall, cpu, memory = zip(*rows, strict=True)
         row: dict[str, object] = {"what": "start", "command": name, "runs": runs}
-        for key, values in (("wall", wall), ("cpu", cpu), ("mb", memory)):
+        memory = [each.peak * 2**20 / 1e6 for each in rows]
+        for key, values in {
+            "wall": [each.wall for each in rows], "cpu": [each.cpu for each in rows], "mb": memory
+        }.items():  # fmt: skip
             row[key] = round(statistics.median(values), 3)
             row[f"{key}_range"] = [round(min(values), 3), round(max(values), 3)]
         emit(row)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("tokenizers", nargs="*", help="modular directories with en and fr")
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--before", type=Path, metavar="DIR", help="another checkout")

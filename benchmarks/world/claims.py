@@ -207,10 +207,7 @@ def verdict(expected: str, low: float, high: float, same: float = SAME) -> str:
 
 
 def check_claims(
-    rows: Sequence[Row],
-    systems: Sequence[System],
-    languages: int,
-    claims: Sequence[Claim] = CLAIMS,
+    rows: Sequence[Row], systems: Sequence[System], languages: int
 ) -> list[dict[str, Any]]:
     """Rows of the claims that `rows` can test.
 
@@ -224,15 +221,13 @@ def check_claims(
         `other`), difference with low and high (None for one seed), expected, holds, and seeds.
     """
     return [
-        *_at_steps(rows, systems, claims),
+        *_at_steps(rows, systems),
         *(each for system in systems for each in _later(rows, system, languages)),
         *(each for system in systems for each in _delays(rows, system, languages)),
     ]
 
 
-def _at_steps(
-    rows: Sequence[Row], systems: Sequence[System], claims: Sequence[Claim]
-) -> Iterator[dict[str, Any]]:
+def _at_steps(rows: Sequence[Row], systems: Sequence[System]) -> Iterator[dict[str, Any]]:
     """The claims at every step, for every p of their regimes."""
     values: dict[tuple[Any, ...], dict[int, float]] = {}
     for row in rows:
@@ -242,7 +237,7 @@ def _at_steps(
                 values.setdefault(key, {})[row["seed"]] = value
     seeds = sorted({row["seed"] for row in rows})
     for step in sorted({row["step"] for row in rows}):
-        for claim in claims:
+        for claim in CLAIMS:
             for p in [each.p for each in systems if each.regime == claim.of[0]]:
                 sides = []
                 for place in (claim.of, claim.against):

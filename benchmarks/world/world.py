@@ -6,18 +6,17 @@
 `text` writes a world (`benchmarks/world/README.md`), `study` trains and evaluates in several.
 """
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.common import parser_of
 from benchmarks.world.corpus import WorldSettings, write_world
 from benchmarks.world.study import Study, codes_of, numbers, run_study
 
 
 def main() -> None:
     """Write a world, or run the study."""
-    usage = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=usage)
+    parser = parser_of(__doc__)
     parser.add_argument("what", choices=["text", "study"])
     parser.add_argument("output", type=Path)
     own, few = WorldSettings(), Study()

@@ -57,7 +57,7 @@ def _symbols(which: str, path: Path) -> set[str]:
     return set(_SYMBOL.findall(listing))
 
 
-def environment(build: Path, rank: int, world: int, port: int) -> dict[str, str]:
+def environment(build: Path, rank: int, world: int, port: str) -> dict[str, str]:
     """Variables under which a program sees `world` GPUs and is rank `rank` of so many.
 
     Torch of the program, and of programs that it starts, then runs under `device.py`.
@@ -72,7 +72,7 @@ def environment(build: Path, rank: int, world: int, port: int) -> dict[str, str]
             "RANK": str(rank),
             "WORLD_SIZE": str(world),
             "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port),
+            "MASTER_PORT": port,
         }
     )
     return {

@@ -42,8 +42,7 @@ class Done:
     @property
     def error(self) -> str:
         """The line of the error, "" without one."""
-        lines = self.err.decode(errors="replace").splitlines()
-        return next((line for line in lines if line.startswith("modtok: error:")), "")
+        return error_line(self.err.decode(errors="replace"))
 
 
 @dataclass
@@ -134,15 +133,8 @@ class Arena:
         """`terminal`: standard error is part of `out`, or closed."""
         text = (done.out if terminal else done.err).decode(errors="replace")
         name = " ".join(map(_word, words))
-        for mark in ("Traceback", "internal error", "panicked", "Segmentation"):
-            if mark in text:
-                self.wrong.append(f"{name}: {text[-300:]}")
-                break
-        if done.status not in (0, 1, 2, 130, 137, 143):
-            self.wrong.append(f"{name}: status {done.status} {text[-200:]}")
-        count = text.count("modtok: error:")
-        if done.status in (1, 2) and count != 1 and not terminal:
-            self.wrong.append(f"{name}: {count} lines of error {text[-200:]}")
+        wrong = faults(done.status, text, (0, 1, 2, 130, 137, 143), lines=not terminal)
+        self.wrong += [f"{name}: {each}" for each in wrong]
         for stream in (done.out, done.err):
             # Tokens and texts on standard output are data; a terminal shows tables.
             if terminal or stream is done.err:
@@ -182,6 +174,25 @@ class Arena:
         """Note `what` as wrong unless `good`."""
         if not good:
             self.wrong.append(what)
+
+
+def error_line(said: str) -> str:
+    """The line of the error, "" without one."""
+    lines = said.splitlines()
+    return next((line for line in lines if line.startswith("modtok: error:")), "")
+
+
+def faults(status: int, said: str, allowed: Sequence[int], *, lines: bool = True) -> list[str]:
+    """What is wrong about how a command ended; with `lines`, an error is one line."""
+    wrong = []
+    if any(mark in said for mark in ("Traceback", "internal error", "panicked", "Segmentation")):
+        wrong.append(said[-700:])
+    if status not in allowed:
+        wrong.append(f"status {status}: {said[-300:]}")
+    count = said.count("modtok: error:")
+    if lines and status in (1, 2) and count != 1:
+        wrong.append(f"{count} lines of error: {said[-300:]}")
+    return wrong
 
 
 def shell_status(returncode: int) -> int:

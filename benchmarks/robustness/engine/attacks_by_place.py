@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.common import ROOT
 from benchmarks.robustness.engine.arena import Arena, attack
+from benchmarks.robustness.engine.workspaces import small
 
 NOBODY = "nobody"
 KNOWN: dict[str, str] = {}
@@ -131,26 +132,16 @@ def little_memory(arena: Arena) -> None:
 def full_disk(arena: Arena) -> None:
     """The workspace on a disk with 8 KiB to spare: the right result, or one line and no output"""
     expected = known(arena)
-    disk = arena.place.parent / "disk"
-    disk.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", str(disk)], check=True)
-    try:
-        shutil.copytree(arena.place, disk / "workspace", symlinks=True)
-        there = arena.place
-        arena.place = disk / "workspace"
-        (arena.place / ".tmp").mkdir(exist_ok=True)
-        for line, output in COMMANDS:
-            (disk / "filler").unlink(missing_ok=True)
-            free = os.statvfs(disk)
-            (disk / "filler").write_bytes(bytes(free.f_bavail * free.f_frsize - 8192))
+    there, disk = arena.place, arena.place.parent / "disk"
+    for line, output in COMMANDS:
+        with small(disk, 8192, there):
+            arena.place = disk
             found = ended(arena, line, output)
-            good = found == expected[line] or found.startswith("1: ")
-            # What grows by its design keeps what it has.
-            grows = line.startswith(("pretrain", "corpus")) and found[:2] == "1,"
-            arena.check(good or grows, f"{line}: {found[:300]}")
-        arena.place = there
-    finally:
-        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+        good = found == expected[line] or found.startswith("1: ")
+        # What grows by its design keeps what it has.
+        grows = line.startswith(("pretrain", "corpus")) and found[:2] == "1,"
+        arena.check(good or grows, f"{line}: {found[:300]}")
+    arena.place = there
 
 
 @attack("places")
