@@ -12,6 +12,7 @@ Prints a JSON object a line.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import socket
@@ -24,7 +25,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.common import emit
+from benchmarks.common import emit, parser_of
+from helpers.ranks import rank_variables
 
 # Memory that is freed is given back at once, so that peaks are those of live tensors.
 ALLOCATOR = {
@@ -142,12 +144,12 @@ def train(name: str) -> dict[str, Any]:
     # Rows alone on the wire.
     placed = model.exchange.place(plans.values())
     own = [torch.zeros(len(one.own), 64, dtype=model.dtype) for one in placed]
-    gathered = list(map(model.exchange.gather, placed, own))
+    gathered = [model.exchange.gather(one, rows)() for one, rows in zip(placed, own, strict=True)]
     gather_json(ranks, 0)
     time.sleep(0.2)
     before, counted = acknowledged(), model.exchange.sent
     for one, rows, gradients in zip(placed, own, gathered, strict=True):
-        model.exchange.gather(one, rows)
+        model.exchange.gather(one, rows)()
         model.exchange.reduce(one, gradients.float())
     time.sleep(0.5)
     wire, counted = acknowledged() - before, model.exchange.sent - counted
@@ -206,53 +208,45 @@ def memory() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def one(path: str) -> None:
+def measure(part: str) -> dict[str, Any]:
+    """What one rank finds."""
     import torch
 
     torch.set_num_threads(1)
     world = int(os.environ["WORLD_SIZE"])
     found: dict[str, Any] = {"memory": memory()}
     for name, (shards, *_) in WAYS.items():
-        if world % shards == 0 and sys.argv[3] != "memory":
+        if world % shards == 0 and part != "memory":
             found[name] = train(name)
-    with open(path, "w") as file:
-        json.dump(found, file)
+    return found
 
 
 def launch(world: int, part: str) -> list[dict[str, Any]]:
     """What every rank found."""
-    with socket.socket() as listener, TemporaryDirectory() as out:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-        listener.close()
+    command = [sys.executable, "-m", "benchmarks", "sharded_rows", part, "--result"]
+    with TemporaryDirectory() as out:
+        paths = [Path(out) / str(rank) for rank in range(world)]
         ranks = [
-            subprocess.Popen(
-                [sys.executable, "-m", "benchmarks", "sharded_rows", "one", f"{out}/{rank}", part],
-                env={
-                    **os.environ, **ALLOCATOR, "RANK": str(rank), "WORLD_SIZE": str(world),
-                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
-                    "MODTOK_DEVICE": "cpu",
-                },
-            )
-            for rank in range(world)
-        ]  # fmt: skip
+            subprocess.Popen([*command, path], env=variables | ALLOCATOR)
+            for path, variables in zip(paths, rank_variables(world), strict=True)
+        ]
         statuses = [rank.wait() for rank in ranks]
         if any(statuses):
             raise SystemExit(1)
-        found = []
-        for rank in range(world):
-            with open(f"{out}/{rank}") as file:
-                found.append(json.load(file))
-    return found
+        return [json.loads(path.read_bytes()) for path in paths]
 
 
-def main() -> int:
-    if len(sys.argv) > 3 and sys.argv[1] == "one":
-        one(sys.argv[2])
-        return 0
+def main() -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("part", nargs="?", choices=("all", "memory"), default="all")
+    parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # of a rank
+    options = parser.parse_args()
+    if options.result:
+        options.result.write_text(json.dumps(measure(options.part)))
+        return
     single: dict[str, list[float]] = {}
     for world in (1, 2, 4):
-        found = launch(world, "".join(sys.argv[1:]) or "all")
+        found = launch(world, options.part)
         kept = [one.pop("memory") for one in found]
         for name, first in found[0].items():
             # One process cannot be two shards: compared with its way without them.
@@ -283,4 +277,3 @@ def main() -> int:
                 "planned_peak_mib": [round(one["planned_peak"] / 2**20, 1) for one in kept],
             }
         )
-    return 0
