@@ -77,6 +77,24 @@ def test_remove_writes_a_new_version(tmp_path: Path) -> None:
     assert progress.notes == [f"previous version kept in {kept}"]
 
 
+def test_other_settings_than_those_of_the_build_are_refused(tmp_path: Path) -> None:
+    for learn in (bpe_seq, bpe_merge):
+        learn(["en", "fi"], data=DATA, output=tmp_path / learn.__name__, k=300)
+    before = contents(tmp_path)
+    append, remove = {"append": ["sw"]}, {"remove": ["fi"]}
+    for learn, change, told, said in (
+        (bpe_seq, append, {"k": 301}, r"k: .*bpe_seq was built with 300, not with 301; omit k"),
+        (bpe_seq, append, {"order": "size"}, "order: .* with alphabetical, not with size"),
+        (bpe_seq, append, {"passes": 2}, "passes: .* with 1, not with 2"),
+        (bpe_seq, append, {"segmentation": "fewest-tokens"}, "segmentation: .* with merges, not"),
+        (bpe_merge, remove, {"specials": ["<s>"]}, r"specials: .* <\|pad\|>, not with .* <s>"),
+        (bpe_merge, remove, {"whole_characters": True}, "whole_characters: .* built without it"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            learn(data=DATA, output=tmp_path / learn.__name__, **change, **told)
+    assert contents(tmp_path) == before
+
+
 def test_a_failed_extension_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

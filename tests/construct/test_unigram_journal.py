@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from modtok_cli.construct.journal import JournalDir
 from modtok_cli.construct.states import UnigramState, em_mark
 from modtok_cli.construct.unigram import unigram
 from modtok_cli.construct.unigram_merge import unigram_merge
+from modtok_cli.construct.work import Work
 from modtok_cli.learn.em import EmStep, Estimate
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
 from modtok_cli.text.counts import WordCounts
@@ -31,55 +34,39 @@ DATA = SAMPLE / "data"
 LANGUAGES = ["fi", "ne", "sw"]
 K = 600
 
-# Kills itself when so many models are kept, or EM of so many iterations; says what it learns.
-SCRIPT = """
-import os, signal, sys
-from pathlib import Path
-from modtok_cli.construct import unigram as module
-from modtok_cli.construct.unigram import unigram
-from modtok_cli.construct.unigram_merge import unigram_merge
-from modtok_cli.construct.states import UnigramState
-from modtok_cli.construct.work import Work
 
-command, point, number, output = sys.argv[1:]
-left = [int(number)]
+def build_until(point: str, number: int, output: Path) -> None:
+    """A build that kills itself when so many models are kept, or EM of so many iterations."""
+    learn, change, keep = module.learn_unigram, getattr(UnigramState, point), Work.keep
+    left, changed = [number], []
 
-armed = []
+    def telling(language, *rest, **more):  # type: ignore[no-untyped-def]
+        print(language, flush=True)
+        return learn(language, *rest, **more)
 
-def arming(method):
-    def run(self, *rest):
-        method(self, *rest)
-        armed.append(point)
-    return run
+    def changing(self, *rest):  # type: ignore[no-untyped-def]
+        change(self, *rest)
+        changed.append(point)
 
-def deadly(self, *rest, **more):
-    keep(self, *rest, **more)
-    if armed:
-        armed.clear()
-        left[0] -= 1
-        left[0] or os.kill(os.getpid(), signal.SIGKILL)
+    def keeping(self, *rest, **more):  # type: ignore[no-untyped-def]
+        keep(self, *rest, **more)
+        if changed:
+            changed.clear()
+            left[0] -= 1
+            left[0] or os.kill(os.getpid(), signal.SIGKILL)
 
-def telling(language, *rest, **more):
-    print(language, flush=True)
-    return learn(language, *rest, **more)
-
-learn, module.learn_unigram = module.learn_unigram, telling
-keep, Work.keep = Work.keep, deadly
-setattr(UnigramState, point, arming(getattr(UnigramState, point)))
-run, more = (unigram, {}) if command == "unigram" else (unigram_merge, {"journal_seconds": 0})
-run(LANGUAGES, data=Path(DATA), output=Path(output), k=K, threads=1, **more)
-"""
+    module.learn_unigram = telling
+    setattr(UnigramState, point, changing)
+    Work.keep = keeping  # type: ignore[method-assign]
+    unigram_merge(LANGUAGES, data=DATA, output=output, k=K, threads=1, journal_seconds=0)
 
 
-def killed(command: str, point: str, number: int, output: Path) -> list[str]:
-    """Run a command that kills itself; which languages it learned."""
-    script = SCRIPT.replace("LANGUAGES", repr(LANGUAGES)).replace("K,", f"{K},")
-    script = script.replace("DATA", repr(str(DATA)))
-    done = run_python(
-        ["-c", script, command, point, str(number), str(output)],
-        stdout=subprocess.PIPE, text=True, cwd=output.parent,
-    )  # fmt: skip
+def killed(point: str, number: int, output: Path) -> list[str]:
+    """The languages that a process learns until it kills itself."""
+    words = [__file__, point, number, output]
+    done = run_python(words, stdout=subprocess.PIPE, text=True, cwd=output.parent)
     assert done.returncode == -signal.SIGKILL
+    assert [path.name for path in output.parent.iterdir()] == [".tok.resume"]
     return done.stdout.split()
 
 
@@ -100,10 +87,8 @@ def learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 def test_kill_9_during_models_and_during_em(learned: list[str], tmp_path: Path) -> None:
     output = tmp_path / "tok"
-    assert killed("unigram-merge", "add", 2, output) == ["fi", "ne"]
-    assert [path.name for path in tmp_path.iterdir()] == [".tok.resume"]
-    assert killed("unigram-merge", "set_em", 2, output) == ["sw"]
-    assert [path.name for path in tmp_path.iterdir()] == [".tok.resume"]
+    assert killed("add", 2, output) == ["fi", "ne"]
+    assert killed("set_em", 2, output) == ["sw"]
     said = Said()
     unigram_merge(LANGUAGES, data=DATA, output=output, k=K, progress=said)
     assert learned == []
@@ -203,20 +188,10 @@ def test_models_of_other_text_are_not_used() -> None:
 
 def test_arrays_of_other_shapes_are_refused() -> None:
     """A journal with a valid checksum, whatever wrote it: the kernels would trust it."""
-    good = toy("fi")
-    for name, wrong in (
-        ("scores", good.scores.astype(np.float32)),
-        ("scores", good.scores[:-1]),
-        ("scores", np.full_like(good.scores, np.nan)),
-        ("token_offsets", good.token_offsets[::-1].copy()),
-        ("token_data", good.token_data[:-1]),
-    ):
-        bad = toy("fi")
-        object.__setattr__(bad, name, wrong)
-        state = toy_state()
-        state.add("fi", COUNTS, bad)
-        with pytest.raises(ValueError, match="not a model"):
-            again(state)
+    state, good = toy_state(), toy("fi")
+    state.add("fi", COUNTS, replace(good, scores=np.full_like(good.scores, np.nan)))
+    with pytest.raises(ValueError, match="not a model"):
+        again(state)
     for expected, steps in (
         (np.zeros(260), STATE.steps),
         (np.ones((2, 2)), STATE.steps),
@@ -232,8 +207,8 @@ def test_arrays_of_other_shapes_are_refused() -> None:
 
 def test_a_damaged_journal_is_not_used(tmp_path: Path) -> None:
     journal = JournalDir(tmp_path / "tok", {"k": 300}, 0)
-    journal.write(toy_state().to_kept())
-    for name in ("journal.json", "state.safetensors"):
+    journal.write(replace(toy_state().to_kept(), references={"en": b"{}"}))
+    for name in ("journal.json", "state.safetensors", "en.json"):
         path = journal.directory / name
         sound = path.read_bytes()
         for place in range(0, len(sound), max(1, len(sound) // 40)):
@@ -256,3 +231,7 @@ def test_em_mark_depends_on_all_inputs() -> None:
     marks.append(mark(replace(fi, token_membership=Membership.everywhere(fi.size, 2))))
     assert mark() == mark()
     assert len(set(marks)) == 9
+
+
+if __name__ == "__main__":
+    build_until(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
