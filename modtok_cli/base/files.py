@@ -109,7 +109,9 @@ def is_there(path: str | os.PathLike[str]) -> bool:
 
 
 def is_vacant(path: Path) -> bool:
-    """Whether nothing is there, or an empty directory."""
+    """Whether nothing is there, or an empty directory; a link, to whatever, is something."""
+    if path.is_symlink():
+        return False
     return not path.exists() or (path.is_dir() and not any(path.iterdir()))
 
 
@@ -420,7 +422,7 @@ def atomic_directory(final: Path) -> Iterator[Path]:
             else:
                 fsync_directory(path)
         fsync_directory(beside)
-        replaces = final.exists() and final.absolute() not in _NEW.get()
+        replaces = os.path.lexists(final) and final.absolute() not in _NEW.get()
         if replaces and _renamed(beside, final, _EXCHANGE):
             fsync_directory(final.parent)
             _remove(beside)

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.files import atomic_directory, write_bytes
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import atomic_directory, check_new, write_bytes
 from modtok_cli.cli.run import explain
 from modtok_cli.cli.session import Session
 
@@ -71,11 +71,16 @@ def test_output_replaces_a_link_not_its_target(tmp_path: Path) -> None:
     (large / "file").write_bytes(b"kept")
     (tmp_path / "file").symlink_to(large / "file")
     (tmp_path / "directory").symlink_to(large / "old")
+    (tmp_path / "dangling").symlink_to(large / "nothing")
+    for name in ("file", "directory", "dangling"):
+        with pytest.raises(UsageError, match=f"{name}: already exists"):
+            check_new(tmp_path / name)
     write_bytes(tmp_path / "file", b"new")
-    with atomic_directory(tmp_path / "directory") as beside:
-        (beside / "part").write_bytes(b"new")
     assert (tmp_path / "file").read_bytes() == b"new"
-    assert (tmp_path / "directory" / "part").read_bytes() == b"new"
+    for name in ("directory", "dangling"):
+        with atomic_directory(tmp_path / name) as beside:
+            (beside / "part").write_bytes(b"new")
+        assert (tmp_path / name / "part").read_bytes() == b"new"
     assert (large / "file").read_bytes() == b"kept"
     assert list((large / "old").iterdir()) == []
 
