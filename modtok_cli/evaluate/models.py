@@ -34,6 +34,7 @@ from modtok_cli.inference.run.route import routing_references
 from modtok_cli.inference.source import LANG, ModelSource
 from modtok_cli.measure.references import Reference, identify
 from modtok_cli.modular.encoding.encoder import utf8
+from modtok_cli.text.languages import canonical, language_list, matching
 
 FULL = "full"
 MODES: dict[str, Callable[[Sequence[str]], tuple[Sequence[str] | str, Sequence[str]]]] = {
@@ -103,8 +104,10 @@ def infer_vocabularies(mode: str, languages: Sequence[str], own: Sequence[str]) 
 
 def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[str, ...]:
     """`names` in the run's order."""
+    chosen: set[str] = set()
     for name in names:
-        if name not in languages:
+        chosen.update(those := matching(name, languages))
+        if not those:
             what = (
                 f"unknown inference mode {mode!r}" if name == mode else f"unknown language {name!r}"
             )
@@ -113,7 +116,7 @@ def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[
                 where="--infer" if name in map(str.strip, mode.split(",")) else None,
                 remedy=_REMEDY,
             )
-    return tuple(name for name in languages if name in names)
+    return tuple(name for name in languages if name in chosen)
 
 
 def vocabulary_of(source: ModelSource, mode: str | None, own: Sequence[str]) -> Infer:
@@ -264,10 +267,19 @@ Modes = str | Sequence[str] | None
 
 
 def modes_of(infer: Modes) -> list[str | None]:
-    """The inference modes of `--infer`; None: see `vocabulary_of`."""
-    if infer is None or isinstance(infer, str):
-        return [infer]
-    return list(dict.fromkeys(infer)) or [None]
+    """The inference modes of `--infer`, with labels of languages; None: see `vocabulary_of`.
+
+    Raises:
+        UsageError: a mode is empty, or repeats a language.
+    """
+    if infer is None:
+        return [None]
+    given = [infer] if isinstance(infer, str) else list(infer)
+    modes = (
+        mode if mode in MODES else ",".join(map(canonical, language_list(mode, "--infer")))
+        for mode in given
+    )
+    return list(dict.fromkeys(modes)) or [None]
 
 
 def dtype_of(name: str | None) -> torch.dtype | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.evaluate.models import Infer, infer_vocabularies
+from modtok_cli.evaluate.models import Infer, infer_vocabularies, modes_of
 
 RUN = ["el", "en", "fr"]
 
@@ -21,6 +21,7 @@ RUN = ["el", "en", "fr"]
         ("src+tgt", Infer(("en", "fr")), "en,fr"),
         ("src|tgt", Infer(("fr",), ("en",), crossed=True), "fr|en"),
         ("el,en", Infer(("el", "en")), "el,en"),
+        ("fra_Latn, EN", Infer(("en", "fr")), "en,fr"),
     ],
 )
 def test_of_a_pair(mode: str, expected: Infer, name: str) -> None:
@@ -43,6 +44,13 @@ def test_of_a_pair(mode: str, expected: Infer, name: str) -> None:
 def test_unknown_modes(mode: str, what: str) -> None:
     with pytest.raises(UsageError, match=what):
         infer_vocabularies(mode, RUN, ["fr"])
+
+
+def test_modes_are_named_by_labels() -> None:
+    assert modes_of(["FRA,en", "fr,en", "src|tgt"]) == ["fr,en", "src|tgt"]
+    assert modes_of(None) == modes_of(()) == [None]
+    with pytest.raises(UsageError, match="--infer is empty"):
+        modes_of("")
 
 
 def test_language_missing_in_the_run() -> None:
