@@ -70,20 +70,6 @@ max_tokens = 4
 limit = 2
 max_tokens = 4
 """
-NEEDS = {
-    ("corpus", "build"): "fastwarc",
-    ("corpus", "train-quality"): "floret",
-    ("corpus", "count"): "datatrove",
-    ("eval", "mcq"): "lm_eval",
-    **dict.fromkeys(
-        [
-            ("pretrain",), ("generate",), ("slice",), ("export",),
-            ("cost",), ("eval", "mt"), ("eval", "sum"),
-            ("eval", "compare"), ("adopt",), ("graft",), ("tokens",), ("transplant",),
-        ],
-        "megatron",
-    ),
-}  # fmt: skip
 
 
 def examples(path: tuple[str, ...]) -> list[str]:
@@ -108,6 +94,12 @@ def small(line: str) -> str:
 
 def must(*words: str) -> None:
     assert run(command_tree(), words) == 0, words
+
+
+def needs(*modules: str) -> None:
+    for name in modules:
+        if not find_spec(name):
+            pytest.skip(f"{name} is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +166,7 @@ def crawl(place: Path) -> None:
     """Pages of the sample text as a crawl has them, and what a classifier learns from."""
     from helpers.crawl import compressed, http, page, paragraphs, record
 
+    needs("datatrove", "fastwarc", "floret")
     (place / "crawl").mkdir()
     for name in LANGUAGES:
         pages = [paragraphs(name)[n : n + 5] for n in range(0, 15, 5)]
@@ -196,110 +189,69 @@ def judged(place: Path) -> None:
     shutil.rmtree(place / "data" / "en")  # a build replaces no text of others
 
 
-TRAINED: list[Path] = []
+MADE: list[Path] = []
 
 
-def trained(place: Path) -> None:
-    """A run of three steps and a slice of it; trained once, then copied."""
-    if not TRAINED:
-        must("pretrain", "--sampling", "sub:2")
-        must("slice", "runs/latest", "--langs", "fr,en", "-o", "fr-en/")
-        TRAINED.append(place.parent / "trained")
-        for name in ("runs", "fr-en"):
-            shutil.copytree(place / name, TRAINED[0] / name, symlinks=True)
-        return
-    for name in ("runs", "fr-en"):
-        shutil.copytree(TRAINED[0] / name, place / name, symlinks=True)
+def equipped(place: Path) -> None:
+    """A run, a published model, slices of both, and what they are evaluated on.
 
-
-def read(place: Path) -> None:
-    """A run, its slice, and texts to measure bits per byte on."""
-    published(place)
-    trained(place)
-    for name in ("en", "fr"):
-        shutil.copy(place / "data" / f"{name}.jsonl", place)
-
-
-def tasked(place: Path) -> None:
-    """A run, and what it is evaluated on: the sample's tasks in the languages of the workspace."""
-    trained(place)
-    (place / "tasks" / "mt").mkdir(parents=True)
-    (place / "tasks" / "sum").mkdir()
-    for name in LANGUAGES:
-        shutil.copy(SAMPLE / "parallel" / f"{name}.txt", place / "tasks" / "mt")
-        for part in (".jsonl", ".train.jsonl"):
-            shutil.copy(SAMPLE / "tasks" / "sum" / f"{name}{part}", place / "tasks" / "sum")
-    shutil.copytree(place / "tasks" / "sum", place / "wikilingua")
-    rows = [(SAMPLE / "parallel" / f"{name}.txt").read_text().split("\n") for name in ("en", "fr")]
-    lines = ["en\tfr", *map("\t".join, zip(*rows, strict=True))]
-    (place / "news.tsv").write_text("\n".join(lines[:9]) + "\n", encoding="utf-8")
-
-
-def asked(place: Path) -> None:
-    """A run that reads questions, its slice, and questions under the names of suites."""
-    must("pretrain", "--sampling", "sub:2", "--seq-length", "128")
-    must("slice", "runs/latest", "--langs", "fr,en", "-o", "fr-en/")
-    for ours, suite in (("facts", "arc_easy"), ("endings", "hellaswag")):
-        folder = place / "tasks" / "mcq" / suite
-        folder.mkdir(parents=True)
-        for name in LANGUAGES:
-            rows = SAMPLE / "tasks" / "mcq" / ours / f"{name}.jsonl"
-            shutil.copy(rows, folder)
-            shutil.copy(rows, folder / f"{name}.train.jsonl")  # enough of them for 5 shots
-
-
-def published(place: Path) -> None:
-    """A random model with the tokenizer of another program."""
+    Made once, then copied.
+    """
+    needs("megatron", "lm_eval")
     from helpers.external_models import build
 
+    if MADE:
+        shutil.copytree(MADE[0], place, symlinks=True, dirs_exist_ok=True)
+        return
     build(place / "model")
-
-
-def merged(place: Path) -> None:
-    """A run and a published model, a slice of each, and what a trainer saves of a slice."""
-    published_and_trained(place)
+    must("adopt", "model", "-o", "adopted")
+    must("tokens", "model", "--langs", "fi,en", "--size", "400", "-o", "fi-en.txt")
     must("slice", "model", "--langs", "fr", "-o", "part")
+    must("pretrain", "--sampling", "sub:2", "--seq-length", "128")
+    must("slice", "runs/latest", "--langs", "fr,en", "-o", "fr-en/")
     for slice, output in (("fr-en", "merged"), ("part", "tuned")):
         (place / output).mkdir()
-        for name in ("config.json", "model.safetensors"):
+        for name in ("config.json", "model.safetensors"):  # as a trainer saves them
             shutil.copy(place / slice / name, place / output)
+    tasks = place / "tasks"
+    for folder in ("mt", "sum", "mcq/arc_easy", "mcq/hellaswag"):
+        (tasks / folder).mkdir(parents=True)
+    for name in LANGUAGES:
+        shutil.copy(place / "data" / f"{name}.jsonl", place)
+        shutil.copy(place / f"{name}.txt", tasks / "mt")
+        for part in (".jsonl", ".train.jsonl"):
+            shutil.copy(SAMPLE / "tasks" / "sum" / f"{name}{part}", tasks / "sum")
+            for ours, suite in (("facts", "arc_easy"), ("endings", "hellaswag")):
+                rows = SAMPLE / "tasks" / "mcq" / ours / f"{name}.jsonl"  # enough for 5 shots
+                shutil.copy(rows, tasks / "mcq" / suite / f"{name}{part}")
+    shutil.copytree(tasks / "sum", place / "wikilingua")
+    rows = [(place / f"{name}.txt").read_text("utf-8").split("\n") for name in ("en", "fr")]
+    lines = ["en\tfr", *map("\t".join, zip(*rows, strict=True))]
+    (place / "news.tsv").write_text("\n".join(lines[:9]) + "\n", encoding="utf-8")
+    MADE.append(place.parent / "made")
+    shutil.copytree(place, MADE[0], symlinks=True)
 
 
-def published_and_trained(place: Path) -> None:
-    """A published model, its adopted tokenizer, and a run."""
-    published(place)
-    must("adopt", "model", "-o", "adopted")
-    trained(place)
-
-
-def sliced(place: Path) -> None:
-    """As `published_and_trained`, with a draft and a list of tokens for its head."""
-    published_and_trained(place)
+def drafted(place: Path) -> None:
+    """As `equipped`, with a model for drafts."""
+    equipped(place)
     shutil.copytree(place / "model", place / "draft")
-    must("tokens", "model", "--langs", "fi,en", "--size", "400", "-o", "fi-en.txt")
 
 
+MODELS = {
+    "adopt", "tokens", "generate", "serve", "graft", "transplant", "export", "cost", "eval",
+}  # fmt: skip
 SETUP = {
-    ("adopt",): published,
-    ("tokens",): published,
+    **{path: equipped for path in COMMANDS if MODELS & {*path}},
+    ("slice",): drafted,
+    ("pretrain",): lambda _: needs("megatron"),
     ("corpus", "build"): judged,
     ("corpus", "train-quality"): crawl,
+    ("corpus", "count"): lambda _: needs("datatrove"),
     ("corpus", "stats"): packed,
     ("extract",): packed,
     ("bpe-seq",): swedish,
     ("bpe-merge",): swedish,
-    ("generate",): trained,
-    ("serve",): published_and_trained,
-    ("slice",): sliced,
-    ("graft",): merged,
-    ("transplant",): published,
-    ("export",): published_and_trained,
-    ("cost",): trained,
-    ("eval", "bpb"): read,
-    ("eval", "mcq"): asked,
-    ("eval", "mt"): tasked,
-    ("eval", "sum"): tasked,
-    ("eval", "compare"): tasked,
 }
 
 
@@ -320,8 +272,6 @@ def workspace(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 def test_examples_run(
     path: tuple[str, ...], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if (module := NEEDS.get(path)) and not find_spec(module):
-        pytest.skip(f"{module} is not installed")
     place = workspace(base, tmp_path, monkeypatch)
     SETUP.get(path, lambda _: None)(place)
     shorter(path, monkeypatch)
@@ -382,9 +332,9 @@ def grown(place: Path) -> None:
 
 
 def adopting(place: Path) -> None:
-    """A published model, one for drafts, text of many documents, and a few lines of news."""
-    published(place)
-    shutil.copytree(place / "model", place / "draft")
+    """Text of many documents, and a few lines of news."""
+    drafted(place)
+    shutil.rmtree(place / "fr-en")  # of the run
     for name in LANGUAGES:
         (place / "data" / f"{name}.jsonl").unlink()
         shutil.copy(place / f"{name}.txt", place / "data")
@@ -433,8 +383,8 @@ def staged(place: Path) -> None:
 
 
 def compared(place: Path) -> None:
-    """Tasks, and the answers of two systems."""
-    tasked(place)
+    """The answers of two systems."""
+    equipped(place)
     for name in ("a", "b"):
         must("eval", "mt", "--pairs", "en-fr", "--infer", "lang", "--examples", f"{name}.jsonl")
 
@@ -449,8 +399,8 @@ PAGES: dict[str, Callable[[Path], None]] = {
     "docs/guides/existing-models.md": adopting,
     "docs/guides/fine-tuning.md": tuning,
     "docs/guides/grow-a-tokenizer.md": grown,
-    "docs/guides/other-servers.md": published_and_trained,
-    "docs/inference.md": merged,
+    "docs/guides/other-servers.md": equipped,
+    "docs/inference.md": equipped,
     "docs/measuring.md": lambda place: None,
     "docs/pretraining.md": grown,
     "docs/superwords.md": lambda place: None,

@@ -87,9 +87,11 @@ def test_systems_have_names_that_differ() -> None:
     rows = [
         row(1, recipe="a", sampling="sub:1", p=0.2), row(2, recipe="b", sampling="sub:1", p=0.5),
         row(3, recipe="c", sampling="sub:1", p=0.5, step=20), row(4, recipe="d", sampling=None),
+        row(5, recipe="e", sampling="sub:2"), row(6, recipe="f", sampling="sub:2"),
     ]  # fmt: skip
     names = [score.system for score in scores_of(rows)]
-    assert names == ["sub:1 p=0.2", "sub:1 p=0.5 step=9", "sub:1 p=0.5 step=20", "d-0"]
+    assert names == ["sub:1 p=0.2", "sub:1 p=0.5 step=9", "sub:1 p=0.5 step=20", "d-0",
+                     "sub:2 run=e-0", "sub:2 run=f-0"]  # fmt: skip
     titles = [table.caption for table in tables(rows)]
     assert titles == [
         "Multiple choice, accuracy: mean over 1 language", "Scores by language", "Scores over p",
@@ -101,4 +103,5 @@ def test_rows_without_seeds_or_of_other_programs_have_no_means() -> None:
     (chart,) = charts(rows)
     assert chart.title == "Multiple choice, accuracy: means"
     assert not tables(rows[:1])
+    assert not charts(rows[:3])  # of one system
     assert not tables([{key: each[key] for key in each if key != "recipe"} for each in rows])
