@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,6 +45,19 @@ def write_ranks(path: Path, tokens: Sequence[bytes]) -> str:
     every = [bytes([byte]) for byte in range(256)] + list(tokens)
     lines = [f"{base64.b64encode(token).decode()} {rank}" for rank, token in enumerate(every)]
     path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def write_tekken(
+    path: Path, tokens: Sequence[bytes], pattern: str, specials: int, more: Sequence[bytes] = ()
+) -> str:
+    """Mistral's JSON of these tokens, ranked after so many special ones; `more` are not used."""
+    rows = [
+        {"rank": rank, "token_bytes": base64.b64encode(token).decode()}
+        for rank, token in enumerate([*tokens, *more])
+    ]
+    size = {"default_vocab_size": specials + len(tokens), "default_num_special_tokens": specials}
+    path.write_text(json.dumps({"config": {"pattern": pattern, **size}, "vocab": rows}))
     return str(path)
 
 

@@ -12,7 +12,7 @@ import pytest
 import tokenizers
 
 from helpers.external_tokenizers import KINDS, external_tokenizer, sentencepiece_model
-from helpers.handmade_tokenizers import write_ranks
+from helpers.handmade_tokenizers import write_ranks, write_tekken
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular.adopted.adopt import (
@@ -108,16 +108,11 @@ def foreign(kind: str, place: Path) -> Path:
         made = [bytes(found) for name in vocab if (found := unspell(name)) is not None]
         # Two tokens that no merge makes, one in the middle of ranks.
         tokens = [b" maisons", *(each for each in made if len(each) > 1), b"illassa"]
-        ranks = Path(write_ranks(place / "tiktoken.model", tokens))
         if kind == "ranks":
-            return ranks
-        rows = [line.split() for line in ranks.read_text().splitlines()]
-        config = {"pattern": find_pretokenizer("tekken").pattern, "default_num_special_tokens": 5,
-                  "default_vocab_size": len(rows) + 5}  # fmt: skip
-        document = {"config": config, "vocab": [{"token_bytes": c, "rank": r} for c, r in rows]}
-        ranks.unlink()
-        (place / "tekken.json").write_bytes(orjson.dumps(document))
-        return place / "tekken.json"
+            return Path(write_ranks(place / "tiktoken.model", tokens))
+        every = [bytes([byte]) for byte in range(256)] + tokens
+        pattern = find_pretokenizer("tekken").pattern
+        return Path(write_tekken(place / "tekken.json", every, pattern, 5))
     options: dict[str, object] = {"model_type": kind.partition("-")[0], "vocab_size": 600}
     if kind.endswith("-plain"):
         options |= {"add_dummy_prefix": False, "user_defined_symbols": ["<b>"]}

@@ -44,6 +44,8 @@ def test_transformers_gives_the_same_ids_and_special_tokens(
         assert found.decode(subset.encode(text)) == text
     assert found("a<|tool|>b")["input_ids"][-2] == subset.size
     assert found.decode([subset.size], skip_special_tokens=True) == ""
+    subset.save_pretrained(tmp_path / "plain")
+    assert open_tokenizer(str(tmp_path / "plain")).signature == subset.signature
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -61,6 +63,8 @@ def test_chat_prompt_ends_with_the_turn_of_the_assistant(
     ids = found.apply_chat_template(MESSAGES, tokenize=True, return_dict=False)
     assert ids.count(row["added"][end]) == 2 + (name == "chatml")  # one is in the text
     assert ids[0] == subset.size
+    ids = open_tokenizer(str(tmp_path / "hf")).encode("abc é1")
+    assert ids.tolist() == subset.encode("abc é1").tolist()
 
 
 def test_template_in_a_file(subset: Subtokenizer, tmp_path: Path) -> None:
@@ -72,16 +76,6 @@ def test_template_in_a_file(subset: Subtokenizer, tmp_path: Path) -> None:
     subset.save_pretrained(tmp_path / "hf", chat_template=str(path), specials=["<|turn|>"])
     text = opened(tmp_path / "hf").apply_chat_template(MESSAGES, tokenize=False)
     assert text == "<|turn|>abc é <|im_end|><|turn|>1"
-
-
-def test_modtok_opens_the_directory(subset: Subtokenizer, tmp_path: Path) -> None:
-    subset.save_pretrained(tmp_path / "plain")
-    same = open_tokenizer(str(tmp_path / "plain"))
-    assert isinstance(same, Subtokenizer)
-    assert same.signature == subset.signature
-    subset.save_pretrained(tmp_path / "chat", chat_template="chatml")
-    ids = open_tokenizer(str(tmp_path / "chat")).encode("abc é1")
-    assert ids.tolist() == subset.encode("abc é1").tolist()
 
 
 def test_invalid_requests(subset: Subtokenizer, tmp_path: Path) -> None:

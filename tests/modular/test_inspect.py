@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from helpers.external_tokenizers import external_tokenizer
+from helpers.handmade_tokenizers import global_merges
 from helpers.made_tokenizers import of_pieces
 from helpers.toy_tokenizers import LANGUAGES, rebuilt, slow_word, toy
 from modtok_cli.base.errors import UsageError
@@ -39,32 +40,19 @@ def built(
     merges: list[tuple[bytes, bytes]], owners: list[str], languages: tuple[str, ...] = ("en", "fi")
 ) -> ModularTokenizer:
     """A tokenizer of these merges; `owners[m]` names the languages of merge m by initials."""
-    tokens = [bytes([byte]) for byte in all_bytes()]
-    for left, right in merges:
-        if left + right not in tokens:
-            tokens.append(left + right)
-    rows = [[tokens.index(a), tokens.index(b), tokens.index(a + b)] for a, b in merges]
+    made = global_merges(merges)
+    vocabulary = Vocabulary((), made.token_data, made.token_offsets)
     of_merges = np.array([[language[0] in who for language in languages] for who in owners])
-    members = np.zeros((len(tokens), len(languages)), dtype=bool)
-    members[:256] = True
-    for row, who in zip(rows, of_merges, strict=True):
-        members[row[2]] |= who
+    members = np.ones((len(vocabulary), len(languages)), dtype=bool)
+    members[256:] = False
+    np.logical_or.at(members, made.merges[:, 2], of_merges)
     return ModularTokenizer(
         algorithm="bpe-seq",
         languages=languages,
         k=300,
-        segmenter=ModularMerges(
-            Vocabulary.from_tokens((), tokens),
-            PRETOKENIZER,
-            np.array(rows, dtype=np.int32),
-            Membership.of(of_merges),
-        ),
+        segmenter=ModularMerges(vocabulary, PRETOKENIZER, made.merges, Membership.of(of_merges)),
         token_membership=Membership.of(members),
     )
-
-
-def all_bytes() -> list[int]:
-    return toy(0, specials=()).vocabulary.data[:256].tolist()
 
 
 def test_faults_of_a_published_tokenizer() -> None:

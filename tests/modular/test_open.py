@@ -14,7 +14,7 @@ import tiktoken
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from helpers.external_tokenizers import sentencepiece_model
-from helpers.handmade_tokenizers import write_ranks
+from helpers.handmade_tokenizers import write_ranks, write_tekken
 from helpers.toy_tokenizers import NASTY, toy
 from modtok_cli.base import extras
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -123,21 +123,6 @@ def test_merges_joined_by_spaces_are_read_too(directory: Path) -> None:
     assert open_tokenizer("-", stdin=io.BytesIO(old)).signature == toy(3).full().signature
 
 
-def test_external_tokenizers_refuse_word_counts(tmp_path: Path) -> None:
-    counts = WordCounts.from_pairs([(b"a", 1)])
-    contents = {
-        "a.json": trained(pre_tokenizers.ByteLevel()),
-        "b.model": sentencepiece_model(LINES, vocab_size=330),
-        "c.tiktoken": RANK_FILE,
-    }
-    for name, data in contents.items():
-        (tmp_path / name).write_bytes(data)
-        tokenizer = open_tokenizer(str(tmp_path / name))
-        assert tokenizer.pretokenizer is None
-        with pytest.raises(ModtokError, match=f"{name} does not split text into the words"):
-            tokenizer.token_lengths(counts)
-
-
 def test_sentencepiece(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.model"
     keep = {"remove_extra_whitespaces": False, "normalization_rule_name": "identity"}
@@ -154,6 +139,9 @@ def test_sentencepiece(tmp_path: Path) -> None:
         assert tokenizer.decode_bytes(ids) == text.encode()
     with pytest.raises(ModtokError, match="cannot decode"):
         tokenizer.decode([10**6])
+    assert tokenizer.pretokenizer is None
+    with pytest.raises(ModtokError, match="does not split text into the words"):
+        tokenizer.token_lengths(WordCounts.from_pairs([(b"a", 1)]))
 
 
 def test_the_owner_runs_a_model_that_only_looks_like_ours() -> None:
@@ -220,26 +208,14 @@ def test_the_tokens_of_a_rank_file_tell_its_pattern(tmp_path: Path) -> None:
 
 
 def test_tekken(tmp_path: Path) -> None:
-    document = {
-        "config": {
-            "pattern": RANK_PATTERNS["o200k"],
-            "default_vocab_size": len(RANKS) + 10,
-            "default_num_special_tokens": 10,
-        },
-        "vocab": [
-            {"rank": i, "token_bytes": base64.b64encode(token).decode()}
-            for i, token in enumerate([*RANKS, b"beyond the size"])
-        ],
-    }
     path = tmp_path / "tekken.json"
-    path.write_text(json.dumps(document))
+    write_tekken(path, RANKS, RANK_PATTERNS["o200k"], 10, [b"beyond the size"])
     tokenizer = open_tokenizer(str(path))
     assert tokenizer.size == len(RANKS) + 10
     ids = tokenizer.encode("the cat")
     assert ids.tolist() == [10 + RANKS.index(b"the"), 10 + RANKS.index(b" cat")]
     assert tokenizer.decode(ids) == "the cat"
-    del document["vocab"][3]["rank"]  # type: ignore[index]
-    path.write_text(json.dumps(document))
+    path.write_text(path.read_text().replace('"rank"', '"rang"', 1))
     with pytest.raises(ModtokError, match="tekken file: 'rank'"):
         open_tokenizer(str(path))
 

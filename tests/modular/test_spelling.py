@@ -8,58 +8,28 @@ from hypothesis import strategies as st
 from tokenizers import (
     AddedToken,
     Tokenizer,
-    decoders,
     models,
-    normalizers,
-    pre_tokenizers,
-    trainers,
 )
 
+from helpers.external_tokenizers import external_tokenizer
 from helpers.made_tokenizers import MADE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.spelling import LibraryVocabulary, spell
 from modtok_cli.modular.vocabulary import BYTE_NAMES, PieceVocabulary, Vocabulary
 
-TEXT = [
-    "la maison est grande",
-    "les maisons sont grandes",
-    "le chat est là",
-    "\u00e9t\u00e9 2024",
-] * 3
 
-
-def byte_level() -> Tokenizer:
-    found = Tokenizer(models.BPE())
-    found.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Digits(individual_digits=True),
-            pre_tokenizers.ByteLevel(add_prefix_space=True),
-        ]
-    )
-    found.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=320, special_tokens=["<s>"], show_progress=False,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )  # fmt: skip
-    found.train_from_iterator(TEXT, trainer)
+def published(kind: str) -> Tokenizer:
+    """As of Llama 2: a space before every text, bytes as "<0x..>"; or as of GPT-2 and more."""
+    document = orjson.loads(external_tokenizer(kind))
+    if kind == "characters":
+        prepend = {"type": "Prepend", "prepend": "▁"}
+        parts = [prepend, document["normalizer"]]
+        document["normalizer"] = {"type": "Sequence", "normalizers": parts}
+    else:
+        document["pre_tokenizer"]["add_prefix_space"] = True
+    found = Tokenizer.from_str(orjson.dumps(document).decode())
     found.add_tokens([AddedToken("\n\n", normalized=False)])
     return found
-
-
-def sentencepiece() -> Tokenizer:
-    """As Llama 2: spaces are "▁", one is put before every text, bytes are "<0x..>"."""
-    base = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
-    base.normalizer = normalizers.Sequence(
-        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
-    )
-    pieces = [f"<0x{byte:02X}>" for byte in range(256)]
-    trainer = trainers.BpeTrainer(
-        vocab_size=330, special_tokens=["<unk>", "<s>", *pieces], show_progress=False
-    )
-    base.train_from_iterator(TEXT, trainer)
-    document = orjson.loads(base.to_str())
-    document["added_tokens"] = document["added_tokens"][:2]
-    return Tokenizer.from_str(orjson.dumps(document).decode())
 
 
 def joined(old: LibraryVocabulary, ids: list[int]) -> bytes:
@@ -70,9 +40,9 @@ NEW = [b" maison", b"maison", b" mais", b"sons", "là".encode(), b"\xc3", b"\xe9
        b"xyz", b"\n\n", b"\n\n\n", b"<s>", b"  grand", "日本".encode()]  # fmt: skip
 
 
-@pytest.mark.parametrize("make", [byte_level, sentencepiece])
-def test_spellings_have_the_bytes_of_their_tokens(make) -> None:
-    tokenizer = make()
+@pytest.mark.parametrize("kind", ["byte-level", "characters"])
+def test_spellings_have_the_bytes_of_their_tokens(kind: str) -> None:
+    tokenizer = published(kind)
     old = LibraryVocabulary(tokenizer.to_str().encode(), "here")
     found = old.spell(Vocabulary.from_tokens(("<s>", "<new>"), NEW))
     parts = [
@@ -90,7 +60,8 @@ def test_spellings_have_the_bytes_of_their_tokens(make) -> None:
 @pytest.fixture(scope="module")
 def both() -> list[LibraryVocabulary]:
     return [
-        LibraryVocabulary(make().to_str().encode(), "x") for make in (byte_level, sentencepiece)
+        LibraryVocabulary(published(kind).to_str().encode(), "x")
+        for kind in ("byte-level", "characters")
     ]
 
 
@@ -102,7 +73,7 @@ def test_any_bytes_are_spelled(both: list[LibraryVocabulary], tokens: list[bytes
 
 
 def test_byte_tokens_are_not_pieces() -> None:
-    tokenizer = sentencepiece()
+    tokenizer = published("characters")
     old = LibraryVocabulary(tokenizer.to_str().encode(), "here")
     new = PieceVocabulary.from_spellings(("<unk>",), ["<unk>", *BYTE_NAMES, "a"], "there")
     found = old.spell(new)

@@ -75,20 +75,14 @@ def source(form: str) -> tuple[Subtokenizer, tokenizers.Tokenizer]:
     kind = kinds.get(form, "unigram" if form == "unigram" else "characters")
     document = {**orjson.loads(external_tokenizer(kind)), **FORMS[form][0]}
     model = document["model"]
-    if form == "unigram":
-        document["added_tokens"] = document["added_tokens"][:4]
-        document["post_processor"] = None
+    document["post_processor"], document["added_tokens"] = None, document["added_tokens"][:4]
     if form in ("qwen3", "mistral-added"):
-        document["added_tokens"] = document["added_tokens"][:4]
-        document["post_processor"] = None
         for name in ("<b>", "  ") if form == "qwen3" else ("\n", "<b>"):
             index = model["vocab"].setdefault(name, len(model["vocab"]))
             like = {**document["added_tokens"][0], "special": False}
             document["added_tokens"].append({**like, "id": index, "content": name})
     if form in ("superwords", "added"):
         names = ["e▁l"] if form == "superwords" else [">▁", "\n", "\n\n", "<b>"]
-        document["added_tokens"] = document["added_tokens"][:4]
-        document["post_processor"] = None
         for name in (*names, ">"):
             model["vocab"].setdefault(name, len(model["vocab"]))
         pairs = [["e", "▁l"]] if form == "superwords" else [[">", "▁"], ["\n", "\n"]]
@@ -105,7 +99,6 @@ def source(form: str) -> tuple[Subtokenizer, tokenizers.Tokenizer]:
         model["merges"] = [pair for pair in model["merges"] if "".join(pair) != "Ġla"]
     if form == "bytes-missing":
         # As in SmolLM2, which has no token for some bytes: the library leaves them out.
-        document["post_processor"], document["added_tokens"] = None, document["added_tokens"][:4]
         names = [*sorted(model["vocab"], key=model["vocab"].get)]
         kept = [name for name in names if not {"ĉ", "ð"} & set(name)]
         model["vocab"] = {name: index for index, name in enumerate(kept)}

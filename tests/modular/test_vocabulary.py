@@ -26,13 +26,6 @@ def test_bytes_are_in_the_order_of_their_visible_characters() -> None:
     assert [spell(bytes([byte])) for byte in BYTE_ORDER.tolist()] == sorted(ByteLevel.alphabet())
 
 
-@given(st.binary(max_size=50))
-def test_spelling_roundtrip(data: bytes) -> None:
-    back = unspell(spell(data))
-    assert back is not None
-    assert back.tobytes() == data
-
-
 @given(st.text(max_size=5))
 def test_invalid_spellings_are_refused(text: str) -> None:
     alphabet = set(ByteLevel.alphabet())

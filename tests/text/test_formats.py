@@ -221,32 +221,24 @@ def test_wrong_field_names_those_there_are(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "what"),
+    ("name", "content", "what"),
     [
-        ("text,n\na,1\nb\n", ":3: 1 cells under a header of 2"),
-        ("text,n\na,1,2\n", ":2: 3 cells under a header of 2"),
-        ('text\nx\n"open\n\n', ":3: not CSV"),
-        ('text\n"a"b\n', ":2: not CSV"),
-        ("text\na\rb\n", ":2: not CSV"),
-        ("text,text\na,b\n", ":1: two columns 'text'"),
+        ("a.csv", "text,n\na,1\nb\n", ":3: 1 cells under a header of 2"),
+        ("a.csv", "text,n\na,1,2\n", ":2: 3 cells under a header of 2"),
+        ("a.csv", 'text\nx\n"open\n\n', ":3: not CSV"),
+        ("a.csv", 'text\n"a"b\n', ":2: not CSV"),
+        ("a.csv", "text\na\rb\n", ":2: not CSV"),
+        ("a.csv", "text,text\na,b\n", ":1: two columns 'text'"),
+        ("a.csv", "text;lang\nx\n", ":1: cells are separated by semicolons, not by commas; write"),
+        ("a.csv", "id;content\nx\n", ":1: cells are separated by semicolons, not by commas; write"),
+        ("a.csv", "text\tlang, long\nx\n", ":1: cells are separated by tabs, not by commas; write"),
+        ("a.tsv", "text;lang\tx\nx\n", ":1: cells are separated by semicolons, not by tabs; write"),
     ],
 )
-def test_invalid_csv(tmp_path, content, what):
-    path = tmp_path / "a.csv"
+def test_invalid_csv(tmp_path, name, content, what):
+    path = tmp_path / name
     path.write_bytes(content.encode())
     assert failure(path).startswith(what)
-
-
-def test_separators_of_other_programs_are_named(tmp_path):
-    for name, header, what in (
-        ("a.csv", "text;lang", "semicolons, not by commas"),
-        ("a.csv", "id;content", "semicolons, not by commas"),
-        ("b.csv", "text\tlang, long", "tabs, not by commas"),
-        ("c.tsv", "text;lang\tx", "semicolons, not by tabs"),
-    ):
-        (tmp_path / name).write_text(f"{header}\nx\n")
-        with pytest.raises(ModtokError, match=rf"{name}:1: cells are separated by {what}; write"):
-            list(read_documents(tmp_path / name))
 
 
 def test_types_that_are_not_text(tmp_path):

@@ -26,7 +26,6 @@ from modtok_cli.text.languages import (
     target_of,
     the_one,
 )
-from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import by_language, language_files
 
 _CODES = st.sampled_from(["en", "fr", "sr", "zh", "pt", "ceb", "uz"])
@@ -182,15 +181,6 @@ def test_labels_of_a_tokenizer_name_the_text(tmp_path):
     known = ("fr", "zh-Hans", "zh-Hant")
     assert list(_found(data, known=known)) == ["fr", "zh-Hans"]
     assert list(_found(data, "zho_Hans", known=known)) == ["zh-Hans"]
-
-
-def test_mixed_documents_by_script(tmp_path):
-    rows = [("sr-Cyrl", "један"), ("srp_Latn", "jedan"), ("code", "x = 1"), ("fra_Latn", "un")]
-    lines = (f'{{"text": "{text}", "lang": "{label}"}}\n' for label, text in rows)
-    (tmp_path / "all.jsonl").write_text("".join(lines), encoding="utf-8")
-    reading = Reading(lang_field="lang")
-    found = language_files(tmp_path, None, reading)
-    assert list(found) == ["code", "fr", "sr-Cyrl", "sr-Latn"]
 
 
 def test_languages_of_a_tokenizer():

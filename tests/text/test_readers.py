@@ -43,24 +43,21 @@ def texts(path, errors="strict") -> list[bytes]:
 
 
 @pytest.mark.parametrize("packing", PACK)
-@pytest.mark.parametrize(("suffix", "content"), [(".txt", LINES), (".jsonl", JSON)])
-def test_formats(tmp_path, suffix, content, packing):
+@pytest.mark.parametrize(
+    ("suffix", "content"), [(".txt", LINES), (".jsonl", JSON), (".jsonl", b"\n " + JSON)]
+)
+def test_formats(tmp_path, monkeypatch, suffix, content, packing):
+    """By the name of a file, and by the content of standard input."""
     path = tmp_path / f"fr{suffix}{packing}"
     path.write_bytes(PACK[packing](content))
     assert texts(path) == [text.encode() for text in TEXTS]
     language = "fr-Latn" if suffix == ".jsonl" else None
-    expected = [Document(text.encode(), language, n) for n, text in enumerate(TEXTS, 1)]
+    lines = enumerate(TEXTS, 1 + content.startswith(b"\n"))
+    expected = [Document(text.encode(), language, n) for n, text in lines]
     assert list(read_documents(path)) == expected
-
-
-@pytest.mark.parametrize("packing", PACK)
-@pytest.mark.parametrize("content", [LINES, JSON, b"\n " + JSON])
-def test_standard_input_is_recognized(monkeypatch, content, packing):
-    class Stdin:
-        buffer = io.BytesIO(PACK[packing](content))
-
-    monkeypatch.setattr("sys.stdin", Stdin)
-    assert [d.text for d in read_documents("-")] == [text.encode() for text in TEXTS]
+    with path.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert list(read_documents("-")) == expected
 
 
 def test_named_pipe(tmp_path):

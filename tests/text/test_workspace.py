@@ -156,27 +156,25 @@ def test_some_languages_by_any_code(data):
     assert _names(data, language_files(data, ["abq"])) == {"abq": ["abq.txt"]}
 
 
-def test_unknown_language_lists_languages(data):
-    with pytest.raises(UsageError) as caught:
-        language_files(data, ["fi", "nl"])
-    assert "no text of language 'nl'" in str(caught.value)
-    assert "there are fi, fr, sv" in str(caught.value)
-    with pytest.raises(UsageError, match=r"did you mean 'fi'\? there are fi, fr, sv"):
-        language_files(data, ["fil"])
-    with pytest.raises(UsageError, match="'french' is not a language code"):
-        language_files(data, ["french"])
-
-
-def test_no_directory_and_an_empty_one(tmp_path):
-    with pytest.raises(ModtokError, match="data: does not exist; put"):
-        language_files(tmp_path / "data")
-    with pytest.raises(ModtokError, match="no language in this directory"):
-        language_files(tmp_path)
-    with pytest.raises(UsageError, match="no text of language 'fr'"):
-        language_files(tmp_path, ["fr"])
-    (tmp_path / "notes.md").touch()
-    with pytest.raises(ModtokError, match=r"notes\.md: unknown text format"):
-        language_files(tmp_path / "notes.md")
+@pytest.mark.parametrize(
+    ("place", "languages", "said"),
+    [
+        ("", ["fi", "pl"], r"no text of language 'pl'.*there are el, fi, fr, nl, sv"),
+        ("", ["fil"], r"did you mean 'fi'\? there are el, fi, fr, nl, sv"),
+        ("", ["french"], "'french' is not a language code"),
+        ("", ["nl"], "language 'nl' has no text"),
+        ("", ["el"], "language 'el' has no text"),
+        ("none", None, "none: does not exist; put"),
+        ("nl", None, "no language in this directory"),
+        ("nl", ["fr"], "no text of language 'fr'"),
+        ("README.md", None, r"README\.md: unknown text format"),
+    ],
+)
+def test_missing_text_is_named(data, place, languages, said):
+    (data / "nl").mkdir()
+    (data / "el.txt").touch()
+    with pytest.raises(ModtokError, match=said):
+        language_files(data / place, languages)
 
 
 def test_one_file(tmp_path):
@@ -187,22 +185,15 @@ def test_one_file(tmp_path):
     with pytest.raises(UsageError, match="no text of language 'fi'"):
         language_files(file, ["fi"])
     file = tmp_path / "web.csv"
-    file.write_text("text,language\na,fra_Latn\nb,fi\n")
+    file.write_text("text,language\na,fra_Latn\nb,fi\nc,sr-Cyrl\nd,srp_Latn\n")
     assert language_files(file, ["sv"]) == {"sv": [file]}
     of_two = Reading(lang_field="language")
-    assert language_files(file, None, of_two) == {"fi": [file], "fr": [file]}
+    labels = ["fi", "fr", "sr-Cyrl", "sr-Latn"]
+    assert language_files(file, None, of_two) == {label: [file] for label in labels}
     assert language_files(file, ["fi"], of_two) == {"fi": [file]}
     for place, languages in ((file, None), (file, ["fr", "fi"]), (tmp_path, ["fr", "fi"])):
         with pytest.raises(ModtokError, match="column of the language, name it with --lang-field"):
             language_files(place, languages)
-
-
-def test_language_without_text_is_an_error(data):
-    (data / "nl").mkdir()
-    (data / "el.txt").touch()
-    for language in ("nl", "el"):
-        with pytest.raises(ModtokError, match=f"language '{language}' has no text"):
-            language_files(data, [language])
 
 
 def test_table_and_its_text_count_once(data):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import gzip
 import io
@@ -18,6 +17,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from helpers.damaged.model_samples import model_samples
 from helpers.external_tokenizers import sentencepiece_model
+from helpers.handmade_tokenizers import write_ranks, write_tekken
 from helpers.sample import SAMPLE
 from modtok_cli.base.files import write_lines
 from modtok_cli.construct.bpe_merge import bpe_merge
@@ -258,19 +258,11 @@ def _external_tokenizers(root: Path) -> None:
     bpe.train_from_iterator(lines, trainer)
     (root / "external.json").write_text(bpe.to_str(), encoding="utf-8")
     (root / "external.model").write_bytes(sentencepiece_model(lines, vocab_size=330))
-    tokens = [bytes([byte]) for byte in range(256)] + [b"th", b"the", b" t", b" the", b"en"]
-    ranks = [base64.b64encode(token).decode() for token in tokens]
-    lines = [f"{code} {rank}\n" for rank, code in enumerate(ranks)]
-    (root / "ranks.tiktoken").write_text("".join(lines), encoding="utf-8")
-    tekken = {
-        "config": {
-            "pattern": r"\p{L}+|\p{N}|\s+|[^\s\p{L}\p{N}]+",
-            "default_num_special_tokens": 3,
-            "default_vocab_size": len(tokens) + 3,
-        },
-        "vocab": [{"rank": rank, "token_bytes": code} for rank, code in enumerate(ranks)],
-    }
-    (root / "tekken.json").write_text(json.dumps(tekken), encoding="utf-8")
+    tokens = [b"th", b"the", b" t", b" the", b"en"]
+    write_ranks(root / "ranks.tiktoken", tokens)
+    every = [bytes([byte]) for byte in range(256)] + tokens
+    pattern = r"\p{L}+|\p{N}|\s+|[^\s\p{L}\p{N}]+"
+    write_tekken(root / "tekken.json", every, pattern, 3)
 
 
 def _journal(root: Path) -> None:
