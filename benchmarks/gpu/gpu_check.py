@@ -51,17 +51,7 @@ CALLS = {
 LIMITS = {1: 170, 2: 470, 3: 540}
 DATA = ROOT / "gpu-data"
 # Those that compare numbers of the GPU with other numbers.
-TESTS = (
-    "loss",
-    "rows",
-    "model",
-    "megatron_adamw",
-    "megatron",
-    "execution",
-    "offload",
-    "offload_run",
-    "run",
-)
+TESTS = ("loss", "rows", "model", "megatron_adamw", "megatron", "offload", "run")
 PACKAGES = ("torch", "triton", "megatron-core", "transformer-engine", "numpy")
 # A line of pytest -v; with several processes the result comes first.
 RESULT = re.compile(

@@ -85,7 +85,9 @@ def test_lines_arrive_before_a_command_ends_and_it_is_killed_at_its_limit() -> N
         next(lines)
 
 
-def test_a_call_has_nine_minutes_and_every_part_a_measure() -> None:
+def test_a_call_has_nine_minutes_every_part_a_measure_and_its_tests_exist() -> None:
+    here = Path(__file__).parent
+    assert all((here / f"test_{name}.py").exists() for name in gpu_check.TESTS)
     for call, parts in gpu_check.CALLS.items():
         assert set(parts) <= set(gpu_check.MEASURES)
         # No part is starved by one other.
