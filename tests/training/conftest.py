@@ -16,9 +16,7 @@ from helpers import sample
 from helpers.text_store import text_store
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
-from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training import loop
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
@@ -52,19 +50,6 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def subtokenizers(tokenizer: Path) -> SubtokenizerCache:
     return SubtokenizerCache.load(tokenizer)
-
-
-@pytest.fixture(scope="session", params=["bpe-seq", "unigram", "least"])
-def every_construction(
-    request: pytest.FixtureRequest, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory
-) -> SubtokenizerCache:
-    """SubtokenizerCache of each of the three constructions."""
-    if request.param == "bpe-seq":
-        return SubtokenizerCache.load(tokenizer)
-    path = tmp_path_factory.mktemp("pretrain") / request.param
-    build = unigram_merge if request.param == "unigram" else bpe_merge
-    build(LANGUAGES, data=SAMPLE, output=path, k=600, references=False)
-    return SubtokenizerCache.load(path)
 
 
 @pytest.fixture(scope="session")

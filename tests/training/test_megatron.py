@@ -46,16 +46,10 @@ def transformer_engine(monkeypatch: pytest.MonkeyPatch) -> object:
     return layers
 
 
-def attention_of(spec: object) -> object:
-    return spec.submodules.self_attention.submodules.core_attention  # type: ignore[attr-defined]
-
-
-def test_layers_of_transformer_engine(transformer_engine: object) -> None:
+def test_layers_of_transformer_engine_and_plain_ones(transformer_engine: object) -> None:
     assert megatron.layer_spec(ENGINE) is transformer_engine
-
-
-def test_plain_layers_are_local(transformer_engine: object) -> None:
-    assert attention_of(megatron.layer_spec(PLAIN)) is CausalAttention
+    attention = megatron.layer_spec(PLAIN).submodules.self_attention
+    assert attention.submodules.core_attention is CausalAttention
 
 
 def test_transformer_engine_must_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:

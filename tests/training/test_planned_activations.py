@@ -1,4 +1,4 @@
-"""Planned memory of a step on a GPU against that of fake tensors, for every preset."""
+"""Planned memory of a step on a GPU against that of fake tensors."""
 
 from __future__ import annotations
 
@@ -83,7 +83,11 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("preset", "recompute", "starts"),
-    [*product(SIZES, [0, LAYERS], [None]), ("1b", 0, [0, 9, 4000]), ("1b", 1, [0, 9])],
+    [
+        *product(("tiny", "30b"), [0, LAYERS], [None]),
+        ("1b", 0, [0, 9, 4000]),
+        ("1b", 1, [0, 9]),
+    ],
 )
 def test_plan_agrees_with_fake_tensors(
     preset: str, recompute: int, starts: list[int] | None, as_on_a_gpu: None

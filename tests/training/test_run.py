@@ -32,8 +32,6 @@ from modtok_cli.training.settings import RunSettings
 
 from .conftest import LANGUAGES, SAMPLE, TOY, interrupt
 
-ON_CPU = pytest.mark.skipif("MODTOK_GPU_CHECK" in os.environ, reason="of runs on a CPU")
-
 
 def test_a_run_and_what_it_leaves(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = itertools.count()

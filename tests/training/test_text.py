@@ -123,16 +123,6 @@ def test_a_store_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
         text_store("en", [tmp_path / "en.txt"], tmp_path / "runs" / ".text")
 
 
-def test_store_is_reused_until_the_text_changes(tmp_path: Path) -> None:
-    file = tmp_path / "fi.txt"
-    file.write_text("yksi\nkaksi\n", encoding="utf-8")
-    first = text_store("fi", [file], tmp_path / "cache")
-    again = text_store("fi", [file], tmp_path / "cache")
-    assert first.directory == again.directory
-    file.write_text("yksi\nkaksi\nkolme\n", encoding="utf-8")
-    assert len(text_store("fi", [file], tmp_path / "cache")) == 3
-
-
 @pytest.mark.parametrize("count", [0, 1])
 def test_too_few_documents(tmp_path: Path, count: int) -> None:
     file = tmp_path / "fi.txt"
@@ -144,10 +134,10 @@ def test_too_few_documents(tmp_path: Path, count: int) -> None:
 
 @pytest.mark.parametrize(("language", "dropout"), [("fi", 0), ("fi", 0.3), ("el", 0)])
 def test_each_byte_is_read_once_and_decodes_to_the_text(
-    every_construction: SubtokenizerCache, stores, language: str, dropout: float
+    subtokenizers: SubtokenizerCache, stores, language: str, dropout: float
 ) -> None:
     """Greek is bytes for Finnish: batches end inside of characters."""
-    subtokenizers, store = every_construction, stores[language]
+    store = stores[language]
     only = {"fi": store}
     none = Regime.parse("none")
     reader = packer(subtokenizers, only, regime=none, rows=3, length=50, dropout=dropout)
@@ -341,8 +331,8 @@ def test_a_store_that_another_process_completes_at_once_is_there(
     assert len(store) == 4
 
 
-def test_each_part_of_reading_gives_another_store(tmp_path: Path) -> None:
-    """Text that was unpacked in another way is not taken for it."""
+def test_each_part_of_reading_and_changed_text_give_another_store(tmp_path: Path) -> None:
+    """Text that was unpacked in another way is not taken for it; the same is not unpacked again."""
     line = b'{"text": "a", "lang": "fi", "body": "b", "language": "fi"}\n'
     (tmp_path / "fi.jsonl").write_bytes(3 * line)
     readings = [
@@ -352,11 +342,16 @@ def test_each_part_of_reading_gives_another_store(tmp_path: Path) -> None:
         Reading(lang_field="language"),
         Reading(renderer=SimpleNamespace(key="other")),  # type: ignore[arg-type]
     ]
-    found = [
-        text_store("fi", [tmp_path / "fi.jsonl"], tmp_path / "cache", reading=reading).directory
-        for reading in readings[:4]
-    ]
+
+    def made(reading: Reading) -> Path:
+        files = [tmp_path / "fi.jsonl"]
+        return text_store("fi", files, tmp_path / "cache", reading=reading).directory
+
+    found = [made(reading) for reading in readings[:4]]
     assert len(set(found)) == 4
+    assert made(readings[0]) == found[0]
+    (tmp_path / "fi.jsonl").write_bytes(4 * line)
+    assert made(readings[0]) not in found
     assert len({str(reading.as_json()) for reading in readings}) == 5
 
 
