@@ -223,20 +223,6 @@ def test_counts_of_another_pre_tokenizer_are_refused() -> None:
             function(counts)
 
 
-def test_special_tokens_are_text_by_default() -> None:
-    full = TOYS[0].full()
-    text = "a<s>b</s><s>"
-    assert full.encode(text).tolist() == slow_encode(full, text)
-    assert 0 not in full.encode(text)
-    a, b = full.encode("a").tolist(), full.encode("b").tolist()
-    ids = full.encode(text, specials=True)
-    assert ids.dtype == np.int32
-    assert ids.tolist() == [*a, 0, *b, 1, 0]
-    assert full.decode(ids) == text
-    plain = toy(0, specials=()).full()
-    assert plain.encode(text, specials=True).tolist() == slow_encode(plain, text)
-
-
 def test_broken_utf8_decodes_to_replacement_characters() -> None:
     full = TOYS[0].full()
     ids = [full.vocabulary.find(bytes([byte])) for byte in "é".encode()]

@@ -33,7 +33,7 @@ from modtok_cli.modular.vocabulary import Vocabulary, spell
 from modtok_cli.text.pretokenizer import BPE as PRETOKENIZER
 from modtok_cli.text.pretokenizer import UNIGRAM, find_pretokenizer
 
-from .test_fewest_tokens import random_parts, united
+from .test_scored import random_parts, united
 
 
 def built(

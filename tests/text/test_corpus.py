@@ -1,10 +1,13 @@
-"""Counting a corpus: same table whatever the order, format, threads, file or pipe."""
+"""Counting a corpus: one table whatever the order, format, threads, file or pipe; threads."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import random
+import threading
+import time
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
@@ -18,10 +21,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from helpers.text_store import text_store
 from helpers.tsv_tables import write_tsv
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.progress import Silent
+from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.measure.corpus_stats import stats_of
 from modtok_cli.text.corpus import count_corpus, count_languages, write_counts
 from modtok_cli.text.counts import CorpusSize, count_documents, merge_counts, split_words
+from modtok_cli.text.parallel import read_each
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import load_counts, save_counts
 from modtok_cli.text.workspace import language_files
@@ -65,7 +69,7 @@ def test_table_does_not_depend_on_order_or_threads(files, threads):
         assert table.size == WHOLE.size == CorpusSize(120, WHOLE.size.characters, WHOLE.size.bytes)
 
 
-def test_directory_and_standard_input_count_alike(files, tmp_path, monkeypatch):
+def test_directories_pipes_and_tsv_count_alike(files, tmp_path, monkeypatch):
     assert count_corpus([tmp_path]).fingerprint() == WHOLE.fingerprint()
 
     class Stdin:
@@ -73,13 +77,9 @@ def test_directory_and_standard_input_count_alike(files, tmp_path, monkeypatch):
 
     monkeypatch.setattr("sys.stdin", Stdin)
     assert count_corpus(["-"]).fingerprint() == WHOLE.fingerprint()
-
-
-def test_tsv_counts_with_text(files, tmp_path):
     (tmp_path / "more").mkdir()
-    table = tmp_path / "more" / "fr.tsv.zst"
-    write_tsv(WHOLE, table)
-    twice = count_corpus([*files, table])
+    write_tsv(WHOLE, tmp_path / "more" / "fr.tsv.zst")
+    twice = count_corpus([*files, tmp_path / "more" / "fr.tsv.zst"])
     assert list(twice.pairs()) == [(word, 2 * n) for word, n in WHOLE.pairs()]
 
 
@@ -343,3 +343,58 @@ def test_a_missing_field_of_the_language_is_named(mixed):
     wrong = Reading(field="content", lang_field="lang")
     with pytest.raises(ModtokError, match="no document has a language in field 'lang'; choose"):
         language_files(mixed, None, wrong)
+
+
+DEADLINE = 60.0
+
+
+def each(read: Callable, items: list[str], threads: int) -> list[str]:
+    return read_each(read, items, files=[], label="reading", threads=threads, progress=SILENT)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_come_in_the_order_of_the_items(threads: int) -> None:
+    assert each(lambda item, advance: item * 2, list("dacb"), threads) == ["dd", "aa", "cc", "bb"]
+
+
+def test_pending_items_are_cancelled() -> None:
+    begun = []
+    failed = threading.Event()
+
+    def read(item: int, advance: Callable[[int], None]) -> int:
+        begun.append(item)
+        if item == 1:
+            failed.set()
+            raise ModtokError("damaged")
+        failed.wait(DEADLINE)
+        while True:  # until it is stopped
+            advance(0)
+            time.sleep(0.001)
+
+    items = list(range(50))
+    with pytest.raises(ModtokError, match="damaged"):
+        read_each(read, items, files=[], label="reading", threads=2, progress=SILENT)
+    # The thread that failed may take up one more before the others are called off.
+    assert len(begun) <= 3
+
+
+def test_first_of_several_failures_in_order_is_raised() -> None:
+    """The second item would go on for a minute, and is stopped when the third fails."""
+    under_way = threading.Event()
+
+    def read(item: str, advance: Callable[[int], None]) -> str:
+        if item == "c":
+            under_way.wait(DEADLINE)
+            raise ModtokError("c is damaged")
+        until = time.monotonic() + DEADLINE
+        try:
+            while item == "b" and time.monotonic() < until:
+                advance(0)
+                under_way.set()
+                time.sleep(0.001)
+        except BaseException:
+            raise ModtokError("b is damaged") from None
+        return item
+
+    with pytest.raises(ModtokError, match="b is damaged"):
+        each(read, ["a", "b", "c"], 3)

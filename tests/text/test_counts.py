@@ -281,12 +281,6 @@ def test_growth_of_table_and_arena():
     assert list(table.pairs()) == sorted(expected.items())
 
 
-def test_weights():
-    counter = WordCounter()
-    counter.add_documents([b"a b", b"b"], np.array([3, 1 << 40]))
-    assert dict(counter.result().pairs()) == {b"a": 3, b" b": 3, b"b": 1 << 40}
-
-
 def test_one_enormous_word():
     word = b"x" * 5_000_000
     table = count_documents([[word + b" y", word]])

@@ -120,7 +120,7 @@ TEXTS = st.lists(st.text("ab\u0301,' \n\t1٣é漢", max_size=30), max_size=6) | 
 
 
 @settings(max_examples=examples(80), deadline=None)
-@given(TEXTS, st.integers(2, 4), st.integers(1, 3), st.integers(1, 12))
+@given(TEXTS, st.integers(2, 4), st.integers(1, 3), st.integers(0, 12))
 def test_sequences_are_those_of_counting_one_by_one(
     texts: list[str], longest: int, least: int, most: int
 ) -> None:
@@ -131,12 +131,6 @@ def test_sequences_are_those_of_counting_one_by_one(
         for phrases in groups
     ]
     assert found == superwords.frequent_sequences(words, most, longest=longest, least=least)
-
-
-def test_sequences_of_nothing() -> None:
-    assert frequent_sequences([count_documents([], PHRASES)], 5) == []
-    assert frequent_sequences([count_documents([[b"one two"]], PHRASES)], 0) == []
-    assert frequent_sequences([count_documents([[b"one"]], PHRASES)], 5) == []
 
 
 @given(st.lists(st.binary(max_size=9), max_size=60), st.integers(1, 200), st.integers(1, 7))

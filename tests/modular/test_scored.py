@@ -1,4 +1,4 @@
-"""Least tokens as artefact: encoders agree, languages come and go, files round-trip."""
+"""Unigram and fewest tokens: encoders agree, languages come and go, libraries run the files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
+from helpers.made_tokenizers import of_pieces
 from helpers.plain_ids import plain_ids
 from helpers.toy_tokenizers import ALPHABET, NASTY, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.fewest_tokens import EACH, likelihoods
+from modtok_cli.learn.pieces import UNKNOWN
 from modtok_cli.learn.prune import LanguageTokens
 from modtok_cli.learn.unite import unite, without
 from modtok_cli.modular.comparison import diff
@@ -280,3 +283,88 @@ def test_invalid_tables_are_refused(change: Callable, said: str) -> None:
     counts = (*token_counts, *change(last))
     with pytest.raises(ModtokError, match=said):
         ModularTokenizer.from_learned(learned, algorithm="x", k=300, token_counts=counts)
+
+
+UNIGRAM_SPECIALS = (UNKNOWN, "<|endoftext|>")
+LETTERS = "ab é1▁\n\t👍x"
+
+
+TOKENIZER = of_pieces(
+    {
+        " ": (-2.0, "pqr"),
+        "a": (-2.5, "p"),
+        " a": (-3.0, "pq"),
+        "ab": (-3.5, "p"),
+        "b": (-3.0, "q"),
+        "ba": (-4.5, "qr"),
+        "  ": (-3.5, "r"),
+        "é": (-6.0, "r"),
+        "aé": (-5.0, "p"),
+        "1": (-3.0, "pr"),
+        " ab": (-5.5, "q"),
+        "👍x": (-7.0, "p"),
+    },
+    "pqr",
+    UNIGRAM_SPECIALS,
+)
+SUBSETS = ["pqr", "p", "q", "r", "pq", "pr", "qr"]
+
+pieces = st.dictionaries(
+    st.text("ab é👍x", min_size=1, max_size=4).filter(
+        lambda text: " " not in text[1:] or not text.strip()
+    ),
+    st.tuples(st.integers(-64, -1).map(lambda n: n / 4), st.sampled_from(SUBSETS)),
+    min_size=1,
+    max_size=15,
+).map(lambda found: {**found, " ": (-2.0, "pqr")})
+# The library takes the name of a special token in a text for that token; hypothesis tries strings
+# of the source such as "<unk>".
+UNIGRAM_TEXT = (st.text(LETTERS, max_size=12) | st.text(max_size=8)).filter(
+    lambda text: not any(name in text for name in UNIGRAM_SPECIALS)
+)
+UNIGRAM_TEXTS = st.lists(UNIGRAM_TEXT, max_size=8)
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(pieces, st.sampled_from(SUBSETS), UNIGRAM_TEXTS)
+def test_three_encoders_agree_and_are_lossless(
+    found: dict[str, tuple[float, str]], subset: str, samples: list[str]
+) -> None:
+    ours = of_pieces(found, "pqr", UNIGRAM_SPECIALS).subset(list(subset))
+    assert plain_ids(ours, samples) == [ids.tolist() for ids in ours.encode_batch(samples)]
+    library = tokenizers.Tokenizer.from_buffer(ours.to_json())
+    processor = sentencepiece.SentencePieceProcessor(model_proto=ours.to_model())
+    for text, ids in zip(samples, ours.encode_batch(samples), strict=True):
+        assert ours.decode(ids) == text
+        assert ours.encode(text).tolist() == ids.tolist()
+        assert library.encode(text).ids == ids.tolist()
+        assert library.decode(ids.tolist(), skip_special_tokens=False) == text
+        assert processor.encode(text) == ids.tolist()
+        # SentencePiece decodes NUL and all else; an empty text is an empty list there.
+        assert processor.decode(ids.tolist()) == text or text == ""
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ({}, "no pieces"),
+        ({"a": (-1.0, "pq")}, "'r' has no pieces"),
+        ({"a": (-1.0, "")}, "belongs to no language"),
+        ({"a b": (-1.0, "pqr")}, "crosses a word boundary"),
+        ({"a1": (-1.0, "pqr")}, "crosses a word boundary"),
+        ({"a\n": (-1.0, "pqr")}, "crosses a word boundary"),
+        ({"a": (float("nan"), "pqr")}, "scores"),
+    ],
+)
+def test_invalid_unigram_vocabularies(found: dict[str, tuple[float, str]], message: str) -> None:
+    with pytest.raises(ModtokError, match=message):
+        of_pieces(found, "pqr")
+
+
+def test_damaged_model_and_merges() -> None:
+    data = TOKENIZER.full().to_model()
+    for damaged in (data[:-200], data[:40], b"\xff" * 40):
+        with pytest.raises(ModtokError, match=r"SentencePiece model|unknown kind of tokenizer"):
+            open_bytes(damaged, "x.model", "x.model")
+    with pytest.raises(UsageError, match="merges"):
+        toy().full().to_model()
