@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.contents import contents
 from helpers.crawl import DATA
 from helpers.killed_stages import Deadly
 from helpers.processes import hear_ctrl_c
@@ -54,40 +56,38 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_tree_merged_counts_equal_one_process(tmp_path: Path, data: Path) -> None:
-    write_counts(data=data, output=tmp_path / "one")
-    rows = count_shards(data=data, output=tmp_path / "many", workers=2)
+    one, many = tmp_path / "one", tmp_path / "many"
+    write_counts(data=data, output=one)
+    rows = count_shards(data=data, output=many, workers=2)
     assert rows is not None
     assert [row["language"] for row in rows] == ["en", "fi"]
-    for name in ("en.counts", "fi.counts"):
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "many" / name).read_bytes()
-    assert sorted(path.name for path in (tmp_path / "many").iterdir()) == ["en.counts", "fi.counts"]
+    assert contents(many) == contents(one)
     said = Silent()
-    again = count_shards(data=data, output=tmp_path / "many", progress=said)
+    again = count_shards(data=data, output=many, progress=said)
     assert again == [row | {"unchanged": True} for row in rows]
     assert "already counted" in said.warnings[0]
     (data / "fi" / "03.jsonl").write_text('{"text": "uusi teksti"}\n')
     with pytest.raises(UsageError, match="wait and executor_options require"):
-        corpus_count(data=data, output=tmp_path / "many", workers=1)
-    options = {"executor": "local", "tasks": 2, "workers": 1, "memory": "200MB"}
-    changed = corpus_count(data=data, output=tmp_path / "many", **options)
-    write_counts(data=data, output=tmp_path / "one")
+        corpus_count(data=data, output=many, workers=1)
+    changed = count_shards(data=data, output=many, tasks=2, workers=1, memory="200MB")
+    write_counts(data=data, output=one)
     assert changed != rows
-    assert (tmp_path / "one/fi.counts").read_bytes() == (tmp_path / "many/fi.counts").read_bytes()
+    assert contents(many) == contents(one)
 
 
 def test_failed_count_resumes(tmp_path: Path, data: Path) -> None:
-    bad = data / "fi" / "05.jsonl"
+    one, out, bad = tmp_path / "one", tmp_path / "counts", data / "fi" / "05.jsonl"
     good = bad.read_bytes()
     bad.write_bytes(b"\xff\xfe no JSON\n")
     with pytest.raises(ModtokError, match=r"05\.jsonl:1: not JSON"):
-        count_shards(data=data, output=tmp_path / "counts", workers=2)
-    assert not (tmp_path / "counts" / "fi.counts").exists()
+        count_shards(data=data, output=out, workers=2)
+    assert not (out / "fi.counts").exists()
     bad.write_bytes(good)
     with pytest.raises(UsageError, match="unfinished count of other files"):
-        count_shards(data=data, output=tmp_path / "counts", workers=2)
-    count_shards(data=data, output=tmp_path / "counts", workers=2, force=True)
-    write_counts(data=data, output=tmp_path / "one")
-    assert (tmp_path / "one/fi.counts").read_bytes() == (tmp_path / "counts/fi.counts").read_bytes()
+        count_shards(data=data, output=out, workers=2)
+    count_shards(data=data, output=out, workers=2, force=True)
+    write_counts(data=data, output=one)
+    assert contents(out) == contents(one)
 
 
 def test_count_tree(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,15 +133,12 @@ def test_any_number_of_tasks_counts_and_learns_the_same(
     monkeypatch.setattr(count, "run_stages", here)
     write_counts(data=data, output=tmp_path / "one")
     count_shards(data=data, output=tmp_path / "many", tasks=tasks)
-    for name in ("en.counts", "fi.counts"):
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "many" / name).read_bytes()
+    assert contents(tmp_path / "many") == contents(tmp_path / "one")
     if tasks == 3:
         for source, name in ((data, "text"), (tmp_path / "many", "tables")):
             bpe_seq(["en", "fi"], data=source, output=tmp_path / name, k=300)
-        for name in ("arrays.safetensors", "tokenizer.json"):
-            assert (tmp_path / "text" / name).read_bytes() == (
-                tmp_path / "tables" / name
-            ).read_bytes()
+        text, tables = contents(tmp_path / "text"), contents(tmp_path / "tables")
+        assert all(text[name] == tables[name] for name in ("arrays.safetensors", "tokenizer.json"))
 
 
 def here(stages: Sequence[Stage], *_: object) -> None:
@@ -155,22 +152,18 @@ def test_killed_count_resumes_without_counting_twice(
     tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker dies at the end of a counting task; what tasks have written is not written again."""
-    write_counts(["fi"], data=data, output=tmp_path / "one")
-    real = count.Stage
+    one, many = tmp_path / "one", tmp_path / "many"
+    write_counts(["fi"], data=data, output=one)
+
+    def stage(name: str, blocks: list[Any], tasks: int) -> Stage:
+        return Stage(name, [*blocks, *[Deadly(0, signal.SIGKILL)] * (name[0] == "0")], tasks)
+
     with monkeypatch.context() as patched:
-        patched.setattr(
-            count,
-            "Stage",
-            lambda name, blocks, tasks: real(
-                name,
-                [*blocks, Deadly(0, signal.SIGKILL)] if name[0] == "0" else blocks,
-                tasks,
-            ),
-        )
+        patched.setattr(count, "Stage", stage)
         with pytest.raises(ModtokError, match="a worker was killed"):
-            count_shards(["fi"], data=data, output=tmp_path / "many", tasks=3, workers=1)
-    assert not (tmp_path / "many" / "fi.counts").exists()
-    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "many").rglob("0-*.counts")}
+            count_shards(["fi"], data=data, output=many, tasks=3, workers=1)
+    assert not (many / "fi.counts").exists()
+    written = {path: path.stat().st_mtime_ns for path in many.rglob("0-*.counts")}
     assert written
     after: dict[Path, int] = {}
 
@@ -179,10 +172,9 @@ def test_killed_count_resumes_without_counting_twice(
         after.update({path: path.stat().st_mtime_ns for path in written})
 
     monkeypatch.setattr(count, "run_stages", resumed)
-    count_shards(["fi"], data=data, output=tmp_path / "many", tasks=3)
+    count_shards(["fi"], data=data, output=many, tasks=3)
     assert after == written
-    assert (tmp_path / "one/fi.counts").read_bytes() == (tmp_path / "many/fi.counts").read_bytes()
-    assert sorted(path.name for path in (tmp_path / "many").iterdir()) == ["fi.counts"]
+    assert contents(many) == contents(one)
 
 
 def test_tasks_of_a_script_do_not_run_it_again(tmp_path: Path, data: Path) -> None:

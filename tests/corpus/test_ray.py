@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from helpers.contents import contents
 from helpers.split_text import split_text
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus import ray_tasks
@@ -96,8 +97,7 @@ def test_counts_equal_those_of_one_process(ray: FakeRay, tmp_path: Path) -> None
     given = {"cpus_per_task": "2", "mem_per_cpu_gb": "1.5"}
     rows = corpus_count(data=data, output=out, executor_options=given, **RAY)
     assert [row["language"] for row in rows] == ["en", "fi"]
-    for name in ("en.counts", "fi.counts"):
-        assert (tmp_path / "one" / name).read_bytes() == (out / name).read_bytes()
+    assert contents(out) == contents(tmp_path / "one")
     needs = {"num_cpus": 2.0, "num_gpus": 0.0, "memory": 3 << 30, "max_retries": 3}
     assert ray.options == [needs, needs]
     assert (ray.most, ray.stopped, ray.cancelled) == (2, 1, 0)
@@ -112,7 +112,8 @@ def test_a_cluster_by_its_address(
     monkeypatch.setenv("RAY_ADDRESS", "auto")
     run_stages([Stage("0-count", [], 2)], logs, "ray")
     monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
-    monkeypatch.setattr(ray_tasks.socket, "create_connection", lambda *_: FakeSocket())
+    reached = SimpleNamespace(close=lambda: None)
+    monkeypatch.setattr(ray_tasks.socket, "create_connection", lambda *_: reached)
     run_stages([Stage("1-merge", [], 1)], logs, "ray")
     assert [each["address"] for each in ray.started] == ["auto", "ray://head:10001"]
     assert all("num_cpus" not in each for each in ray.started)
@@ -120,11 +121,6 @@ def test_a_cluster_by_its_address(
     # Nothing is left to do.
     run_stages([Stage("0-count", [], 2), Stage("1-merge", [], 1)], logs, "ray")
     assert len(ray.options) == 2
-
-
-class FakeSocket:
-    def close(self) -> None:
-        pass
 
 
 def test_failures_are_one_line(
@@ -136,9 +132,7 @@ def test_failures_are_one_line(
         corpus_count(data=data, output=out, **RAY)
     assert ray.stopped == 1
     ray.lost = RayError("the worker died\nand much more")
-    with pytest.raises(
-        ModtokError, match=r"counts: Ray failed \(the worker died\); repeat the call to resume"
-    ):
+    with pytest.raises(ModtokError, match=r"counts: Ray failed \(the worker died\); repeat the c"):
         corpus_count(data=data, output=out, **RAY)
     ray.refusal = RuntimeError("no memory for the store.\nTrace")
     with pytest.raises(ModtokError, match=r"^Ray does not start \(no memory for the store\); free"):
