@@ -64,18 +64,9 @@ def test_one_line_and_status(here, command: str, status: int, line: str) -> None
             "-k: k = 257 is too small: 2 special tokens and 256 bytes count towards it; give at "
             "least 258",
         ),
-        (
-            ["bpe", "--threads", "0"],
-            "--threads: expected a whole number of at least 1, got '0'; try ",
-        ),
-        (["generate", "--temperature", "hot"], "--temperature: expected a number of at least 0, g"),
         (["bpe", "fr", "bpe-seq"], 'unexpected argument: fr bpe-seq; try "modtok bpe --help"'),
         (["-q"], 'a command is missing; try "modtok --help"'),
         (["bpe", "--json=1"], "--json takes no value; try "),
-        (
-            ["bpe", "--errors", "no"],
-            "--errors: expected strict, replace or skip, got 'no'; try ",
-        ),
         (["bpe", "--langs", "en,,fi"], "--langs 'en,,fi' has an empty entry; as in: --langs"),
         (["bpe", "--langs", ""], "--langs is empty; as in: --langs en,fi,fr"),
         (["bpe", "--langs", "en,en"], "--langs repeats 'en'; give each language once"),
@@ -84,8 +75,6 @@ def test_one_line_and_status(here, command: str, status: int, line: str) -> None
         (["bpe", "-k", "300", "--budget", "400"], "--budget is given 2 times; give it once"),
         (["encode", "--ids", "--tokens"], "--ids/--tokens is given 2 times; give it once"),
         (["bpe", "--langs", "pt,fi,por"], "--langs: 'pt' and 'por' are one language; both"),
-        (["bpe", "-k", "99999999999999999999"], "-k/--budget: expected a whole number of at mos"),
-        (["generate", "x", "--seed", "9" * 20], "--seed: the number is out of range"),
         (["bpe", "-o", "-"], "-o/--output: - (standard input or output) is not supported here"),
         (["eval", "mcq", "--examples", "-"], "--examples: - (standard input or output) is not"),
         (["nsl"], 'TEXT is missing; try "modtok nsl --help"'),
@@ -130,7 +119,7 @@ def test_traceback_only_on_demand(here, monkeypatch: pytest.MonkeyPatch) -> None
     status, _, err = here("defect", "--debug", root=toy())
     assert status == 1
     assert err.startswith("Traceback")
-    assert "in defect" in err
+    assert "in fail" in err
     assert err.splitlines()[-1].startswith("modtok: error: internal error")
     monkeypatch.setenv("MODTOK_DEBUG", "1")
     assert here("work", root=toy())[2].startswith("Traceback")

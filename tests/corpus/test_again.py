@@ -184,17 +184,6 @@ def test_a_kill_that_removes_half_of_a_build_leaves_none_to_resume(
     assert sorted(path.name for path in tables.iterdir()) == ["fi.counts"]
 
 
-def test_count_does_not_overwrite_its_input(tmp_path: Path) -> None:
-    tables = tmp_path / "counts"
-    tables.mkdir()
-    (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
-    write_counts(["fi"], data=tmp_path, output=tables)
-    before = (tables / "fi.counts").read_bytes()
-    with pytest.raises(UsageError, match="would overwrite its own input; pass output"):
-        count_shards(data=tables / "fi.counts", output=tables)
-    assert (tables / "fi.counts").read_bytes() == before
-
-
 def test_language_without_text_is_reported_with_its_files(tmp_path: Path) -> None:
     (tmp_path / "fi.txt").write_bytes(b"\n\n")
     with pytest.raises(ModtokError, match=r"fi\.txt: language 'fi' has no text; add text"):

@@ -26,7 +26,6 @@ from helpers.killed_stages import deadly, script
 from helpers.processes import alive_in_session
 from helpers.python_processes import Python
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.progress import Silent
 from modtok_cli.corpus import build, publish
 from modtok_cli.corpus.build import bytes_read, corpus_build
 from modtok_cli.corpus.build_report import load_report
@@ -175,23 +174,6 @@ def test_one_worker_and_other_order_of_inputs_give_the_same_files(built) -> None
         inputs = sorted(Path("crawl").iterdir(), reverse=True)
         corpus_build([*inputs, "crawl"], output=Path("again"), workers=1, **SETTINGS)
     assert snapshot(place / "again") == snapshot(place / "data")
-
-
-def test_finished_build_is_reported_and_replaced_by_force(built) -> None:
-    place, _ = built
-    with chdir(place):
-        said = Silent()
-        report = corpus_build(["crawl"], output=Path("data"), progress=said, **SETTINGS)
-        assert report == load_report(place / "data")
-        assert "already finished" in said.warnings[0]
-        with pytest.raises(UsageError, match=r"contains a corpus built from other inputs.*force"):
-            corpus_build(["crawl"], output=Path("data"), min_characters=9, **SETTINGS)
-        small = ["crawl/CC-2.warc.wet.gz"]
-        corpus_build(["crawl"], output=Path("other"), languages=["fi", "el"], **SETTINGS)
-        assert {path.name for path in Path("other").iterdir()} > {"fi", "el"}
-        corpus_build(small, output=Path("other"), languages=["fi"], force=True, **SETTINGS)
-        assert len(records_of(Path("other/fi"))) == 1
-        assert not Path("other/el").exists()  # it was of the build that was replaced
 
 
 def test_progress_is_of_all_shards(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from errno import ENOENT
 from typing import Any
 
 import typer
@@ -78,33 +79,19 @@ def printed(call: Call) -> None:
     print("left in the buffer")
 
 
-def work(call: Call) -> None:
-    raise ModtokError("not\nUTF-8 \x1b[31m", where="fr.txt:3", remedy="pass --errors replace")
+FAILURES: dict[str, BaseException] = {
+    "work": ModtokError("not\nUTF-8 \x1b[31m", where="fr.txt:3", remedy="pass --errors replace"),
+    "usage": UsageError("unknown language 'xx'"),
+    "defect": ZeroDivisionError("division by zero"),
+    "missing": FileNotFoundError(ENOENT, "No such file or directory", "no/such.txt"),
+    "memory": MemoryError(),
+    "interrupt": KeyboardInterrupt(),
+    "build": KeyboardInterrupt(),  # keeps what is done
+}
 
 
-def usage(call: Call) -> None:
-    raise UsageError("unknown language 'xx'")
-
-
-def defect(call: Call) -> None:
-    raise ZeroDivisionError("division by zero")
-
-
-def missing(call: Call) -> None:
-    open("no/such.txt").close()
-
-
-def memory(call: Call) -> None:
-    raise MemoryError
-
-
-def interrupt(call: Call) -> None:
-    raise KeyboardInterrupt
-
-
-def build(call: Call) -> None:
-    """Keeps what is done when it is interrupted."""
-    raise KeyboardInterrupt
+def fail(call: Call) -> None:
+    raise FAILURES[call.session.args[0]]
 
 
 def sleep(call: Call) -> None:
@@ -139,8 +126,7 @@ def threads(call: Call) -> None:
 
 
 COMMANDS = (
-    good, paths, ranked, hostile, endless, small, printed, work, usage, defect, missing, memory,
-    interrupt, build, sleep, bars, threads,
+    good, paths, ranked, hostile, endless, small, printed, sleep, bars, threads,
 )  # fmt: skip
 
 
@@ -150,11 +136,9 @@ def nothing() -> None:
 
 def toy() -> Any:
     app = typer.Typer(cls=Group, rich_markup_mode=None)
-    for function in COMMANDS:
-        declared = declare(
-            function.__name__, function, nothing, "modtok toy", resumes=function is build
-        )
-        declared.add_to(app)
+    commands = {function.__name__: function for function in COMMANDS}
+    for name, function in (commands | dict.fromkeys(FAILURES, fail)).items():
+        declare(name, function, nothing, "modtok toy", resumes=name == "build").add_to(app)
     return typer.main.get_command(app)
 
 
