@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,28 +126,19 @@ class StandIn:
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., StandIn]:
-    """`stand_in("modtok_cli.measure.nsl", "nsl", answer)`: the public function, or the module's."""
+    """`stand_in("nsl", answer)`: in the place of the public function of a command."""
 
-    def put(module: str, name: str, answer: Any = None) -> StandIn:
-        function = StandIn(answer)
+    def put(name: str, answer: Any = None) -> StandIn:
         command_tree()
-        for command in REGISTERED.values():
-            declaration = command.declaration
-            if declaration and declaration.function.__name__ == name:
-                signature = inspect.signature(declaration.function)
+        declared = filter(None, (command.declaration for command in REGISTERED.values()))
+        (declaration,) = (each for each in declared if each.function.__name__ == name)
+        function, signature = StandIn(answer), inspect.signature(declaration.function)
 
-                def call(_signature: inspect.Signature = signature, **arguments: Any) -> Any:
-                    _signature.bind(**arguments)
-                    return function(**arguments)
+        def call(**arguments: Any) -> Any:
+            signature.bind(**arguments)
+            return function(**arguments)
 
-                monkeypatch.setattr(declaration, "function", call)
-                return function
-        if module in sys.modules:
-            monkeypatch.setattr(sys.modules[module], name, function)
-            return function
-        fake = types.ModuleType(module)
-        setattr(fake, name, function)
-        monkeypatch.setitem(sys.modules, module, fake)
+        monkeypatch.setattr(declaration, "function", call)
         return function
 
     return put

@@ -35,7 +35,7 @@ def rest(called: StandIn) -> dict[str, object]:
 
 @pytest.fixture
 def learn(stand_in: Any) -> StandIn:
-    return stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())  # type: ignore[no-any-return]
+    return stand_in("bpe_seq", FakeReport())  # type: ignore[no-any-return]
 
 
 @pytest.fixture
@@ -48,12 +48,6 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     monkeypatch.setattr("modtok_cli.base.extras.find_spec", find)
     return missing.extend
-
-
-@pytest.fixture
-def room(installed: Callable[..., None], stand_in: Any) -> Callable[[str, Any], StandIn]:
-    """Puts an answer in the place of a public function, which would import torch."""
-    return lambda name, answer: stand_in("modtok_cli.evaluate.evaluate", name, answer)
 
 
 def test_options_become_arguments(here: Here, learn: StandIn) -> None:
@@ -130,7 +124,7 @@ def test_what_is_not_installed_is_named(
 def test_a_plot_without_matplotlib_fails_first(
     here: Here, stand_in: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    called = stand_in("modtok_cli.measure.nsl", "nsl", [])
+    called = stand_in("nsl", [])
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     status, _, err = here("nsl", "x.txt", "--plot", "x.png")
     assert status == 2
@@ -142,7 +136,7 @@ def test_corpus_build(here: Here, stand_in: Any) -> None:
     bad = [{"source": "a.warc.gz:17", "reason": "damaged", "detail": ""}]
     kept = {"kept": True, "language": "fi", "pages": 2}
     report = SimpleNamespace(output=Path("data"), bad=bad, rows=lambda: [kept])
-    called = stand_in("modtok_cli.corpus.build", "corpus_build", report)
+    called = stand_in("corpus_build", report)
     line = "--executor slurm --executor-option partition=cpu --executor-option time=1:00:00"
     status, out, err = here("corpus", "build", "a.warc.gz", "b", *line.split())
     assert (status, json.loads(out)) == (0, kept)
@@ -151,11 +145,11 @@ def test_corpus_build(here: Here, stand_in: Any) -> None:
     assert called.kwargs["executor_options"] == {"partition": "cpu", "time": "1:00:00"}
 
 
-def test_evaluations(here: Here, room: Any) -> None:
+def test_evaluations(here: Here, installed: Any, stand_in: Any) -> None:
     evaluation = Evaluation(
         results=[RESULT], examples=[example("mt", "en-fr", "1", {}, output="a", reference="b")]
     )
-    done = room("evaluate_mt", evaluation)
+    done = stand_in("evaluate_mt", evaluation)
     line = "eval mt r --data d --examples e.jsonl --json"
     status, out, _ = here(*line.split())
     assert (status, json.loads(out)) == (0, RESULT.as_row())
@@ -202,7 +196,7 @@ def test_compare(here: Here, workspace: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_fetch(
-    here: Here, room: Any, stand_in: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch
+    here: Here, installed: Any, stand_in: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     status, _, err = here("eval", "fetch")
     assert status == 2
@@ -227,7 +221,7 @@ def test_fetch(
         raise ModtokError("incomplete: sum fr: cannot load the dataset")
 
     fetched = SimpleNamespace(rows=(row,), require_complete=require_complete)
-    stand_in("modtok_cli.evaluate.fetch_tasks", "fetch_tasks", fetched)
+    stand_in("fetch_tasks", fetched)
     status, out, err = here("eval", "fetch", "--json")
     assert (status, json.loads(out)) == (1, row)
     assert "incomplete: sum fr" in err
@@ -334,7 +328,7 @@ def test_export(here: Here, installed: Any, stand_in: Any) -> None:
         SimpleNamespace(output=Path(f"gguf/{name}.gguf"), languages=(name,), **facts)
         for name in ("fi", "fr")
     ]
-    call = stand_in("modtok_cli.inference.export.export", "export", reports[0])
+    call = stand_in("export", reports[0])
     status, out, err = here("export", "s", "--json")
     assert (status, json.loads(out)["output"]) == (0, "gguf/fi.gguf")
     assert "3 of 4 probe lines have the same ids" in err

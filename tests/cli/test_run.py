@@ -99,7 +99,7 @@ def test_names_that_are_not_utf8(here, workspace: Path, stand_in) -> None:
     (workspace / "data" / f"en.{name}.txt").write_text("some words\n" * 50)
     assert here("bpe", "-k", "300")[0] == 0
     refused = UnicodeEncodeError("utf-8", name, 1, 2, "surrogates not allowed")
-    stand_in("modtok_cli.construct.bpe", "bpe", refused)
+    stand_in("bpe", refused)
     status, out, err = here("bpe", "-k", "300", "-o", "other")
     assert (status, out) == (1, "")
     assert err == "modtok: error: a file name or an argument is not valid UTF-8; rename the file\n"
@@ -144,7 +144,7 @@ def test_short_forms_of_help_and_version(here, words: list[str], same: list[str]
 
 
 def test_repeatable_options_and_switches_may_be_given_twice(here, stand_in) -> None:
-    called = stand_in("modtok_cli.measure.nsl", "nsl", [])
+    called = stand_in("nsl", [])
     assert here("nsl", "x", "-t", "a", "-t", "b", "--json", "--json", "-q", "-q")[0] == 0
     assert called.kwargs["tokenizers"] == ["a", "b"]
     assert here("nsl", "--lang", "fi", "--lang", "en", "--help")[0] == 0

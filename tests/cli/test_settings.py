@@ -88,7 +88,7 @@ def test_a_slip_is_one_line_with_file_and_key(tmp_path: Path, text: str, message
 
 
 def test_precedence(workspace: Path, here, stand_in) -> None:
-    learn = stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
+    learn = stand_in("bpe_seq", FakeReport())
     for text, words, budget in (
         ("", "", None),
         ("[default]\nk = 1000\n", "", 1000),
@@ -199,7 +199,7 @@ def test_broken_settings_stop_commands_but_not_their_help(workspace: Path, here)
 
 
 def test_verbose_names_settings_and_origin(workspace: Path, here, stand_in) -> None:
-    stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
+    stand_in("bpe_seq", FakeReport())
     write(workspace, "[bpe-seq]\nk = 1000\n")
     _, _, err = here("bpe-seq", "-v", "--langs", "en")
     assert "setting k = 1000 (modtok.toml)\n" in err

@@ -300,51 +300,26 @@ def test_equal_loss_by_hand() -> None:
     assert equal_loss([slow]) == []
 
 
-def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
+def test_a_run_and_generated_text(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "first")
     (tmp_path / "runs" / "latest").symlink_to("first")
-    (tmp_path / "runs" / "broken").mkdir()
-    (tmp_path / "runs" / "broken" / "config.json").write_text("{}")
-    (tmp_path / "runs" / "young").mkdir()
-    (tmp_path / "runs" / "young" / "config.json").write_bytes(orjson.dumps(RUN_CONFIG))
+    for name, config in (("broken", b"{}"), ("young", orjson.dumps(RUN_CONFIG))):
+        (tmp_path / "runs" / name).mkdir()
+        (tmp_path / "runs" / name / "config.json").write_bytes(config)
     (tmp_path / "runs" / "young" / "metrics.jsonl").write_text("")
-    common = {"low": 10.0, "high": 60.0, "n": 20, "shots": 5, "normalization": "none"}
-    scores = [
-        {
-            "task": task, "language": language, "metric": "acc", "value": value, "infer": infer,
-            "signature": f"{task}|lang:{language}", **common,
-        }
-        for task in ("arc", "hellaswag")
-        for infer in ("lang", "full")
-        for language, value in (("fi", 41.25), ("fr", 37.5))
-    ]  # fmt: skip
-    save(tmp_path / "results" / "mcq.jsonl", scores)
     text = {"prompt": "Olipa <kerran>", "text": " talo", "languages": ["fi"], "prompt_tokens": 4}
     save(tmp_path / "results" / "said.jsonl", [{**text, "tokens": 1, "reason": "end"}])
     said = Silent()
     report(tmp_path, tmp_path / "r.html", progress=said)
     assert [line.split(":")[0] for line in said.warnings] == [str(tmp_path / "runs" / "broken")]
-    found = read(tmp_path / "r.html")
-    headings = ["Run first", "Evaluation", "Generated text"]
-    assert found.text["h2"] == [*headings, "Not measured yet"]
-    # curves of two texts and a task, two tasks
-    assert found.count["figure"] == 3 + 2
-    page = (tmp_path / "r.html").read_text("utf-8")
-    assert "Bits per byte of news" in page
-    assert "Accuracy of arc_easy" in page
-    assert "from 3.000 to 2.000 over 1 language." in page
-    cells = found.text["td"]
-    assert {
-        "2.000",
-        "20 of 20",
-        "2,000",
-        "41.2 (10.0–60.0)",
-        "37.5 (10.0–60.0)",
-        "Olipa <kerran>",
-    } <= set(cells)
+    found, page = read(tmp_path / "r.html"), (tmp_path / "r.html").read_text("utf-8")
+    assert found.text["h2"] == ["Run first", "Generated text", "Not measured yet"]
+    assert found.count["figure"] == 3  # curves of two texts and a task
+    for words in ("Bits per byte of news", "Accuracy of arc_easy", "from 3.000 to 2.000 over 1 la"):
+        assert words in page
+    assert {"2.000", "20 of 20", "2,000", "Olipa <kerran>"} <= set(found.text["td"])
     codes = "\n".join(found.text["code"])
     assert f"{RUN_CONFIG['command']} --name first" in codes
-    assert "modtok eval mcq --tasks arc,hellaswag --langs fi,fr --infer full" in codes
     assert "pretrain|tok:ab12|torch:2" in codes
 
 
@@ -390,30 +365,24 @@ def test_commands_name_translation_pairs() -> None:
 
 def test_two_runs_in_one_file_have_two_columns() -> None:
     """Rows of one mode are of one column only if they are of one checkpoint."""
-    rows = [
-        {
-            "task": "arc", "language": "fi", "metric": "acc", "value": value, "infer": "lang",
-            "low": 0.0, "high": 99.0, "n": 5, "shots": 0, "checkpoint": checkpoint,
-            "signature": f"arc|lang:fi|checkpoint:{checkpoint}|modtok:0",
-        }
-        for checkpoint, value in (("a@9/11", 10.0), ("b@9/22", 20.0))
-    ]  # fmt: skip
+    row = {
+        "task": "arc", "language": "fi", "metric": "acc", "value": 10.0, "infer": "lang",
+        "low": 0.0, "high": 99.0, "n": 5, "shots": 0,
+    }  # fmt: skip
     kind = kinds()["evaluation"]
-    tables = kind.tables(rows)
-    assert [(table.caption, table.rows[0][1]) for table in tables] == [
-        ("Scores, a@9 --infer lang (95% interval)", "10.0 (0.0–99.0)"),
-        ("Scores, b@9 --infer lang (95% interval)", "20.0 (0.0–99.0)"),
-    ]
-    (chart,) = kind.charts(rows)
-    assert isinstance(chart, Dots)
-    assert list(chart.series) == ["a@9 --infer lang", "b@9 --infer lang"]
-    same = [{**rows[0]}, {**rows[1], "checkpoint": "a@9/22"}]
-    assert [table.caption for table in kind.tables(same)] == [
-        "Scores, a@9/11 --infer lang (95% interval)",
-        "Scores, a@9/22 --infer lang (95% interval)",
-    ]
-    before = [{key: row[key] for key in row if key != "checkpoint"} for row in rows]
-    assert len(kind.tables(before)) == 2  # rows of older files: from the signature
+    for second, names in (("b@9/22", ("a@9", "b@9")), ("a@9/22", ("a@9/11", "a@9/22"))):
+        rows = [
+            {**row, "checkpoint": name, "signature": f"arc|lang:fi|checkpoint:{name}|modtok:0"}
+            for name in ("a@9/11", second)
+        ]
+        columns = [f"{name} --infer lang" for name in names]
+        titles = [table.caption for table in kind.tables(rows)]
+        assert titles == [f"Scores, {column} (95% interval)" for column in columns]
+        (chart,) = kind.charts(rows)
+        assert isinstance(chart, Dots)
+        assert list(chart.series) == columns
+    old = [{key: row[key] for key in row if key != "checkpoint"} for row in rows]
+    assert len(kind.tables(old)) == 2  # the signature tells them apart
 
 
 HOSTILE = "$(touch ran); 'x' <script>alert(1)</script>"
