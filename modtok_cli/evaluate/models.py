@@ -34,7 +34,7 @@ from modtok_cli.inference.run.route import routing_references
 from modtok_cli.inference.source import LANG, ModelSource
 from modtok_cli.measure.references import Reference, identify
 from modtok_cli.modular.encoding.encoder import utf8
-from modtok_cli.text.languages import canonical, language_list, matching
+from modtok_cli.text.languages import canonical, language_list, matching, the_one
 
 FULL = "full"
 MODES: dict[str, Callable[[Sequence[str]], tuple[Sequence[str] | str, Sequence[str]]]] = {
@@ -146,8 +146,9 @@ def mode_name(source: ModelSource, mode: str | None) -> str:
 def vocabularies_of(
     source: ModelSource, mode: str | None, langs: Sequence[str] | None
 ) -> dict[str, Infer]:
-    """Vocabularies by language, of the languages that the user names, else of the source's."""
-    languages = list(langs or source.all_languages)
+    """Vocabularies by label, of the languages that the user names, else of the source's."""
+    known = source.all_languages
+    languages = [the_one(name, known) or canonical(name) for name in langs or known]
     if not languages:
         raise UsageError("has no languages", where=source.path, remedy="name them: --langs fr,en")
     for language in languages:

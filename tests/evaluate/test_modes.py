@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.evaluate.models import Infer, infer_vocabularies, modes_of
+from modtok_cli.evaluate.models import Infer, infer_vocabularies, modes_of, vocabularies_of
 
 RUN = ["el", "en", "fr"]
 
@@ -46,7 +49,11 @@ def test_unknown_modes(mode: str, what: str) -> None:
         infer_vocabularies(mode, RUN, ["fr"])
 
 
-def test_modes_are_named_by_labels() -> None:
+def test_modes_and_languages_are_named_by_labels() -> None:
+    source: Any = SimpleNamespace(all_languages=RUN, whole=False, sides=None, mode="lang")
+    assert list(vocabularies_of(source, None, ["FRA", "en_Latn"])) == ["fr", "en"]
+    with pytest.raises(UsageError, match="--langs contains 'fr' twice"):
+        vocabularies_of(source, None, ["fr", "FR"])
     assert modes_of(["FRA,en", "fr,en", "src|tgt"]) == ["fr,en", "src|tgt"]
     assert modes_of(None) == modes_of(()) == [None]
     with pytest.raises(UsageError, match="--infer is empty"):
