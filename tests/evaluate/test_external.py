@@ -14,6 +14,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.evaluate import evaluate_mcq
 from modtok_cli.evaluate.lm import options_of
+from modtok_cli.evaluate.questions import Question
 from modtok_cli.evaluate.suite import HubSource, suites
 from modtok_cli.inference.load import load
 
@@ -177,9 +178,10 @@ ARC = {
     "choices": {"text": ["so", "no"], "label": ["A", "B"]},
     "answerKey": "B",
 }
-ROWS = {
-    "arc_easy": (ARC, {"id": "q7", "question": "Why?", "choices": ["so", "no"], "answer": 1}),
-    "csqa": (ARC, {"question": "Why?", "answer": 1}),
+# A row of each data set, and its question.
+ROWS: dict[str, tuple[dict[str, Any], Question]] = {
+    "arc_easy": (ARC, Question("q7", "Why?", ("so", "no"), 1)),
+    "csqa": (ARC, Question("q7", "Why?", ("so", "no"), 1)),
     "hellaswag": (
         {
             "activity_label": "Knitting",
@@ -188,30 +190,24 @@ ROWS = {
             "endings": ["knits  a hat.", "[step] sleeps."],
             "label": "1",
         },
-        {
-            "question": "Knitting: How to knit. Take wool. She",
-            "choices": ["knits a hat.", "sleeps."],
-            "answer": 1,
-        },
+        Question("1", "Knitting: How to knit. Take wool. She", ("knits a hat.", "sleeps."), 1),
     ),
     "mmlu": (
         {"question": "1?", "choices": ["a", "b"], "answer": 1, "id": "anatomy/test/3"},
-        {"question": "1?", "answer": 1, "group": "anatomy"},
+        Question("1", "1?", ("a", "b"), 1, group="anatomy"),
     ),
     "piqa": (
         {"goal": "Open", "sol1": "pull", "sol2": "push", "label": 0},
-        {"question": "Open", "choices": ["pull", "push"], "answer": 0},
+        Question("1", "Open", ("pull", "push"), 0),
     ),
     "siqa": (
         {
             "context": "Jo ran.",
             "question": "Why?",
-            "answerA": "a",
-            "answerB": "b",
-            "answerC": "c",
+            **{f"answer{letter}": letter for letter in "ABC"},
             "label": "3",
         },
-        {"context": "Jo ran.", "question": "Why?", "choices": ["a", "b", "c"], "answer": 2},
+        Question("1", "Why?", ("A", "B", "C"), 2, "Jo ran."),
     ),
     "belebele": (
         {
@@ -220,52 +216,48 @@ ROWS = {
             **{f"mc_answer{number}": str(number) for number in range(1, 5)},
             "correct_answer_num": "2",
         },
-        {
-            "context": "It rained.",
-            "question": "What?",
-            "choices": ["1", "2", "3", "4"],
-            "answer": 1,
-        },
+        Question("1", "What?", ("1", "2", "3", "4"), 1, "It rained."),
     ),
     "xnli": (
         {"premise": "He ran.", "hypothesis": "He moved.", "label": 2},
-        {
-            "question": "He ran., right?",
-            "choices": ["Yes, He moved.", "Also, He moved.", "No, He moved."],
-            "answer": 2,
-        },
+        Question("1", "He ran., right?", ("Yes, He moved.", "Also, He moved.", "No, He moved."), 2),
     ),
     "xcopa": (
         {
-            "premise": "L'uomo aprì il rubinetto.", "choice1": "Il gabinetto si riempì d'acqua.",
-            "choice2": "Dell'acqua fluì dal beccuccio.", "question": "effect", "label": 1,
-            "idx": 7, "changed": False,
+            "premise": "L'uomo aprì il rubinetto.",
+            "choice1": "Il gabinetto si riempì d'acqua.",
+            "choice2": "Dell'acqua fluì dal beccuccio.",
+            "question": "effect",
+            "label": 1,
         },
-        {
-            "question": "L'uomo aprì il rubinetto quindi",
-            "choices": ["il gabinetto si riempì d'acqua.", "dell'acqua fluì dal beccuccio."],
-            "answer": 1,
-        },
+        Question(
+            "1",
+            "L'uomo aprì il rubinetto quindi",
+            ("il gabinetto si riempì d'acqua.", "dell'acqua fluì dal beccuccio."),
+            1,
+        ),
     ),
     "xstorycloze": (
         {
-            "story_id": "ab-1", **{f"input_sentence_{n}": f"S{n}." for n in range(1, 5)},
-            "sentence_quiz1": "Good.", "sentence_quiz2": "Bad.", "answer_right_ending": 2,
+            "story_id": "ab-1",
+            **{f"input_sentence_{number}": f"S{number}." for number in range(1, 5)},
+            "sentence_quiz1": "Good.",
+            "sentence_quiz2": "Bad.",
+            "answer_right_ending": 2,
         },
-        {"id": "ab-1", "question": "S1. S2. S3. S4.", "choices": ["Good.", "Bad."], "answer": 1},
+        Question("ab-1", "S1. S2. S3. S4.", ("Good.", "Bad."), 1),
     ),
     "global_mmlu": (
         {
-            "sample_id": "anatomy/test/3", "subject": "anatomy", "subject_category": "STEM",
-            "question": "1? ", "option_a": "a", "option_b": "b", "option_c": "c", "option_d": "d",
-            "answer": "C", "cultural_sensitivity_label": "CA", "is_annotated": True,
+            "sample_id": "anatomy/test/3",
+            "subject": "anatomy",
+            "question": "1? ",
+            **{f"option_{letter}": letter for letter in "abcd"},
+            "answer": "C",
         },
-        {
-            "id": "anatomy/test/3", "question": "1?", "choices": ["a", "b", "c", "d"], "answer": 2,
-            "group": "anatomy",
-        },
+        Question("anatomy/test/3", "1?", ("a", "b", "c", "d"), 2, group="anatomy"),
     ),
-}  # fmt: skip
+}
 
 
 def source_of(task: str) -> tuple[HubSource, str]:
@@ -291,8 +283,7 @@ def test_rows_of_the_hub(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(hub, "_rows", loaded)
     found, shown = hub.questions(source, language)
-    assert len(found) == 1
-    assert expected.items() <= found[0].as_row().items()
+    assert found == [expected]
     assert len(shown) == (1 if source.train else 0)
     assert asked == [
         f"{source.languages[language]} {split}" for split in (source.test, source.train) if split

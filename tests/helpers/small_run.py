@@ -28,11 +28,11 @@ def small_workspace(root: Path) -> Path:
 
 
 def run_settings(root: Path, name: str, **changes: Any) -> RunSettings:
-    """Eight steps, with checkpoints of steps 4 and 8."""
+    """Eight steps, with checkpoints of steps 4 and 8; what is written depends on what is read."""
     PRESETS[NAME] = TOY
     settings: dict[str, Any] = {
         "model": NAME, "sampling": "sub:1", "workers": 0, "eval_bytes": 600, "steps": 8,
-        "eval_every": 8, "save_every": 4, "name": name,
+        "eval_every": 8, "save_every": 4, "name": name, "init_std": 0.3,
     }  # fmt: skip
     places = {"data": root / "data", "tokenizer": root / "tokenizer", "runs": root / "runs"}
     return RunSettings(**settings | places | changes)

@@ -121,29 +121,19 @@ DOCUMENTS = ["La maison est grande.", "", "The house is large, and old. " * 12, 
 
 def reference(path: Path, documents: list[str]) -> tuple[list[float], list[int]]:
     """Nats and tokens of each document, a window at a time, without a cache or a batch."""
-    import transformers
-
     model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-    width = model.config.max_position_embeddings
-    nats, tokens = [], []
-    for document in documents:
-        ids = tokenizer(document, add_special_tokens=False).input_ids
-        begins = tokenizer(document).input_ids[: -len(ids) or None]
-        whole = [begins[0] if begins else model.config.bos_token_id, *ids]
-        total = 0.0
-        for start in range(0, len(ids), width):
-            stop = min(start + width, len(ids))
-            # Tokens start + 1 to stop of `whole`, after as many as fit.
-            first = max(0, stop - width) if start else 0
-            window = torch.tensor([whole[first : stop + 1]])
+    texts = [tokenizer(document, add_special_tokens=False).input_ids for document in documents]
+    nats = [0.0] * len(texts)
+    for number, ids in enumerate(texts):
+        for before, start, stop in window_bounds(len(ids), 64):
+            context = ids[before:start] or [model.config.bos_token_id]
+            window = torch.tensor([*context, *ids[start:stop]])
             with torch.no_grad():
-                logits = model(window[:, :-1]).logits[0].double()
-            lost = torch.nn.functional.cross_entropy(logits, window[0, 1:], reduction="none")
-            total += float(lost[start - first :].sum())
-        nats.append(total)
-        tokens.append(len(ids))
-    return nats, tokens
+                logits = model(window[None, :-1]).logits[0].double()
+            lost = torch.nn.functional.cross_entropy(logits, window[1:], reduction="none")
+            nats[number] += float(lost[start - stop :].sum())
+    return nats, [*map(len, texts)]
 
 
 @pytest.mark.parametrize("family", ["Llama", "Gemma3Text", "GPTNeoX"])  # caches, positions

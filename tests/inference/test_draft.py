@@ -97,9 +97,13 @@ def test_held_out_text_is_never_ranked(place: Path) -> None:
     assert [row["draft_rows"] for row in rows] == [512, 602] * 2
     assert rows[0]["bytes"] == 2 * 512 * 32
     assert 0.9 < rows[0]["coverage"] < rows[1]["coverage"] == 1
-    expected = Ranking.of(vocabulary, {name: kept for name, (kept, _) in vocabulary.count(
-        data, ["en", "fi"], hold_out=True).items()}).coverage(held, [512])  # fmt: skip
-    assert [row["coverage"] for row in rows if row["language"] == "fi"][:1] == expected
+    counts = vocabulary.count(data, ["en", "fi"], hold_out=True)
+    ranking = Ranking.of(vocabulary, {name: kept for name, (kept, _) in counts.items()})
+    sizes = range(300, 603)
+    expected = [held[ranking.order[:size]].sum() / held.sum() for size in sizes]
+    assert ranking.coverage(held, sizes) == expected
+    found = [row["coverage"] for row in rows if row["language"] == "fi"]
+    assert found == [expected[512 - 300], 1]
     other = modtok.draft_coverage(model, "fi", data=data, test=data)
     assert other[0]["tokens"] == whole.sum()
 

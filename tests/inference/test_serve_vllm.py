@@ -142,11 +142,8 @@ def test_beams_and_other_languages_of_the_answer(server: Server, run: Path) -> N
     body = {"prompt": "The", "languages": "full", "use_beam_search": True, "n": 2}
     assert server.complete(**body, **same)[0] == 200
     assert answer["choices"][0]["prompt_token_ids"] == prompt
-    messages = [{"role": "user", "content": "The"}]
     for path, body in (
         ("/invocations", {"prompt": "The"}),
-        ("/v1/chat/completions/batch", {"messages": [messages, messages]}),
-        ("/v1/chat/completions", {"messages": messages}),
         ("/inference/v1/generate", {"token_ids": prompt, "sampling_params": {"max_tokens": 9}}),
     ):
         body = {"model": "served", "languages": ["fi"], "temperature": 2.0, **same, **body}
