@@ -29,7 +29,7 @@ PURPOSES = {
     "plot": "PNG plots (--plot x.png); SVG and terminal plots need no extra",
     "data": "text in Parquet and Arrow files",
     "corpus": "corpus build, corpus train-quality, --executor",
-    "lm": "pretrain, generate, slice, export, latency",
+    "lm": "pretrain, generate, slice, export, cost --time",
     "gpu": "fused kernels and FP8 of pretrain on GPUs",
     "eval": "every command of modtok eval",
     "log": "pretrain --log tensorboard,wandb",

@@ -1,1 +1,1 @@
-"""Checkpoint × languages → a sliced model: slice, generate, export, latency, memory."""
+"""Checkpoint × languages → a sliced model: slice, generate, serve, export, cost."""
