@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.common import SAMPLE, emit, parser_of
-from helpers.replay import Case, compare, train_on_ranks
+from helpers.replay import Case, compare, train
 
 LANGUAGES = ("el", "en", "fi", "fr")
 REGIMES = ("joint", "none", "full", "sub:1", "sub:2")
@@ -62,7 +62,7 @@ def main() -> int:
         prepare(place)
         for world in map(int, options.world.split(",")):
             cases = [case for case in grid() if case.world == world]
-            train_on_ranks(cases, place, options.steps, options.seed)
+            train(cases, place, options.steps, options.seed)
             for case in cases:
                 row = compare(case, place)
                 different += not row["equal"]

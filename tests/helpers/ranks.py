@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+from pathlib import Path
 from typing import Any
 
 from helpers.python_processes import Python
@@ -30,3 +31,11 @@ def start_ranks(world: int, *words: object, **options: Any) -> list[Python]:
     """Start Python with these words as each rank of a group."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return [Python(words, env=variables, **pipes) for variables in rank_variables(world)]
+
+
+def run_ranks(world: int, module: str, *words: object) -> None:
+    """Run a module of `tests` as each rank of a group, and wait."""
+    for rank in start_ranks(world, "-m", module, *words, cwd=Path(__file__).parents[1]):
+        _, error = rank.communicate(timeout=900)
+        if rank.returncode:
+            raise RuntimeError(error.decode()[-3000:])

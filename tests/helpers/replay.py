@@ -7,9 +7,6 @@ softmax over T, gradients, clipping and AdamW are plain torch in float64
 
 from __future__ import annotations
 
-import ast
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +17,12 @@ import orjson
 import torch
 
 from helpers.plain_training import PlainTraining, Rates, Sequences
-from helpers.ranks import rank_variables
-from helpers.sample import ROOT
+from helpers.rank_of_runs import train_on
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.sampling import Draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.rundir import RunDirectory
-from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.stored_config import config_from_json
 
 # Largest difference of losses, relative to the loss.
@@ -53,7 +48,7 @@ class Case:
         words += ["staged"] * self.staged
         return "-".join(words)
 
-    def settings(self, place: Path, steps: int, seed: int) -> RunSettings:
+    def options(self, place: Path, steps: int, seed: int) -> dict[str, Any]:
         """A decoder of 2 layers and width 32; 8 sequences of 24 tokens, 2 in a microbatch.
 
         The last two thirds of a staged run have other text, batches and rates, then longer ones.
@@ -63,43 +58,21 @@ class Case:
             {"steps": part, "langs": "el,fi", "sampling": "sub:1", "batch_size": 4, "lr": 1e-3},
             {"steps": part, "mix": {"fi": 0.8}, "seq_length": 32, "rope_theta": 5e5},
         ]  # fmt: skip
-        return RunSettings(
-            sampling=self.sampling, draw=self.draw, update=self.update, tied=self.tied,
-            tp=self.tp, gpus=self.world, model="tiny", layers=2, hidden_size=32, ffn=88, heads=4,
-            kv_heads=2, head_width=8, batch_size=8, micro_batch=2, seq_length=24,
-            steps=steps - 2 * part, warmup=10, lr=3e-3, seed=seed, eval_every=steps,
-            save_every=steps, eval_bytes=256, workers=0, data=place / "data",
-            tokenizer=place / "tokenizer", runs=place / "runs",
-            name=self.name, stages=stages if self.staged else (),
-        )  # type: ignore[arg-type]  # fmt: skip
+        return {
+            "sampling": self.sampling, "draw": self.draw, "update": self.update, "tied": self.tied,
+            "tp": self.tp, "gpus": self.world, "model": "tiny", "layers": 2, "hidden_size": 32,
+            "ffn": 88, "heads": 4, "kv_heads": 2, "head_width": 8, "batch_size": 8,
+            "micro_batch": 2, "seq_length": 24, "steps": steps - 2 * part, "warmup": 10,
+            "lr": 3e-3, "seed": seed, "eval_every": steps, "save_every": steps, "eval_bytes": 256,
+            "workers": 0, "name": self.name, "stages": stages if self.staged else [],
+            **{name: str(place / name) for name in ("data", "tokenizer", "runs")},
+        }  # fmt: skip
 
 
-def train(cases: Sequence[Case], place: Path, steps: int, seed: int) -> None:
-    """Train the cases of one number of processes in this process, a rank of them."""
-    from modtok_cli.training.loop import pretrain
-
-    for case in cases:
-        pretrain(case.settings(place, steps, seed))
-
-
-def train_on_ranks(cases: Sequence[Case], place: Path, steps: int, seed: int = 0) -> None:
+def train(cases: Sequence[Case], place: Path, steps: int, seed: int = 0) -> None:
     """Train the cases of one number of processes, each process one rank of all of them."""
-    world = cases[0].world
-    fields = [repr(tuple(vars(case).values())) for case in cases]
-    words = [sys.executable, "-m", "helpers.replay", str(place), str(steps), str(seed), *fields]
-    ranks = [
-        subprocess.Popen(
-            words,
-            cwd=ROOT,
-            env={**variables, "PYTHONPATH": str(ROOT / "tests")},
-            stderr=subprocess.PIPE,
-        )
-        for variables in rank_variables(world)
-    ]
-    for rank in ranks:
-        _, error = rank.communicate()
-        if rank.returncode:
-            raise RuntimeError(error.decode()[-3000:])
+    runs = [case.options(place, steps, seed) for case in cases]
+    train_on(cases[0].world, runs, place / "settings.json")
 
 
 def replay(run: Path, replicas: int) -> tuple[list[float], list[float]]:
@@ -198,13 +171,3 @@ def compare(case: Case, place: Path) -> dict[str, Any]:
         "largest_relative_error": max(relative),
         "equal": max(relative) <= TOLERANCE,
     }
-
-
-def main() -> None:
-    """A rank of `train_on_ranks`."""
-    place, steps, seed, *rest = sys.argv[1:]
-    train([Case(*ast.literal_eval(word)) for word in rest], Path(place), int(steps), int(seed))
-
-
-if __name__ == "__main__":
-    main()

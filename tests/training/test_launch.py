@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -184,12 +185,6 @@ class Ended(list):  # type: ignore[type-arg]
         self.event.set()
 
 
-@pytest.fixture
-def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watchdog, "_SECONDS", 0.05)
-    monkeypatch.setattr(watchdog, "_GOODBYE_SECONDS", 0.2)
-
-
 class Three:
     """Three watchdogs in threads: their `gather_json` returns what rank 0 gave."""
 
@@ -221,16 +216,17 @@ class Three:
 
 
 @pytest.fixture
-def three(monkeypatch: pytest.MonkeyPatch, fast: None) -> Any:
-    made: list[Three] = []
+def three(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(watchdog, "_SECONDS", 0.05)
+    monkeypatch.setattr(watchdog, "_GOODBYE_SECONDS", 0.2)
+    with ExitStack() as stack:
 
-    def make(hang_seconds: float = 60.0, entered: tuple[int, ...] = (5, 5, 5)) -> Three:
-        made.append(Three(monkeypatch, hang_seconds, entered))
-        return made[-1]
+        def make(hang_seconds: float = 60.0, entered: tuple[int, ...] = (5, 5, 5)) -> Three:
+            made = Three(monkeypatch, hang_seconds, entered)
+            stack.callback(made.close)
+            return made
 
-    yield make
-    for one in made:
-        one.close()
+        yield make
 
 
 def test_ranks_that_end_in_order_are_not_reported(three: Any) -> None:

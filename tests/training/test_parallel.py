@@ -7,8 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from helpers import rank_of_runs, ranks
 from helpers.metrics import read_metrics
+from helpers.rank_of_runs import train_on
+from helpers.ranks import run_ranks
 from helpers.same_models import assert_same
 from helpers.saved import save
 from helpers.two_ranks import OFFLOADED, SHAPE, SHAPES, WAYS, evaluated, train
@@ -22,13 +23,6 @@ from modtok_cli.training.model.model import Model
 from .conftest import SAMPLE
 
 
-def on_ranks(world: int, module: str, *words: object) -> None:
-    """Run a module as each rank of a group, and wait."""
-    for rank in ranks.start_ranks(world, "-m", module, *words, cwd=Path(__file__).parents[1]):
-        _, err = rank.communicate(timeout=900)
-        assert rank.returncode == 0, err.decode()[-3000:]
-
-
 @pytest.fixture(scope="module")
 def left(tokenizer: Path, subtokenizers: SubtokenizerCache, stores, tmp_path_factory) -> Path:
     """What two ranks left behind."""
@@ -36,7 +30,7 @@ def left(tokenizer: Path, subtokenizers: SubtokenizerCache, stores, tmp_path_fac
     single = Model(SHAPE, subtokenizers.size, start_ranks(), seed=3)
     save(out / "single", single, 3)
     texts = next(iter(stores.values())).directory.parent
-    on_ranks(2, "helpers.two_ranks", tokenizer, texts, out)
+    run_ranks(2, "helpers.two_ranks", tokenizer, texts, out)
     return out
 
 
@@ -123,11 +117,7 @@ def test_any_number_of_ranks_trains_as_one(tokenizer: Path, tmp_path: Path) -> N
             for count, tp in ways if count == world
             for name, kind in kinds.items()
         ]  # fmt: skip
-        (tmp_path / "settings.json").write_bytes(orjson.dumps(runs))
-        if world == 1:
-            rank_of_runs.train(tmp_path / "settings.json")
-        else:
-            on_ranks(world, "helpers.rank_of_runs", tmp_path / "settings.json")
+        train_on(world, runs, tmp_path / "settings.json")
     for name in kinds:
         alone, *others = (
             [numbers(line) for line in read_metrics(tmp_path / "runs" / f"{name}-{count}-{tp}")]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from itertools import groupby
 from pathlib import Path
 
 import pytest
 
-from helpers.python_processes import executable
-from helpers.replay import TOLERANCE, Case, compare, train, train_on_ranks
+from helpers.replay import TOLERANCE, Case, compare, train
 
 from .conftest import LANGUAGES, SAMPLE
 
@@ -31,11 +29,8 @@ def runs(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "data").mkdir()
     for language in LANGUAGES:
         shutil.copy(SAMPLE / f"{language}.jsonl", place / "data")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sys, "executable", executable())
-        for world, group in groupby(CASES, lambda case: case.world):
-            cases = list(group)
-            (train if world == 1 else train_on_ranks)(cases, place, STEPS, 0)
+    for _, cases in groupby(CASES, lambda case: case.world):
+        train([*cases], place, STEPS)
     return place
 
 

@@ -126,21 +126,9 @@ def test_a_finished_run_goes_on_with_stages(staged: RunSettings) -> None:
     assert found == [line for line in numbers(staged.runs / "it") if "loss" in line]
     assert last(staged.runs / "first") == last(staged.runs / "it")
     for old, new, message in (
-        (
-            "steps = 3\ndata",
-            "steps = 5\ndata",
-            r"recipe.toml:6: \[\[stage\]\] steps: stage 2 has beg",
-        ),
-        (
-            "warmup = 2",
-            "warmup = 1",
-            r"recipe.toml:19: \[\[stage\]\] warmup: stage 3 has begun and ",
-        ),
-        (
-            "steps = 4",
-            "steps = 5",
-            r"^--steps: stage 1 has ended and its length cannot change: the run is at step 10; add",
-        ),
+        ("steps = 3\ndata", "steps = 5\ndata", r"recipe.toml:6: .*\] steps: stage 2 has begun"),
+        ("warmup = 2", "warmup = 1", r"recipe.toml:19: .*\] warmup: stage 3 has begun and "),
+        ("steps = 4", "steps = 5", r"^--steps: stage 1 has ended .*: the run is at step 10; add"),
     ):
         Path("recipe.toml").write_text(RECIPE.replace(old, new))
         with pytest.raises(UsageError, match=message):
