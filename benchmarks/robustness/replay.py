@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.common import SAMPLE, emit, parser_of
+from benchmarks.common import ROOT, SAMPLE, emit, parser_of
 from helpers.replay import Case, compare, train
 
 LANGUAGES = ("el", "en", "fi", "fr")
@@ -55,7 +55,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--world", default="1,2,4", help="numbers of processes")
     options = parser.parse_args()
-    os.environ["MODTOK_DEVICE"] = "cpu"
+    os.environ |= {"MODTOK_DEVICE": "cpu", "PYTHONPATH": str(ROOT / "tests")}
     different = 0
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)

@@ -1,6 +1,14 @@
-"""Processes by gloo against one: tensor parallel, data parallel, and both ways of saving."""
+"""Runs on several processes against one, and against plain torch with a full softmax.
 
+Tensor parallel, data parallel, both ways of saving. All cases of replays: `python -m benchmarks
+replay`.
+"""
+
+from __future__ import annotations
+
+import shutil
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +18,8 @@ import pytest
 from helpers.metrics import read_metrics
 from helpers.rank_of_runs import train_on
 from helpers.ranks import run_ranks
+from helpers.replay import TOLERANCE, Case, compare
+from helpers.replay import train as train_cases
 from helpers.same_models import assert_same
 from helpers.saved import save
 from helpers.two_ranks import OFFLOADED, SHAPE, SHAPES, WAYS, evaluated, train
@@ -20,7 +30,7 @@ from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import Model
 
-from .conftest import SAMPLE
+from .conftest import LANGUAGES, SAMPLE
 
 
 @pytest.fixture(scope="module")
@@ -148,3 +158,33 @@ def numbers(line: dict[str, Any]) -> dict[str, Any]:
         for key, figures in parts.items() if isinstance(figures, dict) and key != "time"
         for name, value in figures.items() if isinstance(value, int | float)
     }  # fmt: skip
+
+
+STEPS = 20
+CASES = (
+    Case(1, 1, "joint", "step", update="dense"),
+    Case(2, 2, "sub:2", "micro", tied=True, staged=True),
+    Case(2, 1, "full", "rank", staged=True),
+    Case(2, 1, "none", "step", update="dense"),
+)
+
+
+@pytest.fixture(scope="module")
+def runs(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a trained run of each case."""
+    place = tmp_path_factory.mktemp("replay")
+    shutil.copytree(tokenizer, place / "tokenizer")
+    (place / "data").mkdir()
+    for language in LANGUAGES:
+        shutil.copy(SAMPLE / f"{language}.jsonl", place / "data")
+    for _, cases in groupby(CASES, lambda case: case.world):
+        train_cases([*cases], place, STEPS)
+    return place
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_losses_are_those_of_the_masked_softmax(case: Case, runs: Path) -> None:
+    row = compare(case, runs)
+    assert row["steps"] == STEPS
+    assert row["largest_relative_error"] < TOLERANCE
+    assert row["last_loss"] < row["first_loss"] - 0.05
