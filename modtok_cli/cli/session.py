@@ -82,9 +82,8 @@ class Session:
         parts = (str(row.get("signature")).encode() for row in rows)
         path = place / f"{self._name}-{digest(*parts, length=8)}.jsonl"
         try:
-            _RESULTS.mkdir(exist_ok=True)
             write_bytes(path, b"".join(map(json_line, rows)))
-        except (OSError, ModtokError) as error:
+        except ModtokError as error:
             self.progress.warn(f"the rows are not kept: {error}")
             return
         self.say(f"kept in {path} for modtok report (--no-keep)")

@@ -95,7 +95,8 @@ def test_rows_are_kept_for_the_report(at, learned: Path, tmp_path: Path, monkeyp
     (tmp_path / "results").touch()
     status, out, err = at(*line)
     assert (status, len(rows(out))) == (0, 3)
-    assert "warning: the rows are not kept: " in err
+    assert "warning: the rows are not kept: results/" in err
+    assert "cannot write: results is a file, not a directory" in err
 
 
 def test_plots_as_text_and_png_and_wrong_names(at, learned: Path) -> None:
