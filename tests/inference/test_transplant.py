@@ -1,7 +1,6 @@
 """A model of any architecture with another vocabulary."""
 
 import math
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import orjson
 import pytest
 import torch
 from safetensors.torch import load_file
+from tokenizers import Tokenizer
 
 from helpers.external_models import build
 from helpers.sample import SAMPLE
@@ -198,9 +198,7 @@ def write_texts(place: Path) -> list[str]:
 
 @pytest.mark.parametrize("family", ["Phi", "Qwen2", "GPTNeoX"])
 def test_fitted_output_rows(family: str, workspace: Path, tmp_path: Path) -> None:
-    """Rows and logits, from counts made a line at a time with the files in `tokenizers`."""
-    from tokenizers import Tokenizer
-
+    """From counts made a line at a time with the files in `tokenizers`."""
     old, spec = build(tmp_path / "model", family), f"{workspace / 'tokenizer'}@fr,en"
     texts = write_texts(tmp_path)
     plain, fitted = tmp_path / "plain", tmp_path / "fitted"
@@ -209,46 +207,35 @@ def test_fitted_output_rows(family: str, workspace: Path, tmp_path: Path) -> Non
     new, spelling = spelled(old, spec)
     lines = [line for text in texts for line in Path(text).read_text("utf-8").splitlines()]
     library = Tokenizer.from_file(str(old / "tokenizer.json"))
-    before = Counter(i for x in lines for i in library.encode(x, add_special_tokens=False).ids)
-    after = Counter(i for x in lines for i in new.encode(x).tolist())
-    (models, _), (unfitted, _) = opened(fitted), opened(plain)
-    (source, _) = opened(old)
-    assert models.config.tie_word_embeddings is (family == "Qwen2")
-    ids = torch.tensor([new.encode(lines[0]).tolist()])
-    states: list[torch.Tensor] = []
-    directions: list[torch.Tensor] = []
-    hook = models.get_output_embeddings().register_forward_pre_hook(
-        lambda module, inputs: states.append(inputs[0][0])
-    )
-    with torch.no_grad():
-        logits = models(ids).logits[0]
-        hook.remove()
-        table = source.get_output_embeddings().weight
-        own = not models.config.tie_word_embeddings
-        for token in range(2, new.size, 5):
-            parts = spelling.ids[spelling.offsets[token] : spelling.offsets[token + 1]]
-            if not len(parts):
-                continue
-            row = table[parts].mean(0)
-            if own:
-                row = 0.4 * row + 0.6 * table[parts[0]]
-            lower = min(0.0, math.log((after[token] + 1) / (before[int(parts[0])] + 1)))
-            found = models.get_output_embeddings().weight[token] - row
-            expected = lower * (0.7 if len(parts) > 1 else 1.0)
-            # Each row is lowered along the same vector, by as much as the counts say.
-            if expected:
-                directions.append(found / expected)
-            else:
-                torch.testing.assert_close(found, torch.zeros_like(found))
-            if own:
-                torch.testing.assert_close(logits[:, token], states[0] @ (row + found))
+    before = [i for line in lines for i in library.encode(line, add_special_tokens=False).ids]
+    after = [i for line in lines for i in new.encode(line).tolist()]
+    counts = np.bincount(before, minlength=640), np.bincount(after, minlength=new.size)
+    lower = logit_offsets(spelling, *counts)
+    (model, _), (unfitted, _), (source, _) = map(opened, (fitted, plain, old))
+    tied = model.config.tie_word_embeddings
+    assert tied is (family == "Qwen2")
+    table, written = (each.get_output_embeddings().weight.detach() for each in (source, model))
+    directions = []
+    for token in range(2, new.size, 5):
+        parts = spelling.ids[spelling.offsets[token] : spelling.offsets[token + 1]]
+        row = table[parts].mean(0)
+        if not tied:
+            row = 0.4 * row + 0.6 * table[parts[0]]
+        found = written[token] - row
+        # Each row is lowered along the same vector, by as much as the counts say.
+        if lower[token]:
+            directions.append(found / lower[token])
+        else:
+            torch.testing.assert_close(found, torch.zeros_like(found))
     assert len(directions) >= 5
     for direction in directions[1:]:
         torch.testing.assert_close(direction, directions[0], rtol=1e-3, atol=1e-4)
-    if own:
-        assert abs(float((states[0] @ directions[0]).mean()) - 1) < 0.5
-        before, after = (each.get_input_embeddings().weight for each in (unfitted, models))
-        assert torch.equal(before, after)
+    if not tied:
+        with torch.no_grad():
+            states = model.base_model(torch.tensor([new.encode(lines[0])]))[0]
+        assert abs(float((states @ directions[0]).mean()) - 1) < 0.5
+        inputs = (each.get_input_embeddings().weight for each in (unfitted, model))
+        assert torch.equal(*inputs)
     size = sum(tensor.nbytes for tensor in load_file(fitted / "model.safetensors").values())
     assert sum(after for after, _ in report.parts.values()) == size
 
