@@ -32,13 +32,8 @@ def test_certain_merges_are_those_of_the_whole_text(
     number = certain_merges(found, merges)
     whole = SequentialBpe(k=256 + 6)
     whole.add("x", words)
-    learned = [
-        tuple(
-            merges.token_data[merges.token_offsets[i] : merges.token_offsets[i + 1]].tobytes()
-            for i in (left, right)
-        )
-        for left, right, _ in merges.merges[:number]
-    ]
+    tokens = merges.strings()
+    learned = [(tokens[left], tokens[right]) for left, right, _ in merges.merges[:number]]
     assert learned == whole.merges[:number]
 
 
@@ -51,9 +46,8 @@ def test_how_many_are_certain() -> None:
 
 
 def test_real_text_in_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = count_corpus([SAMPLE / "data" / "en.jsonl"]).pairs()
+    text = list(count_corpus([SAMPLE / "data" / "en.jsonl"]).pairs())
     rare = [(word[::-1], 1) for word, _ in text if word.isascii() and len(word) > 8]
-    text = count_corpus([SAMPLE / "data" / "en.jsonl"]).pairs()
     counts = WordCounts.from_pairs([*((word, 100 * count) for word, count in text), *rare])
     found = frequent_words(counts, 2)
     merges = learn_plain(found.counts, 400).merges

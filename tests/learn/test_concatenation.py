@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.handmade_tokenizers import Merge, global_merges
+from helpers.handmade_tokenizers import Merge, global_merges, write_plain, write_ranks
 from modtok_cli.base.errors import UsageError
+from modtok_cli.construct.bpe_concat import bpe_concat
 from modtok_cli.learn.concatenation import concatenate
+from modtok_cli.modular.open import open_bytes
 
 
 def slow(parts: list[list[Merge]]) -> tuple[list[bytes], list[Merge]]:
@@ -44,8 +45,7 @@ def proper_merges(draw: st.DrawFn) -> list[Merge]:
 @settings(max_examples=60, deadline=None)
 def test_equals_the_slow_twin(parts: list[list[Merge]]) -> None:
     whole = concatenate([global_merges(part, ("<s>", "</s>")) for part in parts])
-    flat, cuts = whole.token_data.tobytes(), whole.token_offsets.tolist()
-    tokens = [flat[a:b] for a, b in pairwise(cuts)]
+    tokens = whole.strings()
     expected_tokens, expected_merges = slow(parts)
     assert tokens[258:] == expected_tokens
     merges = [(tokens[left], tokens[right]) for left, right, _ in whole.merges.tolist()]
@@ -55,10 +55,6 @@ def test_equals_the_slow_twin(parts: list[list[Merge]]) -> None:
 
 def test_a_token_becomes_unreachable(tmp_path: Path) -> None:
     """With ab first, "abc" is [ab, c] though abc is in the vocabulary; the other way it is one."""
-    from helpers.handmade_tokenizers import write_plain
-    from modtok_cli.construct.bpe_concat import bpe_concat
-    from modtok_cli.modular.open import open_bytes
-
     first = write_plain(tmp_path / "1.json", [(b"a", b"b")])
     second = write_plain(tmp_path / "2.json", [(b"b", b"c"), (b"a", b"bc")])
     one, other = bpe_concat([first, second]), bpe_concat([second, first])
@@ -69,9 +65,6 @@ def test_a_token_becomes_unreachable(tmp_path: Path) -> None:
 
 
 def test_incompatible_tokenizers_are_refused(tmp_path: Path) -> None:
-    from helpers.handmade_tokenizers import write_plain, write_ranks
-    from modtok_cli.construct.bpe_concat import bpe_concat
-
     with pytest.raises(UsageError, match="nothing to concatenate"):
         concatenate([])
     with pytest.raises(UsageError, match="different special tokens: none; <s>"):

@@ -87,10 +87,9 @@ def real() -> tuple[LearnedPieces, WordCounts]:
     return vocabulary(sorted(tokens)), counts
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_expectation_on_real_words_is_algorithm_1(seed: int) -> None:
+def test_expectation_on_real_words_is_algorithm_1() -> None:
     pieces, counts = real()
-    probabilities = random_probabilities(pieces, seed)
+    probabilities = random_probabilities(pieces, 1)
     expectation = Expectation(pieces, [counts])
     slow, slow_likelihood = forward_backward(
         list(counts.pairs()), index(pieces), probabilities.tolist(), pieces.byte_ids.tolist()

@@ -116,49 +116,21 @@ def test_long_run_of_one_character() -> None:
     assert list(map(len, tokens[256:])) == [2**i for i in range(1, 9)]
 
 
-def test_append_keeps_ids() -> None:
-    first = SequentialLearner(262)
-    first.add("x", table({b"abab": 3, b"bc": 9}))
-    first.add("y", table({b"abc": 5, b"ca": 2}))
-    before = first.result()
-    with pytest.raises(UsageError, match="other special tokens"):
-        SequentialLearner(262, ("<s>",), start=before)
-    again = SequentialLearner(262, start=before)
-    again.add("z", table({b"cabab": 4, b"cc": 2}))
-    after = again.result()
-    assert after.languages == ("x", "y", "z")
-    assert np.array_equal(after.merges[: len(before.merges)], before.merges)
-    assert np.array_equal(after.token_data[: len(before.token_data)], before.token_data)
-    assert np.array_equal(after.token_membership[: before.size, :2], before.token_membership)
-    assert not after.token_membership[before.size :, :2].any()
-    first.add("z", table({b"cabab": 4, b"cc": 2}))
-    whole = first.result()
-    assert np.array_equal(after.merges, whole.merges)
-    assert np.array_equal(after.token_membership, whole.token_membership)
-    assert np.array_equal(after.merge_membership, whole.merge_membership)
-
-
-def test_corpus_too_small_stops_early() -> None:
-    assert learn_plain(table({b"abc": 1}), 24_000).size == 258
-
-
 def test_counts_beyond_32_bits() -> None:
     """Pair counts are 64-bit: here (a, b) has 2**33 and (c, d) wins over it by one."""
     words = {b"ab": 2**33, b"cd": 2**33 + 1}
     assert learn_plain(table(words), 257).merges.strings()[256] == b"cd"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
+def test_wrong_settings() -> None:
+    for arguments, said in (
         ({"k": 200}, "-k"),
         ({"k": 300, "passes": 0}, "--passes"),
         ({"k": 300, "specials": ("a", "a")}, "--special"),
-    ],
-)
-def test_wrong_settings(arguments: dict[str, object], named: str) -> None:
-    with pytest.raises(UsageError, match=named):
-        SequentialLearner(**arguments)  # type: ignore[arg-type]
+        ({"k": 300, "specials": ("<s>",), "start": SequentialLearner(300).result()}, "other spec"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            SequentialLearner(**arguments)  # type: ignore[arg-type]
 
 
 def test_the_reference_shows_its_steps(capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,30 +67,6 @@ def test_best_of_all_segmentations(
     ]
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(st.binary(min_size=2, max_size=4).map(lambda b: bytes(x % 2 for x in b)), unique=True),
-    st.lists(st.binary(min_size=1, max_size=9).map(lambda b: bytes(x % 2 for x in b))),
-    st.data(),
-)
-def test_fewest_tokens_over_bytes(
-    longer: list[bytes], words: list[bytes], data: st.DataObject
-) -> None:
-    """Every byte a piece, no fallback: what least-token segmentation asks for."""
-    pieces = [bytes([0]), bytes([1]), *longer]
-    scores = [data.draw(st.integers(-4, -1)) * 1.0 for _ in pieces]
-    scored = {piece: (i, scores[i]) for i, piece in enumerate(pieces)}
-    found = segmented(words, pieces, scores, each=1)
-    assert found == [search(word, scored, each=1) for word in words]
-    assert [b"".join(pieces[i] for i in ids) for ids in found] == words
-
-
-def test_the_longer_last_piece_wins_a_tie() -> None:
-    # ab|c and a|bc cost the same.
-    pieces = [b"a", b"ab", b"b", b"bc", b"c"]
-    assert segmented([b"abc"], pieces, [-1.0] * 5, each=0) == [[0, 3]]
-
-
 def test_a_word_of_a_million_equal_letters() -> None:
     options: Any = {"each": 0, "unknown": -13.0, "fallback": True}
     (ids,) = segmented([b"a" * 1_000_001], [b"a", b"aa"], [-2.0, -3.0], **options)

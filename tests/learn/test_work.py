@@ -8,12 +8,16 @@ from __future__ import annotations
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import zstandard
 
 from helpers.sample import SAMPLE
+from modtok_cli.base.progress import Silent
 from modtok_cli.construct import bpe_seq as sequential
 from modtok_cli.construct import words as words_to_learn
 from modtok_cli.core import learn
@@ -72,8 +76,6 @@ def test_steps_of_a_later_language() -> None:
 def test_text_is_read_decompressed_and_counted_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import zstandard
-
     line = FINNISH.read_bytes()
     text = line * 300  # three blocks
     path = tmp_path / "fi.jsonl.zst"
@@ -91,34 +93,15 @@ def test_text_is_read_decompressed_and_counted_once(
     monkeypatch.setattr(core_text.Counter, "add", adds)
     read: list[float] = []
 
-    table = count_corpus([path], progress=_Bytes(read))
+    progress = Silent()
+    task = SimpleNamespace(advance=read.append, describe=str)
+    monkeypatch.setattr(progress, "task", lambda *_: nullcontext(task))
+    table = count_corpus([path], progress=progress)
     assert sum(read) == path.stat().st_size
     assert calls["bytes"] == len(text)
     assert calls["chunks"] <= len(text) // streams.CHUNK + 1
     assert calls["counter"] <= calls["chunks"] + 3
     assert table.size.documents == text.count(b"\n")
-
-
-class _Bytes:
-    """A progress that notes what it is told."""
-
-    draws = False
-
-    def __init__(self, read: list[float]) -> None:
-        self._read = read
-
-    def task(self, label: str, total: float | None, unit: str) -> Any:
-        from contextlib import nullcontext
-
-        return nullcontext(self)
-
-    def advance(self, amount: float = 1) -> None:
-        self._read.append(amount)
-
-    def describe(self, text: str) -> None:
-        pass
-
-    note = warn = describe
 
 
 def test_memory_of_a_table_of_words() -> None:
