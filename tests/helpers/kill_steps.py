@@ -19,6 +19,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.run import run
+
 CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.symlink"}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
@@ -47,9 +50,6 @@ def die_at(step: int, place: str, counted: list[int]) -> None:
 
 def child(step: int, place: Path, words: list[str]) -> None:
     """Run the command; never returns."""
-    from modtok_cli.cli.main import command_tree
-    from modtok_cli.cli.run import run
-
     os.chdir(place)
     counted = [0]
     die_at(step, f"{place}/", counted)
@@ -71,20 +71,20 @@ def call(step: int, place: Path, words: list[str]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
-def contents(place: Path) -> dict[str, str]:
-    """Path → content (in hexadecimal, cut) of every file; "/" of a directory."""
-    found = {}
-    for path in sorted(place.rglob("*")):
-        name = str(path.relative_to(place))
-        found[name] = path.read_bytes().hex() if path.is_file() else "/"
-    return found
+def contents(place: Path) -> dict[str, bytes]:
+    """Path → content of every file; "/" of a directory."""
+    return {
+        str(path.relative_to(place)): path.read_bytes() if path.is_file() else b"/"
+        for path in place.rglob("*")
+    }
+
+
+def shown(found: dict[str, bytes]) -> dict[str, bytes]:
+    """What is not hidden."""
+    return {name: data for name, data in found.items() if "/." not in f"/{name}"}
 
 
 def main(base: Path, stride: int, words: list[str]) -> None:
-    import modtok_cli.construct.bpe_merge
-    import modtok_cli.construct.bpe_seq
-    import modtok_cli.reports.report  # noqa: F401
-
     scratch = base.parent / "scratch"
     before = contents(base)
 
@@ -94,9 +94,6 @@ def main(base: Path, stride: int, words: list[str]) -> None:
         return scratch
 
     # Once in this process: forked ones find everything loaded.
-    from modtok_cli.cli.main import command_tree
-    from modtok_cli.cli.run import run
-
     os.chdir(fresh())
     with open(os.devnull, "w") as nothing:
         kept_output = os.dup(1)
@@ -113,9 +110,7 @@ def main(base: Path, stride: int, words: list[str]) -> None:
         ended = call(step, place, words)
         if ended != -signal.SIGKILL:
             break
-        seen = {name: text for name, text in contents(place).items() if not hidden(name)}
-        kept = {name: text for name, text in before.items() if not hidden(name)}
-        done = {name: text for name, text in whole.items() if not hidden(name)}
+        seen, kept, done = map(shown, (contents(place), before, whole))
         again = call(0, place, words)
         after = contents(place)
         row = {
@@ -129,10 +124,6 @@ def main(base: Path, stride: int, words: list[str]) -> None:
         }
         print(json.dumps(row), flush=True)
     print(json.dumps({"step": step, "status": status}), flush=True)
-
-
-def hidden(name: str) -> bool:
-    return any(part.startswith(".") for part in Path(name).parts)
 
 
 if __name__ == "__main__":

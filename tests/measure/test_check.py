@@ -16,7 +16,6 @@ from modtok_cli.cli.commands.check import columns
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.check import MEASURED, check, split_arguments
 from modtok_cli.measure.scripts import scripts_of
-from modtok_cli.reports.charts import is_empty
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.text.counts import count_documents
 
@@ -182,11 +181,3 @@ def test_missing_text_or_tokenizer(place: Path, tmp_path: Path) -> None:
         check([str(place / "tok")], [tmp_path / "fi.txt"])
     with pytest.raises(UsageError, match="does not exist"):
         check([str(tmp_path / "none.json")], [text(tmp_path, "fi.txt", "talo\n")])
-
-
-def test_rows_can_be_drawn_and_tabulated(place: Path) -> None:
-    rows = check([str(place / "tok")], [SAMPLE / "parallel"])
-    kind = kinds()["check"]
-    assert not any(is_empty(chart) for chart in kind.charts(rows))
-    assert "Finnish" in {row[0] for row in kind.tables(rows)[0].rows}
-    assert all(row["signature"].startswith("check|tok:") for row in rows)

@@ -19,17 +19,8 @@ from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.kinds.tokenizers import nsl_tables
 
-WORDS = [("talo", "n"), ("äidi", "n")]
-# " talo" is one token, so " talon" is talo + n; "äidin" is bytes.
+# " talo" is one token, so " talon" is talo + n.
 TALO = [(b"t", b"a"), (b"l", b"o"), (b"ta", b"lo"), (b" ", b"talo")]
-
-
-def test_by_hand(tmp_path: Path) -> None:
-    tokenizer = open_tokenizer(write_plain(tmp_path / "t.json", TALO))
-    assert [*align(tokenizer, WORDS[:1], "fi").values()] == [1, 1, 1, 1, 1]
-    # Five letters, six bytes: five inner boundaries, that before "n" among them.
-    found = align(tokenizer, WORDS, "fi")
-    assert [*found.values()] == [1, 2 / 6, 1, pytest.approx(2 * (1 / 3) / (4 / 3)), 2]
 
 
 def test_example_of_the_documentation(tmp_path: Path) -> None:

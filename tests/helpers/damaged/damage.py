@@ -1,6 +1,6 @@
 """Damage a file many times and read it; one process per batch of mutations.
 
-The parent (`run`) ends a child that hangs, and goes on behind the mutation that killed one.
+A child that hangs is ended by its alarm; the parent (`run`) goes on behind what killed one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import os
 import random
 import resource
-import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +17,7 @@ import time
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from helpers.damaged import formats
 from helpers.damaged.formats import FORMATS, Format, place
@@ -25,7 +26,7 @@ from helpers.sample import ROOT
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.cli.output import one_line
 
-SECONDS = 30.0
+SECONDS = 30
 """A mutation that takes longer hangs. Some hundred times of what the slowest takes."""
 ROOM = 2 << 30
 """Address space beyond what a reader has after the sound file."""
@@ -43,63 +44,39 @@ class Outcome:
     slowest: float = 0.0
     kinds: dict[str, int] = field(default_factory=dict)
 
+    def add(self, row: dict[str, Any]) -> None:
+        """A row of a child."""
+        self.tried += 1
+        self.slowest = max(self.slowest, row["seconds"])
+        if row["end"] == "loaded":
+            self.loaded += 1
+        elif row["end"] == "refused":
+            self.refused += 1
+            self.kinds[row["what"]] = self.kinds.get(row["what"], 0) + 1
+        else:
+            self.defects.append(row)
+
 
 def run(form: Format, samples: Path, count: int, seed: int = 0) -> Outcome:
     """`count` mutations of one format, in children."""
     outcome = Outcome(form.name)
-    at = 0
-    while at < count:
-        words = [sys.executable, "-m", "helpers.damaged.damage"]
-        words += [str(FORMATS.index(form)), str(samples), str(at), str(count), str(seed)]
-        env = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
-        with tempfile.TemporaryFile() as errors:
-            child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, env=env)
-            at, last = _follow(child, outcome, at)
-            child.wait()
-            if at < count:  # it died of mutation `at`
-                errors.seek(0)
-                tail = errors.read()[-2000:].decode(errors="replace")
-                why = "hangs" if last == "hung" else f"dies (status {child.returncode})"
-                if last == "start":
-                    raise RuntimeError(f"{form.name}: the sound file is not read: {tail}")
-                outcome.defects.append({"mutation": at, "what": why, "detail": tail})
-                outcome.tried += 1
-                at += 1
-    return outcome
-
-
-def _follow(child: subprocess.Popen[bytes], outcome: Outcome, at: int) -> tuple[int, str]:
-    """Read a child's lines until it ends; (the first mutation it did not finish, how it ended)."""
-    assert child.stdout is not None
-    state = "start"
-    buffer = b""
-    deadline = time.monotonic() + 300
-    while True:
-        ready, _, _ = select.select([child.stdout], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
-            child.kill()
-            return at, "hung" if state != "start" else state
-        piece = os.read(child.stdout.fileno(), 1 << 16)
-        if not piece:
-            return at, state
-        deadline = time.monotonic() + SECONDS
-        buffer += piece
-        *lines, buffer = buffer.split(b"\n")
-        for line in lines:
-            state = "running"
-            row = json.loads(line)
-            if row["end"] == "begun":
-                continue
-            at += 1
+    env = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    while outcome.tried < count:
+        numbers = map(str, (FORMATS.index(form), samples, outcome.tried, count, seed))
+        words = [sys.executable, "-m", "helpers.damaged.damage", *numbers]
+        done = subprocess.run(words, capture_output=True, env=env)
+        tail = done.stderr[-2000:].decode(errors="replace")
+        rows = list(map(json.loads, done.stdout.splitlines()))
+        if not rows:
+            raise RuntimeError(f"{form.name}: the sound file is not read: {tail}")
+        for row in rows[1:]:
+            outcome.add(row)
+        if outcome.tried < count:  # it died of the next one
+            hangs = done.returncode == -signal.SIGALRM
+            why = "hangs" if hangs else f"dies (status {done.returncode})"
+            outcome.defects.append({"mutation": outcome.tried, "what": why, "detail": tail})
             outcome.tried += 1
-            outcome.slowest = max(outcome.slowest, row["seconds"])
-            if row["end"] == "loaded":
-                outcome.loaded += 1
-            elif row["end"] == "refused":
-                outcome.refused += 1
-                outcome.kinds[row["what"]] = outcome.kinds.get(row["what"], 0) + 1
-            else:
-                outcome.defects.append({"mutation": row["mutation"], **row})
+    return outcome
 
 
 def damaged(form: Format, data: bytes, seed: int, index: int) -> bytes:
@@ -131,6 +108,7 @@ def main(number: int, samples: Path, first: int, count: int, seed: int) -> None:
             if form.repair:
                 form.repair(path)
             began = time.monotonic()
+            signal.alarm(SECONDS)
             row = attempt(form, path, index)
             row["seconds"] = round(time.monotonic() - began, 3)
             out.write(json.dumps(row) + "\n")
@@ -143,12 +121,8 @@ def attempt(form: Format, path: Path, index: int) -> dict[str, object]:
     except ModtokError as error:
         text = one_line(str(error))
         if not error.what or len(text) > 2000:
-            return {
-                "mutation": index,
-                "end": "defect",
-                "what": f"message of {len(text)}",
-                "detail": text[:300],
-            }
+            what = f"message of {len(text)}"
+            return {"mutation": index, "end": "defect", "what": what, "detail": text[:300]}
         return {"mutation": index, "end": "refused", "what": type(error).__name__}
     except BaseException as error:
         if isinstance(error, (KeyboardInterrupt, SystemExit)):

@@ -13,6 +13,7 @@ import shutil
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import orjson
@@ -37,7 +38,7 @@ from modtok_cli.learn.sequential import SequentialLearner
 from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.encoding.lines import decode
 from modtok_cli.modular.manifest import _checksum
-from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.open import open_bytes, open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.report import report
@@ -97,27 +98,26 @@ def _ours(path: Path) -> None:
         tokenizer.decode(ids)
 
 
+def _above(path: Path, name: str) -> Path:
+    """The nearest directory above that has an entry of that name."""
+    return next((each for each in path.parents if (each / name).exists()), path.parent)
+
+
 def _directory(path: Path) -> None:
-    directory = path.parent
-    while not (directory / "manifest.json").exists() and directory != directory.parent:
-        directory = directory.parent
+    directory = _above(path, "manifest.json")
     tokenizer = ModularTokenizer.load(directory)
     for name in tokenizer.languages:
         subset = tokenizer.subset([name])
         assert subset.decode(subset.encode(TEXT)) == TEXT, "does not give the text back"
         subset.to_json()
     for language, data in read_references(directory).items():
-        from modtok_cli.modular.open import open_bytes
-
         open_bytes(data, language, language).encode(TEXT)
     open_tokenizer(f"{directory}@{tokenizer.languages[0]}").encode(TEXT)
 
 
 def _sign(path: Path) -> None:
     """Checksums of a modular directory as an ill-wisher would set them right."""
-    directory = path.parent
-    while not (directory / "manifest.json").exists() and directory != directory.parent:
-        directory = directory.parent
+    directory = _above(path, "manifest.json")
     place = directory / "manifest.json"
     try:
         manifest = json.loads(place.read_bytes())
@@ -226,16 +226,11 @@ def _html(path: Path) -> None:
         return
 
 
+@cache
 def _sandbox():
-    global _CHILD
-    if _CHILD is None:
-        from modtok_cli.corpus.sandbox import Sandbox
+    from modtok_cli.corpus.sandbox import Sandbox
 
-        _CHILD = Sandbox()
-    return _CHILD
-
-
-_CHILD = None
+    return Sandbox()
 
 
 def _quality(path: Path) -> None:
@@ -251,19 +246,12 @@ def _language(path: Path) -> None:
 
 
 def _run(path: Path) -> None:
-
-    root = path
-    while not (root / "checkpoints").is_dir():
-        root = root.parent
-    model = load(root, ["en"], tokenizer=SAMPLES / "bpe")
+    model = load(_above(path, "checkpoints"), ["en"], tokenizer=SAMPLES / "bpe")
     model.logits(torch.tensor([[model.end_of_text, *model.encode_in("a text")]]))
 
 
 def _resume(path: Path) -> None:
-    root = path
-    while not (root / "checkpoints").is_dir():
-        root = root.parent
-    directory = RunDirectory(root)
+    directory = RunDirectory(_above(path, "checkpoints"))
     config_from_json(directory.read_config()["config"])
     found = checkpoint.newest(directory.checkpoints, Silent())
     assert found is not None
@@ -272,7 +260,6 @@ def _resume(path: Path) -> None:
 
 
 def _slice(path: Path) -> None:
-
     model = load(path.parent)
     model.logits(torch.tensor([[model.end_of_text, *model.encode_in("a text")]]))
 
@@ -357,10 +344,10 @@ FORMATS = (
     ),
     Format("tokenizer.json of a sliced model", "published/tokenizer.json", model_readers.sliced,
            True, True),
-    Format("adopted directory, tokenizer.json", "adopted/tokenizer.json",
-           model_readers.adopted_directory, True, True, _sign),
-    Format("adopted directory, membership", "adopted/arrays.safetensors",
-           model_readers.adopted_directory, False, True, _sign),
+    Format("adopted directory, tokenizer.json", "adopted/tokenizer.json", _directory, True, True,
+           _sign),
+    Format("adopted directory, membership", "adopted/arrays.safetensors", _directory, False, True,
+           _sign),
     Format("token ids to keep", "keep.json", model_readers.ids_to_keep, as_json=True),
     Format("recipe", "recipe.toml", model_readers.recipe),
     Format("WARC", "crawl.warc", _pages, needs="corpus"),

@@ -13,7 +13,6 @@ from modtok_cli.architectures.hf_directory import open_hf_directory
 from modtok_cli.inference.hf.model_directory import ModelDirectory
 from modtok_cli.inference.hf.slice import read_ids
 from modtok_cli.modular.adopted.adopt import adopt, read_tokenizer_file
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training.recipe import read_recipe
 from modtok_cli.training.settings import RunSettings
 
@@ -32,18 +31,8 @@ def adopted(path: Path) -> None:
     subset.to_json()
 
 
-def adopted_directory(path: Path) -> None:
-    """A modular directory of a tokenizer that was adopted."""
-    tokenizer = ModularTokenizer.load(path.parent)
-    for name in tokenizer.languages:
-        subset = tokenizer.subset([name])
-        assert subset.decode(subset.encode(TEXT)) == TEXT, "does not give the text back"
-        subset.to_json()
-
-
 def sliced(path: Path) -> None:
     """A published model whose vocabulary is sliced to two tokens and those it needs."""
-
     model = ModelDirectory(path.parent)
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "slice"
@@ -57,7 +46,6 @@ def sliced(path: Path) -> None:
 
 def transplanted(path: Path) -> None:
     """A model whose weights go into another one."""
-
     model = open_hf_directory(path.parent)
     assert model.shape.layers > 0
     model.token_id("bos_token_id", "eos_token_id")

@@ -57,14 +57,7 @@ def light_samples(root: Path) -> None:
 
 def corpus_samples(root: Path) -> None:
     """Crawled pages and the files of a build; needs the extra `corpus`."""
-    from helpers.crawl import (
-        around,
-        compressed,
-        http,
-        page,
-        paragraphs,
-        record,
-    )
+    from helpers.crawl import around, compressed, http, page, paragraphs, record
     from modtok_cli.corpus.language import bundled_model
     from modtok_cli.corpus.quality import corpus_train_quality
 
