@@ -217,7 +217,7 @@ ELSEWHERE = {
     "test_parallel.py": ("tp",),
     "test_launch.py": ("gpus",),
     "test_megatron.py": ("transformer_engine", "attention_kernel", "deterministic"),
-    "test_mixed_files.py": ("field", "lang_field"),
+    "test_corpus.py": ("field", "lang_field"),
 }  # fmt: skip
 IN_THE_LOOP = {
     "update", "eval_every", "save_every", "keep", "keep_every", "eval_bytes", "hang_timeout",
