@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from helpers.examples import examples
 from helpers.made_tokenizers import of_pieces
 from helpers.toy_tokenizers import toy
-from modtok_cli.core.binding import BLOCK, PADDING, Splitter
+from modtok_cli.core.binding import PADDING
 from modtok_cli.core.text import split
 from modtok_cli.learn.fewest_tokens import file_scores
 from modtok_cli.learn.merges import byte_order
@@ -153,22 +153,6 @@ def test_chunks_end_where_no_token_matches_across(tokens: list[bytes], text: str
         assert {end - at for end in ends if at < end <= at + len(phrase)} <= expected
         at += len(phrase)
         assert at in ends
-
-
-def test_chunks_do_not_depend_on_where_a_block_ends() -> None:
-    rng = np.random.default_rng(0)
-    words = [" of", " the", "th", "se", ",", " a", "!\u0301", " 漢", "é", ".", "\n", " 12", "  "]
-    tokens = [b" of the", b"th se", b", a", " \u6f22é".encode(), b"f the a", b"se, of"]
-    whole = splitter_of(tokens)
-    by_words = Splitter(whole.word_end, None, 0, whole.filter, whole.shift)
-    text = "".join(rng.choice(words, BLOCK)) + " of" * BLOCK
-    data = np.frombuffer(text.encode() + bytes(PADDING), dtype=np.uint8)
-    found = []
-    for splitter in (whole, by_words):
-        found.append(split(data, splitter).tolist())
-    assert found[0] == found[1]
-    assert found[0][-1] == len(text.encode())
-    assert len(found[0]) > BLOCK // 2
 
 
 @settings(max_examples=examples(100), deadline=None)
