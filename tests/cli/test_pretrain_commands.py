@@ -173,41 +173,34 @@ def test_dry_run_is_a_recipe(here: Any, filled: Path) -> None:
     """What --dry-run prints gives the same run as --config, also that of a resumed run."""
     options = "pretrain --sampling sub:1 --langs en,fi --steps 3 --lr 1e-2 --mix en=0.4"
     options += " --set architecture.qk_norm=true"
-    status, recipe, err = here(*words(f"{options} --seq-length 32 --dry-run"))
-    assert (status, "Memory per device" in err) == (0, True)
     file = filled / "recipe.toml"
-    file.write_text(recipe)
-    lines = {line.split(" ")[0]: line.partition("  # ")[2] for line in recipe.splitlines()}
-    assert [lines[name] for name in ("lr", "qk_norm", "layers", "seed")] == [
+
+    def planned(line: str) -> str:
+        """The recipe without its comments."""
+        status, recipe, err = here(*words(f"{line} --dry-run"))
+        assert status == 0, err
+        file.write_text(recipe)
+        return re.sub(r" +# .*", "", recipe)
+
+    recipe = planned(f"{options} --seq-length 32")
+    sources = dict(re.findall(r"^(\w+) = .*  # (.*)$", file.read_text(), re.MULTILINE))
+    assert [sources[name] for name in ("lr", "qk_norm", "layers", "seed")] == [
         "--lr", "--set", "preset tiny", "default",
     ]  # fmt: skip
-
-    def values(text: str) -> str:
-        return re.sub(r" +# .*", "", text)
-
-    status, again, _ = here(*words(f"pretrain --config {file} --dry-run"))
-    assert (status, values(again)) == (0, values(recipe))
-    assert set(re.findall("# (.*)", again)) == {str(file)}
+    assert planned(f"pretrain --config {file}") == recipe
+    assert set(re.findall("# (.*)", file.read_text())) == {str(file)}
     both = here(*words(f"{options} --set schedule.lr=1e-3 --dry-run"))
     assert both[0] == 2
     assert "--set schedule.lr: is given as --lr too; give one of them" in both[2]
     assert here(*words(f"pretrain --config {file} -q"))[0] == 0
-    status, again, _ = here(*words("pretrain --resume --dry-run"))
-    own = values(recipe).replace('"tokenizer"', '"runs/sub-1-tiny/tokenizer"')
-    assert (status, values(again)) == (0, own)
-    status, changed, err = here(
-        *words("pretrain --resume --steps 5 --set evaluation.keep=1 --dry-run")
-    )
-    assert status == 0
-    assert values(changed) == own.replace("\nsteps = 3", "\nsteps = 5").replace(
-        "keep = 2", "keep = 1"
-    )
-    assert "--steps is now 5, was 3" in err
+    own = recipe.replace('"tokenizer"', '"runs/sub-1-tiny/tokenizer"')
+    assert planned("pretrain --resume") == own
+    changed = planned("pretrain --resume --steps 5 --set evaluation.keep=1")
+    assert changed == own.replace("\nsteps = 3", "\nsteps = 5").replace("keep = 2", "keep = 1")
+    assert planned(f"pretrain --config {file}") == changed
     stored = json.loads((filled / "runs" / "sub-1-tiny" / "config.json").read_bytes())["config"]
     assert (stored["steps"], stored["keep"]) == (3, 2)  # a dry run changes nothing
-    file.write_text(changed)
-    status, again, _ = here(*words(f"pretrain --config {file} --dry-run"))
-    assert (status, values(again)) == (0, values(changed))
+    assert "--steps is now 5, was 3" in here(*words("pretrain --resume --steps 5 --dry-run"))[2]
     assert here(*words("pretrain --resume --name none --dry-run"))[0] == 2
     refused = here(*words("pretrain --resume --lr 0.5 --dry-run"))
     assert (refused[0], "was started with other settings: --lr" in refused[2]) == (2, True)
@@ -258,21 +251,16 @@ def test_a_moved_run_needs_only_its_data(
     assert metrics(run) == expected
     # The directory of the run alone; its text is found where it was, until that moves too.
     run.rename(other / "it")
-    steps = 4
     given: list[str] = []
-    for name, flag, message in (
-        ("data", "--data", "the text of the run does not exist in"),
-        ("parallel", "--valid", "the validation text 'parallel' does not exist in"),
-        ("tasks", "--set", "the tasks do not exist in"),
+    for steps, name, flag, value, message in (
+        (5, "data", "--data", "", "the text of the run does not exist in"),
+        (6, "parallel", "--valid", "parallel=", "the validation text 'parallel' does not exist in"),
+        (7, "tasks", "--set", "evaluation.eval_tasks_data=", "the tasks do not exist in"),
     ):
-        steps += 1
         assert resume("--runs", ".", "--steps", str(steps), *given)[0] == 0
         (moved / name).rename(other / f"new-{name}")
         status, _, err = resume("--runs", ".", "--steps", str(steps + 1), *given)
-        assert status != 0
-        assert message in err
-        assert err.count("\n") == 1
-        start = {"--valid": "parallel=", "--set": "evaluation.eval_tasks_data="}.get(flag, "")
-        given = [flag, f"{start}new-{name}"]
+        assert (status != 0, message in err, err.count("\n")) == (True, True, 1), err
+        given = [flag, f"{value}new-{name}"]
     assert resume("--runs", ".", *given)[0] == 0
     assert metrics(other / "it")[: len(expected)] == expected
