@@ -186,7 +186,9 @@ def test_whatever_describes_an_example_must_be_equal(few_steps: Path, tmp_path: 
 @pytest.mark.parametrize(
     "line",
     [b"{", b"[]", b"{}", b'{"task": "a", "language": "b", "id": 1, "scores": {}}',
-     b'{"task": "a", "language": "b", "id": "1", "scores": {"acc": "x"}}'],
+     b'{"task": "a", "language": "b", "id": "1", "scores": {"acc": "x"}}',
+     b'{"task": "a", "language": "b", "id": "1", "scores": {"acc": 1e308}}',
+     b'{"task": "a", "language": "b", "id": "1", "scores": {}, "output": 3}'],
 )  # fmt: skip
 def test_invalid_example_names_its_line(tmp_path: Path, line: bytes) -> None:
     good = json.dumps(example("a", "b", "1", {"acc": 1.0})).encode()

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from helpers.external_tokenizers import external_tokenizer
-from helpers.hf_models import FAMILIES, save_model
+from helpers.hf_models import FAMILIES, LLAMA3, save_model
 from helpers.olmo2 import Olmo2
 from modtok_cli.architectures.hf_directory import HfDirectory
 from modtok_cli.architectures.registry import architecture
@@ -248,10 +248,6 @@ def test_what_is_not_exported(tmp_path: Path) -> None:
 
 
 LINEAR = {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4}
-LLAMA3 = {
-    "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 16, "rope_theta": 1e4,
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2"])
