@@ -35,47 +35,38 @@ def test_invalid_shapes_are_refused(change: dict[str, Any], message: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("field", "least", "most", "beyond"),
-    [
-        ("layers", 1, 1024, 1025),
-        ("hidden_size", 1, 1 << 17, (1 << 17) + 1),
-        ("ffn", 1, 1 << 20, (1 << 20) + 1),
-        ("heads", 8, 1 << 12, (1 << 12) + 8),
-        ("kv_heads", 1, 8, 16),
-        ("head_width", 2, 1 << 12, (1 << 12) + 2),
-        ("rope_theta", 1.0, float(1 << 52), float(1 << 53)),
-        ("norm_epsilon", 0.0, 0.999, 1.0),
-    ],
-)
-def test_the_bounds_of_each_field(field: str, least: Any, most: Any, beyond: Any) -> None:
-    """The numbers at its ends are valid, and the next ones not."""
-    base = SHAPE.as_json() | {"kv_heads": 8}
-    for value in (least, most):
-        assert getattr(read_shape(base | {field: value}, "here"), field) == value
-    below = 0 if isinstance(least, int) else least - 1e-9
-    for value in (below, beyond):
-        with pytest.raises(ModtokError, match=f"field 'shape.{field}' is out of range"):
-            read_shape(base | {field: value}, "here")
-
-
-@pytest.mark.parametrize(
     ("field", "least", "most", "below", "beyond"),
     [
-        ("factor", 1.0, float((1 << 20) - 1), 0.99, float(1 << 20)),
-        ("low_frequency_factor", 0.01, 3.99, 0.0, 4.0),
-        ("high_frequency_factor", 1.01, float((1 << 20) - 1), 1.0, float(1 << 20)),
-        ("original_context", 1, (1 << 31) - 1, 0, 1 << 31),
+        ("layers", 1, 1024, 0, 1025),
+        ("hidden_size", 1, 1 << 17, 0, (1 << 17) + 1),
+        ("ffn", 1, 1 << 20, 0, (1 << 20) + 1),
+        ("heads", 8, 1 << 12, 0, (1 << 12) + 8),
+        ("kv_heads", 1, 8, 0, 16),
+        ("head_width", 2, 1 << 12, 0, (1 << 12) + 2),
+        ("rope_theta", 1.0, float(1 << 52), 1 - 1e-9, float(1 << 53)),
+        ("norm_epsilon", 0.0, 0.999, -1e-9, 1.0),
+        ("rope_scaling.factor", 1.0, float((1 << 20) - 1), 0.99, float(1 << 20)),
+        ("rope_scaling.low_frequency_factor", 0.01, 3.99, 0.0, 4.0),
+        ("rope_scaling.high_frequency_factor", 1.01, float((1 << 20) - 1), 1.0, float(1 << 20)),
+        ("rope_scaling.original_context", 1, (1 << 31) - 1, 0, 1 << 31),
     ],
 )
-def test_the_bounds_of_rotary_scaling(
+def test_the_bounds_of_each_field(
     field: str, least: Any, most: Any, below: Any, beyond: Any
 ) -> None:
-    scaling = {"kind": "llama3", "factor": 8.0}
+    """The numbers at its ends are valid, and the next ones not."""
+    *parts, name = field.split(".")
+
+    def given(value: Any) -> dict[str, Any]:
+        inner = {"rope_scaling": {"kind": "llama3", "factor": 8.0, name: value}}
+        return SHAPE.as_json() | {"kv_heads": 8} | (inner if parts else {name: value})
+
     for value in (least, most):
-        read_shape(SHAPE.as_json() | {"rope_scaling": {**scaling, field: value}}, "here")
+        read = read_shape(given(value), "here")
+        assert getattr(read.rope_scaling if parts else read, name) == value
     for value in (below, beyond):
-        with pytest.raises(ModtokError, match=r"field 'shape\.rope_scaling\.\w+' is out of range"):
-            read_shape(SHAPE.as_json() | {"rope_scaling": {**scaling, field: value}}, "here")
+        with pytest.raises(ModtokError, match=rf"'shape\.{[*parts, name][0]}.*' is out of range"):
+            read_shape(given(value), "here")
 
 
 def test_registry() -> None:

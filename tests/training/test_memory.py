@@ -356,11 +356,7 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("preset", "recompute", "starts"),
-    [
-        *product(("tiny", "30b"), [0, LAYERS], [None]),
-        ("1b", 0, [0, 9, 4000]),
-        ("1b", 1, [0, 9]),
-    ],
+    [*product(("tiny", "30b"), [0, LAYERS], [None]), ("1b", 0, [0, 9, 4000]), ("1b", 1, [0, 9])],
 )
 def test_plan_agrees_with_fake_tensors(
     preset: str, recompute: int, starts: list[int] | None, as_on_a_gpu: None

@@ -166,15 +166,14 @@ def test_loss_that_is_not_finite(settings: RunSettings, monkeypatch: pytest.Monk
         return lambda before: (order.append(("finish", words[3])), finish(before))[1]
 
     monkeypatch.setattr(loop, "train_step", started)
+    calls = itertools.count()
 
     def poisoned(model: Model, microbatches: Any, *others: Any) -> Any:
-        if poisoned.calls == 4:  # type: ignore[attr-defined]
+        if next(calls) == 4:
             model.copies.before_change()  # the checkpoint of step 4 may not have been copied
             model.input.weight[microbatches[1].inputs[0, 0]] = float("nan")
-        poisoned.calls += 1  # type: ignore[attr-defined]
         return whole(model, microbatches, *others)
 
-    poisoned.calls = 0  # type: ignore[attr-defined]
     monkeypatch.setattr(step, "mean_gradients", poisoned)
     with pytest.raises(ModtokError) as caught:
         pretrain(settings)
