@@ -1,14 +1,12 @@
 """How a command ends: one line on standard error, and the exit status."""
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from helpers.processes import hear_ctrl_c
 from helpers.toy_program import toy
 from modtok_cli import __version__
 from modtok_cli.base.errors import ModtokError
@@ -191,21 +189,6 @@ def test_standard_output_closed_from_the_start() -> None:
     assert done.returncode == 1
     assert done.stderr.startswith(b"modtok: error: standard output is closed")
     assert done.stderr.count(b"\n") == 1
-
-
-def test_ctrl_c() -> None:
-    process = subprocess.Popen(
-        [*TOY, "sleep"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=hear_ctrl_c,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n"
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=600)
-    assert (process.returncode, out) == (130, b"")
-    assert err == b"modtok: interrupted; no partial output remains\n"
 
 
 def test_run_as_module_and_as_script_are_the_same(modtok) -> None:

@@ -129,7 +129,7 @@ def test_tasks_share_all_files_by_size(given_files: list[tuple[str, int]], tasks
     assert max(loads) - min(loads) <= max(size_of.values()) or len(first) < tasks
 
 
-@pytest.mark.parametrize("tasks", [1, 3, 7])
+@pytest.mark.parametrize("tasks", [3, 7])
 def test_any_number_of_tasks_counts_and_learns_the_same(
     tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, tasks: int
 ) -> None:

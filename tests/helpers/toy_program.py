@@ -94,13 +94,6 @@ def fail(call: Call) -> None:
     raise FAILURES[call.session.args[0]]
 
 
-def sleep(call: Call) -> None:
-    import time
-
-    print("ready", flush=True)
-    time.sleep(60)
-
-
 def bars(call: Call) -> None:
     with call.progress.task("counting fr", 2_000_000, "B") as task:
         task.advance(1_000_000)
@@ -126,7 +119,7 @@ def threads(call: Call) -> None:
 
 
 COMMANDS = (
-    good, paths, ranked, hostile, endless, small, printed, sleep, bars, threads,
+    good, paths, ranked, hostile, endless, small, printed, bars, threads,
 )  # fmt: skip
 
 
