@@ -129,7 +129,7 @@ def test_what_is_wrong(french_english: Path, run: Path, tmp_path: Path) -> None:
         slice_model(run, ["fr"], output=french_english)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "mine.txt").write_text("mine")
-    with pytest.raises(UsageError, match="exists but is not a slice"):
+    with pytest.raises(UsageError, match="exists but is not a slice of a run"):
         slice_model(run, ["fr"], output=tmp_path / "notes", force=True)
     with pytest.raises(UsageError, match="no language 'xx'"):
         slice_model(run, ["fr", "xx"], output=tmp_path / "q")

@@ -139,7 +139,7 @@ def test_outputs_are_not_overwritten(whole: Path, tmp_path: Path) -> None:
     selection = TokenSelection(texts=(DATA / "fr.txt",))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").touch()
-    with pytest.raises(UsageError, match="exists but is not a slice"):
+    with pytest.raises(UsageError, match="exists but is not a slice of a H"):
         slice_directory(whole, selection, tmp_path / "mine", force=True)
     slice_directory(whole, selection, tmp_path / "part")
     with pytest.raises(UsageError, match="already exists"):

@@ -279,7 +279,7 @@ class WrittenModel:
         ]
 
 
-def check_output(output: Path, mark: str, *, force: bool, kind: str = "slice") -> None:
+def check_output(output: Path, mark: str, *, force: bool, kind: str) -> None:
     """Check that a directory can be written: new, empty, or one of this kind, which has `mark`."""
     check_directory(output)
     if not (is_vacant(output) or (output / mark).is_file()):

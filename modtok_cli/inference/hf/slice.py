@@ -166,7 +166,7 @@ def slice_directory(
 
     `verify`: see `ModelDirectory.slice`.
     """
-    check_output(output, NAME, force=force)
+    check_output(output, NAME, force=force, kind="slice of a Hugging Face model")
     model = ModelDirectory(path)
     ids = selection.ids(model, reading=reading, progress=progress)
     written = model.slice(ids, output, verify=verify, progress=progress)

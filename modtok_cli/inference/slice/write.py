@@ -80,7 +80,7 @@ def sliced(
             default the slice's, or true.
     """
     is_own = append is not None and output.resolve() == path.resolve()
-    check_output(output, NAME, force=force or is_own)
+    check_output(output, NAME, force=force or is_own, kind="slice of a run")
     if append is not None:
         facts, source = _origin(path, origin, tokenizer, step, progress)
         added = source.side(append).languages
