@@ -53,19 +53,14 @@ def adopted(kind: str) -> ModularTokenizer:
     )
 
 
-def library(kind: str) -> tokenizers.Tokenizer:
-    whole = tokenizers.Tokenizer.from_buffer(external_tokenizer(kind))
-    whole.encode_special_tokens = True
-    return whole
-
-
 def lines(language: str) -> list[str]:
     return (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8").splitlines()
 
 
 @KIND
 def test_text_of_a_language_has_the_ids_of_the_original(kind: str) -> None:
-    whole = library(kind)
+    whole = tokenizers.Tokenizer.from_buffer(external_tokenizer(kind))
+    whole.encode_special_tokens = True
     for languages in (["fr"], ["fi", "en"], LANGUAGES):
         part = adopted(kind).subset(languages)
         assert part.size < source(kind).size

@@ -258,16 +258,8 @@ def test_tokenizer_contains_the_one_before_an_append() -> None:
 
 def changed(**changes: Any) -> Any:
     """The parent with other fields, some of which no valid tokenizer could have."""
-    names = (
-        "signature",
-        "pretokenizer",
-        "segmentation",
-        "vocabulary",
-        "languages",
-        "size",
-        "merges",
-    )
-    names += ("token_membership", "merge_membership", "segmenter")
+    names = ["pretokenizer", "segmentation", "vocabulary", "languages", "size", "merges"]
+    names += ["segmenter", "token_membership", "merge_membership"]
     return SimpleNamespace(
         **{name: getattr(PARENT, name) for name in names} | {"signature": ""} | changes
     )

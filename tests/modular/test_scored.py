@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
-from helpers.made_tokenizers import of_pieces
+from helpers.made_tokenizers import of_pieces, unigram
 from helpers.plain_ids import plain_ids
 from helpers.toy_tokenizers import ALPHABET, NASTY, toy
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -289,24 +289,6 @@ UNIGRAM_SPECIALS = (UNKNOWN, "<|endoftext|>")
 LETTERS = "ab é1▁\n\t👍x"
 
 
-TOKENIZER = of_pieces(
-    {
-        " ": (-2.0, "pqr"),
-        "a": (-2.5, "p"),
-        " a": (-3.0, "pq"),
-        "ab": (-3.5, "p"),
-        "b": (-3.0, "q"),
-        "ba": (-4.5, "qr"),
-        "  ": (-3.5, "r"),
-        "é": (-6.0, "r"),
-        "aé": (-5.0, "p"),
-        "1": (-3.0, "pr"),
-        " ab": (-5.5, "q"),
-        "👍x": (-7.0, "p"),
-    },
-    "pqr",
-    UNIGRAM_SPECIALS,
-)
 SUBSETS = ["pqr", "p", "q", "r", "pq", "pr", "qr"]
 
 pieces = st.dictionaries(
@@ -362,7 +344,7 @@ def test_invalid_unigram_vocabularies(found: dict[str, tuple[float, str]], messa
 
 
 def test_damaged_model_and_merges() -> None:
-    data = TOKENIZER.full().to_model()
+    data = unigram().full().to_model()
     for damaged in (data[:-200], data[:40], b"\xff" * 40):
         with pytest.raises(ModtokError, match=r"SentencePiece model|unknown kind of tokenizer"):
             open_bytes(damaged, "x.model", "x.model")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +24,6 @@ from modtok_cli.text.languages import (
     target_of,
     the_one,
 )
-from modtok_cli.text.workspace import by_language, language_files
 
 _CODES = st.sampled_from(["en", "fr", "sr", "zh", "pt", "ceb", "uz"])
 _SCRIPTS = st.sampled_from(["", "Latn", "Cyrl", "Hans", "Hant"])
@@ -128,59 +125,6 @@ def test_normalize(code, expected):
 )  # fmt: skip
 def test_labels_of_files(path, expected):
     assert label_of_path(path) == expected
-
-
-def _workspace(place: Path, *names: str) -> Path:
-    for name in names:
-        (place / name).parent.mkdir(exist_ok=True)
-        (place / name).write_text("text\n")
-    return place
-
-
-def _found(place: Path, *wanted: str, known: tuple[str, ...] = ()) -> dict[str, list[str]]:
-    found = language_files(place, wanted or None, known=known)
-    return {
-        name: [path.relative_to(place).as_posix() for path in paths]
-        for name, paths in found.items()
-    }
-
-
-def test_a_workspace_of_labels(tmp_path):
-    data = _workspace(
-        tmp_path, "fra_Latn.txt", "srp_Cyrl.txt", "sr-Latn.txt", "zh-Hans.txt", "zh-Hant/a.txt",
-        "zh-Hant/b.txt", "code.txt", "math-0.txt", "math-1.txt", "x-law.txt", "fr-x-law.txt",
-    )  # fmt: skip
-    whole = {
-        "code": ["code.txt"],
-        "fr": ["fra_Latn.txt"],
-        "fr-x-law": ["fr-x-law.txt"],
-        "math": ["math-0.txt", "math-1.txt"],
-        "sr-Cyrl": ["srp_Cyrl.txt"],
-        "sr-Latn": ["sr-Latn.txt"],
-        "x-law": ["x-law.txt"],
-        "zh-Hans": ["zh-Hans.txt"],
-        "zh-Hant": ["zh-Hant/a.txt", "zh-Hant/b.txt"],
-    }
-    assert _found(data) == whole
-    for wanted, labels_there in [
-        (["srp_Cyrl", "fra_Latn", "code"], ["code", "fr", "sr-Cyrl"]),
-        (["sr"], ["sr-Cyrl", "sr-Latn"]),
-        (["zh", "zho_Hans"], ["zh-Hans", "zh-Hant"]),
-        (["X-Law", "fr-x-law"], ["fr-x-law", "x-law"]),
-    ]:
-        assert _found(data, *wanted) == {name: whole[name] for name in labels_there}
-    with pytest.raises(UsageError, match=r"no text of language 'sr-Arab'.*there are code, fr-Latn"):
-        _found(data, "sr-Arab")
-    named = by_language([data / name for name in ("sr-Latn.txt", "srp_Cyrl.txt", "fra_Latn.txt")])
-    assert list(named) == ["fr", "sr-Cyrl", "sr-Latn"]
-
-
-def test_labels_of_a_tokenizer_name_the_text(tmp_path):
-    data = _workspace(tmp_path, "zho_Hans.txt", "fra_Latn.txt")
-    assert list(_found(data)) == ["fr", "zh"]
-    known = ("fr", "zh-Hans", "zh-Hant")
-    assert list(_found(data, known=known)) == ["fr", "zh-Hans"]
-    assert list(_found(data, "zho_Hans", known=known)) == ["zh-Hans"]
 
 
 def test_languages_of_a_tokenizer():

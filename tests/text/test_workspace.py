@@ -12,16 +12,20 @@ from modtok_cli.text.table_files import save_counts, sources_of
 from modtok_cli.text.workspace import by_language, files_in, language_files
 
 
+def workspace(place, *names):
+    for name in names:
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text("x\n")
+    return place
+
+
 @pytest.fixture
 def data(tmp_path):
-    for name in (
-        "fr.txt", "fr.devtest", "fr.tsv", "fi.jsonl.zst", "sv/part-1.jsonl", "sv/part-0.txt",
-        "sv/notes.md", "sv/.part.txt", "flores.txt", "README.md", ".fr.txt", "abq.txt",
-    ):  # fmt: skip
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("x\n")
-    return tmp_path
+    return workspace(
+        tmp_path, "fr.txt", "fr.devtest", "fr.tsv", "fi.jsonl.zst", "sv/part-1.jsonl",
+        "sv/part-0.txt", "sv/notes.md", "sv/.part.txt", "flores.txt", "README.md", ".fr.txt",
+        "abq.txt",
+    )  # fmt: skip
 
 
 def _names(data, found):
@@ -42,10 +46,7 @@ def test_all_languages(data):
 
 def test_names_that_are_no_language_are_named(tmp_path):
     names = ["en", "french", "jp", "cz", "fr copy", "zh-Hant", "\u65e5\u672c\u8a9e", "Old Greek/a"]
-    for name in (*names, "more/README"):
-        path = tmp_path / f"{name}{'.txt' if name != 'more/README' else '.md'}"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("text\n")
+    workspace(tmp_path, *(f"{name}.txt" for name in names), "more/README.md")
     heard = Silent()
     assert list(language_files(tmp_path, progress=heard)) == ["en", "zh"]
     assert heard.warnings == [
@@ -75,9 +76,7 @@ def test_names_that_are_no_language_are_named(tmp_path):
     ],
 )
 def test_two_spellings_of_one_language_are_an_error(tmp_path, names, language):
-    for name in ("fi.txt", *names):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("text\n")
+    workspace(tmp_path, "fi.txt", *names)
     first, second = sorted(name.split("/")[0] for name in names)
     for wanted in (None, [language]):
         with pytest.raises(UsageError, match=f"{first} and {second} are both language") as caught:
@@ -105,9 +104,7 @@ def test_only_the_split_train_of_published_data_is_read(tmp_path):
         "data/el/a.devtest", "data/fi.md", "data/so/test/0.txt",
         "data/sv/clean-text/the-last-train.txt", "data/so/test.0.txt",
     ]  # fmt: skip
-    for name in names:
-        (hub / name).parent.mkdir(parents=True, exist_ok=True)
-        (hub / name).write_text("a\n")
+    workspace(hub, *names)
     more = tmp_path / "more"
     more.mkdir()
     (more / "b.txt").write_text("b\n")
@@ -237,3 +234,42 @@ def test_by_language(data):
     assert list(by_language([data / "flores.txt"], "eng")) == ["en"]
     with pytest.raises(UsageError, match=r"flores\.txt: the file name contains no language"):
         by_language([data / "flores.txt"])
+
+
+def test_a_workspace_of_labels(tmp_path):
+    data = workspace(
+        tmp_path, "fra_Latn.txt", "srp_Cyrl.txt", "sr-Latn.txt", "zh-Hans.txt", "zh-Hant/a.txt",
+        "zh-Hant/b.txt", "code.txt", "math-0.txt", "math-1.txt", "x-law.txt", "fr-x-law.txt",
+    )  # fmt: skip
+    whole = {
+        "code": ["code.txt"],
+        "fr": ["fra_Latn.txt"],
+        "fr-x-law": ["fr-x-law.txt"],
+        "math": ["math-0.txt", "math-1.txt"],
+        "sr-Cyrl": ["srp_Cyrl.txt"],
+        "sr-Latn": ["sr-Latn.txt"],
+        "x-law": ["x-law.txt"],
+        "zh-Hans": ["zh-Hans.txt"],
+        "zh-Hant": ["zh-Hant/a.txt", "zh-Hant/b.txt"],
+    }
+    assert _names(data, language_files(data)) == whole
+    for wanted, labels_there in [
+        (["srp_Cyrl", "fra_Latn", "code"], ["code", "fr", "sr-Cyrl"]),
+        (["sr"], ["sr-Cyrl", "sr-Latn"]),
+        (["zh", "zho_Hans"], ["zh-Hans", "zh-Hant"]),
+        (["X-Law", "fr-x-law"], ["fr-x-law", "x-law"]),
+    ]:
+        found = _names(data, language_files(data, wanted))
+        assert found == {name: whole[name] for name in labels_there}
+    with pytest.raises(UsageError, match=r"no text of language 'sr-Arab'.*there are code, fr-Latn"):
+        language_files(data, ["sr-Arab"])
+    named = by_language([data / name for name in ("sr-Latn.txt", "srp_Cyrl.txt", "fra_Latn.txt")])
+    assert list(named) == ["fr", "sr-Cyrl", "sr-Latn"]
+
+
+def test_labels_of_a_tokenizer_name_the_text(tmp_path):
+    data = workspace(tmp_path, "zho_Hans.txt", "fra_Latn.txt")
+    assert list(language_files(data)) == ["fr", "zh"]
+    known = ("fr", "zh-Hans", "zh-Hant")
+    assert list(language_files(data, known=known)) == ["fr", "zh-Hans"]
+    assert list(language_files(data, ["zho_Hans"], known=known)) == ["zh-Hans"]
