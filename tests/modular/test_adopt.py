@@ -329,3 +329,19 @@ def test_the_ids_of_every_post_processor_follow(name: str, nested: bool) -> None
         expected, found = (each.encode("a", *pair).ids for each in (whole, part))
         assert len(expected) > 1
         assert np.asarray(rows)[found].tolist() == expected
+
+
+@KIND
+def test_an_adopted_tokenizer_has_the_names_of_its_file(kind: str) -> None:
+    names = tokenizers.Tokenizer.from_buffer(external_tokenizer(kind)).get_vocab()
+    modular = adopted(kind)
+    assert modular.get_vocab() == names
+    ids = modular.encode("Hello<|im_end|>", specials=True)
+    assert ids[-1] == modular.token_to_id("<|im_end|>") == names["<|im_end|>"]
+    assert modular.decode(ids, skip_special_tokens=True).strip() == "Hello"
+    part = modular.subset("fi")
+    if part.decode(part.encode("ab")) == "ab":
+        assert part.encode_with_offsets("ab")[1][-1, 1] == 2
+    else:  # of a text that changes
+        with pytest.raises(ModtokError, match="tokens have no offsets in it"):
+            part.encode_with_offsets("ab")

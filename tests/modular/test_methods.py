@@ -16,13 +16,10 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 from tokenizers.decoders import DecodeStream
 
-from helpers.external_tokenizers import external_tokenizer
 from helpers.made_tokenizers import fewest_tokens, unigram
-from helpers.sample import SAMPLE
 from helpers.toy_tokenizers import ALPHABET, NASTY, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular import render_template
-from modtok_cli.modular.adopted.adopt import adopt
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.hf_directory import TEMPLATES, template_of, write_hf_directory
 from modtok_cli.modular.open import open_tokenizer
@@ -144,34 +141,6 @@ def test_a_copy_is_equal_and_does_not_depend_on_earlier_calls(modular: ModularTo
     assert {again, modular, same, part, modular.subset(languages[:1], name="x")} == {modular, part}
     assert part != other
     assert modular.full() != modular
-
-
-@pytest.fixture(scope="module", params=["byte-level", "unigram"])
-def adopted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("adopted")
-    (directory / "tokenizer.json").write_bytes(external_tokenizer(request.param))
-    adopt(directory / "tokenizer.json", languages="en,fi", data=SAMPLE / "data",
-          output=directory / "modular")  # fmt: skip
-    return directory
-
-
-def test_an_adopted_tokenizer_has_the_names_of_its_file(adopted: Path) -> None:
-    library = Tokenizer.from_file(str(adopted / "tokenizer.json"))
-    modular = ModularTokenizer.load(adopted / "modular")
-    assert modular.get_vocab() == library.get_vocab()
-    end = library.token_to_id("<|im_end|>")
-    ids = modular.encode("Hello<|im_end|>", specials=True)
-    assert ids[-1] == modular.token_to_id("<|im_end|>") == end
-    assert modular.decode(ids, skip_special_tokens=True).strip() == "Hello"
-
-
-def test_a_text_that_changes_has_no_offsets(adopted: Path) -> None:
-    tokenizer = ModularTokenizer.load(adopted / "modular").subset("fi")
-    if tokenizer.decode(tokenizer.encode("ab")) == "ab":
-        assert tokenizer.encode_with_offsets("ab")[1][-1, 1] == 2
-        return
-    with pytest.raises(ModtokError, match="tokens have no offsets in it"):
-        tokenizer.encode_with_offsets("ab")
 
 
 def _count(tokenizer: Subtokenizer | ModularTokenizer) -> int:

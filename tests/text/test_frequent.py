@@ -146,15 +146,12 @@ def test_a_sample_is_every_nth_document_within_the_limit(
     assert [document.text for document in sample.documents] == expected
 
 
-def test_a_sample_reads_several_files(tmp_path: Path) -> None:
+def test_a_sample_is_grouped_by_source(tmp_path: Path) -> None:
     for name, lines in {"a.txt": "one\ntwo\n", "b.txt": "three\nfour\n"}.items():
         (tmp_path / name).write_text(lines)
     files = [tmp_path / "a.txt", tmp_path / "b.txt"]
     assert sample_documents(files, 100) == [[b"one"], [b"two"], [b"three"], [b"four"]]
     assert sample_documents(files, 8) == [[b"one"], [b"three"]]
-
-
-def test_a_sample_is_grouped_by_source(tmp_path: Path) -> None:
     lines = [
         {"text": "one", "source": "b"},
         {"text": "two", "url": "https://a.org/page"},
@@ -169,9 +166,7 @@ def test_a_sample_is_grouped_by_source(tmp_path: Path) -> None:
         [b"two", b"three"],
         [b"one", b"four"],
     ]
-
-
-def test_a_source_with_most_of_the_text_is_divided(tmp_path: Path) -> None:
+    # A source with most of the text is divided.
     lines = [{"text": text, "source": text[0]} for text in ("a one", "a two", "b", "a three")]
     (tmp_path / "en.jsonl").write_text("\n".join(map(json.dumps, lines)))
     groups = sample_documents([tmp_path / "en.jsonl"], 100)

@@ -129,18 +129,12 @@ def test_progress_counts_compressed_bytes(tmp_path):
 # What is wrong with the file, or the name
 
 
-def test_no_such_file(tmp_path):
+def test_no_such_text(tmp_path):
     assert "does not exist" in failure(tmp_path / "no.txt")
     with pytest.raises(ModtokError, match="a directory, not a file"):
         list(streams.read_chunks(tmp_path))
-
-
-def test_unknown_suffix(tmp_path):
-    path = tmp_path / "a.docx"
-    path.write_text("x")
-    message = failure(path)
-    assert ".txt" in message
-    assert "-" in message
+    (tmp_path / "a.docx").write_text("x")
+    assert re.search(r"name it .*\.txt.*and give -", failure(tmp_path / "a.docx"))
     with pytest.raises(ModtokError, match="no text in this directory"):
         text_files(tmp_path)
 
