@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -145,8 +146,6 @@ def test_what_cannot_be_learned_is_refused(data: Path, tmp_path: Path) -> None:
 
 
 def test_threads_wait_for_room() -> None:
-    import threading
-
     room, inside, most = Room(10), [0], [0]
 
     def work(size: int) -> None:

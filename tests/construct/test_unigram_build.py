@@ -13,6 +13,8 @@ from helpers.said import Said
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
+from modtok_cli.construct.bpe import bpe
+from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.unigram import unigram
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.construct.unigram_models import parse_weights
@@ -174,9 +176,6 @@ def test_unsuitable_models_are_refused(
 
 
 def test_models_of_other_kinds_and_missing_models(tmp_path: Path, models: Path) -> None:
-    from modtok_cli.construct.bpe import bpe
-    from modtok_cli.construct.bpe_merge import bpe_merge
-
     place = tmp_path / "models"
     bpe(["sw"], data=DATA, output=place, k=400)
     merges = place / "sw.json"

@@ -5,19 +5,24 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 from helpers.examples import examples
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn import merges as state
 from modtok_cli.learn.sequential import SequentialLearner, learn_plain
+from modtok_cli.modular.vocabulary import spell
 from modtok_cli.reference import sequential_bpe
 from modtok_cli.reference.sequential_bpe import SequentialBpe
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizer import BPE
+from modtok_cli.text.readers import read_documents
 
 # Few letters make many overlaps, runs and equal counts: where mistakes would be.
 letters = st.text(alphabet="aaab c", min_size=1, max_size=9).map(str.encode)
@@ -94,6 +99,31 @@ def test_equals_the_paper(
         if floor is not None:
             patch.setattr(state, "least_count", lambda counts, k: np.int64(floor))
         compare(corpora, extra, passes, most)
+
+
+def test_a_language_equals_the_library() -> None:
+    """No tie makes a difference: both take the smaller ids."""
+    path, specials = SAMPLE / "data" / "fr.jsonl", ("<|endoftext|>", "<|pad|>")
+    library = Tokenizer(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(BPE.pattern), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=1500,
+        special_tokens=list(specials),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    library.train_from_iterator(
+        (document.text.decode() for document in read_documents(path)), trainer
+    )
+    theirs = [tuple(merge) for merge in orjson.loads(library.to_str())["model"]["merges"]]
+    ours = learn_plain(count_corpus([path]), 1500, specials).merges
+    names = list(map(spell, ours.strings()))
+    assert [(names[a], names[b]) for a, b, _ in ours.merges] == theirs
 
 
 def test_only_scripts_without_spaces_are_cut() -> None:

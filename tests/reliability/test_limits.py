@@ -9,15 +9,28 @@ import stat
 import subprocess
 import sys
 import threading
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors import SafetensorError
 
+from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, check_new, write_bytes
-from modtok_cli.cli.run import explain
+from modtok_cli.base.progress import Silent
+from modtok_cli.base.reading import read_bounded
+from modtok_cli.cli.run import _thread_failed, explain
 from modtok_cli.cli.session import Session
+from modtok_cli.corpus import quality
+from modtok_cli.corpus.executors import _is_managed
+from modtok_cli.corpus.language import _Model
+from modtok_cli.inference.slice.slice_directory import read_facts
+from modtok_cli.reports.collect import read_result
+from modtok_cli.training.checkpoint.checkpoint_files import check
+from modtok_cli.training.opening import _has_content
+from modtok_cli.training.rundir import RunDirectory
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,9 +113,6 @@ def test_model_truncated_by_full_disk_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The trainer does not check whether its file fits."""
-    pytest.importorskip("floret")
-    from modtok_cli.corpus import quality
-
     train = quality._train
     monkeypatch.setattr(quality, "_train", lambda *args: train(*args)[:-1000])
     for name in ("good", "bad"):
@@ -148,7 +158,6 @@ def test_ctrl_c_during_imports() -> None:
 
 def test_damaged_language_model_is_one_line(tmp_path: Path) -> None:
     """Its values are read when it predicts."""
-    from modtok_cli.corpus.language import _Model
 
     class Damaged:
         def predict(self, text: str) -> None:
@@ -159,9 +168,6 @@ def test_damaged_language_model_is_one_line(tmp_path: Path) -> None:
 
 
 def test_run_killed_before_its_first_file_starts_over(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    from modtok_cli.training.opening import _has_content
-
     run = tmp_path / "run"
     assert not _has_content(run)
     run.mkdir()
@@ -174,8 +180,6 @@ def test_run_killed_before_its_first_file_starts_over(tmp_path: Path) -> None:
 
 def test_full_disk_in_safetensors_is_one_line(tmp_path: Path) -> None:
     """It raises an error of its own type."""
-    from safetensors import SafetensorError
-
     said = "Error while serializing: I/O error: No space left on device (os error 28)"
     with (
         pytest.raises(ModtokError, match="out: cannot write: No space left on device; nothing was"),
@@ -189,11 +193,6 @@ def test_full_disk_in_safetensors_is_one_line(tmp_path: Path) -> None:
 
 def test_pool_without_its_manager_thread_is_detected() -> None:
     """If no further thread can be started it dies, and its tasks would never finish."""
-    pytest.importorskip("datatrove")
-    from concurrent.futures import ProcessPoolExecutor
-
-    from modtok_cli.corpus.executors import _is_managed
-
     pool = ProcessPoolExecutor(1)  # it starts nothing before the first task
     assert pool._executor_manager_thread is None  # the name that is looked at
     assert _is_managed(pool)
@@ -208,8 +207,6 @@ def test_pool_without_its_manager_thread_is_detected() -> None:
 
 
 def test_failing_thread_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
-    from modtok_cli.cli.run import _thread_failed
-
     error = RuntimeError("can't start\nnew thread")
     _thread_failed(threading.ExceptHookArgs((RuntimeError, error, None, None)))
     said = capfd.readouterr().err
@@ -217,8 +214,6 @@ def test_failing_thread_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_address_space_limit_counts_as_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    from modtok_cli.base import memory
-
     free = memory.available()
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     monkeypatch.setattr(resource, "getrlimit", lambda which: (used + (1 << 30), -1))
@@ -238,13 +233,6 @@ def huge(path: Path) -> Path:
 
 
 def test_huge_files_of_runs_slices_and_rows_are_refused(tmp_path: Path) -> None:
-    from modtok_cli.base.progress import Silent
-    from modtok_cli.base.reading import read_bounded
-    from modtok_cli.inference.slice.slice_directory import read_facts
-    from modtok_cli.reports.collect import read_result
-    from modtok_cli.training.checkpoint.checkpoint_files import check
-    from modtok_cli.training.rundir import RunDirectory
-
     huge(tmp_path / "modtok.json")
     huge(tmp_path / "runs" / "it" / "config.json")
     rows = huge(tmp_path / "rows.jsonl")

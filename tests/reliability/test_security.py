@@ -21,8 +21,14 @@ import torch
 import zstandard
 
 from helpers.sample import SAMPLE
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.run import run
 from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.corpus import language
+from modtok_cli.corpus.parts import COLUMNS
+from modtok_cli.corpus.plan import BuildSettings, begin, is_unfinished, load_plan, make_plan
+from modtok_cli.corpus.publish import replaced_folders
 from modtok_cli.inference.draft.formats import FORMATS
 from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
@@ -152,9 +158,6 @@ def test_linked_content_must_match_the_manifest(tokenizer: Path, tmp_path: Path)
 
 
 def test_corpus_report_cannot_name_directories_to_remove(tmp_path: Path) -> None:
-    from modtok_cli.corpus.parts import COLUMNS
-    from modtok_cli.corpus.publish import replaced_folders
-
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     data = tmp_path / "data"
     folders = ("fin_Latn/train", "swe_Latn/train", "ekk_Latn/train", "up/train")
@@ -180,9 +183,6 @@ def test_corpus_report_cannot_name_directories_to_remove(tmp_path: Path) -> None
 
 def test_moved_plan_is_not_resumed(tmp_path: Path) -> None:
     """It names the directory to write to."""
-    from modtok_cli.base.errors import UsageError
-    from modtok_cli.corpus.plan import BuildSettings, begin, is_unfinished, load_plan, make_plan
-
     page = tmp_path / "page.html"
     page.write_text("<p>text</p>")
     settings = BuildSettings(None, None, 0.4, 5.0, 200, None, None, None)
@@ -195,7 +195,6 @@ def test_moved_plan_is_not_resumed(tmp_path: Path) -> None:
 
 def test_language_model_labels_are_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each becomes a directory."""
-    from modtok_cli.corpus import language
 
     class Model:
         def predict(self, text: str, **options: object) -> tuple[list[str], list[float]]:
@@ -272,9 +271,6 @@ def test_special_tokens_in_text_are_text(tokenizer: Path) -> None:
 def test_control_characters_do_not_reach_the_terminal(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from modtok_cli.cli.main import command_tree
-    from modtok_cli.cli.run import run
-
     place = tmp_path / "\x1b[31mred\n.json"
     place.write_text('{"model": {"type": "\x1b]0;title"}}')
     assert run(command_tree(), ["inspect", "-t", str(place)]) == 1
