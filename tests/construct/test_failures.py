@@ -56,10 +56,10 @@ def test_ctrl_c(tmp_path: Path) -> None:
     """The signal comes in the middle of learning, while another thread counts."""
     data = tmp_path / "data"
     data.mkdir()
-    text = "".join(f"word{i} other{i * 7}\n" for i in range(100_000))
+    text = "".join(f"word{i} other{i * 7}\n" for i in range(40_000))
     for language in ("en", "fi", "fr"):
         (data / f"{language}.txt").write_text(text)
-    command = ["-c", INTERRUPTED, "bpe-seq", "-k", "30000", "--data", str(data)]
+    command = ["-c", INTERRUPTED, "bpe-seq", "-k", "15000", "--data", str(data)]
     done = run_python([*command, "-o", str(tmp_path / "tok")], capture_output=True, text=True)
     assert done.returncode == 130
     assert done.stdout == ""
