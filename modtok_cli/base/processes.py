@@ -82,11 +82,15 @@ def starting_processes() -> Iterator[None]:
     Nor do they import files of the current directory before they have the path of this process.
     Ctrl-C is for this process, which ends them.
     """
+    from multiprocessing import resource_tracker
+
     with _MAIN:
         main, safe = sys.modules["__main__"], os.environ.get(_SAFE_PATH)
         sys.modules["__main__"] = ModuleType("__main__")
         os.environ[_SAFE_PATH] = "1"
         try:
+            # Before signals are blocked: the start of this process unblocks them.
+            resource_tracker.ensure_running()
             with deferred():
                 yield
         finally:

@@ -113,14 +113,14 @@ class _Worker:
         self._process = context.Process(
             target=_work, args=(plan, list(slots), state, first, last, theirs), daemon=True
         )
-        # These too are for the rank, which finishes its step first.
-        previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGHUP})
-        try:
-            with starting_processes():
+        with starting_processes():
+            # These too are for the rank, which finishes its step first.
+            previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGHUP})
+            try:
                 self._process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, previous)
-            theirs.close()  # the pipe ends when the worker does
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+                theirs.close()  # the pipe ends when the worker does
 
     def take(self) -> Batch:
         try:
