@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import re
+import runpy
 import subprocess
 import tarfile
 import tomllib
 import zipfile
 from fnmatch import fnmatch
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+
+from modtok_cli.core import backend
 
 yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).parents[1]
 URL = "https://example.org/group/modtok"
 
 
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("release", ROOT / ".ci" / "release.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-RELEASE = load()
+RELEASE = SimpleNamespace(**runpy.run_path(str(ROOT / ".ci" / "release.py")))
 VERSION = RELEASE.version_of(ROOT)
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -98,8 +91,7 @@ def test_the_conda_recipe_has_the_dependencies_of_the_package() -> None:
     (setuptools,) = project["build-system"]["requires"]
     assert setuptools in {line.replace(" ", "") for line in recipe["requirements"]["host"]}
     zig = next(line for line in recipe["requirements"]["build"] if line.startswith("zig "))
-    backend = (ROOT / "modtok_cli" / "core" / "backend.py").read_text(encoding="utf-8")
-    assert f'ZIG = "ziglang{zig.removeprefix("zig ")}"' in backend
+    assert f"ziglang{zig.removeprefix('zig ')}" == backend.ZIG
 
 
 def steps(path: Path) -> list[dict[str, Any]]:
@@ -154,7 +146,6 @@ def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(dist / f"modtok-{VERSION}.tar.gz", "w:gz") as sdist:
         for name in [*names, "LICENSE", "README.md", "pyproject.toml"]:
             sdist.addfile(tarfile.TarInfo(f"modtok-{VERSION}/{name}"), io.BytesIO())
-    backend = importlib.import_module("modtok_cli.core.backend")
     for tag in backend.TAGS.values():
         with zipfile.ZipFile(dist / f"modtok-{VERSION}-py3-none-{tag}.whl", "w") as wheel:
             for name in [*names, "modtok_cli/core/libmodtok.so", "modtok_cli/core/modtok.wasm"]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import posixpath
 import re
+import runpy
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,16 +18,7 @@ yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).parents[1]
 
 
-def load_hooks() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "docs" / "site" / "hooks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-HOOKS = load_hooks()
+HOOKS = SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "site" / "hooks.py")))
 COMMANDS = HOOKS.command_pages()
 WRITTEN = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
 API = HOOKS.api_pages()

@@ -23,7 +23,9 @@ TOY = [sys.executable, "-m", "helpers.toy_program"]
     [
         ("work", 1, r"modtok: error: fr.txt:3: not UTF-8 \x1b[31m; pass --errors replace"),
         ("usage", 2, "modtok: error: unknown language 'xx'; try \"modtok usage --help\""),
+        ("short", 1, "modtok: error: nothing is left\n"),
         ("missing", 1, "modtok: error: no/such.txt: No such file or directory"),
+        ("full", 1, "modtok: error: a.bin: No space left on device\n"),
         ("memory", 1, "modtok: error: out of memory; use a machine with more memory"),
         ("interrupt", 130, "modtok: interrupted; no partial output remains"),
         ("build", 130, "modtok: interrupted; repeat the command to continue"),

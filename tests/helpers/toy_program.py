@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from errno import ENOENT
+from errno import ENOENT, ENOSPC
 from typing import Any
 
 import typer
@@ -81,9 +81,11 @@ def printed(call: Call) -> None:
 
 FAILURES: dict[str, BaseException] = {
     "work": ModtokError("not\nUTF-8 \x1b[31m", where="fr.txt:3", remedy="pass --errors replace"),
+    "short": ModtokError("nothing is left"),
     "usage": UsageError("unknown language 'xx'"),
     "defect": ZeroDivisionError("division by zero"),
     "missing": FileNotFoundError(ENOENT, "No such file or directory", "no/such.txt"),
+    "full": OSError(ENOSPC, "No space left on device", "a.bin"),
     "memory": MemoryError(),
     "interrupt": KeyboardInterrupt(),
     "build": KeyboardInterrupt(),  # keeps what is done
