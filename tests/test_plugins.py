@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from helpers.processes import python
 from modtok_cli.architectures.registry import architectures
 from modtok_cli.base import plugins
 from modtok_cli.base.plugins import Plugins
@@ -94,14 +93,9 @@ def test_one_that_raises_later_is_left_out() -> None:
 
 def test_a_command_says_it_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "fr.json").write_text("{}")
-    done = subprocess.run(
-        [sys.executable, "-m", "modtok_cli", "encode", "-t", "fr.json", "raising.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[1]}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    line = "-m modtok_cli encode -t fr.json raising.py"
+    paths = f"{tmp_path}:{Path(__file__).parents[1]}"
+    done = python(*line.split(), cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths})
     warning, error = done.stderr.splitlines()
     assert warning.startswith("modtok: warning: plug-in raising of modtok.formats is left out (")
     assert error.startswith("modtok: error: ")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-import subprocess
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 
 import modtok_cli as modtok
+from helpers.processes import python
 from modtok_cli.base.option import Option
 from modtok_cli.base.public import documented
 from modtok_cli.cli.command import REGISTERED
@@ -41,13 +40,7 @@ def test_runtime_names_equal_typed_imports() -> None:
 
 def test_import_loads_no_other_module() -> None:
     code = "import sys; old = set(sys.modules); import modtok_cli; print(*set(sys.modules) - old)"
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", code],
-        cwd=SOURCE.parents[1],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python("-S", "-c", code, cwd=SOURCE.parents[1])
     loaded = done.stdout.split()
     assert [name for name in loaded if name.startswith("modtok_cli.")] == []
     assert {"numpy", "torch", "tokenizers", "orjson"}.isdisjoint(loaded)

@@ -1,8 +1,8 @@
 """Ctrl-C arrives also where libraries drop KeyboardInterrupt."""
 
-import signal
 import subprocess
-import sys
+
+from helpers.processes import hear_ctrl_c, python
 
 _HEAD = """
 import ctypes, signal, sys, time, weakref
@@ -49,14 +49,7 @@ for lose in (in_a_callback_of_weakref, Doomed, in_a_callback_of_ctypes, silently
 
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    return python("-c", program, preexec_fn=hear_ctrl_c)
 
 
 def test_a_lost_ctrl_c_arrives() -> None:

@@ -1,14 +1,13 @@
 """Help and version answer at once: no heavy module is imported for them."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from helpers.made_tokenizers import MADE
+from helpers.processes import python
 from modtok_cli.cli.main import command_tree, listing
 from modtok_cli.cli.names import HEADINGS, MEANT, ORDER, heading_of
 from modtok_cli.cli.tree import nodes
@@ -40,9 +39,7 @@ NEEDLESS = HEAVY | {"pydantic"}
 
 @pytest.mark.parametrize("args", [["--help"], ["--version"], ["bpe-seq", "--help"], ["nsl"]])
 def test_no_heavy_import(args: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, *args], capture_output=True, text=True, check=False
-    )
+    done = python("-c", PROBE, *args)
     loaded = set(done.stderr.splitlines()[-1].split())
     assert "typer" in loaded
     assert loaded & HEAVY == set()
@@ -54,9 +51,7 @@ def test_cost_and_all_help_need_no_extra() -> None:
     ).replace("sys.argv[1:]", "['cost', '--model', '0.5b']")
     extras = "torch megatron transformers tokenizers huggingface_hub tiktoken pyarrow gguf yaml"
     extras += " matplotlib scipy lm_eval sacrebleu datatrove fastwarc resiliparse vllm"
-    done = subprocess.run(
-        [sys.executable, "-c", probe, extras], capture_output=True, text=True, check=False
-    )
+    done = python("-c", probe, extras)
     assert done.returncode == 0, done.stderr
     assert "0.5b" in done.stdout
 
@@ -68,18 +63,14 @@ def test_little_is_loaded_for_a_line(command: str, segmentation: str, tmp_path: 
     tokenizer = MADE[segmentation]()
     tokenizer.save(place)
     probe = PROBE.replace("_tree(sys.argv[1:])", "command_tree(sys.argv[1])")
-    done = subprocess.run(
-        [sys.executable, "-c", probe, command, "-t", str(place), "--langs", "fr,en"],
-        input="abc dé".encode(),
-        capture_output=True,
-        check=False,
-    )
+    words = (command, "-t", place, "--langs", "fr,en")
+    done = python("-c", probe, *words, input="abc dé")
     expected = tokenizer.subset("fr,en")
     if command == "extract":
-        assert done.stdout == expected.to_json()
+        assert done.stdout == expected.to_json().decode()
     else:
         assert json.loads(done.stdout) == {"ids": expected.encode("abc dé").tolist()}
-    *_, opened, loaded = done.stderr.decode().splitlines()
+    *_, opened, loaded = done.stderr.splitlines()
     assert opened.split() == [str(place / "manifest.json"), str(place / "arrays.safetensors")]
     assert set(loaded.split()) & NEEDLESS == set()
 

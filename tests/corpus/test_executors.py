@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from helpers.contents import contents
 from helpers.crawl import DATA
 from helpers.killed_stages import Deadly
-from helpers.processes import hear_ctrl_c
+from helpers.processes import hear_ctrl_c, python
 from helpers.split_text import split_text
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -191,7 +191,7 @@ def test_tasks_of_a_script_do_not_run_it_again(tmp_path: Path, data: Path) -> No
         "rows = modtok.corpus_count(data='data', output='counts', workers=2, executor='local')\n"
         "print([row['language'] for row in rows])\n"
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path)
+    done = python(script, cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("begins\n['en', 'fi']\n", "")
 
 

@@ -3,13 +3,12 @@
 import gzip
 import json
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from helpers.crawl import LANGUAGES, page, paragraphs
+from helpers.processes import python
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus import build
 from modtok_cli.corpus.content import plain
@@ -247,13 +246,7 @@ def test_pages_are_parsed_under_a_lower_limit_of_addresses() -> None:
         "from modtok_cli.corpus.sandbox import Sandbox\n"
         "with Sandbox() as sandbox: print(sandbox.page_text(b'<p>text', True, None).text)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        preexec_fn=lower,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-c", program, preexec_fn=lower)
     assert done.stdout == "text\n", done.stderr
 
 

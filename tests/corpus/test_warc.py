@@ -2,8 +2,6 @@
 
 import gzip
 import re
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 import zstandard
 
 from helpers.crawl import around, compressed, http, record
+from helpers.processes import python
 from modtok_cli.corpus.warc import Bad, Page, Skipped, read_warc
 
 GOOD = [record(http(b"<p>page %d</p>" % n), f"http://a/{n}") for n in range(6)]
@@ -255,9 +254,7 @@ def test_memory_is_bounded_for_any_declared_size(tmp_path: Path) -> None:
         "status = Path('/proc/self/status').read_text()\n"
         "print(int(re.search(r'VmHWM:\\s+(\\d+)', status)[1]) // 1024)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
-    )
+    done = python("-c", script, path)
     kinds, mebibytes = done.stdout.splitlines()
     assert kinds == "Bad Bad Page"
     assert int(mebibytes) < 150

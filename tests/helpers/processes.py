@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
+
+
+def python(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """`python WORDS…` with imports of its own: what it printed, and its exit status."""
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=600, check=False, **options
+    )
 
 
 def hear_ctrl_c() -> None:
