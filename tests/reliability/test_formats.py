@@ -105,14 +105,6 @@ def test_merge_without_its_prefix_is_refused(sound: Path) -> None:
         open_bytes(json.dumps(document).encode(), "x", "x.json")
 
 
-def test_library_panic_is_one_line(sound: Path) -> None:
-    document = json.loads((sound / "external.json").read_bytes())
-    model = {"type": "Unigram", "unk_id": None, "vocab": [["a", -1.0]], "byte_fallback": False}
-    data = json.dumps({**document, "model": model, "added_tokens": []}).encode()
-    with pytest.raises(ModtokError, match="the tokenizers library cannot"):
-        LibraryTokenizer("x", data, "x").encode("b")
-
-
 def test_work_stops_where_a_pattern_backtracks_without_end(
     sound: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,16 +44,11 @@ NAMES = {"eval", "exec", "compile", "__import__", "execfile"}
 def offences(source: str) -> Iterator[tuple[int, str]]:
     """(line, name) of every call that could execute the content of a file."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-        else:
-            names = []
-        for name in names:
-            if name.split(".")[0] in MODULES:
-                yield node.lineno, f"import {name}"
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for name in (getattr(node, "module", None), *(alias.name for alias in node.names)):
+                if name and name.split(".")[0] in MODULES:
+                    yield node.lineno, f"import {name}"
+        elif isinstance(node, ast.Call):
             yield from _of_call(node)
 
 
