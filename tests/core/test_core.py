@@ -22,21 +22,12 @@ COMPILER = shlex.split(os.environ.get("CC", "cc"))
 needs_compiler = pytest.mark.skipif(not shutil.which(COMPILER[0]), reason="no C compiler")
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@needs_compiler
+def test_every_function_on_random_inputs_and_without_memory(tmp_path: Path) -> None:
     """Blocks and tables are small, so that random inputs reach their edges."""
-    path = tmp_path_factory.mktemp("core") / "test_core"
-    compile_core_test(COMPILER, path, ["-O0", "-DMT_SMALL"])
-    return path
-
-
-@needs_compiler
-def test_every_function_on_random_inputs(program: Path) -> None:
+    program = tmp_path / "test_core"
+    compile_core_test(COMPILER, program, ["-O0", "-DMT_SMALL"])
     subprocess.run([program, "all", "300"], check=True)
-
-
-@needs_compiler
-def test_every_allocation_may_fail(program: Path) -> None:
     subprocess.run([program, "failing", "5"], check=True)
 
 

@@ -274,7 +274,7 @@ def test_growth_of_table_and_arena():
     short = [b"%x" % n for n in numbers]
     long = [b"averyveryverylongword%x" % n for n in numbers[:40_000]]
     letters = bytes.maketrans(b"0123456789", b"ghijklmnop")
-    documents = [word.translate(letters) for word in [*short, *long, *short[:1000]]]
+    documents = [word.translate(letters) for word in [*short, *long, *short[:1000], *long[:1000]]]
     table = count_documents(documents[i : i + 5000] for i in range(0, len(documents), 5000))
     expected = Counter(documents)
     assert len(table) > 95_000
