@@ -205,10 +205,9 @@ def test_a_signal_in_the_last_step_stops_nothing(settings: RunSettings, before_s
 # Options that tests of their own follow to where they act.
 ELSEWHERE = {
     "test_run.py": ("name", "runs", "data", "tokenizer", "model", "langs"),
-    "test_reads.py": ("chat_template", "max_epochs", "source_field"),
+    "test_reads.py": ("chat_template", "max_epochs", "source_field", "valid"),
     "test_stages.py": ("sources",),
     "test_run_guards.py": ("errors",),
-    "test_validation.py": ("valid",),
     "test_eval_tasks.py": ("eval_tasks", "eval_tasks_every", "eval_tasks_data",
                            "eval_tasks_langs", "eval_tasks_limit"),
     "test_init_from.py": ("init_from", "init_rows", "train"),

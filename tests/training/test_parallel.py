@@ -92,7 +92,7 @@ def test_checkpoint_is_sharded_over_replicas_and_gathered(
 
 @pytest.mark.parametrize("name", OFFLOADED)
 def test_rows_in_host_memory_on_two_processes(name: str, left: Path) -> None:
-    # Sharded rows, and replicas that share one memory; resident, delayed and resumed.
+    # Sharded rows, and replicas that share one memory; delayed and resumed.
     found = orjson.loads((left / "offload.json").read_bytes())[name]
     assert found
     assert [claim for claim, holds in found.items() if not holds] == []
