@@ -132,22 +132,23 @@ def test_too_few_documents(tmp_path: Path, count: int) -> None:
     assert not list((tmp_path / "cache").glob("*"))
 
 
-@pytest.mark.parametrize(("language", "dropout"), [("fi", 0), ("fi", 0.3), ("el", 0)])
+@pytest.mark.parametrize(("short", "dropout"), [(False, 0), (False, 0.3), (True, 0)])
 def test_each_byte_is_read_once_and_decodes_to_the_text(
-    subtokenizers: SubtokenizerCache, stores, language: str, dropout: float
+    subtokenizers: SubtokenizerCache, stores, tmp_path: Path, short: bool, dropout: float
 ) -> None:
-    """Greek is bytes for Finnish: batches end inside of characters."""
-    store = stores[language]
+    """Batches also end inside of characters, which are bytes for Finnish, and with a document."""
+    (tmp_path / "fi.txt").write_text("日本語\n中文字\n漢字漢字\n" * 30, encoding="utf-8")
+    store = text_store("fi", [tmp_path / "fi.txt"], tmp_path / "cache") if short else stores["fi"]
     only = {"fi": store}
     none = Regime.parse("none")
-    reader = packer(subtokenizers, only, regime=none, rows=3, length=50, dropout=dropout)
+    reader = packer(subtokenizers, only, regime=none, rows=3, length=13, dropout=dropout)
     tokenizer = subtokenizers.of(("fi",))
     read: list[bytes] = []
     total = 0
-    for step in range(1, 40):
+    for step in range(1, 150):
         batch = reader.batch(step)
         ids = batch.targets.ravel()
-        assert batch.inputs.shape == batch.targets.shape == (3, 50)
+        assert batch.inputs.shape == batch.targets.shape == (3, 13)
         np.testing.assert_array_equal(batch.inputs.ravel()[1:], tokenizer.global_ids[ids[:-1]])
         assert batch.inputs[0, 0] == subtokenizers.end_of_text
         ends = np.flatnonzero(ids == batch.end_of_text)
@@ -160,7 +161,7 @@ def test_each_byte_is_read_once_and_decodes_to_the_text(
         assert rest.decode()  # a position is always between characters
         # The start of a character at the very end is read again by the next batch.
         read.append(text.decode("utf-8", "ignore").encode())
-    order = (store.document(store.training_document(i, 3)) for i in range(3 * store.training_size))
+    order = (store.document(store.training_document(i, 3)) for i in range(9 * store.training_size))
     expected = b"".join(order)
     assert expected.startswith(b"".join(read))
     assert total <= len(b"".join(read)) + 3 * len(read)
