@@ -6,7 +6,6 @@ import inspect
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +19,6 @@ from modtok_cli.cli.command import REGISTERED
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
 
-Modtok = Callable[..., "subprocess.CompletedProcess[bytes]"]
-
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -31,25 +28,6 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if name.startswith("MODTOK_"):
             monkeypatch.delenv(name)
     return tmp_path
-
-
-@pytest.fixture
-def modtok(workspace: Path) -> Modtok:
-    """`modtok ARGS…` as a process of its own in the workspace."""
-
-    def call(*args: str, stdin: Any = subprocess.DEVNULL, **options: Any) -> Any:
-        data = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
-        return subprocess.run(
-            [sys.executable, "-m", "modtok_cli", *args],
-            cwd=workspace,
-            capture_output=True,
-            timeout=600,
-            check=False,
-            **data,
-            **options,
-        )
-
-    return call
 
 
 @pytest.fixture

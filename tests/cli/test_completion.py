@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import typer
 
+from helpers.processes import python
 from helpers.toy_tokenizers import toy
 from modtok_cli.cli import completion
 from modtok_cli.cli.main import command_tree
@@ -87,17 +86,12 @@ def test_tokenizers(place: Path) -> None:
 )
 def test_bash_splits_words_at_signs(place: Path, words: list[str], printed: list[str]) -> None:
     line = ["modtok", "nsl", "-t", *words]
-    done = subprocess.run(
-        [sys.executable, "-c", "from modtok_cli.cli.main import main; main()"],
-        env={
-            **os.environ,
-            "_MODTOK_COMPLETE": "complete_bash",
-            "COMP_WORDS": "\n".join(line),
-            "COMP_CWORD": str(len(line) - 1),
-        },
-        capture_output=True,
-        text=True,
-    )
+    given = {
+        "_MODTOK_COMPLETE": "complete_bash",
+        "COMP_WORDS": "\n".join(line),
+        "COMP_CWORD": str(len(line) - 1),
+    }
+    done = python("-m", "modtok_cli", env={**os.environ, **given})
     assert done.stdout.split() == printed
 
 

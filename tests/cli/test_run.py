@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.processes import python
 from helpers.toy_program import toy
 from modtok_cli import __version__
 from modtok_cli.base.errors import ModtokError
@@ -193,12 +194,12 @@ def test_standard_output_closed_from_the_start() -> None:
     assert done.stderr.count(b"\n") == 1
 
 
-def test_run_as_module_and_as_script_are_the_same(modtok) -> None:
+def test_run_as_module_and_as_script_are_the_same() -> None:
     script = Path(sys.executable).with_name("modtok")
     if not os.access(script, os.X_OK):
         pytest.fail("the package is not installed with its script")
-    done = subprocess.run([script, "--help"], capture_output=True, check=True)
-    assert done.stdout == modtok("--help").stdout
+    done = subprocess.run([script, "--help"], capture_output=True, check=True, text=True)
+    assert done.stdout == python("-m", "modtok_cli", "--help").stdout
 
 
 def test_memory_advice_names_options_of_the_command() -> None:

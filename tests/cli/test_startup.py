@@ -75,10 +75,10 @@ def test_little_is_loaded_for_a_line(command: str, segmentation: str, tmp_path: 
     assert set(loaded.split()) & NEEDLESS == set()
 
 
-def test_one_command_of_the_tree_is_that_of_the_tree(modtok) -> None:
+def test_one_command_of_the_tree_is_that_of_the_tree() -> None:
     for words in ("encode", "corpus count"):
-        helped = modtok(*words.split(), "--help").stdout
-        assert helped == modtok("help", *words.split()).stdout
+        helped = python("-m", "modtok_cli", *words.split(), "--help").stdout
+        assert helped == python("-m", "modtok_cli", "help", *words.split()).stdout
 
 
 def test_listed_commands_are_those_of_the_tree() -> None:
@@ -89,11 +89,11 @@ def test_listed_commands_are_those_of_the_tree() -> None:
     assert sorted(listed) == sorted(names(command_tree.__wrapped__()))
 
 
-def test_help_lists_every_command_whole(modtok) -> None:
-    done = modtok("--help")
-    text = done.stdout.decode()
+def test_help_lists_every_command_whole() -> None:
+    done = python("-m", "modtok_cli", "--help")
+    text = done.stdout
     assert done.returncode == 0
-    assert done.stderr == b""
+    assert done.stderr == ""
     for words in ORDER:
         assert f"\n  {words.split()[0]} " in text
     headings = [f"\n{heading}:\n" for heading in HEADINGS]
@@ -112,9 +112,9 @@ def test_a_command_by_the_name_that_others_give_it(here) -> None:
         assert (status, f"unknown command {word}; use modtok {meant}; try" in err) == (2, True)
 
 
-def test_without_a_command_help_goes_to_stderr(modtok) -> None:
+def test_without_a_command_help_goes_to_stderr() -> None:
     for args in ([], ["corpus"]):
-        done = modtok(*args)
+        done = python("-m", "modtok_cli", *args)
         assert done.returncode == 2
-        assert done.stdout == b""
-        assert done.stderr.startswith(b"Usage: modtok")
+        assert done.stdout == ""
+        assert done.stderr.startswith("Usage: modtok")
