@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,6 +67,17 @@ def answers(page: Path, requests: list[Any]) -> list[Any]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+Case = tuple[int, list[int] | None, str, Any]
+"""Number of a tokenizer of the page, columns of languages or None, a text, its ids."""
+
+
+def agree(place: Path, tokenizers: Sequence[Any], cases: Sequence[Case]) -> None:
+    """Check that the program of a page gives these ids."""
+    explore(tokenizers, place / "page.html")
+    found = answers(place / "page.html", [case[:3] for case in cases])
+    assert found == [case[3].tolist() for case in cases]
+
+
 def scored(seed: int) -> list[ModularTokenizer]:
     """Fewest tokens with very different counts, and Unigram pieces with ties of scores.
 
@@ -111,23 +123,19 @@ def test_program_gives_the_ids_of_every_subset(tmp_path: Path, seed: int) -> Non
     """Of merges, of fewest tokens and of Unigram, as a part of T and on its own."""
     found = [toy(5, merges_each=80), *scored(seed)]
     alone = [each.subset(["fi", "el"]) for each in found]
-    explore([*found, *alone], tmp_path / "page.html")
     # Ways of as few tokens, between which the counts of the languages decide.
     tokens = [token.decode(errors="ignore") for token in found[1].vocabulary.tokens()[258:]]
     ties = ["".join(random.Random(i).choices(tokens, k=40)) for i in range(5)]
-    requests, expected = [], []
+    cases: list[Case] = []
     for columns in ([0], [1, 3], [0, 1, 2, 3], None):
         names = [LANGUAGES[column] for column in columns or range(4)]
         for number, modular in enumerate(found):
             subset = modular.full() if columns is None else modular.subset(names)
             for text in [*TEXTS, *ties, "abc deé😀 dcab  cब", "e" * 300]:
-                requests.append([number, columns, text])
-                expected.append(subset.global_ids[subset.encode(text)].tolist())
+                cases.append((number, columns, text, subset.global_ids[subset.encode(text)]))
     for number, tokenizer in enumerate(alone, len(found)):
-        for text in TEXTS:
-            requests.append([number, None, text])
-            expected.append(tokenizer.encode(text).tolist())
-    assert answers(tmp_path / "page.html", requests) == expected
+        cases += [(number, None, text, tokenizer.encode(text)) for text in TEXTS]
+    agree(tmp_path, [*found, *alone], cases)
 
 
 NFC = {"type": "NFC"}
@@ -193,20 +201,12 @@ def test_program_gives_the_ids_of_published_files(
     files = language_files(SAMPLE / "parallel", ("en", "fi"))
     modular = adopt_counts(file, count_languages(files, pretokenizer=file.pretokenizer))
     plain = LibraryTokenizer("plain", data, "plain")
-    explore([modular, modular.subset(["fi"]), plain], tmp_path / "page.html")
     fi, whole = modular.subset(["fi"]), modular.full()
-    texts = [*TEXTS, *CHANGED]
-    cases = ((0, [1]), (0, None), (1, None), (2, None))
-    requests = [[number, columns, text] for text in texts for number, columns in cases]
-    expected = [
-        ids.tolist()
-        for text in texts
-        for ids in (
-            *(fi.global_ids[fi.encode(text)], whole.encode(text), fi.encode(text)),
-            plain.encode(text),
-        )
-    ]
-    assert answers(tmp_path / "page.html", requests) == expected
+    cases: list[Case] = []
+    for text in [*TEXTS, *CHANGED]:
+        cases.append((0, [1], text, fi.global_ids[fi.encode(text)]))
+        cases += [(n, None, text, each.encode(text)) for n, each in enumerate((whole, fi, plain))]
+    agree(tmp_path, [modular, fi, plain], cases)
 
 
 @in_node
@@ -220,9 +220,7 @@ def test_program_leaves_out_bytes_without_a_token(tmp_path: Path) -> None:
     model["vocab"] = {name: index + 9 * (index > 300) for index, name in enumerate(kept)}
     model["merges"] = [pair for pair in model["merges"] if "".join(pair) in model["vocab"]]
     lacking = LibraryTokenizer("lacking", orjson.dumps(document), "lacking")
-    explore([lacking], tmp_path / "page.html")
-    expected = [lacking.encode(text).tolist() for text in TEXTS]
-    assert answers(tmp_path / "page.html", [[0, None, text] for text in TEXTS]) == expected
+    agree(tmp_path, [lacking], [(0, None, text, lacking.encode(text)) for text in TEXTS])
 
 
 @in_node
@@ -323,10 +321,8 @@ def test_program_splits_as_every_pretokenizer(tmp_path: Path) -> None:
         )
         for each in pretokenizers().values()
     ]
-    explore(found, tmp_path / "page.html")
-    requests = [[i, None, text] for i in range(len(found)) for text in TEXTS]
-    expected = [tokenizer.encode(text).tolist() for tokenizer in found for text in TEXTS]
-    assert answers(tmp_path / "page.html", requests) == expected
+    cases = [(i, None, text, each.encode(text)) for i, each in enumerate(found) for text in TEXTS]
+    agree(tmp_path, found, cases)
 
 
 @in_node
@@ -345,12 +341,10 @@ def test_program_gives_the_ids_of_rank_files(tmp_path: Path) -> None:
         for name, pattern in RANK_PATTERNS.items()
         if name != "kimi"  # which the core does not have
     ]
-    explore(found, tmp_path / "page.html")
     texts = [*TEXTS, "the thing, 12 in the\r\n кака ко", "!\n\n \n ", " \n \t", "а \u3000\n"]
     texts += ["".join(rng.choices("aab\n ", k=40)) for _ in range(30)]
-    requests = [[i, None, text] for i in range(len(found)) for text in texts]
-    expected = [tokenizer.encode(text).tolist() for tokenizer in found for text in texts]
-    assert answers(tmp_path / "page.html", requests) == expected
+    cases = [(i, None, text, each.encode(text)) for i, each in enumerate(found) for text in texts]
+    agree(tmp_path, found, cases)
 
 
 @built
