@@ -32,36 +32,39 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.pretokenizer import find_pretokenizer, restore_pretokenizer
 
-QWEN2 = find_pretokenizer("qwen2").to_json(byte_level=True)
-REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
-PREPEND = {"type": "Prepend", "prepend": "▁"}
-METASPACE = {"type": "Metaspace", "replacement": "▁", "split": False}
-FIRST = {**METASPACE, "prepend_scheme": "first"}
+PARTS_OF_LLAMA2 = [
+    {"type": "Prepend", "prepend": "▁"},
+    {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+]
+LLAMA2 = {
+    "normalizer": {"type": "Sequence", "normalizers": PARTS_OF_LLAMA2},
+    "pre_tokenizer": None,
+}
+FIRST = {"type": "Metaspace", "replacement": "▁", "split": False, "prepend_scheme": "first"}
+MISTRAL = {"normalizer": None, "pre_tokenizer": FIRST}
+QWEN = {
+    "normalizer": {"type": "NFC"},
+    "pre_tokenizer": find_pretokenizer("qwen2").to_json(byte_level=True),
+}
 FORMS = {
     "gemma": ({}, "gemma"),
-    "llama2": (
-        {
-            "normalizer": {"type": "Sequence", "normalizers": [PREPEND, REPLACE]},
-            "pre_tokenizer": None,
-        },
-        "gemma+prefix",
-    ),
-    "mistral": ({"normalizer": None, "pre_tokenizer": FIRST}, "gemma+space"),
+    "llama2": (LLAMA2, "gemma+prefix"),
+    "mistral": (MISTRAL, "gemma+space"),
     "superwords": ({}, "none"),
     "added": ({}, "gemma"),
-    "qwen2": (
-        {"normalizer": {"type": "NFC"}, "pre_tokenizer": QWEN2},
-        "qwen2+nfc",
-    ),
+    "qwen2": (QWEN, "qwen2+nfc"),
     "bytes-missing": ({}, "gpt2"),
     "whole-words": ({}, "gpt2"),
     "unigram": ({}, "gemma"),
-    "qwen3": (
-        {"normalizer": {"type": "NFC"}, "pre_tokenizer": QWEN2},
-        'qwen2+nfc+["<b>","  "]',
-    ),
-    "mistral-added": ({"normalizer": None, "pre_tokenizer": FIRST}, 'gemma+space+["\\n","<b>"]'),
+    "qwen3": (QWEN, 'qwen2+nfc+["<b>","  "]'),
+    "mistral-added": (MISTRAL, 'gemma+space+["\\n","<b>"]'),
 }
+ADDED = {
+    "added": ["\n", "\n\n", "<b>"],
+    "qwen3": ["<b>", "  "],
+    "mistral-added": ["\n", "<b>"],
+}
+FIRST_MERGES = {"superwords": [["e", "▁l"]], "added": [[">", "▁"], ["\n", "\n"]]}
 PARTS = [
     " ", "  ", "▁", " ▁", ">", "> ", "</", "\n", "\n\n\n", "\t", "<b>", "<b", "<s>", "</s>", "a",
     "e\u0301", "é", "\u0301", "ệ", "e\u0323\u0302", "the", " the", "la", "mai", "sonœ", "☃",
@@ -76,22 +79,15 @@ def source(form: str) -> tuple[Subtokenizer, tokenizers.Tokenizer]:
     document = {**orjson.loads(external_tokenizer(kind)), **FORMS[form][0]}
     model = document["model"]
     document["post_processor"], document["added_tokens"] = None, document["added_tokens"][:4]
-    if form in ("qwen3", "mistral-added"):
-        for name in ("<b>", "  ") if form == "qwen3" else ("\n", "<b>"):
-            index = model["vocab"].setdefault(name, len(model["vocab"]))
-            like = {**document["added_tokens"][0], "special": False}
-            document["added_tokens"].append({**like, "id": index, "content": name})
-    if form in ("superwords", "added"):
-        names = ["e▁l"] if form == "superwords" else [">▁", "\n", "\n\n", "<b>"]
-        for name in (*names, ">"):
-            model["vocab"].setdefault(name, len(model["vocab"]))
-        pairs = [["e", "▁l"]] if form == "superwords" else [[">", "▁"], ["\n", "\n"]]
-        model["merges"] = [*pairs, *model["merges"]]
-        like = document["added_tokens"][0]
-        document["added_tokens"] += [
-            {**like, "id": model["vocab"][name], "content": name, "special": False}
-            for name in names[1:]
-        ]
+    vocab, merges = model["vocab"], FIRST_MERGES.get(form, [])
+    for left, right in merges:
+        for name in (left, right, left + right):
+            vocab.setdefault(name, len(vocab))
+    model["merges"] = [*merges, *model.get("merges", [])]
+    like = {**document["added_tokens"][0], "special": False}
+    for name in ADDED.get(form, []):
+        index = vocab.setdefault(name, len(vocab))
+        document["added_tokens"].append({**like, "id": index, "content": name})
     if form == "whole-words":  # as in Llama 3: a word that is a token is not merged
         model["ignore_merges"] = True
         for name in ("sonÅĵ", "Ġla", "Ġmai", "</", "<s>x"):
