@@ -1,11 +1,16 @@
-"""Delayed updates in the simplest form: one thread, rows on the device, each update a step late.
+"""Delayed updates in the simplest form, and a hook that delays the pipeline at random.
 
-Step t computes with tables that lack the update of step t - 1, which is applied after it. The
-pipeline of `offload` must equal this bit for bit.
+One thread, rows on the device, each update a step late: step t computes with tables that lack the
+update of step t - 1, which is applied after it. The pipeline of `offload` must equal this bit for
+bit.
 """
 
 from __future__ import annotations
 
+import random
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,3 +33,16 @@ class LateModel(Model):
         if self.held is not None:
             super().update(*self.held, False, torch.tensor(True))
             self.held = None
+
+
+def sleeper(seed: int) -> Callable[[str], None]:
+    """A hook for `OffloadedRows`: sleeps for 0 to 6 ms, by the seed and the order of calls."""
+    rng, lock = random.Random(seed), threading.Lock()
+
+    def hook(point: str) -> None:
+        with lock:
+            seconds = rng.choice([0, 0, 0.0003, 0.002, 0.006])
+        if seconds:
+            time.sleep(seconds)
+
+    return hook

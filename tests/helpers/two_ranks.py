@@ -18,9 +18,8 @@ import torch
 import torch.distributed as dist
 
 from helpers.as_cuda import megatron_optimizer
-from helpers.delayed_updates import LateModel
+from helpers.delayed_updates import LateModel, sleeper
 from helpers.microbatches import microbatch, packer
-from helpers.random_delays import sleeper
 from helpers.same_models import PARTS
 from helpers.saved import save
 from modtok_cli.architectures.families.llama import llama

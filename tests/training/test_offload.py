@@ -13,9 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from helpers.delayed_updates import LateModel
+from helpers.delayed_updates import LateModel, sleeper
 from helpers.metrics import numbers, read_metrics
-from helpers.random_delays import sleeper
 from helpers.same_models import PARTS, pairs
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError

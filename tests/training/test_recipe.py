@@ -79,11 +79,6 @@ def test_invalid_assignments(words: list[str], message: str) -> None:
         read_assignments(words)
 
 
-def test_sizes_that_do_not_fit() -> None:
-    with pytest.raises(UsageError, match=r"architecture.kv_heads: does not fit the other sizes"):
-        resolve(RunSettings(heads=6, kv_heads=4), gpu=False)
-
-
 def test_a_preset_is_a_recipe_of_the_package() -> None:
     """--model NAME gives the run that --config with its file gives, but for the name."""
     for name in SIZES:  # other tests add presets
@@ -107,10 +102,13 @@ def test_presets_are_overridden_and_fit_the_options() -> None:
     assert (PRESETS["7b-32"]["layers"], PRESETS["7b-32"]["hidden_size"]) == (32, 4096)
 
 
-def test_a_preset_that_lacks_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_that_make_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"layers": 1, "hidden_size": 8, "ffn": 8, "heads": 2, "kv_heads": 2, "head_width": 4}
     monkeypatch.setitem(PRESETS, "mine", sizes)
-    with pytest.raises(UsageError, match="--steps: preset 'mine' does not set it"):
-        resolve(RunSettings(model="mine"), gpu=False)
-    with pytest.raises(UsageError, match="--model: preset '9b' does not exist; choose from tiny"):
-        resolve(RunSettings(model="9b"), gpu=False)
+    for settings, message in (
+        (RunSettings(model="mine"), "--steps: preset 'mine' does not set it"),
+        (RunSettings(model="9b"), "--model: preset '9b' does not exist; choose from tiny"),
+        (RunSettings(heads=6, kv_heads=4), "architecture.kv_heads: does not fit the other sizes"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            resolve(settings, gpu=False)
