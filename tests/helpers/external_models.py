@@ -14,7 +14,7 @@ END = 599  # <|im_end|>
 SMALL = {
     "vocab_size": PADDED, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
-    "bos_token_id": 1, "eos_token_id": [2, 1], "pad_token_id": 3,
+    "bos_token_id": 1, "eos_token_id": [2, 1], "pad_token_id": 3, "initializer_range": 0.2,
 }  # fmt: skip
 FAMILIES: dict[str, dict[str, Any]] = {
     "Llama": {},

@@ -116,7 +116,7 @@ def test_languages_are_refused(tmp_path: Path) -> None:
 # --- likelihoods of documents ---
 
 
-DOCUMENTS = ["La maison est grande.", "", "The house is large, and old. " * 12, "a", "maison"]
+DOCUMENTS = ["La maison est grande.", "", "The house is large, and old. " * 11, "a", "maison"]
 
 
 def reference(path: Path, documents: list[str]) -> tuple[list[float], list[int]]:

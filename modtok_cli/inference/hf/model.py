@@ -6,6 +6,7 @@ out which short cuts give the model's own logits: hidden states that the head is
 and a cache with padding.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -20,6 +21,9 @@ from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.run.backbone import cache_name, forward_parameters
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.vocabularies import Side
+
+# Fields of configurations with the size of a window of attention.
+_WINDOW = re.compile(r"(window|window_size|chunk_size)$")
 
 
 class HfModel(SlicedModel):
@@ -37,6 +41,9 @@ class HfModel(SlicedModel):
         self.end_of_text = source.end_of_text(self.vocabularies)
         self.row_of_out = torch.arange(self.vocabularies.tokenizer_out.size, device=self.device)
         self._takes_positions = "position_ids" in forward_parameters(model)
+        # A window of attention counts places, those of padding too.
+        fields = model.config.get_text_config().to_dict()
+        self.ragged = not any(value and _WINDOW.search(name) for name, value in fields.items())
         self._split = self._cached = True
         self._probe()
 

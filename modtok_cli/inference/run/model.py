@@ -52,7 +52,10 @@ class SlicedModel:
         context: maximum number of tokens.
         end_of_text: row of the token between documents. Every text in training follows one: begin
             prompts with it.
+        ragged: whether padding may stand between a context and what continues it.
     """
+
+    ragged = True
 
     def __init__(
         self, source: ModelSource, vocabularies: Vocabularies, backbone: Any, dtype: torch.dtype

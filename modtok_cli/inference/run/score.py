@@ -81,7 +81,7 @@ def score(
     units = [
         (prefix, part)
         for prefix, contexts in _groups(_contexts(model, requests))
-        for part in _parts(contexts, batch)
+        for part in _parts(contexts, batch, ragged=model.ragged)
     ]
     caches: dict[tuple[int, ...], Any] = {}
 
@@ -147,12 +147,18 @@ def _groups(contexts: list[_Context]) -> Iterator[tuple[tuple[int, ...], list[_C
         yield (), sorted(alone, key=lambda asked: len(asked.context))
 
 
-def _parts(group: list[_Context], batch: int) -> Iterator[_Part]:
-    """Parts of a group with at most `batch` continuations each; a context stays together."""
+def _parts(group: list[_Context], batch: int, *, ragged: bool) -> Iterator[_Part]:
+    """Parts of a group with at most `batch` continuations each; a context stays together.
+
+    Contexts of a part have the same length unless `ragged`.
+    """
     part: _Part = []
     count = 0
     for asked in group:
         tails = sorted(asked.continuations, key=len)  # with little padding
+        if part and not ragged and len(asked.context) != len(part[0][0].context):
+            yield part
+            part, count = [], 0
         for start in range(0, len(tails), batch):
             piece = tails[start : start + batch]
             if part and count + (len(piece) if start else len(tails)) > batch:
