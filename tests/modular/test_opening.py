@@ -18,6 +18,8 @@ from helpers.toy_tokenizers import toy
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.base.reading import LARGEST, read_stream
+from modtok_cli.measure.corpus_stats import stats_of
+from modtok_cli.measure.nsl import nsl
 from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -127,3 +129,11 @@ def test_settings_are_not_applied_and_a_warning_says_so(tmp_path: Path, kind: st
     assert len(found.encode(LINE)) not in (16, 512)
     batch = [ids.tolist() for ids in found.encode_batch([LINE, "abc"])]
     assert batch == [ids.tolist() for ids in expected.encode_batch([LINE, "abc"])]
+    text, references = tmp_path / "en.txt", tmp_path / "references"
+    text.write_text(LINE)
+    references.mkdir()
+    (references / "en.json").write_bytes(toy(3).full().to_json())
+    heard = Silent()  # of commands
+    nsl([str(bad)], [text], references=references, progress=heard)
+    stats_of({"en": [text]}, tokenizer=str(bad), progress=heard)
+    assert sum("not applied" in line for line in heard.warnings) == 2
