@@ -74,6 +74,7 @@ def test_modules_and_entry_points() -> None:
     assert FAMILIES.load("llama") is ARCHITECTURE  # ours first
     assert FAMILIES.load("theirs") is Path
     assert FAMILIES.load("none") is None
+    assert Plugins("modtok.no_such_kind", lambda name, found: found).names() == ()
 
 
 def test_one_that_cannot_be_loaded_is_left_out() -> None:
@@ -100,10 +101,6 @@ def test_a_command_says_it_in_one_line(tmp_path: Path) -> None:
     assert warning.startswith("modtok: warning: plug-in raising of modtok.formats is left out (")
     assert error.startswith("modtok: error: ")
     assert "fr.json" in error
-
-
-def test_without_entry_points() -> None:
-    assert Plugins("modtok.no_such_kind", lambda name, found: found).names() == ()
 
 
 def test_packages_in_a_zip_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

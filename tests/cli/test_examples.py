@@ -27,6 +27,7 @@ from helpers.shell import shell
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
 from modtok_cli.cli.tree import nodes
+from modtok_cli.inference.cost import timing
 
 TREE = {node.path: node for node in nodes(command_tree())}
 FLAGS = {path: {f for line in node.lines for f in line.flags} for path, node in TREE.items()}
@@ -262,6 +263,7 @@ def workspace(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     shutil.copytree(base, tmp_path / "home" / "languages")
     monkeypatch.chdir(place)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(timing, "packed", partial(timing.packed, context=64))
     for name in os.environ:
         if name.startswith("MODTOK_"):
             monkeypatch.delenv(name)
@@ -274,7 +276,6 @@ def test_examples_run(
 ) -> None:
     place = workspace(base, tmp_path, monkeypatch)
     SETUP.get(path, lambda _: None)(place)
-    shorter(path, monkeypatch)
     for line in examples(path):
         if CLUSTER.search(line):
             words = shlex.split(line)[1:]
@@ -433,14 +434,6 @@ def test_commands_of_a_page_run(
             assert status == 0, f"{line}\n{said}"
     if PAGES[page] is tuning:
         tuned(place)
-
-
-def shorter(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Change what no option changes: the tokens of a context."""
-    if path == ("cost",):
-        from modtok_cli.inference.cost import timing
-
-        monkeypatch.setattr(timing, "packed", partial(timing.packed, context=64))
 
 
 def tried(line: str, place: Path) -> tuple[int, str]:

@@ -13,6 +13,7 @@ import orjson
 import pytest
 import tiktoken.load
 
+from helpers.contents import contents
 from helpers.external_models import build
 from helpers.external_tokenizers import external_tokenizer
 from helpers.hub import COMMIT, Hub, serving
@@ -26,16 +27,11 @@ from modtok_cli.training.settings import RunSettings
 Here = Callable[..., tuple[int, str, str]]
 
 
-def content(directory: Path) -> dict[str, bytes]:
-    files = (file for file in directory.rglob("*") if file.is_file())
-    return {str(file.relative_to(directory)): file.read_bytes() for file in files}
-
-
 @pytest.fixture(scope="module")
 def repositories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
     place = tmp_path_factory.mktemp("repositories")
     toy().save(place / "modular")
-    model = content(build(place / "model"))
+    model = contents(build(place / "model"))
     weights = model.pop("model.safetensors")
     index = {"weight_map": {"a": "model-1-of-1.safetensors"}}
     parts = {
@@ -50,7 +46,7 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str
         "acme/gated": tokenizer,
         "acme/none": {"README.md": b"#"},
         "acme/ranks": {"config.json": b"{}", "model.safetensors": weights, "a.tiktoken": b"YQ== 0"},
-        "acme/modular": content(place / "modular"),
+        "acme/modular": contents(place / "modular"),
         "acme/tiny": {**model, **others, "model.safetensors": weights},
         "acme/parts": {**model, **others, **parts},
     }
@@ -90,7 +86,7 @@ def test_tokenizers_and_models_of_the_hub(hub: Hub, here: Here, workspace: Path)
     assert "model.safetensors" not in hub.fetched
     for name in ("tiny", "parts"):
         status, _, err = here("slice", f"acme/{name}", "-t", "t", "--langs", "fi", "-o", name)
-        assert (status, "modeling.py" in content(workspace / name)) == (0, False), err
+        assert (status, "modeling.py" in contents(workspace / name)) == (0, False), err
     assert {"model.safetensors", "model-1-of-1.safetensors", "LICENSE"} <= {*hub.fetched}
     assert not {"pytorch_model.bin", "modeling.py", "tokenizer.model"} & {*hub.fetched}
     hub.fetched.clear()

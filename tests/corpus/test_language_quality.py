@@ -31,16 +31,12 @@ def model() -> LanguageModel:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_languages_of_the_sample(model: LanguageModel, language: str) -> None:
+def test_languages_of_pages_and_paragraphs(model: LanguageModel, language: str) -> None:
     text = paragraphs(language)
     found = [model.page(text[n : n + 4]) for n in range(0, 16, 4)]
     assert {name for name, _ in found} == {language}
     assert min(score for _, score in found) > model.threshold(language)
     assert model.page([one.upper() for one in text])[0] == language
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_paragraphs_in_another_language(model: LanguageModel, language: str) -> None:
     for other in ("en", "fi", "el", "fr"):
         foreign = [model.is_other_language(text, language) for text in paragraphs(other)]
         assert sum(foreign) == (0 if other == language else len(foreign)), other
