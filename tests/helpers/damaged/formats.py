@@ -19,7 +19,7 @@ from pathlib import Path
 import orjson
 import torch
 
-from helpers.damaged import model_readers, text_readers
+from helpers.damaged import readers
 from helpers.damaged.mutations import mutate, mutate_json
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.cli.main import command_tree
@@ -281,25 +281,25 @@ SAMPLES = Path()  # set by whoever makes them
 
 STEP = "runs/it/checkpoints/step-00000004"
 FORMATS = (
-    Format("text", "fi.txt", text_readers.documents),
-    Format("text, zstd", "fi.txt.zst", text_readers.documents),
-    Format("JSON lines", "en.jsonl", text_readers.documents, as_json=True),
-    Format("JSON lines, gzip", "en.jsonl.gz", text_readers.documents),
-    Format("CSV", "rows.csv", text_readers.documents),
-    Format("CSV, gzip", "rows.csv.gz", text_readers.documents),
-    Format("TSV with a header", "rows.tsv", text_readers.documents),
-    Format("Parquet", "rows.parquet", text_readers.documents, needs="library"),
-    Format("Arrow", "rows.arrow", text_readers.documents, needs="library"),
-    Format("Parquet of two languages", "rows.parquet", text_readers.mixed, needs="library"),
-    Format("CSV of two languages", "rows.csv", text_readers.mixed),
-    Format("JSON lines of two languages", "rows.jsonl", text_readers.mixed, as_json=True),
-    Format("text, counted", "fi.txt", text_readers.counted),
-    Format("word counts", "fi.counts", text_readers.counts),
-    Format("word counts, merged on disk", "fi.counts", text_readers.merged),
-    Format("word counts as text", "fi.tsv", text_readers.tsv),
-    Format("word counts as text, zstd", "fi.tsv.zst", text_readers.tsv),
-    Format("morphemes", "morphemes/fi.tsv", text_readers.morphemes),
-    Format("morphemes of MorphScore", "morphemes/fi.csv", text_readers.morphemes),
+    Format("text", "fi.txt", readers.documents),
+    Format("text, zstd", "fi.txt.zst", readers.documents),
+    Format("JSON lines", "en.jsonl", readers.documents, as_json=True),
+    Format("JSON lines, gzip", "en.jsonl.gz", readers.documents),
+    Format("CSV", "rows.csv", readers.documents),
+    Format("CSV, gzip", "rows.csv.gz", readers.documents),
+    Format("TSV with a header", "rows.tsv", readers.documents),
+    Format("Parquet", "rows.parquet", readers.documents, needs="library"),
+    Format("Arrow", "rows.arrow", readers.documents, needs="library"),
+    Format("Parquet of two languages", "rows.parquet", readers.mixed, needs="library"),
+    Format("CSV of two languages", "rows.csv", readers.mixed),
+    Format("JSON lines of two languages", "rows.jsonl", readers.mixed, as_json=True),
+    Format("text, counted", "fi.txt", readers.counted),
+    Format("word counts", "fi.counts", readers.counts),
+    Format("word counts, merged on disk", "fi.counts", readers.merged),
+    Format("word counts as text", "fi.tsv", readers.tsv),
+    Format("word counts as text, zstd", "fi.tsv.zst", readers.tsv),
+    Format("morphemes", "morphemes/fi.tsv", readers.morphemes),
+    Format("morphemes of MorphScore", "morphemes/fi.csv", readers.morphemes),
     Format("tokenizer.json, BPE", "bpe.json", _ours, as_json=True),
     Format("tokenizer.json, Unigram", "unigram.json", _ours, as_json=True),
     Format("tokenizer.json, least tokens", "least.json", _ours, as_json=True),
@@ -335,21 +335,21 @@ FORMATS = (
     *(
         Format(f"{name} of a published model", f"published/{name}", reader, as_json, True)
         for reader, as_json, names in (
-            (model_readers.adopted, True, ("tokenizer.json", "tokenizer_config.json",
+            (readers.adopted, True, ("tokenizer.json", "tokenizer_config.json",
                                            "generation_config.json")),
-            (model_readers.sliced, True, ("config.json", "model.safetensors.index.json")),
-            (model_readers.sliced, False, ("model-00001-of-00002.safetensors",)),
+            (readers.sliced, True, ("config.json", "model.safetensors.index.json")),
+            (readers.sliced, False, ("model-00001-of-00002.safetensors",)),
         )
         for name in names
     ),
-    Format("tokenizer.json of a sliced model", "published/tokenizer.json", model_readers.sliced,
+    Format("tokenizer.json of a sliced model", "published/tokenizer.json", readers.sliced,
            True, True),
     Format("adopted directory, tokenizer.json", "adopted/tokenizer.json", _directory, True, True,
            _sign),
     Format("adopted directory, membership", "adopted/arrays.safetensors", _directory, False, True,
            _sign),
-    Format("token ids to keep", "keep.json", model_readers.ids_to_keep, as_json=True),
-    Format("recipe", "recipe.toml", model_readers.recipe),
+    Format("token ids to keep", "keep.json", readers.ids_to_keep, as_json=True),
+    Format("recipe", "recipe.toml", readers.recipe),
     Format("WARC", "crawl.warc", _pages, needs="corpus"),
     Format("WARC, gzip", "crawl.warc.gz", _pages, needs="corpus"),
     Format("WARC, zstd", "crawl.warc.zst", _pages, needs="corpus"),
@@ -368,10 +368,10 @@ FORMATS = (
            "run"),
     Format("modtok.json of a slice", "slice/modtok.json", _slice, True, True, needs="run"),
     Format("weights of a slice", "slice/model.safetensors", _slice, False, True, needs="run"),
-    Format("config.json of a slice", "slice/config.json", model_readers.transplanted, True, True,
+    Format("config.json of a slice", "slice/config.json", readers.transplanted, True, True,
            needs="run"),
     Format("weights of a slice, in another model", "slice/model.safetensors",
-           model_readers.transplanted, False, True, needs="run"),
+           readers.transplanted, False, True, needs="run"),
     Format("tokenizer.json of a slice", "slice/tokenizer.json", _slice, True, True, needs="run"),
 )  # fmt: skip
 

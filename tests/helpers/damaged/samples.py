@@ -10,12 +10,14 @@ import random
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import orjson
 import zstandard
+from safetensors.numpy import save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from helpers.damaged.model_samples import model_samples
 from helpers.external_tokenizers import sentencepiece_model
 from helpers.handmade_tokenizers import write_ranks, write_tekken
 from helpers.sample import SAMPLE
@@ -29,6 +31,7 @@ from modtok_cli.evaluate.results import ResultBuilder, example
 from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
+from modtok_cli.modular.adopted.adopt import adopt
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.table_files import save_counts, sources_of
@@ -36,6 +39,14 @@ from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.settings import RunSettings
 
 LANGUAGES = ("en", "fi")
+WIDTH = 8
+RECIPE = """[architecture]
+model = "tiny"
+
+[schedule]
+steps = 300
+lr = 3e-4
+"""
 
 
 def light_samples(root: Path) -> None:
@@ -52,7 +63,7 @@ def light_samples(root: Path) -> None:
     _journal(root)
     _results(root)
     _asked(root)
-    model_samples(root)
+    _models(root)
 
 
 def corpus_samples(root: Path) -> None:
@@ -279,3 +290,52 @@ def _results(root: Path) -> None:
     for name, rows in measured.items():
         lines = [orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n" for row in rows]
         (place / "results" / f"{name}.jsonl").write_bytes(b"".join(lines))
+
+
+def _models(root: Path) -> None:
+    """After the texts: they are what the tokenizer is learned on."""
+    _published(root / "published", (root / "fi.txt").read_text("utf-8").splitlines())
+    adopt(root / "published", ["en", "fi"], data=root / "data").save(root / "adopted")
+    (root / "keep.json").write_text("[0, 5, 300, 301]\n")
+    (root / "recipe.toml").write_text(RECIPE)
+
+
+def _published(place: Path, lines: list[str]) -> None:
+    """A directory as `save_pretrained` writes it, with weights in two files."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=310, special_tokens=["<s>", "</s>"], show_progress=False,
+        initial_alphabet=alphabet,
+    )  # fmt: skip
+    made.train_from_iterator(lines, trainer)
+    place.mkdir()
+    (place / "tokenizer.json").write_text(made.to_str(), "utf-8")
+    rows = made.get_vocab_size()
+    files: dict[str, dict[str, Any]] = {
+        "tokenizer_config.json": {"eos_token": {"content": "</s>"}, "bos_token": "<s>"},
+        "generation_config.json": {"eos_token_id": [1], "bos_token_id": 0},
+        "config.json": {
+            "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": rows,
+            "bos_token_id": 0, "eos_token_id": 1, "hidden_size": WIDTH, "num_hidden_layers": 1,
+            "tie_word_embeddings": False,
+        },
+    }  # fmt: skip
+    table = np.arange(rows * WIDTH, dtype=np.float32).reshape(rows, WIDTH)
+    parts = {
+        "model-00001-of-00002.safetensors": {"model.embed_tokens.weight": table},
+        "model-00002-of-00002.safetensors": {
+            "model.norm.weight": np.ones(WIDTH, dtype=np.float32),
+            "lm_head.weight": -table,
+        },
+    }
+    for name, tensors in parts.items():
+        save_file(tensors, place / name)
+    files["model.safetensors.index.json"] = {
+        "metadata": {"total_size": 0},
+        "weight_map": {tensor: name for name, tensors in parts.items() for tensor in tensors},
+    }
+    for name, content in files.items():
+        (place / name).write_text(json.dumps(content))
