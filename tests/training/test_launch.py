@@ -62,6 +62,12 @@ def test_a_rank_that_is_killed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         started(monkeypatch, program)
 
 
+def test_a_signal_before_training_gives_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "_GRACE_SECONDS", 0.3)
+    program = "os.kill(os.getppid(), signal.SIGTERM) if rank == '0' else 0; time.sleep(60)"
+    assert started(monkeypatch, program) == 143
+
+
 LAUNCHER = """
 import os, signal, subprocess, sys
 from modtok_cli.training.distributed import launch

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from shutil import copyfileobj
@@ -82,8 +82,10 @@ def launch(
         port = int(listener.getsockname()[1])
     threads = str(max(1, (os.cpu_count() or 1) // count))
     ranks: list[subprocess.Popen[bytes]] = []
+    forwarded: set[int] = set()
 
     def forward(number: int, frame: FrameType | None) -> None:
+        forwarded.add(number)
         for rank in ranks:
             if rank.poll() is None:
                 rank.send_signal(number)
@@ -118,7 +120,8 @@ def launch(
                             preexec_fn=die_with_parent,
                         )
                     )
-            status = _wait(ranks, _GRACE_SECONDS if grace is None else grace, remedy)
+            grace = _GRACE_SECONDS if grace is None else grace
+            status = _wait(ranks, grace, remedy, forwarded)
         finally:
             _end(ranks)
         text.unlink(missing_ok=True)
@@ -163,7 +166,9 @@ def handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
             signal.signal(each, before)
 
 
-def _wait(ranks: Sequence[subprocess.Popen[bytes]], grace: float, remedy: str) -> int:
+def _wait(
+    ranks: Sequence[subprocess.Popen[bytes]], grace: float, remedy: str, forwarded: Collection[int]
+) -> int:
     """Wait until all have ended, or one has failed and the others had time to end."""
     while True:
         ended = [rank.poll() for rank in ranks]
@@ -172,6 +177,8 @@ def _wait(ranks: Sequence[subprocess.Popen[bytes]], grace: float, remedy: str) -
             deadline = time.monotonic() + grace
             while time.monotonic() < deadline and any(rank.poll() is None for rank in ranks):
                 time.sleep(0.1)
+            if -failed[0] in forwarded:  # before the rank had a handler
+                return 128 - failed[0]
             killed = [i for i, rank in enumerate(ranks) if (rank.poll() or 0) < 0]
             if failed[0] < 0 and killed:
                 raise ModtokError(
