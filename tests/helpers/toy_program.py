@@ -35,15 +35,9 @@ def paths(call: Call, json: Json = False) -> None:
 
 
 def ranked(call: Call, json: Json = False) -> None:
+    facts = {"text": "t", "tokens_per_character": 1.0, "signature": "nsl|"}
     rows = [
-        {
-            "tokenizer": name,
-            "language": language,
-            "text": "t",
-            "nsl": value,
-            "tokens_per_character": 1.0,
-            "signature": "nsl|",
-        }
+        {"tokenizer": name, "language": language, "nsl": value, **facts}
         for name, values in (("a", (1.0, 0.9)), ("b", (1.1, 1.2)))
         for language, value in zip(("en", "fi"), values, strict=True)
     ]

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -68,42 +69,37 @@ class Reader(HTMLParser):
 
     VOID = frozenset({"meta", "link", "wbr"})
 
-    def __init__(self) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.count: dict[str, int] = {}
-        self.ids: list[str] = []
+        self.count: Counter[str] = Counter()
+        self.ids: list[str | None] = []
         self.links: list[str] = []
-        self.text: dict[str, list[str]] = {}
+        self.text: dict[str, list[str]] = defaultdict(list)
+        self.feed(page)
+        self.close()
+        assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.count[tag] = self.count.get(tag, 0) + 1
         given = dict(attrs)
-        if tag not in self.VOID:
-            self.open.append(tag)
-        if tag == "section":
-            self.ids.append(given["id"] or "")
-        for name in ("href", "src"):
-            if given.get(name):
-                self.links.append(given[name] or "")
+        self.count[tag] += 1
+        self.open += [tag] * (tag not in self.VOID)
+        self.ids += [given.get("id")] * (tag == "section")
+        self.links += filter(None, (given.get("href"), given.get("src")))
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.count[tag] = self.count.get(tag, 0) + 1
+        self.count[tag] += 1
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
         if self.open:
-            self.text.setdefault(self.open[-1], []).append(data)
+            self.text[self.open[-1]].append(data)
 
 
 def read(page: Path) -> Reader:
-    reader = Reader()
-    reader.feed(page.read_text(encoding="utf-8"))
-    reader.close()
-    assert reader.open == []
-    return reader
+    return Reader(page.read_text(encoding="utf-8"))
 
 
 def test_structure(page: Path) -> None:
@@ -197,8 +193,7 @@ def test_small_and_unusual_workspaces(tmp_path: Path) -> None:
 def test_table_headings() -> None:
     """They may break at signs of file names, but not within what stands for another sign."""
     table = Table("Caption", ["the prompt's #1 & <b>/a_b.json"], [["it's #1"]])
-    reader = Reader()
-    reader.feed(page_of("Title", [], [Section("s", "Section", [], [], [table])]))
+    reader = Reader(page_of("Title", [], [Section("s", "Section", [], [], [table])]))
     assert "".join(reader.text["th"]) == table.headings[0]
     assert reader.count["wbr"] > 3
     assert reader.text["td"] == ["it's #1"]
