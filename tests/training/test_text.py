@@ -72,7 +72,7 @@ class Killed(BaseException):
 def test_unpacking_continues_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before any change of a file; what is unpacked is not read again."""
     files = []
-    for part in range(3):
+    for part in range(2):
         files.append(tmp_path / f"{part}.txt")
         text = "".join(f"osa {part} rivi {i}\n\n" for i in range(3 + part))
         files[-1].write_text(text, encoding="utf-8")
@@ -106,7 +106,7 @@ def test_unpacking_continues_after_a_kill(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(Killed):
             text_store("fi", files, tmp_path / "cache")
         again = text_store("fi", files, tmp_path / "cache")
-        assert len(read) <= 4
+        assert len(read) <= 3
         assert sorted(set(read)) == files
         assert [*(tmp_path / "cache").iterdir()] == [again.directory]
         names = ["checksum", "ends.npy", "text"]
