@@ -2,7 +2,7 @@
 
     python -m benchmarks damaged_files [--count 1000] [--only NAME] [--samples DIR] > results.jsonl
 
-Harness, formats and mutations are in robustness/engine; the test suite runs a few of them.
+Harness, formats and mutations are in tests/helpers/damaged; the test suite runs a few of them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m benchmarks kills [--kills 200] [--only COMMAND,...] [--base DIR] > results.jsonl
 
-Jobs and checks are in robustness/engine.
+Jobs are in tests/helpers/jobs.py, checks in robustness/engine.
 """
 
 from __future__ import annotations

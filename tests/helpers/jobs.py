@@ -27,8 +27,6 @@ class Job:
             output.
         again: options of the call that goes on after a kill; None for the same.
         grows: the output is a directory that grows while the command runs, by its design.
-        needs: an extra without which the command does not run.
-        heavy: takes many seconds.
     """
 
     command: str
@@ -36,8 +34,6 @@ class Job:
     outputs: tuple[str, ...]
     again: str | None = None
     grows: bool = False
-    needs: str = ""
-    heavy: bool = False
 
     @property
     def words(self) -> list[str]:
@@ -47,19 +43,16 @@ class Job:
 TEXTS = "parallel/en.txt parallel/fi.txt"
 JOBS = (
     Job("sample", "written", ("written",)),
-    Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2", ("web",), None, True,
-        "corpus"),
+    Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2", ("web",), None, True),
     Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2 --near-duplicates",
-        ("web",), None, True, "corpus"),
+        ("web",), None, True),
     Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2 --layout fineweb-2", ("web",),
-        None, True, "corpus"),
-    Job("corpus train-quality", "--good good.txt --bad bad.txt -o q.bin", ("q.bin",),
-        needs="corpus"),
+        None, True),
+    Job("corpus train-quality", "--good good.txt --bad bad.txt -o q.bin", ("q.bin",)),
     Job("corpus count", "-o tables", ("tables/en.counts", "tables/fi.counts"), grows=True),
     Job("corpus count", "-o tables --memory 100MB", ("tables/en.counts", "tables/fi.counts"),
         grows=True),
-    Job("corpus count", "-o tables --executor local --workers 2", ("tables",), None, True,
-        "corpus"),
+    Job("corpus count", "-o tables --executor local --workers 2", ("tables",), None, True),
     Job("encode", "-t bpe --langs fi parallel/fi.txt --format npy -o ids", ("ids",)),
     Job("bpe", "-k 400 -o mono", ("mono",)),
     Job("bpe", "-k 400 --joint -o joint", ("joint",)),
@@ -80,24 +73,20 @@ JOBS = (
     Job("origin", f"{TEXTS} -t bpe --plot g.svg", ("g.svg",)),
     Job("report", "shown -o shown.html", ("shown.html",)),
     Job("pretrain", f"{RUN} --steps 6 --save-every 1 --name killed", ("runs/killed",),
-        f"{RUN} --steps 6 --save-every 1 --name killed --resume", True, "lm", True),
-    Job("slice", "runs/tiny --langs en -t bpe -o cut", ("cut",), needs="lm", heavy=True),
-    Job("graft", "part --onto runs/tiny -o runs/grafted", ("runs/grafted",), needs="lm",
-        heavy=True),
-    Job("export", "runs/tiny --langs en -t bpe --inexact -o cut.gguf", ("cut.gguf",),
-        needs="lm", heavy=True),
-    Job("export", "runs/tiny -t bpe --each --inexact -o gguf", ("gguf",), needs="lm", heavy=True),
-    Job("serve", "runs/tiny -t bpe -o served --prepare", ("served",), needs="lm", heavy=True),
+        f"{RUN} --steps 6 --save-every 1 --name killed --resume", True),
+    Job("slice", "runs/tiny --langs en -t bpe -o cut", ("cut",)),
+    Job("graft", "part --onto runs/tiny -o runs/grafted", ("runs/grafted",)),
+    Job("export", "runs/tiny --langs en -t bpe --inexact -o cut.gguf", ("cut.gguf",)),
+    Job("export", "runs/tiny -t bpe --each --inexact -o gguf", ("gguf",)),
+    Job("serve", "runs/tiny -t bpe -o served --prepare", ("served",)),
     Job("eval mcq", "runs/tiny -t bpe --data tasks --langs en --tasks facts --limit 4 "
-        "--examples mcq.jsonl --plot mcq.svg", ("mcq.jsonl", "mcq.svg"), needs="eval", heavy=True),
+        "--examples mcq.jsonl --plot mcq.svg", ("mcq.jsonl", "mcq.svg")),
     Job("eval mt", "runs/tiny -t bpe --data parallel --pairs en-fi --limit 4 "
-        "--max-tokens 8 --examples mt.jsonl --plot mt.svg", ("mt.jsonl", "mt.svg"), needs="eval",
-        heavy=True),
+        "--max-tokens 8 --examples mt.jsonl --plot mt.svg", ("mt.jsonl", "mt.svg")),
     Job("eval sum", "runs/tiny -t bpe --data tasks --langs en,fi --limit 2 "
-        "--max-tokens 8 --examples sum.jsonl --plot sum.svg", ("sum.jsonl", "sum.svg"),
-        needs="eval", heavy=True),
+        "--max-tokens 8 --examples sum.jsonl --plot sum.svg", ("sum.jsonl", "sum.svg")),
     # It writes to standard output alone: nothing may be left, and the files it reads stay.
-    Job("eval compare", "kept.jsonl kept.jsonl", (), needs="eval"),
+    Job("eval compare", "kept.jsonl kept.jsonl", ()),
 )  # fmt: skip
 
 # Commands that take an output and have no job here, and why.
