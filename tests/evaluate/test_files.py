@@ -22,12 +22,7 @@ from modtok_cli.evaluate.documents import Documents, read_documents
 from modtok_cli.evaluate.evaluate import evaluate_mt, evaluate_sum
 from modtok_cli.evaluate.parallel import Parallel, find_parallel
 from modtok_cli.evaluate.questions import Folder, read_questions
-from modtok_cli.evaluate.results import (
-    Evaluation,
-    Result,
-    example,
-    read_examples,
-)
+from modtok_cli.evaluate.results import Evaluation, Result, example, read_examples
 from modtok_cli.evaluate.suite import read_suite, suites
 from modtok_cli.evaluate.task_files import Example
 

@@ -15,14 +15,7 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate import generation
 from modtok_cli.evaluate.evaluate import evaluate_mt
-from modtok_cli.evaluate.generation import (
-    Piece,
-    Prompt,
-    encode,
-    fit,
-    parse_pairs,
-    write,
-)
+from modtok_cli.evaluate.generation import Piece, Prompt, encode, fit, parse_pairs, write
 from modtok_cli.evaluate.models import Infer, Models
 from modtok_cli.evaluate.results import SEED
 from modtok_cli.evaluate.text_scores import corpus_metrics
