@@ -59,8 +59,8 @@ def without_diacritics(line: str) -> str:
 def half(line: str) -> int:
     """Length of the first half of a line, which ends before a space if there is one.
 
-    >>> half("yksi kaksi kolme"), half("kolme")
-    (4, 2)
+    >>> half("yksi kaksi kolme"), half("on saat"), half("kolme")
+    (4, 2, 2)
     """
     middle = len(line) // 2
     space = line.rfind(" ", 0, middle + 1)

@@ -20,6 +20,7 @@ from helpers.made_tokenizers import of_pieces, unigram
 from helpers.plain_ids import plain_ids
 from helpers.toy_tokenizers import ALPHABET, NASTY, toy
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.core.segment import trie_of
 from modtok_cli.learn.fewest_tokens import EACH, likelihoods
 from modtok_cli.learn.pieces import UNKNOWN
 from modtok_cli.learn.prune import LanguageTokens
@@ -244,6 +245,15 @@ def test_sentencepiece_refuses_parts_of_characters() -> None:
         united({"fr": chosen([b"\xc3\xa9t\xc3"], 1)}).full().to_model()
     with pytest.raises(UsageError, match="holds a character that no piece can be"):
         united({"fr": chosen(["ét".encode()], 1)}).full().to_model()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "said"),
+    [([b"", b"a"], "piece 0 is empty"), ([b"ab", b"c", b"ab"], "the piece b'ab' occurs twice")],
+)
+def test_pieces_that_make_no_trie(pieces: list[bytes], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        trie_of(pieces)
 
 
 def test_new_subset_builds_nothing() -> None:

@@ -37,7 +37,8 @@ def joined(old: LibraryVocabulary, ids: list[int]) -> bytes:
 
 
 NEW = [b" maison", b"maison", b" mais", b"sons", "là".encode(), b"\xc3", b"\xe9\xff", b"2024",
-       b"xyz", b"\n\n", b"\n\n\n", b"<s>", b"  grand", "日本".encode()]  # fmt: skip
+       b"xyz", b"\n\n", b"\n\n\n", b"<s>", b"  grand", "日本".encode(),
+       b" Allan"]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["byte-level", "characters"])
@@ -54,6 +55,9 @@ def test_spellings_have_the_bytes_of_their_tokens(kind: str) -> None:
         if token in old.ids:
             assert ids == [old.ids[token]]
     assert len(parts[2]) < len(b" maison") / 2
+    if kind == "byte-level":  # by merges: the longest tokens from the left are others
+        merged = tokenizer.encode(" Allan", add_special_tokens=False).ids
+        assert parts[-1] == merged != old._longest_first(b" Allan")
     assert old.spell(Vocabulary.from_tokens((), NEW), encode=False).lengths.max() == 1
 
 

@@ -94,7 +94,7 @@ def test_several_files_with_one_spelling_belong_together(tmp_path):
 
 
 def test_only_the_split_train_of_published_data_is_read(tmp_path):
-    hub = tmp_path / "snapshot"
+    hub = tmp_path / "test/snapshot"  # the name of a split above the directory means nothing
     names = [
         "README.md", "data/fin_Latn/train/000.txt", "data/fin_Latn/test/000.txt",
         "data/fin_Latn_removed/train/000.txt", "data/20231101.fr/train-0-of-1.txt",
