@@ -180,7 +180,12 @@ def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
     """`DIR@fr,en`."""
     head, tail = split_spec(spec)
     if tail is not None and is_modular(Path(head)):
-        return open_subset(Path(head), tail.replace(",", " ").split(), name=name_of(spec))
+        codes = tail.replace(",", " ").split()
+        if not codes:
+            raise UsageError(
+                "names no language", where=name_of(spec), remedy=f"as in: {head}@fr,en"
+            )
+        return open_subset(Path(head), codes, name=name_of(spec))
     if tail is not None and Path(head).is_dir():
         what = "the directory is not a modular tokenizer"
         raise UsageError(what, where=name_of(spec), remedy=KINDS)

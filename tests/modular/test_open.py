@@ -267,6 +267,7 @@ def test_missing_files_and_languages(tmp_path: Path, directory: Path) -> None:
         ("tokenizer", "no tokenizer in tokenizer/: learn one with modtok bpe-seq, or pass -t"),
         ("nowhere", "nowhere: does not exist"),
         (f"{tmp_path}@fr", "the directory is not a modular tokenizer"),
+        (f"{directory}@", f"{directory}@: names no language; as in: "),
         (str(tmp_path), "the directory contains no tokenizer"),
         (f"{directory}/tokenizer.json#o200k", "'#o200k' is for tiktoken rank files"),
     ]:
