@@ -6,23 +6,15 @@ import doctest
 import importlib
 import inspect
 import shutil
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import modtok_cli as modtok
+from helpers.sample import ROOT, SAMPLE, needs
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "python.md"
-NEEDS_MODELS = pytest.mark.skipif(
-    any(
-        find_spec(name) is None
-        for name in ("megatron", "transformers", "lm_eval", "sacrebleu", "datatrove")
-    ),
-    reason="needs the extras [lm], [eval] and [corpus]",
-)
-SAMPLE = ROOT / "modtok_cli" / "samples"
+NEEDS_MODELS = needs("megatron", "transformers", "lm_eval", "sacrebleu", "datatrove")
 
 
 def session(text: str) -> str:

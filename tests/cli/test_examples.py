@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from helpers.documented import code_lines
-from helpers.sample import ROOT, SAMPLE
+from helpers.sample import ROOT, SAMPLE, needs
 from helpers.shell import shell
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
@@ -97,7 +97,7 @@ def must(*words: str) -> None:
     assert run(command_tree(), words) == 0, words
 
 
-def needs(*modules: str) -> None:
+def skip_without(*modules: str) -> None:
     for name in modules:
         if not find_spec(name):
             pytest.skip(f"{name} is not installed")
@@ -167,7 +167,7 @@ def crawl(place: Path) -> None:
     """Pages of the sample text as a crawl has them, and what a classifier learns from."""
     from helpers.crawl import compressed, http, page, paragraphs, record
 
-    needs("datatrove", "fastwarc", "floret")
+    skip_without("datatrove", "fastwarc", "floret")
     (place / "crawl").mkdir()
     for name in LANGUAGES:
         pages = [paragraphs(name)[n : n + 5] for n in range(0, 15, 5)]
@@ -198,7 +198,7 @@ def equipped(place: Path) -> None:
 
     Made once, then copied.
     """
-    needs("megatron", "lm_eval")
+    skip_without("megatron", "lm_eval")
     from helpers.external_models import build
 
     if MADE:
@@ -245,10 +245,10 @@ MODELS = {
 SETUP = {
     **{path: equipped for path in COMMANDS if MODELS & {*path}},
     ("slice",): drafted,
-    ("pretrain",): lambda _: needs("megatron"),
+    ("pretrain",): lambda _: skip_without("megatron"),
     ("corpus", "build"): judged,
     ("corpus", "train-quality"): crawl,
-    ("corpus", "count"): lambda _: needs("datatrove"),
+    ("corpus", "count"): lambda _: skip_without("datatrove"),
     ("corpus", "stats"): packed,
     ("extract",): packed,
     ("bpe-seq",): swedish,
@@ -410,9 +410,7 @@ PAGES: dict[str, Callable[[Path], None]] = {
 NOT_RUN = re.compile(r"--install-completion|--config recipe.toml")
 
 
-@pytest.mark.skipif(
-    not (find_spec("megatron") and find_spec("lm_eval")), reason="needs the extras [lm] and [eval]"
-)
+@needs("megatron", "lm_eval")
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_of_a_page_run(
     page: str, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import orjson
@@ -18,7 +17,7 @@ import pytest
 from helpers import fake_slurm
 from helpers.documented import joined
 from helpers.python_processes import write_command
-from helpers.sample import ROOT, SAMPLE
+from helpers.sample import ROOT, SAMPLE, needs
 from helpers.shell import shell
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.settings import load_settings
@@ -52,10 +51,7 @@ LINES = (
     "modtok pretrain --sampling sub:2",
     "modtok eval mcq",
 )
-trains = pytest.mark.skipif(
-    not all(map(find_spec, ("megatron", "lm_eval", "datatrove", "pyarrow"))),
-    reason="needs the extras [lm], [eval], [corpus] and [data]",
-)
+trains = needs("megatron", "lm_eval", "datatrove", "pyarrow")
 
 
 @pytest.fixture

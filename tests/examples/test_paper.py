@@ -6,12 +6,11 @@ import json
 import runpy
 import sys
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from helpers.sample import ROOT, SAMPLE
+from helpers.sample import ROOT, SAMPLE, needs
 from modtok_cli.inference.cost import timing
 
 PAPER = ROOT / "examples" / "paper"
@@ -48,9 +47,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("paper")
 
 
-@pytest.mark.skipif(
-    not (find_spec("megatron") and find_spec("lm_eval")), reason="needs the extras [lm] and [eval]"
-)
+@needs("megatron", "lm_eval")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_script(
     name: str, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 import modtok_cli
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = Path(modtok_cli.__file__).parent / "samples"
+
+
+def needs(*modules: str) -> pytest.MarkDecorator:
+    """Skip a test where one of these is not installed."""
+    absent = [name for name in modules if find_spec(name) is None]
+    return pytest.mark.skipif(bool(absent), reason=f"needs {', '.join(absent)}")
