@@ -214,7 +214,7 @@ ELSEWHERE = {
     "test_profiling.py": ("profile",),
     "test_memory.py": ("device_memory",),
     "test_parallel.py": ("tp",),
-    "test_launch.py": ("gpus",),
+    "test_launched_runs.py": ("gpus",),
     "test_megatron.py": ("transformer_engine", "attention_kernel", "deterministic"),
     "test_corpus.py": ("field", "lang_field"),
 }  # fmt: skip
