@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from helpers.contents import contents
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
@@ -47,7 +48,7 @@ def test_a_finished_command_says_so_and_other_settings_are_refused(
 ) -> None:
     same = {"data": DATA, "output": tmp_path / "made", "joint": joint}
     first = learn(["sw", "fi"], **same, k=500)
-    before = {path: path.read_bytes() for path in (tmp_path / "made").rglob("*.json")}
+    before = contents(tmp_path)
     said = Silent()
     again = learn(["sw", "fi"], **same, k=500, progress=said)
     assert "is already finished with these settings" in said.warnings[0]
@@ -59,9 +60,9 @@ def test_a_finished_command_says_so_and_other_settings_are_refused(
     ):  # fmt: skip
         with pytest.raises(UsageError, match=r"exists with other settings.*force"):
             learn(languages, **same, k=k, **others)
-    assert {path: path.read_bytes() for path in (tmp_path / "made").rglob("*.json")} == before
+    assert contents(tmp_path) == before
     learn(["sw", "fi"], **same, k=400, force=True)
-    assert {path: path.read_bytes() for path in (tmp_path / "made").rglob("*.json")} != before
+    assert contents(tmp_path) != before
 
 
 def test_force_refuses_a_file_before_learning(tmp_path: Path) -> None:
