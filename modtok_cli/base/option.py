@@ -37,7 +37,7 @@ _WORDS = {
     float: "a number",
     bool: "true or false",
     str: "text",
-    Path: "text",
+    Path: "a path",
     list: "a list",
 }
 _FINITE = "a finite number"
@@ -48,7 +48,6 @@ _FROM_TEXT: dict[Any, Callable[[str], Any]] = {
     int: int,
     float: float,
     bool: lambda text: _SWITCH[text.lower()],
-    Path: Path,
 }
 SHOWN = 1 << 20  # larger maxima only prevent overflows; help does not show them
 _TYPES: dict[Any, tuple[type, ...]] = {int: (Integral,), float: (Real,), Path: (str, os.PathLike)}
@@ -213,7 +212,8 @@ class Option:
         if kind not in _WORDS:
             return value
         is_flag = isinstance(value, bool) and kind is not bool
-        if is_flag or not isinstance(value, _TYPES.get(kind, kind)):
+        is_nothing = kind is Path and value == ""  # which would be the current directory
+        if is_flag or is_nothing or not isinstance(value, _TYPES.get(kind, kind)):
             raise ValueError(f"expected {_WORDS[kind]}, got {value!r}")
         if kind in (Path, float, int):
             value = path_of(value) if kind is Path else kind(value)

@@ -20,8 +20,8 @@ MAX_BUDGET = 2**31 - 1  # token ids are int32
 
 
 def is_path(value: object) -> bool:
-    """Whether a value is text or a path."""
-    return isinstance(value, str | os.PathLike)
+    """Whether a value is text or a path; no text is no path, and not the current directory."""
+    return isinstance(value, str | os.PathLike) and value != ""
 
 
 def _are_codes(value: object) -> bool:

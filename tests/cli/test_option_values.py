@@ -38,7 +38,7 @@ class Example(Declared):
         ({"count": True}, "count: expected a whole number, got True"),
         ({"rate": float("inf")}, "rate: expected a number greater than 0, got inf"),
         ({"kind": "c"}, "kind: expected a or b, got 'c'"),
-        ({"place": 3}, "place: expected text, got 3"),
+        ({"place": 3}, "place: expected a path, got 3"),
     ],
 )
 def test_values_are_checked(values: dict[str, Any], message: str) -> None:

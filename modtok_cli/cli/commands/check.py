@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from modtok_cli.base.errors import UsageError, missing
 from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import PATHS
 from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.commands.nsl import WORKSPACE_TOKENIZER, tokenizers_or_default
 from modtok_cli.cli.output import Column, emit_tables, parse_columns
@@ -22,6 +23,7 @@ Arguments = Annotated[
         metavar="TOKENIZER_OR_TEXT",
         hub="tokenizer",
         complete="tokenizers",
+        accepts=PATHS,
     ),
 ]
 

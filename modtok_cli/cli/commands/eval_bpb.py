@@ -6,6 +6,7 @@ from typing import Annotated
 from modtok_cli.architectures.hf_directory import is_hf_directory
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import PATHS
 from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.evaluation_output import Examples, evaluated, writing_examples
 from modtok_cli.cli.output import emit_rows, parse_columns
@@ -27,6 +28,7 @@ Arguments = Annotated[
         argument=True,
         metavar="MODEL_OR_TEXT",
         hub="model",
+        accepts=PATHS,
     ),
 ]
 
