@@ -16,6 +16,7 @@ from helpers.toy_tokenizers import toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_lines
 from modtok_cli.cli.commands import generate
+from modtok_cli.cli.progress import CommandProgress
 from modtok_cli.evaluate import fetch_tasks, hub
 from modtok_cli.evaluate.results import Evaluation, Result, example, read_examples
 from modtok_cli.inference.vocabularies import sides
@@ -55,6 +56,7 @@ def test_options_become_arguments(here: Here, learn: StandIn) -> None:
     assert (status, err) == (0, "")
     assert [json.loads(line)["language"] for line in out.splitlines()] == ["en", "fi"]
     assert rest(learn) == {"reading": Reading()}
+    assert isinstance(learn.kwargs["progress"], CommandProgress)
     line = "--langs fi,en -k 900 --order given --segmentation fewest-tokens --no-references"
     line += " --special <s> --special </s> --no-default-specials --data text --errors skip --force"
     assert here("bpe-seq", *line.split(), "--json")[0] == 0
