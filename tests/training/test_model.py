@@ -15,6 +15,7 @@ from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import MicroBatch, Model
+from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.step import optimizer_step
 
 from .test_loss import Largest
@@ -89,17 +90,25 @@ def test_rows_outside_stay_and_nothing_of_their_size_is_made(subtokenizers, stor
         assert not active[1].rows.grad[active[1].find(outside)].any()
 
 
-@pytest.mark.parametrize("optimizer", [nullcontext, megatron_optimizer])
-def test_a_step_that_is_not_finite_changes_nothing(subtokenizers, stores, optimizer) -> None:
+@pytest.mark.parametrize(
+    ("optimizer", "offload"),
+    [(nullcontext, None), (megatron_optimizer, None), (nullcontext, Offload(delay=0))],
+)
+def test_a_step_that_is_not_finite_changes_nothing(
+    subtokenizers, stores, optimizer, offload
+) -> None:
     """Also not the step counts: the next step is that of a model without it."""
     batch = microbatches(subtokenizers, stores, 1)[0]
     with optimizer():
-        model, twin = (Model(SHAPE, subtokenizers.size, start_ranks()) for _ in range(2))
+        model, twin = (
+            Model(SHAPE, subtokenizers.size, start_ranks(), offload=offload) for _ in range(2)
+        )
         row = model.input.weight[batch[0].inputs[0, 0]]
         before = row.clone()
         row.fill_(torch.nan)
         _, norm = optimizer_step(model, batch, 1e-3)
         assert not torch.isfinite(norm)
+        model.drain()
         row.copy_(before)
         exact = model.loss
         model.loss = lambda *of: (exact(*of)[0] + torch.inf, exact(*of)[1])  # of a finite gradient
@@ -108,7 +117,11 @@ def test_a_step_that_is_not_finite_changes_nothing(subtokenizers, stores, optimi
         model.loss = exact
         found = optimizer_step(model, batch, 1e-3), optimizer_step(twin, batch, 1e-3)
         assert found[0][1] == found[1][1]
+        for each in (model, twin):
+            each.drain()
         assert_same(model, twin)
+        for each in (model, twin):
+            each.close()
 
 
 def test_rows_of_the_output_arrive_beside_the_forward_pass(
