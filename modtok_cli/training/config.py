@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training.data.sampling import Draw, Mixture, Regime, draw
-from modtok_cli.training.schedule import Schedule
+from modtok_cli.training.schedule import Schedule, tenth
 from modtok_cli.training.settings import OPTIONS, RunSettings
 from modtok_cli.training.stages import RATE, Stage
 
@@ -133,7 +133,7 @@ def _schedule_of(stage: Stage, steps: range, before: Schedule) -> Schedule:
     if not given.keys() & set(RATE):
         return before
     reached = before.rate(steps.start - 1)
-    usual = given["lr"] / 10 if "lr" in given else min(before.final, reached)
+    usual = tenth(given["lr"]) if "lr" in given else min(before.final, reached)
     return Schedule(
         given.get("schedule", before.kind),
         given.get("lr", reached),

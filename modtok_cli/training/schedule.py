@@ -4,6 +4,15 @@ from dataclasses import dataclass
 from math import cos, pi
 
 
+def tenth(rate: float) -> float:
+    """A tenth of a rate, as people write it.
+
+    >>> tenth(3e-3), 3e-3 / 10
+    (0.0003, 0.00030000000000000003)
+    """
+    return float(f"{rate / 10:.15g}")
+
+
 @dataclass(frozen=True)
 class Schedule:
     """The learning rate of every step of a run, or of a stage that has a schedule of its own.

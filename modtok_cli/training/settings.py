@@ -21,6 +21,7 @@ from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.text.reading import PANEL, Reading
 from modtok_cli.training import option_values as values
 from modtok_cli.training.data.sampling import parse_mix, parse_sources
+from modtok_cli.training.schedule import tenth
 from modtok_cli.training.stages import Stage, read_stages
 
 # The tables of a recipe.
@@ -149,7 +150,7 @@ class ModelSettings(Declared):
     lr: float = _rate("Peak learning rate. Default: by preset.", metavar="RATE", above=0)
     final_lr: float = _rate(
         "Final learning rate. Default: a tenth of --lr.",
-        default=lambda run: run.lr / 10,
+        default=lambda run: tenth(run.lr),
         metavar="RATE",
         low=0,
         recipe_only=True,

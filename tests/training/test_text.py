@@ -127,7 +127,7 @@ def test_a_store_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 def test_too_few_documents(tmp_path: Path, count: int) -> None:
     file = tmp_path / "fi.txt"
     file.write_text("yksi\n" * count + "\n", encoding="utf-8")
-    with pytest.raises(ModtokError, match=f"{count} documents"):
+    with pytest.raises(ModtokError, match=f"has {count} document{'s' * (count != 1)};"):
         text_store("fi", [file], tmp_path / "cache")
     assert not list((tmp_path / "cache").glob("*"))
 

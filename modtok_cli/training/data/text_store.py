@@ -325,7 +325,7 @@ def _check_count(language: str, texts: Sequence[Path], count: int, least: int) -
     if count < least:
         one = "; one is held out for evaluation" if least > 1 else ""
         raise ModtokError(
-            f"language '{language}' has {count} documents{one}",
+            f"language '{language}' has {count} document{'' if count == 1 else 's'}{one}",
             where=", ".join(map(str, texts)),
             remedy=f"add documents (at least {least}), or exclude the language with --langs",
         )
