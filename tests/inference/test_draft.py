@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sentencepiece
 import tokenizers
 import torch
 from safetensors.torch import load_file, save_file
@@ -19,6 +21,8 @@ from transformers import AutoModelForCausalLM
 
 import modtok_cli as modtok
 from helpers.external_models import PADDED, build
+from helpers.external_tokenizers import sentencepiece_model
+from helpers.handmade_tokenizers import write_ranks
 from helpers.said import Said
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -68,6 +72,39 @@ def test_lists_are_ranked_by_the_mean_share_and_nested(place: Path, source: str)
     for one, two in pairwise(rest):
         assert share[one] > share[two] * (1 - 1e-9)
         assert one < two or share[one] > share[two]
+
+
+@pytest.mark.parametrize("kind", ["model", "tiktoken"])
+def test_lists_of_files_of_other_programs(place: Path, tmp_path: Path, kind: str) -> None:
+    lines = (place / "data" / "en.txt").read_text("utf-8").splitlines()
+    path = tmp_path / f"x.{kind}"
+    if kind == "model":
+        path.write_bytes(sentencepiece_model(lines, vocab_size=400, byte_fallback=True))
+        library = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        names = "is_control", "is_unknown", "is_byte"
+        size = library.vocab_size()
+        needed = [i for i in range(size) if any(getattr(library, name)(i) for name in names)]
+        flat = [index for ids in library.encode(lines) for index in ids]
+    else:
+        words = [" in", " the", " of", " and"]
+        write_ranks(path, [word.encode() for word in words])
+        size, needed = 256 + len(words), list(range(256))
+        text = "\n".join(lines)
+        flat = [256 + n for n, word in enumerate(words) for _ in re.findall(rf"{word}\b", text)]
+    ids = modtok.tokens(path, "en", data=place / "data", size=len(needed) + 3)
+    assert ids[: len(needed)] == needed
+    rest = np.bincount(flat, minlength=size)
+    rest[needed] = 0
+    assert ids[len(needed) :] == np.argsort(-rest, kind="stable")[:3].tolist()
+
+
+def test_counts_of_words_give_the_list_of_their_text(place: Path, tmp_path: Path) -> None:
+    counts, learned = tmp_path / "counts", place / "learned"
+    modtok.corpus_count("en,fi", data=place / "data", output=counts)
+    listed = modtok.tokens(learned, "en,fi", data=counts, size=400)
+    assert listed == modtok.tokens(learned, "en,fi", data=place / "data", size=400)
+    with pytest.raises(UsageError, match="word counts have no documents"):
+        modtok.draft_coverage(learned, "fi", data=counts)
 
 
 def test_tokens_that_the_text_lacks_follow_and_weights_count(place: Path) -> None:
