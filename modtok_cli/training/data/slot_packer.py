@@ -269,7 +269,11 @@ def _character_start(text: bytes, at: int) -> int:
 
 
 def _cut(text: bytes) -> int:
-    """Where to split a long document: before the last space, else between characters."""
+    """Where to split a long document: before the last space, else between characters.
+
+    >>> _cut(b"one two three"), _cut("日本語".encode()), _cut("é".encode())
+    (7, 6, 2)
+    """
     space = text.rfind(b" ", len(text) // 2)
     if space > 0:
         return space
