@@ -69,7 +69,12 @@ def test_rows_are_kept_for_the_report(at, learned: Path, tmp_path: Path, monkeyp
     assert f"kept in {kept.relative_to(tmp_path)} for modtok report" in err
     assert kept.read_text() == out
     at(*line, "--table", "--plot", "-")  # the same measurement
-    at("fairness", *line[1:], "--no-keep")
+    _, out, err = at("fairness", *line[1:], "--no-keep", "--plot", "-")
+    assert "Parity premium" in err
+    table = at("fairness", *line[1:], "--no-keep", "--table")[1]
+    *languages, whole = rows(out)
+    figures = [*(row["tokens_per_character"] for row in languages), whole["tokens_gini"]]
+    assert all(f" {value:.3f}" in table for value in figures)
     assert list((tmp_path / "results").iterdir()) == [kept]
     at("check", *line[2:])
     assert len(list((tmp_path / "results").iterdir())) == 2

@@ -291,4 +291,8 @@ def test_bits_per_byte_of_every_language(
             assert modtok("eval", "bpb", path, text, "--lang", language, "--json") == 0
             (expected,) = map(orjson.loads, capsys.readouterr().out.splitlines())
             assert row[f"{side}bits_per_byte"] == pytest.approx(expected["bits_per_byte"])
-        assert row["bits_per_byte"] > row["full_bits_per_byte"]  # noise was added
+            assert row[f"{side}tokens"] == expected["tokens"]
+        change = row["bits_per_byte"] - row["full_bits_per_byte"]
+        assert change > 0  # noise was added
+        assert row["change"] == pytest.approx(change, abs=1e-4)
+        assert row["low"] <= change <= row["high"]

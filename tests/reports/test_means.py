@@ -61,6 +61,8 @@ def test_sets_of_languages_of_one_size_are_one_mode() -> None:
 def test_differences_over_seeds() -> None:
     one, other = [10.0, 12.0, 17.0], [11.0, 14.0, 18.5]
     rows = [row(value, seed=seed) for seed, value in enumerate(one)]
+    interval = stats.t.interval(0.95, 2, np.mean(one), stats.sem(one))
+    assert (mean(rows)["low"], mean(rows)["high"]) == pytest.approx(interval)
     paired = [row(value, seed=seed, recipe="b") for seed, value in enumerate(other)]
     (found,) = differences_of(scores_of(rows + paired))
     expected = stats.ttest_rel(other, one)
