@@ -42,6 +42,11 @@ def test_saved_subset_equals_extracted_file(directory: Path, tmp_path: Path) -> 
     modtok.extract(tokenizer, ["fi"], tmp_path / "three.json")
     contents = {path.read_bytes() for path in tmp_path.iterdir()}
     assert contents == {tokenizer.subset("fi").to_json()}
+    kept = tmp_path / "fi.model"
+    kept.write_bytes(b"old")
+    with pytest.raises(modtok.UsageError):
+        tokenizer.subset("fi").save(kept)  # a format that cannot hold it
+    assert kept.read_bytes() == b"old"
 
 
 def test_repr_names_what_it_is(directory: Path) -> None:

@@ -73,6 +73,8 @@ def test_tree_merged_counts_equal_one_process(tmp_path: Path, data: Path) -> Non
     (data / "fi" / "03.jsonl").write_text('{"text": "uusi teksti"}\n')
     with pytest.raises(UsageError, match="wait and executor_options require"):
         corpus_count(data=data, output=many, workers=1)
+    with pytest.raises(UsageError, match="would overwrite its own input"):
+        count_shards(data=many / "fi.counts", output=many)
     changed = count_shards(data=data, output=many, tasks=2, workers=1, memory="200MB")
     write_counts(data=data, output=one)
     assert changed != rows
@@ -164,7 +166,7 @@ def test_killed_count_resumes_without_counting_twice(
 
     with monkeypatch.context() as patched:
         patched.setattr(count, "Stage", stage)
-        with pytest.raises(ModtokError, match="a worker was killed"):
+        with pytest.raises(ModtokError, match=r"a worker was killed.*repeat the call to resume"):
             count_shards(["fi"], data=data, output=many, tasks=3, workers=1)
     assert not (many / "fi.counts").exists()
     written = {path: path.stat().st_mtime_ns for path in many.rglob("0-*.counts")}

@@ -246,13 +246,20 @@ def test_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve
     assert any(line.startswith("arc_easy fi: ") for line in fetched.skipped)
 
 
-def test_fetch_writes_whole_directories(tmp_path: Path, serve: Serve) -> None:
+def test_fetch_writes_whole_directories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve
+) -> None:
     (tmp_path / "mt").mkdir()
     (tmp_path / "mt" / "mine.txt").write_text("keep")
     source = serve(mteb=[FLORES])
     with pytest.raises(UsageError, match="already exists; pass force"):
         fetch(["mt"], ["en", "fr"], tmp_path)
     assert source.asked == []
+    with monkeypatch.context() as patch:
+        patch.setitem(fetching._FETCHERS, "mt", lambda *_: {"a": b"", "a/b": b""})  # after a file
+        with pytest.raises(ModtokError, match="cannot write"):
+            fetch(["mt"], ["en", "fr"], tmp_path, force=True)
+    assert (tmp_path / "mt" / "mine.txt").read_text() == "keep"
     fetch(["mt"], ["en", "fr"], tmp_path, force=True)
     assert not (tmp_path / "mt" / "mine.txt").exists()
 
