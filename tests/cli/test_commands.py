@@ -74,8 +74,10 @@ def test_options_become_arguments(here: Here, learn: StandIn) -> None:
     }
 
 
-def test_settings_of_a_workspace_are_for_what_is_made_new(here: Here, learn: StandIn) -> None:
-    """With `k = 16000` in modtok.toml a language can still be added to any tokenizer."""
+def test_settings_of_a_workspace_are_for_what_is_made_new(
+    here: Here, learn: StandIn, stand_in: Any
+) -> None:
+    """With `k = 16000` in modtok.toml languages of any tokenizer can still be added or removed."""
     Path("modtok.toml").write_text(
         '[default]\nk = 16000\n[bpe-seq]\ntokenizer = "old"\n'
         'special = ["<s>"]\nlangs = ["en"]\noutput = "out"\n'
@@ -91,6 +93,9 @@ def test_settings_of_a_workspace_are_for_what_is_made_new(here: Here, learn: Sta
     ):
         assert here("bpe-seq", *words.split())[0] == 0
         assert rest(learn) == {**expected, "reading": Reading()}
+    merge = stand_in("bpe_merge", FakeReport())
+    assert here("bpe-merge", "--remove", "fi", "-t", "t")[0] == 0
+    assert rest(merge) == {"remove": "fi", "tokenizer": Path("t"), "reading": Reading()}
 
 
 def test_quiet_and_verbose_before_and_after_the_command(here: Here, learn: StandIn) -> None:

@@ -250,7 +250,7 @@ def test_what_is_not_exported(tmp_path: Path) -> None:
 LINEAR = {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4}
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen2"])
+@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2"])
 def test_rotary_scaling_is_what_llama_cpp_reads(family: str, tmp_path: Path) -> None:
     save(tmp_path / "m", family, rope_parameters=LINEAR)
     export(tmp_path / "m", tmp_path / "m.gguf")
