@@ -282,6 +282,8 @@ def test_the_bounds_of_each_field(
 
 
 def test_registry() -> None:
+    with pytest.raises(ModtokError, match=r"^here: .*'shape\.architecture' is None"):
+        read_shape([], "here")
     # As llama.cpp rotates them.
     assert [name for name in architectures() if architecture(name).gguf_pairs] == [
         "llama", "mistral",
