@@ -28,6 +28,7 @@ from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.base.remote import path_of
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.training import loop, step
+from modtok_cli.training.checkpoint import saving
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model import phases
 from modtok_cli.training.model.model import Model
@@ -151,6 +152,15 @@ def test_a_language_the_tokenizer_lacks(settings: RunSettings) -> None:
             command(settings, **keywords)
     assert not settings.runs.exists()  # nothing was unpacked
     pretrain(replace(settings, langs=("en", "fi"), steps=1))
+
+
+def test_disk_full_at_the_end(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(saving, "write_safetensors", full)
+    with pytest.raises(ModtokError, match=r"No space left.*the previous checkpoint is complete"):
+        pretrain(replace(settings, steps=1))
 
 
 def test_loss_that_is_not_finite(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
