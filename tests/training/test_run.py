@@ -154,13 +154,17 @@ def test_a_language_the_tokenizer_lacks(settings: RunSettings) -> None:
     pretrain(replace(settings, langs=("en", "fi"), steps=1))
 
 
-def test_disk_full_at_the_end(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("stop", [0, 1])
+def test_disk_full_at_the_end(
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch, before_step: Any, stop: int
+) -> None:
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(saving, "write_safetensors", full)
+    before_step(stop, lambda: signal.raise_signal(signal.SIGUSR1))
     with pytest.raises(ModtokError, match=r"No space left.*the previous checkpoint is complete"):
-        pretrain(replace(settings, steps=1))
+        pretrain(replace(settings, steps=6 if stop else 1))
 
 
 def test_loss_that_is_not_finite(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
