@@ -63,8 +63,8 @@ def corpus_stats(
     """Print statistics of texts.
 
     Counts documents, bytes, words, duplicates and optionally tokens. Prints one row per
-    language of the data directory, or of TEXT. Words are of the pre-tokenizer, punctuation
-    among them. A document is a duplicate if it equals an earlier one.
+    language of the data directory, or of TEXT. The pre-tokenizer splits words; punctuation
+    counts too. A document is a duplicate if it equals an earlier one.
 
     Returns:
         One row per language, ascending, with the `samples`. `tokens` is None without a tokenizer
