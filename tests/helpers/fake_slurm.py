@@ -8,13 +8,15 @@ are running, and do nothing until the file is removed.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LIVING = ("PD", "R")
@@ -52,14 +54,32 @@ def states(job: Path) -> list[str]:
 
 def set_states(job: Path, *words: str) -> None:
     """Replace the states of the first tasks of a job."""
-    for number, state in enumerate(words):
-        _set(job, number, state)
+    with _locked(job):
+        for number, state in enumerate(words):
+            _write_state(job, number, state)
 
 
-def _set(job: Path, number: int, state: str) -> None:
+@contextmanager
+def _locked(job: Path) -> Iterator[None]:
+    """One process at a time changes states: the job, a cancellation or a test."""
+    with (job / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _write_state(job: Path, number: int, state: str) -> None:
     beside = job / f"next-{number}"  # a reader sees the old or the new one
     beside.write_text(state)
     beside.rename(job / f"task-{number}")
+
+
+def _turn(job: Path, number: int, before: str, after: str) -> bool:
+    """Replace the state of a task if it is `before`; whether it was."""
+    with _locked(job):
+        if states(job)[number] != before:
+            return False
+        _write_state(job, number, after)
+    return True
 
 
 def sbatch(place: Path, words: list[str]) -> None:
@@ -106,8 +126,10 @@ def has_failed(place: Path, job: Path) -> bool:
 def scancel(place: Path, words: list[str]) -> None:
     for number in words:
         job = place / "jobs" / number
-        before = states(job)
-        set_states(job, *("cancelled" if each in LIVING else each for each in before))
+        with _locked(job):
+            for task, state in enumerate(states(job)):
+                if state in LIVING:
+                    _write_state(job, task, "cancelled")
         for path in job.glob("pid-*"):
             with suppress(ProcessLookupError, ValueError):
                 os.killpg(int(path.read_text()), signal.SIGKILL)
@@ -136,14 +158,13 @@ def run(place: Path, words: list[str]) -> None:
                         command, env=env, start_new_session=True, stdout=file, stderr=file
                     )
                 (job / f"pid-{number}").write_text(str(running[number].pid))
-                if states(job)[number] == "PD":
-                    _set(job, number, "R")
+                if not _turn(job, number, "PD", "R"):  # cancelled before its number was known
+                    os.killpg(running[number].pid, signal.SIGKILL)
             number += 1
             continue
         for each, process in list(running.items()):
             if process.poll() is not None:
-                if (job / f"task-{each}").read_text() == "R":
-                    _set(job, each, "failed" if process.returncode else "done")
+                _turn(job, each, "R", "failed" if process.returncode else "done")
                 del running[each]
         time.sleep(0.02)
 
