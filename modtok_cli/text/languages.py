@@ -231,7 +231,7 @@ def is_language(code: str) -> bool:
 
 
 def label_of_path(path: str | Path) -> str | None:
-    """The label a file is named after, with script and region, or its nearest directory's.
+    """The label a file, its directory or the one above is named after, with script and region.
 
     >>> [label_of_path(p) for p in ("fra_Latn.devtest", "data/fi/part-0.jsonl.zst", "x-law.txt")]
     ['fr-Latn', 'fi', 'x-law']
@@ -244,9 +244,10 @@ def label_of_path(path: str | Path) -> str | None:
     label = code_of_name(parts[-1])
     if label:
         return canonical(label)
-    for directory in reversed(parts[:-1]):
+    for directory in reversed(parts[-3:-1]):
         # A directory counts only if all of its name is a code of a language, maybe after a date
         # (20231101.fr): "data" and "tmp" are not one, and a directory "code" may hold anything.
+        # Two are enough (fra_Latn/train/000.parquet): /home/dan says nothing of files far below.
         code = re.sub(r"^[0-9]{8}\.", "", directory)
         if _known(code):
             return canonical(code)

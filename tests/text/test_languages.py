@@ -120,6 +120,7 @@ def test_normalize(code, expected):
         ("fr-x-law.txt", "fr-x-law"), ("en-de.txt", "en"), ("zh_TW-000.jsonl", "zh-TW"),
         ("zho_Hant/part.txt", "zh-Hant"), ("code/flores.txt", None), ("x-files/a.txt", None),
         ("foo_test.txt", None), ("codec.txt", None), ("xl.txt", None),
+        ("/st/data/fr/train/0.parquet", "fr"), ("/home/dan/w/t/flores.txt", None),
         ("abc_Latn.txt", "abc-Latn"), ("acu-x-acu-1.jsonl", "acu-x-acu-1"),
     ],
 )  # fmt: skip
