@@ -30,7 +30,7 @@ from benchmarks.gpu.gpu_check import CALLS
 from benchmarks.gpu.rehearsal.combinations import STEPS, Combination, combinations
 from benchmarks.gpu.rehearsal.driver import environment
 from benchmarks.gpu.rehearsal.mistakes import MISTAKES
-from helpers.ranks import free_port
+from modtok_cli.training.distributed.launch import free_port
 
 # Largest relative difference from the CPU, of loss and gradient norm of each step, and of bits per
 # byte: attention and norms are computed in float32 there.
@@ -43,7 +43,7 @@ def ranks(
     names: Sequence[str], world: int, work: Path, *options: str
 ) -> Iterator[tuple[dict[str, Any] | None, str]]:
     """Rows of combinations from `world` processes; at the end None, with what a failure said."""
-    port = free_port()
+    port = str(free_port())
     command = [sys.executable, "-m", "benchmarks.gpu.rehearsal.rank", str(work), *options]
     processes: list[subprocess.Popen[str]] = []
 

@@ -1,6 +1,7 @@
 """Help and version answer at once: no heavy module is imported for them."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def test_listed_commands_are_those_of_the_tree() -> None:
 
 
 def test_help_lists_every_command_whole() -> None:
-    done = python("-m", "modtok_cli", "--help")
+    done = python("-m", "modtok_cli", "--help", env={**os.environ, "COLUMNS": "80"})
     text = done.stdout
     assert done.returncode == 0
     assert done.stderr == ""

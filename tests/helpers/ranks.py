@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from helpers.python_processes import Python
 from modtok_cli.base.processes import MESSAGES
-
-
-def free_port() -> str:
-    """A port that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
+from modtok_cli.training.distributed.launch import free_port
 
 
 def rank_variables(world: int) -> list[dict[str, str]]:
     """The environment of each rank of a group on CPUs, as torchrun gives it."""
     plain = {name: value for name, value in os.environ.items() if name != MESSAGES}
-    plain |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": str(world)}
+    plain |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world)}
     plain |= {"OMP_NUM_THREADS": "1", "MODTOK_DEVICE": "cpu"}
     return [{**plain, "RANK": str(rank)} for rank in range(world)]
 

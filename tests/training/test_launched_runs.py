@@ -18,7 +18,7 @@ import pytest
 
 from helpers.metrics import read_metrics
 from helpers.python_processes import Python, write_command
-from helpers.ranks import free_port
+from modtok_cli.training.distributed.launch import free_port
 from modtok_cli.training.loop import StopSignals
 
 OPTIONS = (
@@ -36,7 +36,7 @@ class Launched:
     """Processes that start the ranks of a run, or are its ranks."""
 
     def __init__(self, workspace: Path) -> None:
-        self.workspace, self.port = workspace, free_port()
+        self.workspace, self.port = workspace, str(free_port())
         self.started: list[Any] = []
 
     def start(self, *words: str, **variables: str) -> None:

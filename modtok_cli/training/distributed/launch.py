@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -19,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
@@ -58,6 +59,19 @@ class RanksFailed(ModtokError):
         self.remedy = ""  # the message has it
 
 
+def free_port() -> int:
+    """A port of this machine that nobody listens on, where the ranks of a run may meet.
+
+    Below the ports that the kernel gives to connections: of these, another process may get the
+    same before the first rank listens.
+    """
+    while True:
+        port = 15000 + secrets.randbelow(10000)
+        with suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+            return port
+
+
 def launch(
     args: Sequence[str],
     count: int,
@@ -77,9 +91,7 @@ def launch(
         RanksFailed: ranks reported errors; each different one is in the message once.
         ModtokError: a rank was killed.
     """
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = int(listener.getsockname()[1])
+    port = str(free_port())
     threads = str(max(1, (os.cpu_count() or 1) // count))
     ranks: list[subprocess.Popen[bytes]] = []
     forwarded: set[int] = set()
@@ -104,7 +116,7 @@ def launch(
                     "LOCAL_RANK": str(rank),
                     "WORLD_SIZE": str(count),
                     "MASTER_ADDR": "127.0.0.1",
-                    "MASTER_PORT": str(port),
+                    "MASTER_PORT": port,
                     "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads),
                 }
                 with open(text, "rb") if source is not None else nullcontext() as stdin:
