@@ -15,7 +15,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Langs, Languages
 from modtok_cli.base.public import public
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.open import load, open_tokenizer, split_spec
+from modtok_cli.modular.open import codes_of, load, open_tokenizer, split_spec
 from modtok_cli.modular.parameters import AnyTokenizer, ModularSource
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -54,10 +54,11 @@ def describe(
     return rows
 
 
-def open_whole(spec: str) -> tuple[ModularTokenizer | Tokenizer, str | None]:
+def open_whole(spec: str) -> tuple[ModularTokenizer | Tokenizer, list[str] | None]:
     """The modular tokenizer of `DIR` or `DIR@fr,en`, with its languages; else of a file."""
-    directory, languages = split_spec(spec)
+    directory, tail = split_spec(spec)
     if is_modular(Path(directory)):
+        languages = None if tail is None else codes_of(spec, tail)
         return ModularTokenizer.load(Path(directory)), languages
     return open_tokenizer(spec), None
 
@@ -87,7 +88,7 @@ def inspect(tokenizer: AnyTokenizer = "tokenizer", languages: Langs = None) -> l
         UsageError: an unknown language, or languages of a tokenizer that has none.
         ModtokError: the file or directory is damaged.
     """
-    named: str | None = None
+    named: list[str] | None = None
     whole: ModularTokenizer | Tokenizer
     if isinstance(tokenizer, str | os.PathLike):
         whole, named = open_whole(str(tokenizer))
@@ -95,7 +96,7 @@ def inspect(tokenizer: AnyTokenizer = "tokenizer", languages: Langs = None) -> l
         whole = tokenizer
     if languages is not None and (named or not isinstance(whole, ModularTokenizer)):
         where = getattr(whole, "name", str(tokenizer))
-        what = f"already selects {named}" if named else "is no modular tokenizer"
+        what = f"already selects {','.join(named)}" if named else "is no modular tokenizer"
         raise UsageError(what, where=where, remedy="omit languages")
     return contents(whole, named if languages is None else languages)
 

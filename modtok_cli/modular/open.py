@@ -21,7 +21,7 @@ from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.segmenters.interface import segmentation
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer, places
-from modtok_cli.text.languages import optional_languages
+from modtok_cli.text.languages import language_list, optional_languages
 
 KINDS = (
     "expected a modular directory, DIR@fr,en, a tokenizer.json, a SentencePiece .model, "
@@ -135,6 +135,15 @@ def split_spec(spec: str) -> tuple[str, str | None]:
     return (head, tail) if at and not is_there(spec) else (spec, None)
 
 
+def codes_of(spec: str, tail: str) -> list[str]:
+    """The languages that `tail` of `spec` names, after its @.
+
+    Raises:
+        UsageError: as `language_list`; names the directory.
+    """
+    return language_list(tail, name_of(spec).removesuffix(tail))
+
+
 def home_of(tokenizer: Tokenizer) -> Path | None:
     """Modular directory that a tokenizer is part of; None if of none, or if it has changed."""
     home = getattr(tokenizer, "directory", None)
@@ -180,12 +189,7 @@ def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
     """`DIR@fr,en`."""
     head, tail = split_spec(spec)
     if tail is not None and is_modular(Path(head)):
-        codes = tail.replace(",", " ").split()
-        if not codes:
-            raise UsageError(
-                "names no language", where=name_of(spec), remedy=f"as in: {head}@fr,en"
-            )
-        return open_subset(Path(head), codes, name=name_of(spec))
+        return open_subset(Path(head), codes_of(spec, tail), name=name_of(spec))
     if tail is not None and Path(head).is_dir():
         what = "the directory is not a modular tokenizer"
         raise UsageError(what, where=name_of(spec), remedy=KINDS)

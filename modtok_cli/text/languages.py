@@ -185,8 +185,10 @@ def language_list(languages: str | Iterable[str], flag: str = "--langs") -> list
     (['fi'], ['fr', 'en'], ['fr', 'en'])
 
     Raises:
-        UsageError: no codes, an empty one, or a repeated one in a string; names the flag.
+        UsageError: no codes, an empty one, or a repeated one in a string; names the flag, or
+            `DIR@`.
     """
+    before = flag if flag.endswith("@") else f"{flag} "
     if isinstance(languages, str):
         parts = languages.split(",") if "," in languages else languages.split()
         codes = [part.strip() for part in parts]
@@ -196,8 +198,8 @@ def language_list(languages: str | Iterable[str], flag: str = "--langs") -> list
             what = f"expected codes, a string or list, got {languages!r:.80}"
             raise UsageError(what, where=flag)
     if not codes or not all(codes):
-        what = f"{flag} {languages!r} has an empty entry" if codes else f"{flag} is empty"
-        raise UsageError(what, remedy=f"as in: {flag} en,fi,fr")
+        what = f"{before}{languages!r} has an empty entry" if codes else f"{flag} is empty"
+        raise UsageError(what, remedy=f"as in: {before}en,fi,fr")
     if not isinstance(languages, str):
         return codes  # of a program, which may repeat them
     first_of: dict[str, str] = {}

@@ -72,7 +72,7 @@ def test_extract_for_transformers(at, learned: Path) -> None:
         ("inspect --find (", "is not a regular expression"),
         ("inspect -t tokenizer@fr --langs fr", "already selects languages"),
         ("inspect --check -t tokenizer@fr --langs en", "already selects"),
-        ("inspect -t tokenizer@fr,", "--langs 'fr,' has an empty entry"),
+        ("inspect -t tokenizer@fr,", "tokenizer@'fr,' has an empty entry"),
         ("inspect -t tokenizer/references/fr.json --find x", "--find requires a modular directory"),
         ("inspect tokenizer/references/fr.json --langs fr", "--langs requires"),
         ("inspect -t tokenizer a b", "3 tokenizers are given"),

@@ -267,7 +267,10 @@ def test_missing_files_and_languages(tmp_path: Path, directory: Path) -> None:
         ("tokenizer", "no tokenizer in tokenizer/: learn one with modtok bpe-seq, or pass -t"),
         ("nowhere", "nowhere: does not exist"),
         (f"{tmp_path}@fr", "the directory is not a modular tokenizer"),
-        (f"{directory}@", f"{directory}@: names no language; as in: "),
+        (f"{directory}@", f"{directory}@ is empty; as in: {directory}@en,fi"),
+        (f"{directory}@fi,,en", f"{directory}@'fi,,en' has an empty entry"),
+        (f"{directory}@fi,fi", f"{directory}@ repeats 'fi'"),
+        (f"{directory}@fi,fin", f"{directory}@: 'fi' and 'fin' are one language"),
         (str(tmp_path), "the directory contains no tokenizer"),
         (f"{directory}/tokenizer.json#o200k", "'#o200k' is for tiktoken rank files"),
     ]:
