@@ -212,8 +212,10 @@ class Option:
         if kind not in _WORDS:
             return value
         is_flag = isinstance(value, bool) and kind is not bool
-        is_nothing = kind is Path and value == ""  # which would be the current directory
-        if is_flag or is_nothing or not isinstance(value, _TYPES.get(kind, kind)):
+        is_place = kind is Path or self.hub
+        if is_place and "" in (value if isinstance(value, list | tuple) else [value]):
+            raise ValueError("expected a path, got ''")  # which would be the current directory
+        if is_flag or not isinstance(value, _TYPES.get(kind, kind)):
             raise ValueError(f"expected {_WORDS[kind]}, got {value!r}")
         if kind in (Path, float, int):
             value = path_of(value) if kind is Path else kind(value)

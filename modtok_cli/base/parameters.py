@@ -24,6 +24,10 @@ def is_path(value: object) -> bool:
     return isinstance(value, str | os.PathLike) and value != ""
 
 
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
 def _are_codes(value: object) -> bool:
     return isinstance(value, Iterable)
 
@@ -40,6 +44,7 @@ def _are_texts(value: object) -> bool:
 
 PATHS = (_are_paths, "a path or a list of paths")
 TEXTS = (_are_texts, "a text or a list of texts")
+WORD = (_is_word, "text")
 CODES = (_are_codes, "codes, a string or list")
 _TEXT = (
     "Text file (.txt, .jsonl, .parquet, .csv, .arrow; may be compressed), directory, or - (stdin)."
@@ -62,6 +67,7 @@ Lang = Annotated[
         flags="--lang",
         metavar="LANG",
         complete="language",
+        accepts=WORD,
     ),
 ]
 Data = Annotated[

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import PATHS
 from modtok_cli.cli.command import Call
 from modtok_cli.cli.output import Column, emit_tables, parse_columns
 from modtok_cli.text.reading import Reading
@@ -19,6 +20,7 @@ Report = Annotated[
     Option(
         "Compare tokens and bits per byte on this text, before and after. Repeatable.",
         metavar="TEXT",
+        accepts=PATHS,
     ),
 ]
 # Language of texts whose name and documents do not say it.

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -327,6 +328,9 @@ def test_generate(here: Here, monkeypatch: pytest.MonkeyPatch, installed: Any) -
     status, out, _ = here("generate", *line.split(), "--references", "r", "--json", "Il")
     assert (status, json.loads(out)["options"]) == (0, options)
     assert Generator.made[1]["references"] == Path("r")
+    for model in (["s"], []):
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO()))
+        assert here("generate", *model, "-")[:2] == (0, "")  # as many answers as lines
 
 
 def test_export(here: Here, installed: Any, stand_in: Any) -> None:

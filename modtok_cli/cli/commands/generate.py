@@ -10,7 +10,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import standard_input
 from modtok_cli.base.hub import is_hub_name, local_path
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import optional_path
+from modtok_cli.base.parameters import is_path, optional_path
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models, sharing
 from modtok_cli.cli.output import emit_text
@@ -34,12 +34,13 @@ ModelOrPrompt = Annotated[
         "a single argument that is not a directory is the prompt.",
         argument=True,
         metavar="MODEL",
+        accepts=(is_path, "a model or a prompt"),
     ),
 ]
 PromptText = Annotated[
     str | None,
     Option(
-        "Text to continue; without it, reads JSON lines from stdin.",
+        "Text to continue; without it or with -, reads JSON lines from stdin.",
         argument=True,
         metavar="PROMPT",
     ),
@@ -81,7 +82,9 @@ def show(
     ):
         model, prompt = None, only
     model = local_path(model, "model", call.progress) if model else LATEST
-    if prompt is None and not stdin_holds_data():
+    if prompt == "-":
+        prompt = None
+    elif prompt is None and not stdin_holds_data():
         raise UsageError("no prompt given", remedy='as in: modtok generate --langs fr "Il était"')
     inputs, outputs = sides(*(call.value(name) for name in ("languages", "inputs", "outputs")))
     require_models()

@@ -15,7 +15,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import is_installed
 from modtok_cli.base.hub import model_name
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import Force, Langs, Output, optional_path
+from modtok_cli.base.parameters import WORD, Force, Langs, Output, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.inference.parameters import LATEST, Dtype, Model, RunTokenizer, Step
@@ -57,7 +57,9 @@ def serve(
     *,
     languages: Langs = None,
     output: Output = None,
-    host: Annotated[str, Option("Address to listen on.", metavar="ADDRESS")] = "127.0.0.1",
+    host: Annotated[
+        str, Option("Address to listen on.", metavar="ADDRESS", accepts=WORD)
+    ] = "127.0.0.1",
     port: Annotated[int, Option("Port to listen on.", metavar="N", low=0, high=65535)] = 8000,
     tokenizer: RunTokenizer = None,
     step: Step = None,
