@@ -7,7 +7,6 @@ import math
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -34,6 +33,7 @@ from modtok_cli.inference.load import load
 from modtok_cli.inference.run.decode import generate
 from modtok_cli.inference.run.sampling import SamplingOptions
 from modtok_cli.inference.slice.slice import slice as slice_model
+from modtok_cli.training.distributed.launch import free_port
 from modtok_cli.training.recipe import PRESETS
 
 from .test_serve import lines
@@ -46,9 +46,7 @@ TEMPLATE = "{% for each in messages %}{{ each.role }}: {{ each.content }}\n{% en
 
 class Server:
     def __init__(self, run: Path, home: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._run, self._home = run, home
         (home / "template.jinja").write_text(TEMPLATE)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
@@ -30,16 +31,20 @@ from modtok_cli.training.metrics import timing
 BEGIN = "import os, sys, time, signal; rank = os.environ['RANK']; "
 
 
-def started(monkeypatch: pytest.MonkeyPatch, program: str, count: int = 3) -> int:
-    """`launch` with a small program in the place of `modtok`."""
+def started(
+    monkeypatch: pytest.MonkeyPatch, program: str, after: Callable[[], object] = int
+) -> int:
+    """`launch` with a small program in the place of `modtok`; `after` each start of the three."""
     real = launching.subprocess.Popen
 
     def popen(command: list[str], **options: object) -> object:
         assert command[:3] == [sys.executable, "-m", "modtok_cli"]
-        return real([sys.executable, "-c", BEGIN + program], **options)  # type: ignore[call-overload]
+        made = real([sys.executable, "-c", BEGIN + program], **options)  # type: ignore[call-overload]
+        after()
+        return made
 
     monkeypatch.setattr(launching.subprocess, "Popen", popen)
-    return launching.launch(["pretrain"], count)
+    return launching.launch(["pretrain"], 3)
 
 
 def test_every_rank_knows_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -62,10 +67,16 @@ def test_a_rank_that_is_killed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         started(monkeypatch, program)
 
 
-def test_a_signal_before_training_gives_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launching, "_GRACE_SECONDS", 0.3)
-    program = "os.kill(os.getppid(), signal.SIGTERM) if rank == '0' else 0; time.sleep(60)"
-    assert started(monkeypatch, program) == 143
+def test_a_signal_while_ranks_start_reaches_all_and_gives_its_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    came = iter([signal.SIGTERM])
+
+    def once() -> None:
+        for number in came:
+            signal.raise_signal(number)
+
+    assert started(monkeypatch, "time.sleep(60)", once) == 143
 
 
 LAUNCHER = """

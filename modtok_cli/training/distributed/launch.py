@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
@@ -94,6 +94,7 @@ def launch(
     port = str(free_port())
     threads = str(max(1, (os.cpu_count() or 1) // count))
     ranks: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []  # signals that came before all ranks were started
     forwarded: set[int] = set()
 
     def forward(number: int, frame: FrameType | None) -> None:
@@ -102,7 +103,11 @@ def launch(
             if rank.poll() is None:
                 rank.send_signal(number)
 
-    with TemporaryDirectory(prefix="modtok-ranks-") as messages, handling(forward):
+    with (
+        TemporaryDirectory(prefix="modtok-ranks-") as messages,
+        handling(lambda number, frame: early.append(number)),
+        ExitStack() as started,
+    ):
         text = Path(messages) / _INPUT
         if source is not None:
             with open(text, "wb") as file:
@@ -132,6 +137,9 @@ def launch(
                             preexec_fn=die_with_parent,
                         )
                     )
+            started.enter_context(handling(forward))
+            for number in early:
+                forward(number, None)
             grace = _GRACE_SECONDS if grace is None else grace
             status = _wait(ranks, grace, remedy, forwarded)
         finally:
