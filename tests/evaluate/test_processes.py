@@ -161,9 +161,9 @@ with joined() as processes:
 
 def test_a_process_that_is_killed_ends_all_with_one_line() -> None:
     first, second = start_ranks(2, "-c", ENDS, text=True)
-    assert first.communicate(timeout=60) == (
+    assert first.communicate(timeout=600) == (
         "[nan, nan]\n",
         "error: rank 1 has ended; run the command again\n",
     )
-    assert second.communicate(timeout=60) == ("[nan, nan]\n", "")
+    assert second.communicate(timeout=600) == ("[nan, nan]\n", "")
     assert (first.returncode, second.returncode) == (1, -signal.SIGKILL)

@@ -28,9 +28,9 @@ class Group:
 
     def share(self, value: Any) -> list[Any]:
         self.values[self.mine.rank] = copy(value)
-        self.barrier.wait(20)
+        self.barrier.wait(600)
         found = list(self.values)
-        self.barrier.wait(20)
+        self.barrier.wait(600)
         return found
 
     def all_to_all_single(

@@ -35,6 +35,8 @@ _SECONDS = 1.0
 _SILENT_SECONDS = 60.0
 # Ranks end at different times: rank 0 may have gone, in order, before another says good-bye.
 _GOODBYE_SECONDS = 3.0
+# Until rank 0 has named a rank whose connection broke; the rank that noticed it waits.
+_NAMED_SECONDS = 9.0
 
 
 def end_process(message: str, report: bool, remedy: str = RESUME) -> None:
@@ -103,7 +105,7 @@ class Watchdog:
         """Stop watching, with a good-bye if the run is complete."""
         if self._thread is not None and kind is not None and issubclass(kind, RuntimeError):
             # Most likely the connection to a rank that has died: its name comes from rank 0.
-            self.stopping.wait(3 * _GOODBYE_SECONDS)
+            self.stopping.wait(_NAMED_SECONDS)
         self.completed = kind is None
         self.stopping.set()
         if self._thread is not None:
