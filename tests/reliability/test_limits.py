@@ -218,7 +218,8 @@ def test_address_space_limit_counts_as_memory(monkeypatch: pytest.MonkeyPatch) -
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     monkeypatch.setattr(resource, "getrlimit", lambda which: (used + (1 << 30), -1))
     limited = memory.available()
-    assert free is None or (limited is not None and limited <= 1 << 30)
+    # This process may use less than before, by the memory of a thread that has ended.
+    assert free is None or (limited is not None and limited < 5 << 28)
     monkeypatch.setattr(resource, "getrlimit", lambda which: (0, -1))
     with pytest.raises(ModtokError, match=r"training needs about 0\.2 GiB of memory, 0\.0 GiB"):
         memory.check_memory(1 << 28, "training", "use less")

@@ -2,7 +2,9 @@
 
 import argparse
 import json
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -77,10 +79,21 @@ def test_parts_that_fail_do_not_stop_the_others(
     assert [row["error"] for row in rows] == ["no time was left for it"] * 2
 
 
-def test_lines_arrive_before_a_command_ends_and_it_is_killed_at_its_limit() -> None:
+def test_lines_arrive_before_a_command_ends_and_it_is_killed_at_its_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    timers: list[Any] = []
+    timer = partial(SimpleNamespace, start=int, cancel=int)
+    monkeypatch.setattr(
+        gpu_check.threading, "Timer",
+        lambda seconds, work: timers.append((seconds, work)) or timer(),
+    )  # fmt: skip
     part = gpu_check.Part("run", options(1, []), 1)
     lines = part.lines(["sh", "-c", "echo began; exec sleep 600"])
     assert next(lines) == "began"
+    ((seconds, kill),) = timers
+    assert seconds == 1
+    kill()
     with pytest.raises(gpu_check.Failed, match="killed at its limit: began"):
         next(lines)
 

@@ -27,6 +27,7 @@ OPTIONS = (
     "--seq-length 32 --batch-size 2 --micro-batch 1 --sampling sub:1 --set schedule.lr_steps=9 "
     "--warmup 2 --set evaluation.eval_bytes=512 --save-every 5000 --eval-every 5000"
 )
+PRETRAIN = ("pretrain", "--name", "it")
 MODEL = OPTIONS.split()
 LONG = [*MODEL, "--steps", "5000"]
 RANKS = 2
@@ -46,11 +47,11 @@ class Launched:
         self.started.append(Python(words, **options))
 
     def modtok(self, *words: str, **variables: str) -> None:
-        self.start("-m", "modtok_cli", "pretrain", "--name", "it", *words, **variables)
+        self.start("-m", "modtok_cli", *PRETRAIN, *words, **variables)
 
     def torchrun(self, *words: str) -> None:
         """Two launchers with a rank each; a rank leaves its process number in a file."""
-        write_command(self.workspace / "python", "-m modtok_cli pretrain --name it")
+        write_command(self.workspace / "python", f"-m modtok_cli {' '.join(PRETRAIN)}")
         rank = self.workspace / "rank"
         rank.write_text('#!/bin/sh\necho $$ > "process-$RANK"\nexec ./python "$@"\n')
         rank.chmod(0o755)
@@ -70,7 +71,7 @@ class Launched:
 
     def ended(self) -> tuple[list[int], list[str]]:
         """Exit statuses, and what each wrote to standard error."""
-        said = [process.communicate(timeout=120)[1] for process in self.started]
+        said = [process.communicate(timeout=600)[1] for process in self.started]
         return [process.returncode for process in self.started], said
 
     def wait_for_steps(self, count: int) -> None:
@@ -114,8 +115,10 @@ def test_a_preempted_run_saves_and_resumes(launch: Callable[[], Launched], tmp_p
     tasks = launch()
     tasks.srun(*LONG, "--workers", "0")
     tasks.wait_for_steps(2)
-    for process in tasks.started:
-        process.send_signal(signal.SIGUSR1)
+    # Stopped, so that no task has ended before it receives the signal.
+    for number in (signal.SIGSTOP, signal.SIGUSR1, signal.SIGCONT):
+        for process in tasks.started:
+            process.send_signal(number)
     statuses, said = tasks.ended()
     assert statuses == [128 + signal.SIGUSR1] * RANKS
     tasks.saved("SIGUSR1", "".join(said))
@@ -153,14 +156,25 @@ def test_a_signal_saves_a_checkpoint(
     run.saved(number.name, said.strip().splitlines()[-1])
 
 
+HANGS_UP = """
+import os, runpy, signal, time
+from modtok_cli.training import loop
+
+def train_step(run, model, feed, step):
+    for _ in range(3 * (step == 4)):
+        os.killpg(0, signal.SIGHUP)
+        time.sleep(0.01)
+    return whole(run, model, feed, step)
+
+whole, loop.train_step = loop.train_step, train_step
+runpy.run_module("modtok_cli", run_name="__main__", alter_sys=True)
+"""
+
+
 def test_a_closed_terminal_saves_too(launch: Callable[[], Launched]) -> None:
-    """It sends SIGHUP more than once, and to the processes that make batches."""
+    """It sends SIGHUP more than once in a step, and to the processes that make batches."""
     run = launch()
-    run.modtok(*LONG, "--workers", "1")
-    run.wait_for_steps(3)
-    for _ in range(5):  # some before the step ends
-        os.killpg(run.started[0].pid, signal.SIGHUP)
-        time.sleep(0.002)
+    run.start("-c", HANGS_UP, *PRETRAIN, *LONG, "--workers", "1")
     statuses, (said,) = run.ended()
     assert statuses == [129]
     run.saved("SIGHUP", said)
