@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 import types
+from contextlib import suppress
 from pathlib import Path
 
 SOCKET = "TEST_FORKS_SOCKET"
@@ -130,8 +131,9 @@ class Python:
 
     def send_signal(self, number):
         """Send a signal, unless the process has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        with suppress(ProcessLookupError):  # its end is known to others first
+            if self.poll() is None:
+                os.kill(self.pid, number)
 
     def kill(self):
         """Send SIGKILL."""
@@ -165,7 +167,7 @@ def run_python(words, *, input=None, capture_output=False, timeout=600, check=Fa
 def write_command(path, words="", server=None):
     """Write a command `path` for shell scripts: `python WORDS …`."""
     line = f'exec "{sys.executable}" -S -E "{__file__}" {words} "$@"'
-    path.write_text(f"#!/bin/sh\nexport {SOCKET}={server or _server()}\n{line}\n")
+    path.write_text(f'#!/bin/sh\nexport {SOCKET}="{server or _server()}"\n{line}\n')
     path.chmod(0o755)
 
 
@@ -221,7 +223,8 @@ def start_server(*more):
 
     `more`: modules that it imports beside `PRELOADED`.
     """
-    path = str(Path(tempfile.mkdtemp(prefix="forks-"), "socket"))
+    # Not in TMPDIR: the path of a socket has a hundred bytes.
+    path = str(Path(tempfile.mkdtemp(prefix="forks-", dir="/tmp"), "socket"))
     command = [sys.executable, "-m", "helpers.python_processes", "--serve", path, *more]
     # Coverage measures the forked processes, not the server.
     env = {name: os.environ[name] for name in os.environ if name != COVERAGE}
@@ -237,13 +240,23 @@ def _server():
         start_server()
     path = os.environ[SOCKET]
     while not Path(path).exists():
-        assert not _started or _started[0].poll() is None, "the server of processes has failed"
+        assert Path(path).parent.exists(), "the server of processes has failed"
         time.sleep(0.05)
     return path
 
 
 def serve(path, *more):
-    """Import, then fork a process for every connection until standard input ends."""
+    """Fork a process for every connection until standard input ends."""
+    server = os.getpid()
+    try:
+        accept(path, *more)
+    finally:
+        if os.getpid() == server:
+            shutil.rmtree(Path(path).parent)
+
+
+def accept(path, *more):
+    """Import, then listen and fork."""
     for name in (*PRELOADED, *more):
         try:
             __import__(name)
@@ -276,7 +289,6 @@ def serve(path, *more):
                 listening.close()
                 watch(connection)
             connection.close()
-    shutil.rmtree(Path(path).parent)
 
 
 def watch(connection):
@@ -381,15 +393,23 @@ def leave(status):
 
 def client(words):
     """Run `words` by the server with this process's streams; signals are passed on."""
+    passed = (signal.SIGINT, signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_BLOCK, passed)  # what comes before there is a handler waits
     connection = _connect(os.environ[SOCKET])
     request = {"words": words, "cwd": str(Path.cwd()), "env": dict(os.environ), "session": False}
     _send(connection, request, [0, 1, 2])
     assert _line(connection)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
+
+    def pass_on(number, _):
+        with suppress(OSError):  # the process has ended
+            connection.sendall(bytes([number]))
+
+    for number in passed:
+        signal.signal(number, pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, passed)
     status = int(_line(connection))
     if status < 0:
-        if -status in (signal.SIGINT, signal.SIGTERM):
+        if -status in passed:
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
         time.sleep(10)
