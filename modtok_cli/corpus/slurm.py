@@ -114,6 +114,12 @@ class Jobs:
         if which("sbatch") is None:
             raise UsageError("sbatch not found", remedy="run it on a machine of the cluster")
         self.output = logs.parents[1]
+        if re.search(r"\s", str(logs.absolute())):
+            raise UsageError(
+                "jobs on Slurm do not find a path with white space",
+                where=self.output,
+                remedy="choose another -o",
+            )
         self._stages, self._logs = stages, logs
         self._workers, self._options = workers or -1, dict(options)
         is_activated = which("launch_pickled_pipeline") is not None
@@ -309,7 +315,9 @@ class Jobs:
                     done = self._total - sum(map(len, ranks.values()))
                     task.advance(done - shown)
                     shown = done
-                    if all(each.dead for each in living.values()):
+                    # What comes after a stage that never runs waits for it.
+                    first = next((s.name for s in self._stages if s.name in living), None)
+                    if first is None or living[first].dead:
                         return
                 time.sleep(pause)
                 pause = min(1.5 * pause, 15 * _POLL_SECONDS)

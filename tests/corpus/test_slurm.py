@@ -21,6 +21,7 @@ from helpers.fake_slurm import jobs_of, set_states, states
 from helpers.python_processes import Python, write_command
 from helpers.split_text import split_text
 from modtok_cli.base.errors import ModtokError, Unfinished, UsageError
+from modtok_cli.base.progress import Silent
 from modtok_cli.corpus import executors, slurm
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.build_report import load_report
@@ -30,12 +31,14 @@ from modtok_cli.text.corpus import write_counts
 
 OPTIONS = {"partition": "cpu", "time": "1:00:00", "cpus_per_task": "2"}
 SLURM = {"executor": "slurm", "executor_options": OPTIONS}
-SECONDS = 120
+SECONDS = 600
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The directory of a small Slurm, first on the path."""
+    if re.search(r"\s", str(tmp_path)):
+        pytest.skip("jobs do not find a path with white space")
     place = tmp_path / "slurm"
     commands = fake_slurm.install(place)
     write_command(
@@ -131,6 +134,26 @@ def test_cancelled_chain_is_submitted_again(held: Path, tmp_path: Path) -> None:
     assert (jobs_of(held)[4] / "after").read_text() == ""
 
 
+def test_waiting_ends_where_a_stage_never_runs(
+    held: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the stages after it only the first is known never to run."""
+    logs = tmp_path / "out" / "work" / "logs"
+    with pytest.raises(slurm.Submitted) as caught:
+        run_stages([*STAGES, Stage("2-last", [], 1)], logs, "slurm", options=OPTIONS)
+    set_states(jobs_of(held)[0], "done", "failed", "R")
+    looks: list[float] = []
+
+    def pause(seconds: float) -> None:
+        looks.append(seconds)
+        assert len(looks) == 1  # a task of the first stage runs
+        set_states(jobs_of(held)[0], "done", "failed", "done")
+
+    monkeypatch.setattr(slurm.time, "sleep", pause)
+    caught.value.jobs.watch(Silent())
+    assert looks
+
+
 CALL = """
 import sys
 from pathlib import Path
@@ -171,7 +194,7 @@ def test_killed_caller_submits_nothing_twice(
     real, sbatch = held / "bin" / "sbatch", held / "bin" / "real-sbatch"
     real.rename(sbatch)
     kill = "kill -9 $PPID"
-    submit = f'{sbatch} "$@"'
+    submit = f'"{sbatch}" "$@"'
     real.write_text(f"#!/bin/sh\n{f'{submit}; {kill}' if is_submitted else kill}\n")
     real.chmod(0o755)
     killed = call(data, tmp_path / "counts")
@@ -303,6 +326,8 @@ def test_options_that_the_executor_does_not_take(held: Path, tmp_path: Path) -> 
     for kind, name in (("slurm", "sbatch_args"), ("ray", "cpus_per_task")):
         with pytest.raises(UsageError, match=f"^--executor-option: {name}: "):
             check_executor(kind, {**OPTIONS, name: "x"} if kind == "slurm" else {name: "x"})
+    with pytest.raises(UsageError, match="out 2: jobs on Slurm do not find a path with white sp"):
+        run_stages(STAGES, tmp_path / "out 2" / ".work" / "logs", "slurm", options=OPTIONS)
     assert jobs_of(held) == []
     given = {**OPTIONS, "sbatch_args": "account=lab,constraint=a&b", "mem_per_cpu_gb": "²"}
     options = check_executor("slurm", given)
