@@ -84,8 +84,9 @@ def test_rows_are_kept_for_the_report(at, learned: Path, tmp_path: Path, monkeyp
         "Tokenizers judged by language",
     }
     kept.unlink()
-    command = f"{sys.executable} -m modtok_cli {' '.join(line)} > results/mine.jsonl"
-    subprocess.run(command, shell=True, check=True, stderr=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "modtok_cli", *line]
+    with open("results/mine.jsonl", "wb") as file:
+        subprocess.run(command, check=True, stdout=file, stderr=subprocess.DEVNULL)
     assert (tmp_path / "results" / "mine.jsonl").read_text()
     assert not kept.exists()
     shutil.rmtree(tmp_path / "results")

@@ -167,7 +167,7 @@ def test_a_closed_pipe_ends_quietly(command: str) -> None:
         assert done.stderr == b""
 
 
-@pytest.mark.parametrize("reader", ["2>&1 >{} | true", "2>/dev/full >{}", "2>&- >{}"])
+@pytest.mark.parametrize("reader", ["2>&1 >'{}' | true", "2>/dev/full >'{}'", "2>&- >'{}'"])
 def test_work_goes_on_without_standard_error(reader: str, tmp_path: Path) -> None:
     done = shell('"$@" good ' + reader.format(tmp_path / "rows"))
     assert done.returncode == 0

@@ -146,20 +146,24 @@ def test_what_cannot_be_learned_is_refused(data: Path, tmp_path: Path) -> None:
 
 
 def test_threads_wait_for_room() -> None:
-    room, inside, most = Room(10), [0], [0]
+    room, inside, most, alone = Room(10), [0], [0], threading.Lock()
+
+    def enter(size: int) -> None:
+        with alone:
+            inside[0] += size
+            most[0] = max(most[0], inside[0])
 
     def work(size: int) -> None:
         for _ in range(20):
             with room.take(size):
-                inside[0] += min(size, 10)
-                most[0] = max(most[0], inside[0])
-                inside[0] -= min(size, 10)
+                enter(min(size, 10))
+                enter(-min(size, 10))
 
     threads = [threading.Thread(target=work, args=(size,)) for size in (3, 4, 6, 99)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(600)
     assert most[0] <= 10
     with room.take(10):
         assert not any(thread.is_alive() for thread in threads)

@@ -234,7 +234,7 @@ def test_build_killed_in_the_first_and_the_last_stage_resumes_to_the_same_files(
 
 def wait_for_the_end_of(session: int) -> None:
     """Wait until no process lives that was begun by the one that began the session."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while left := alive_in_session(session):
         assert time.monotonic() < deadline, left
         time.sleep(0.05)

@@ -197,9 +197,21 @@ def test_tasks_of_a_script_do_not_run_it_again(tmp_path: Path, data: Path) -> No
     assert (done.stdout, done.stderr) == ("begins\n['en', 'fi']\n", "")
 
 
+ENDLESS = """
+import os
+from helpers.killed_stages import Deadly
+from modtok_cli.__main__ import main
+from modtok_cli.corpus import count
+real = count.Stage
+count.Stage = lambda name, blocks, tasks: real(name, [*blocks, Deadly(os.getpid(), 0)], tasks)
+main()
+"""
+"""A command whose first task goes on for as long as it is let; signal 0 does nothing."""
+
+
 def test_ctrl_c_while_workers_start_is_one_line(tmp_path: Path, data: Path) -> None:
     """The terminal sends it to all processes, of which some do not ignore it yet."""
-    command = [sys.executable, "-m", "modtok_cli", "corpus", "count", "--executor", "local"]
+    command = [sys.executable, "-c", ENDLESS, "corpus", "count", "--executor", "local"]
     process = subprocess.Popen(
         [*command, "--data", str(data), "--output", str(tmp_path / "counts")],
         stderr=subprocess.PIPE,

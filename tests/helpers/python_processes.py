@@ -211,7 +211,10 @@ def _receive(connection):
     descriptors = array.array("i", rights[0][2])
     size, data = int(found), b""
     while len(data) < size:
-        data += connection.recv(size - len(data))
+        piece = connection.recv(size - len(data))
+        if not piece:  # the client is gone
+            return None, []
+        data += piece
     return json.loads(data), list(descriptors)
 
 
@@ -297,6 +300,7 @@ def watch(connection):
     request, descriptors = _receive(connection)
     if request is None:
         os._exit(0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until there is a handler
     child = os.fork()
     if child == 0:
         connection.close()
@@ -304,6 +308,10 @@ def watch(connection):
     for each in {0, 1, 2, *descriptors}:
         os.close(each)
     handle = os.pidfd_open(child)
+    # Whoever knows its number may signal its group.
+    while request["session"] and os.getsid(child) != child:
+        if select.select([handle], [], [], 0.001)[0]:
+            break
     try:
         connection.sendall(b"%d\n" % child)
         open_end = [connection]
@@ -350,6 +358,7 @@ def become(request, descriptors):
         multiprocessing.process.current_process()._config.pop("tempdir", None)
         first, *rest = [word for word in request["words"] if word != "-I"]
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             if first == "-m":
                 sys.argv = rest
                 runpy.run_module(rest[0], run_name="__main__", alter_sys=True)

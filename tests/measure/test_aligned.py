@@ -48,7 +48,7 @@ def test_missing_or_additional_line_is_located(where: int) -> None:
         check(base, other[:where] + other[where + 1 :])
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize(("of", "to"), [(0, 3), (3, 0), (0, 0)])
 def test_a_text_without_lines_parts_at_the_first(of: int, to: int) -> None:
     assert parting(np.full(of, 9.0), np.full(to, 9.0)) == (0 if of != to else -1)

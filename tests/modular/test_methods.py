@@ -282,7 +282,8 @@ LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% en
 def test_a_template_that_is_wrong_is_not_written(
     template: bytes, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(render_template, "SECONDS", 1)
+    if "1 seconds" in message:  # of processor time; others end before, also on a slow machine
+        monkeypatch.setattr(render_template, "SECONDS", 1)
     (tmp_path / "t.jinja").write_bytes(template)
     with pytest.raises(ModtokError, match=message) as caught:
         template_of(str(tmp_path / "t.jinja"))
