@@ -27,8 +27,9 @@ from modtok_cli.inference.run.score import score
 from .test_sliced_families import build as build_other
 
 transformers = pytest.importorskip("transformers")
-# Scaled embeddings, capped logits; biases and absolute positions; no cache of attention.
-KINDS = ("Qwen2", "Gemma2ForCausalLM", "OPTForCausalLM", "GPT2LMHeadModel", "RwkvForCausalLM")
+# Scaled embeddings, capped logits, heads of several widths; biases and absolute positions; places
+# count, those of padding too; no cache of attention.
+KINDS = ("Qwen2", "Gemma4ForCausalLM", "OPTForCausalLM", "MptForCausalLM", "RwkvForCausalLM")
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -49,10 +49,15 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
             "num_kv_shared_layers": 0, "layer_types": ["full_attention"] * 4,
         },
     ),
-    "Gemma2ForCausalLM": (
-        "Gemma2",
-        {**USUAL, "num_key_value_heads": 2, "head_dim": 8, "final_logit_softcapping": 0.5},
+    "Gemma4ForCausalLM": (  # heads of another width in some layers
+        "Gemma4Text",
+        USUAL | {
+            "num_key_value_heads": 2, "head_dim": 8, "global_head_dim": 16, "sliding_window": 8,
+            "vocab_size_per_layer_input": PADDED, "hidden_size_per_layer_input": 8,
+            "final_logit_softcapping": 0.5, "num_kv_shared_layers": 0,
+        },
     ),
+    "MptForCausalLM": ("Mpt", {"d_model": 32, "n_heads": 4, "n_layers": 1}),
     # The table of positions has two more rows than positions: as many as there are tokens.
     "OPTForCausalLM": (
         "OPT",

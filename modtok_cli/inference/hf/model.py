@@ -24,12 +24,14 @@ from modtok_cli.inference.vocabularies import Side
 
 # Fields of configurations with the size of a window of attention.
 _WINDOW = re.compile(r"(window|window_size|chunk_size)$")
+_PADS = 32  # tokens of padding of a probe
 
 
 class HfModel(SlicedModel):
     """A model that transformers runs, with the ids of its tokenizer on both sides."""
 
     source: HfSource
+    token_bytes = 0  # of the cache for a token; none if there is no cache
 
     def __init__(self, source: HfSource, dtype: torch.dtype, device: torch.device) -> None:
         self._whole = CausalLM(source.path, dtype=dtype, device=device)
@@ -41,9 +43,6 @@ class HfModel(SlicedModel):
         self.end_of_text = source.end_of_text(self.vocabularies)
         self.row_of_out = torch.arange(self.vocabularies.tokenizer_out.size, device=self.device)
         self._takes_positions = "position_ids" in forward_parameters(model)
-        # A window of attention counts places, those of padding too.
-        fields = model.config.get_text_config().to_dict()
-        self.ragged = not any(value and _WINDOW.search(name) for name, value in fields.items())
         self._split = self._cached = True
         self._probe()
 
@@ -82,18 +81,6 @@ class HfModel(SlicedModel):
     def ends_of_output(self) -> frozenset[int]:
         """Ids of the tokens that end a text."""
         return frozenset(self.source.directory.token_ids("eos_token_id") or [self.source.first])
-
-    @property
-    def token_bytes(self) -> int:
-        """Bytes of the cache for a token; none if there is no cache."""
-        if not self._cached:
-            return 0
-        config = self.backbone.config.get_text_config()
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        width = getattr(config, "head_dim", None) or (
-            config.hidden_size // config.num_attention_heads
-        )
-        return int(2 * config.num_hidden_layers * heads * width * self.dtype.itemsize)
 
     def scoring_bytes(self, sequences: int, tokens: int) -> int:
         """Estimated bytes of scoring a batch: cache twice, activations, logits if they are held."""
@@ -177,20 +164,32 @@ class HfModel(SlicedModel):
             # the model was trained with their logits in the sum.
             self.head = torch.empty(expected.shape[-1], 0, device="meta")
             self._split = self._agrees(lambda: self.head_logits(self._run(ids))[0], expected)
-            self._cached = self._agrees(lambda: self._in_parts(ids), expected[-3:])
+            self._cached = self._agrees(lambda: self._in_parts(ids, 0), expected[-3:])
+            if not self._cached:
+                self.token_bytes = 0
+            # A window of attention counts places, those of padding too.
+            fields = self.backbone.config.get_text_config().to_dict()
+            windows = any(value and _WINDOW.search(name) for name, value in fields.items())
+            self.ragged = not self._cached or (
+                not windows and self._agrees(lambda: self._in_parts(ids, 4), expected[-3:])
+            )
 
-    def _in_parts(self, ids: torch.Tensor) -> torch.Tensor:
-        """Logits of the last three tokens, by a cache, with two tokens of padding."""
-        rows = torch.cat([ids[:, :2], ids], 1)
+    def _in_parts(self, ids: torch.Tensor, after: int) -> torch.Tensor:
+        """Logits of the last three tokens, by a cache, with padding after so many tokens."""
+        stop = after + min(_PADS, self.context - ids.shape[1])
+        rows = torch.cat([ids[:, :after], ids[:, :1].expand(1, stop - after), ids[:, after:]], 1)
         mask = torch.ones_like(rows)
-        mask[:, :2] = 0
+        mask[:, after:stop] = 0
         places = (mask.cumsum(-1) - 1).clamp(min=0)
-        cache = self.new_cache()
-        self._run(rows[:, :6], mask[:, :6], places[:, :6], cache)
+        cache, last = self.new_cache(), range(rows.shape[1] - 3, rows.shape[1])
+        begun = slice(last[0])  # as `score` does it: padding on the right without a mask
+        self._run(rows[:, begun], None if after else mask[:, begun], places[:, begun], cache)
         outputs = [
             self._run(rows[:, at : at + 1], mask[:, : at + 1], places[:, at : at + 1], cache)
-            for at in (6, 7, 8)
+            for at in last
         ]
+        stored = (kept for layer in cache.layers for kept in (layer.keys, layer.values))
+        self.token_bytes = sum(kept.nbytes for kept in stored) // rows.shape[1]
         return self.head_logits(torch.cat(outputs, 1))[0]
 
     def _agrees(self, logits: Callable[[], torch.Tensor], expected: torch.Tensor) -> bool:
