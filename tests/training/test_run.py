@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -51,7 +52,7 @@ def test_a_run_and_what_it_leaves(settings: RunSettings, monkeypatch: pytest.Mon
     assert [row["language"] for row in report.rows()] == list(LANGUAGES)
     config = orjson.loads((run / "config.json").read_bytes())
     assert config["config"]["sampling"] == "sub:1"
-    assert f"--data {settings.data} " in config["command"]
+    assert shlex.join(["--data", str(settings.data)]) in config["command"]
     assert config["command"].endswith(" --name it")
     assert config["tokenizer"]["languages"] == list(LANGUAGES)
     assert set(config["versions"]) >= {"modtok", "torch", "megatron-core"}
