@@ -206,7 +206,7 @@ def language_list(languages: str | Iterable[str], flag: str = "--langs") -> list
     for code in codes:
         first = first_of.setdefault(canonical(code), code)
         if codes.count(code) > 1:
-            raise UsageError(f"{flag} repeats {code!r}", remedy="give each language once")
+            raise UsageError(f"{flag} repeats {code!r}", remedy="give it once")
         if first != code:
             raise UsageError(
                 f"{flag}: {first!r} and {code!r} are one language",

@@ -109,7 +109,7 @@ def test_contents_and_comparison(directory: Path, tmp_path: Path) -> None:
         (lambda: modtok.RunSettings(steps="3"), "steps: expected a whole number, got '3'"),  # type: ignore[arg-type]
         (
             lambda: modtok.load_generator("t", "f,f"),
-            "languages repeats 'f'; give each language once",
+            "languages repeats 'f'; give it once",
         ),
     ],
 )  # fmt: skip

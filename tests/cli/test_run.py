@@ -60,7 +60,7 @@ def test_one_line_and_status(here, command: str, status: int, line: str) -> None
         ("bpe --json=1", "--json takes no value; try "),
         ("bpe --langs en,,fi", "--langs 'en,,fi' has an empty entry; as in: --langs"),
         ("bpe --langs ", "--langs is empty; as in: --langs en,fi,fr"),
-        ("bpe --langs en,en", "--langs repeats 'en'; give each language once"),
+        ("bpe --langs en,en", "--langs repeats 'en'; give it once"),
         ("bpe-seq --append sv,", "--append 'sv,' has an empty entry; as in: --app"),
         ("bpe --langs fi --langs en", "--langs is given 2 times; separate values by"),
         ("bpe -k 300 --budget 400", "--budget is given 2 times; give it once"),

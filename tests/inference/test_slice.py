@@ -76,6 +76,8 @@ def test_append(french_english: Path, run: Path, tied_run: Path, tmp_path: Path)
         assert (tmp_path / "three" / name).read_bytes() == (tmp_path / "anew" / name).read_bytes()
     slice_model(tmp_path / "three", append=["el"], output=tmp_path / "three", origin=run)
     assert load(tmp_path / "three").source.languages == ("el", "en", "fi", "fr")
+    with pytest.raises(UsageError, match="three already has fi"):
+        slice_model(tmp_path / "three", append="fi", origin=run)
     with pytest.raises(ModtokError, match="was extracted from other weights than"):
         slice_model(french_english, append=["fi"], output=tmp_path / "mixed", origin=tied_run)
 

@@ -99,11 +99,12 @@ def test_requests_to_a_server(some: Path, tmp_path: Path) -> None:
 
 
 def test_a_slice_of_everything_stays_one(some: Path, tmp_path: Path) -> None:
-    slice_model(some, inputs="full", outputs="full", output=tmp_path / "full")
+    slice_model(some, inputs="full", outputs="fr", output=tmp_path / "full")
     facts = read_facts(tmp_path / "full")
     assert (facts.inputs, facts.full_inputs) == (("en", "fr"), True)
-    slice_model(tmp_path / "full", append="fr", origin=some, output=tmp_path / "more")
-    assert len(read_facts(tmp_path / "more").ids) == len(facts.ids)
+    slice_model(tmp_path / "full", append="en", origin=some, output=tmp_path / "more")
+    more = read_facts(tmp_path / "more")
+    assert (more.full_inputs, more.outputs, len(more.ids)) == (True, ("en", "fr"), len(facts.ids))
     assert open_source(tmp_path / "full").languages == ("en", "fr")
 
 

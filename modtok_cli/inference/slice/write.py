@@ -84,6 +84,8 @@ def sliced(
     if append is not None:
         facts, source = _origin(path, origin, tokenizer, step, progress)
         added = source.side(append).languages
+        if present := [each for each in added if each in facts.inputs and each in facts.outputs]:
+            raise UsageError(f"{path} already has {', '.join(present)}", where="--append")
         reading, writing = (
             FULL if full else tuple(dict.fromkeys((*side, *added)))
             for side, full in (
