@@ -60,6 +60,9 @@ class Separate(Learner):
             check_new(place, force=request.force)
             return None
         files = {path.name: read_file(path) for path in sorted(place.glob("*.json"))}
+        if not files:  # a link to nothing or to an empty directory
+            what = "exists but is not a tokenizer directory"
+            raise UsageError(what, where=place, remedy=REPLACE)
         try:
             models = {Path(name).stem: orjson.loads(files[name])["model"] for name in files}
             settings = [

@@ -65,8 +65,11 @@ def test_a_finished_command_says_so_and_other_settings_are_refused(
     assert contents(tmp_path) != before
 
 
-def test_force_refuses_a_file_before_learning(tmp_path: Path) -> None:
+def test_files_and_links_are_refused_before_learning(tmp_path: Path) -> None:
     (tmp_path / "mono").write_text("kept")
     with pytest.raises(UsageError, match="is a file"):
         bpe(["sw"], data=DATA, output=tmp_path / "mono", k=300, force=True)
     assert (tmp_path / "mono").read_text() == "kept"
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(UsageError, match="link: exists but is not a tokenizer directory"):
+        bpe(["sw"], data=DATA, output=tmp_path / "link", k=300)
