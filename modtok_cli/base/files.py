@@ -12,7 +12,7 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from glob import escape
@@ -134,9 +134,24 @@ def check_new(output: Path, *, force: bool = False, flag: str = "-o") -> None:
 
 # Suffixes that name a file; other dots are parts of names, as in tokenizer.v2.
 _OF_FILES = (
-    ".bin", ".counts", ".csv", ".gguf", ".gz", ".html", ".json", ".jsonl", ".model", ".npy",
-    ".parquet", ".pt", ".safetensors", ".svg", ".tiktoken", ".tsv", ".txt", ".vocab", ".zst",
+    ".bin", ".bz2", ".counts", ".csv", ".gguf", ".gz", ".html", ".json", ".jsonl", ".md", ".model",
+    ".npy", ".npz", ".onnx", ".parquet", ".pdf", ".png", ".pt", ".pth", ".safetensors", ".svg",
+    ".tiktoken", ".tsv", ".txt", ".vocab", ".xz", ".zst",
 )  # fmt: skip
+
+
+def check_suffix(file: Path, suffixes: Sequence[str]) -> None:
+    """Refuse a file that is named like one of another format, as `-o model.onnx` of a GGUF file.
+
+    Raises:
+        UsageError: its suffix is not one of `suffixes`, and names a format.
+    """
+    if file.suffix.lower() in {*_OF_FILES} - {*suffixes}:
+        raise UsageError(
+            "names another format",
+            where=file,
+            remedy=f"choose a name that ends in {' or '.join(suffixes)}",
+        )
 
 
 def check_directory(directory: Path) -> None:
@@ -149,10 +164,11 @@ def check_directory(directory: Path) -> None:
         return
     if directory.exists() or directory.suffix.lower() in _OF_FILES:
         verb = "is" if directory.exists() else "names"
+        such = "" if directory.exists() else f", such as {directory.stem}"
         raise UsageError(
             f"{verb} a file, and a directory is written",
             where=directory,
-            remedy=f"choose another name, such as {directory.stem}",
+            remedy=f"choose another name{such}",
         )
 
 

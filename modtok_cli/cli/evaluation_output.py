@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import check_suffix
 from modtok_cli.base.option import Option
 from modtok_cli.cli.command import Call
 from modtok_cli.cli.inference_options import require_models, sharing
@@ -44,10 +45,14 @@ def evaluated(
     Those that this call computes are there at once, so that it goes on after it was stopped.
 
     Raises:
-        UsageError: a package of `needs` is not installed, or `examples` is a directory.
+        UsageError: a package of `needs` is not installed, or `examples` is a directory or
+            is named like another format.
     """
-    if examples is not None and examples.is_dir():
-        raise UsageError("is a directory", where=examples, remedy="give a file: --examples FILE")
+    if examples is not None:
+        check_suffix(examples, [".jsonl"])
+        if examples.is_dir():
+            remedy = "give a file: --examples FILE"
+            raise UsageError("is a directory", where=examples, remedy=remedy)
     require_models(*needs)
     from modtok_cli.evaluate.results import Kept
 

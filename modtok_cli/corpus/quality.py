@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.extras import require
-from modtok_cli.base.files import check_new, scratch_directory, write_bytes
+from modtok_cli.base.files import check_new, check_suffix, scratch_directory, write_bytes
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Force, OutputFile, text_paths
 from modtok_cli.base.progress import SILENT, Progress
@@ -136,6 +136,7 @@ def corpus_train_quality(
     """
     require("modtok corpus train-quality", corpus=("fasttext", "floret"))
     output = Path(output)
+    check_suffix(output, [".bin"])
     check_new(output, force=force)
     sides = [
         _examples(text_paths(good), "good", progress),

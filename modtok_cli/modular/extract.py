@@ -18,6 +18,7 @@ from modtok_cli.modular.adopted.restrict import restrict
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import GIVEN, derivation, smallest
 from modtok_cli.modular.encoding.external import External
+from modtok_cli.modular.formats import suffix_of
 from modtok_cli.modular.open import open_bytes, open_subset, open_tokenizer, subset_spec
 from modtok_cli.modular.parameters import Coverage, ModularSource
 from modtok_cli.modular.protocol import Tokenizer
@@ -112,6 +113,7 @@ def extract(
     if chosen is None and not selects:
         raise UsageError("no languages given", remedy="as in: modtok extract --langs fr,en")
     path = None if output is None else Path(output)
+    suffix = None if path is None else suffix_of(path)
     opened: Tokenizer
     if isinstance(tokenizer, ModularTokenizer):
         opened = tokenizer.full() if chosen is None else tokenizer.subset(chosen)
@@ -120,11 +122,10 @@ def extract(
     else:
         opened = open_tokenizer(subset_spec(tokenizer, chosen), progress=progress)
     if selects:
-        suffix = None if path is None else path.suffix
         texts = text_paths(on)
         opened = most_used(opened, top_k, texts, suffix, reading, progress, coverage=coverage)
     if path is not None:
-        write_bytes(path, content_of(opened, path.suffix))
+        write_bytes(path, content_of(opened, suffix))
     return opened
 
 

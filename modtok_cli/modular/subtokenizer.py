@@ -19,7 +19,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.signature import digest
 from modtok_cli.modular.encoding.encoder import in_utf8
-from modtok_cli.modular.formats import format_of
+from modtok_cli.modular.formats import format_of, suffix_of
 from modtok_cli.modular.methods import TokenizerMethods
 from modtok_cli.modular.segmenters.interface import Segmenter
 from modtok_cli.text.counts import WordCounts
@@ -246,11 +246,11 @@ class Subtokenizer(TokenizerMethods):
         The file is written atomically and replaces an existing one.
 
         Raises:
-            UsageError: the format cannot hold the tokenizer.
+            UsageError: the format cannot hold the tokenizer, or the suffix names another format.
             ModtokError: the file cannot be written.
         """
         path = Path(path)
-        write_bytes(path, self.to_bytes(path.suffix))
+        write_bytes(path, self.to_bytes(suffix_of(path)))
 
     def save_pretrained(
         self,

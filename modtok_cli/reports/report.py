@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from modtok_cli.base.files import check_new, write_bytes
+from modtok_cli.base.files import check_new, check_suffix, write_bytes
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import FilePath, Force, OutputFile
 from modtok_cli.base.progress import SILENT, Progress
@@ -59,6 +59,7 @@ def report(
         ModtokError: there is nothing to show, or a file is damaged.
     """
     workspace, output = Path(workspace), Path(output)
+    check_suffix(output, [".html"])
     check_new(output, force=force)
     contents = collect(workspace, progress)
     styles = _styles(contents.results)

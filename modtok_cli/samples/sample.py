@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.files import atomic_directory, is_vacant
+from modtok_cli.base.files import atomic_directory, check_directory, is_vacant
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import FilePath
 from modtok_cli.base.public import public
@@ -39,6 +39,7 @@ def sample(
         UsageError: the directory exists and is not empty.
     """
     output = Path(output)
+    check_directory(output)
     if not is_vacant(output):
         raise UsageError("already exists", where=output, remedy="name another directory")
     # No other directory can take the place of the current one: the parts are moved into it.

@@ -84,6 +84,17 @@ def test_extract_for_transformers(at, learned: Path) -> None:
         ("corpus stats fr.txt --langs fr", "--langs selects from the data"),
         ("corpus stats --lang fr", "--lang is the language of TEXT"),
         ("corpus count --data none", "none: does not exist"),
+        (
+            "tokens tokenizer --langs fr -o x.json",
+            "x.json: names another format; choose a name that ends in",
+        ),
+        ("tokens tokenizer --each -o x.json", "x.json: names a file, and a directory is written"),
+        ("sample x.json", "x.json: names a file, and a directory is written"),
+        ("extract --langs fr -o x.gguf", "x.gguf: names another format"),
+        ("bpe-concat a b -o x.model", "x.model: names another format"),
+        ("report -o x.pdf", "x.pdf: names another format"),
+        ("explore tokenizer -o x.svg", "x.svg: names another format"),
+        ("eval mcq --examples x.csv", "x.csv: names another format"),
     ],
 )
 def test_errors(at, line: str, said: str) -> None:

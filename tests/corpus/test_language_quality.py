@@ -246,6 +246,8 @@ def test_classifier_training_is_deterministic(
     assert 0 <= scorer.score("") <= 1
     with pytest.raises(UsageError, match="already exists"):
         corpus_train_quality([good], [bad], output=tmp_path / "q.bin")
+    with pytest.raises(UsageError, match="names another format"):
+        corpus_train_quality([good], [bad], output=tmp_path / "q.json")
     with pytest.raises(ModtokError, match="too few to train on"):
         corpus_train_quality([good], [good], output=tmp_path / "none.bin")
     assert not (tmp_path / "none.bin").exists()

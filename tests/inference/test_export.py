@@ -231,6 +231,10 @@ def test_sentencepiece_merges(tmp_path: Path) -> None:
 
 def test_what_is_not_exported(tmp_path: Path) -> None:
     save(tmp_path / "m", "llama", kind="unigram")
+    with pytest.raises(UsageError, match=r"m.onnx: names another format; .* ends in .gguf"):
+        export(tmp_path / "m", tmp_path / "m.onnx")
+    with pytest.raises(UsageError, match="m: has no languages; give a run of modtok pretrain"):
+        export(tmp_path / "m", tmp_path / "each", each=True)
     with pytest.raises(UsageError, match="no equivalent of this tokenizer"):
         export(tmp_path / "m", tmp_path / "m.gguf")
     document = orjson.loads(external_tokenizer("characters"))

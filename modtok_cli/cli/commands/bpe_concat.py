@@ -1,6 +1,6 @@
 """`modtok bpe-concat`: naive concatenation of BPE tokenizers, a baseline."""
 
-from modtok_cli.base.files import write_bytes
+from modtok_cli.base.files import check_suffix, write_bytes
 from modtok_cli.base.parameters import Force
 from modtok_cli.cli.command import Call, Json, OutputOrStdout, command
 from modtok_cli.cli.output import check_output, emit_chunks, emit_each
@@ -28,6 +28,8 @@ def show(
     """The result is a tokenizer.json, written to standard output or to the file given by -o."""
     remedy = "write to a file with -o, or pipe the output into modtok nsl"
     check_output(output, force, remedy, json=json)
+    if output is not None:
+        check_suffix(output, [".json"])
     made = call()
     call.say(f"{made.size:,} tokens, {made.unreached:,} of them unreachable")
     if output is None:

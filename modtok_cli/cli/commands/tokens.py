@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.files import atomic_directory, write_bytes
+from modtok_cli.base.files import atomic_directory, check_directory, check_suffix, write_bytes
 from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.parameters import Force
 from modtok_cli.cli.command import Call, Json, OutputOrStdout, Plot, command
@@ -70,6 +70,10 @@ def show(
             call.values.pop(name, None)
     if each and output is None:
         raise UsageError("--each requires -o", remedy="as in: --each -o lists/")
+    if output is not None and each:
+        check_directory(output)
+    elif output is not None:
+        check_suffix(output, [chosen.suffix])
     if output is not None or chosen.binary:
         check_output(output, force, "write to a file with -o")
     rows = model_rows(str(model)) if chosen.has_rows else 0  # before any text is read

@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.files import atomic_directory, atomic_file, check_new, refuse_others
+from modtok_cli.base.files import (
+    atomic_directory,
+    atomic_file,
+    check_new,
+    check_suffix,
+    refuse_others,
+)
 from modtok_cli.base.hub import model_name
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import (
@@ -137,7 +143,9 @@ def export(
     path = Path(model)
     place = Path(output or f"{model_name(path)}{'' if each else f'.{format}'}")
     check_new(place, force=force)
-    if each:
+    if not each:
+        check_suffix(place, [f".{format}"])
+    else:
         refuse_others(place, lambda name: name.endswith(f".{format}"))
     from modtok_cli.inference.load import open_source
 

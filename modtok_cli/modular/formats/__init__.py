@@ -8,9 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import check_suffix
 from modtok_cli.base.plugins import Plugins
 from modtok_cli.modular.segmenters.interface import Segmenter
 
@@ -72,7 +74,21 @@ def format_of_content(data: bytes) -> Format | None:
     return None
 
 
+def _by_suffix() -> dict[str, Format]:
+    return {each: one for one in reversed(list(formats().values())) for each in one.suffixes}
+
+
 def format_of(suffix: str) -> Format:
     """The format that is written to files with this suffix, such as ".json"."""
-    by_suffix = {each: one for one in reversed(list(formats().values())) for each in one.suffixes}
-    return by_suffix.get(suffix, by_suffix[""])
+    known = _by_suffix()
+    return known.get(suffix, known[""])
+
+
+def suffix_of(file: Path) -> str:
+    """The suffix, in small letters, of a file that a tokenizer is written to.
+
+    Raises:
+        UsageError: it names a format that is not written.
+    """
+    check_suffix(file, [*filter(None, _by_suffix())])
+    return file.suffix.lower()

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import check_new, write_bytes
+from modtok_cli.base.files import check_new, check_suffix, write_bytes
 from modtok_cli.base.hub import name_of
 from modtok_cli.base.parameters import Force, Langs, OutputFile
 from modtok_cli.base.progress import SILENT, Progress
@@ -86,6 +86,7 @@ def explore(
     output = Path(output)
     is_list = isinstance(tokenizers, list | tuple)
     specs: list[Any] = list(tokenizers) if is_list else [tokenizers]  # type: ignore[arg-type]
+    check_suffix(output, [".html"])
     check_new(output, force=force)
     packed, names, modular = [], [], []
     with progress.task("packing", total=len(specs), unit="tokenizers") as task:
