@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -16,6 +17,12 @@ TESTS = Path(__file__).parent
 # Programs that tests start run this checkout, and find `helpers`.
 paths = [str(TESTS.parent), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+
+# What a machine sets for its users: a proxy also before this machine, colours, a width, buffers.
+THEIRS = r"\w+_proxy|\w*color\w*|columns|lines|github_actions|modtok_debug|pythonunbuffered"
+for name in os.environ:
+    if re.fullmatch(THEIRS, name, re.IGNORECASE):
+        del os.environ[name]
 
 # Several tests run at once: threads of one on the cores of another only wait.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

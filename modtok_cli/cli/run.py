@@ -45,7 +45,6 @@ def run(root: Any, args: Sequence[str], every: Callable[[], Any] | None = None) 
         if acknowledge():  # a library dropped it, and the work came to its end
             raise KeyboardInterrupt
     except (ClosedPipe, BrokenPipeError):
-        _abandon_output()
         return Exit.OK
     except (Interrupted, KeyboardInterrupt):
         return _interrupted(session)
@@ -61,6 +60,7 @@ def run(root: Any, args: Sequence[str], every: Callable[[], Any] | None = None) 
         if _wants_traceback(session) and status != Exit.USAGE:
             traceback.print_exception(error)
         _report(f"{error.label if isinstance(error, ModtokError) else 'error: '}{message}")
+    finally:
         _abandon_output()
     return status
 
