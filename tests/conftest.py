@@ -18,14 +18,20 @@ TESTS = Path(__file__).parent
 paths = [str(TESTS.parent), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
-# What a machine sets for its users: a proxy also before this machine, colours, a width, buffers.
-THEIRS = r"\w+_proxy|\w*color\w*|columns|lines|github_actions|modtok_debug|pythonunbuffered"
+# What a machine sets for its users: a proxy also before this machine, colours, a width, buffers,
+# options of modtok.
+THEIRS = r"\w+_proxy|\w*color\w*|columns|lines|github_actions|pythonunbuffered"
+THEIRS += r"|modtok_(?!(examples|gpu_check)$)\w+"
 for name in os.environ:
     if re.fullmatch(THEIRS, name, re.IGNORECASE):
         del os.environ[name]
+# No network, and numbers of a CPU; `make gpu-check` runs some tests on a GPU.
+os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+if "MODTOK_GPU_CHECK" not in os.environ:
+    os.environ["MODTOK_DEVICE"] = "cpu"
 
 # Several tests run at once: threads of one on the cores of another only wait.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["OMP_NUM_THREADS"] = "1"
 
 # Processes are killed here, machines are not: what is written is there without waiting for a disk.
 os.fsync = lambda _: None  # type: ignore[assignment]

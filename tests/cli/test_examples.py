@@ -416,7 +416,6 @@ def test_commands_of_a_page_run(
     page: str, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = workspace(base, tmp_path, monkeypatch)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     PAGES[page](place)
     names: dict[str, object] = {}
     for line in code_lines(page, programs=PAGES[page] is tuning):

@@ -9,12 +9,6 @@ import pytest
 from helpers.small_run import run_settings, small_workspace
 
 
-@pytest.fixture(autouse=True)
-def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
-
-
 @pytest.fixture(scope="session")
 def few_steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Greek, English, Finnish, French; the context holds some shots of the text, and not all."""
