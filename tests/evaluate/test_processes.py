@@ -46,9 +46,9 @@ class Threads(Processes):
 
     def gather(self, item: Any) -> list[Any]:
         self._given[self.rank] = item
-        self._barrier.wait(60)
+        self._barrier.wait(600)
         found = list(self._given)
-        self._barrier.wait(60)
+        self._barrier.wait(600)
         return found
 
 

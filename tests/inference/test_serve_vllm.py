@@ -150,13 +150,13 @@ def test_beams_and_other_languages_of_the_answer(server: Server, run: Path) -> N
         for choice in answer["choices"]:
             assert choice["token_ids"], path
             assert set(choice["token_ids"]) <= own, path
-    with urlopen(f"{server.url}/v1/models", timeout=60) as found:
+    with urlopen(f"{server.url}/v1/models", timeout=600) as found:
         (model,) = orjson.loads(found.read())["data"]
     assert (model["languages"], model["default_languages"]) == ([*LANGUAGES], "auto")
 
 
 def test_every_address_refuses_an_unknown_language(server: Server) -> None:
-    with urlopen(f"{server.url}/openapi.json", timeout=60) as found:
+    with urlopen(f"{server.url}/openapi.json", timeout=600) as found:
         paths = orjson.loads(found.read())["paths"]
     posts = [path for path, methods in paths.items() if "post" in methods]
     assert len(posts) > 10
@@ -341,7 +341,7 @@ def test_runner_v2_and_its_drafts(
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda each: ask(server.url, "served", each[0]), asked[:6]))
     assert answers == [right for _, right, _ in asked[:6]]
-    with urlopen(f"{server.url}/metrics", timeout=60) as found:
+    with urlopen(f"{server.url}/metrics", timeout=600) as found:
         counts = [line.split() for line in found.read().decode().splitlines()]
     accepted = [each[1] for each in counts if "spec_decode_num_accepted_tokens_total{" in each[0]]
     assert float(accepted[0]) > 0

@@ -73,7 +73,7 @@ def test_output_to_a_pipe_keeps_the_pipe(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()), daemon=True)
     reader.start()
     write_bytes(pipe, b"content")
-    reader.join(timeout=60)
+    reader.join(timeout=600)
     assert found == [b"content"]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 

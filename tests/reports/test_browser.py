@@ -95,7 +95,7 @@ def test_pages_on_a_phone_and_a_desk(tmp_path: Path) -> None:
                 "--virtual-time-budget=60000", "--dump-dom",
                 f"http://127.0.0.1:{server.server_port}/all.html",
             ],
-            capture_output=True, check=True, text=True, timeout=120,
+            capture_output=True, check=True, text=True, timeout=600,
         )  # fmt: skip
     finally:
         server.shutdown()

@@ -62,7 +62,7 @@ def answers(page: Path, requests: list[Any]) -> list[Any]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=600,
     )
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -100,7 +100,7 @@ def slow_writer(monkeypatch: pytest.MonkeyPatch) -> Event:
     go, write = Event(), saving.write_safetensors
 
     def wait(path: Path, tensors: Any) -> dict[str, int]:
-        assert go.wait(60)
+        assert go.wait(600)
         return write(path, tensors)
 
     monkeypatch.setattr(saving, "write_safetensors", wait)
@@ -250,7 +250,7 @@ def test_ranks_check_a_share_of_the_files_and_agree(
         state["crc"] = files.state_crc(state)
         (path / files.STATE).write_bytes(orjson.dumps(state))
     said: dict[int, list[Any]] = {0: [], 1: []}
-    meet, read, crc = Barrier(2, timeout=60), [], files._crc
+    meet, read, crc = Barrier(2, timeout=600), [], files._crc
 
     def gather(ranks: Ranks, item: Any) -> list[Any]:
         said[ranks.rank].append(item)

@@ -228,7 +228,7 @@ class Three:
             if ranks.first and item:
                 self.given.append(item)
                 ready.set()
-            assert ready.wait(60)
+            assert ready.wait(600)
             return list(self.given)
 
         monkeypatch.setattr(watchdog, "gather_json", gather)
@@ -256,7 +256,7 @@ class Three:
         for one in self.dogs:
             one.__exit__(None)
         for thread in self.threads:
-            thread.join(60)
+            thread.join(600)
 
 
 @pytest.fixture
@@ -292,7 +292,7 @@ def test_a_rank_that_ends_with_an_error_ends_the_others(
     found.dogs[failed].__exit__(ValueError)
     found.pass_seconds(80)
     for rank in (reporter, other):  # and one rank reports it
-        assert found.ended[rank].event.wait(60)
+        assert found.ended[rank].event.wait(600)
         assert found.ended[rank] == [(f"rank {failed} has ended", rank == reporter)]
     assert found.ended[failed] == []
 
@@ -301,9 +301,9 @@ def test_ranks_hear_of_each_other_and_a_silent_one_is_named(three: Any) -> None:
     found, held = three(), Event()
     found.pass_seconds(100)
     assert found.ended == [[], [], []]
-    found.silent, found.dogs[2].reached = 2, lambda: int(held.wait(60))
+    found.silent, found.dogs[2].reached = 2, lambda: int(held.wait(600))
     found.pass_seconds(100)
-    assert found.ended[0].event.wait(60)
+    assert found.ended[0].event.wait(600)
     held.set()
     assert found.ended[0] == [("rank 2 has not answered for 60 s", True)]
 
