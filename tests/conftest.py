@@ -30,8 +30,9 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 if "MODTOK_GPU_CHECK" not in os.environ:
     os.environ["MODTOK_DEVICE"] = "cpu"
 
-# Several tests run at once: threads of one on the cores of another only wait.
-os.environ["OMP_NUM_THREADS"] = "1"
+# Several tests run at once: threads of one on the cores of another only wait. And the order of sums
+# and the need for memory do not depend on the number of cores.
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 # Processes are killed here, machines are not: what is written is there without waiting for a disk.
 os.fsync = lambda _: None  # type: ignore[assignment]

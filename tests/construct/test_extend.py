@@ -129,7 +129,7 @@ def test_of_two_appends_at_once_one_is_refused(
 
     def slow(self: SequentialBpe, work: Any) -> None:
         learning.set()
-        assert go_on.wait(60)
+        assert go_on.wait(600)
         learn(self, work)
 
     monkeypatch.setattr(SequentialBpe, "learn", slow)
@@ -144,7 +144,7 @@ def test_of_two_appends_at_once_one_is_refused(
     thread = threading.Thread(target=first)
     thread.start()
     try:
-        assert learning.wait(60)
+        assert learning.wait(600)
         with pytest.raises(ModtokError, match="tok: is being written by another process; wait"):
             bpe_seq(data=DATA, append=["sw"], output=place)
     finally:
