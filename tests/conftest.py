@@ -19,9 +19,9 @@ paths = [str(TESTS.parent), str(TESTS), *filter(None, [os.environ.get("PYTHONPAT
 os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
 # What a machine sets for its users: a proxy also before this machine, colours, a width, buffers,
-# options of modtok.
+# options of modtok. The others are of `.ci` and of the tests.
 THEIRS = r"\w+_proxy|\w*color\w*|columns|lines|github_actions|pythonunbuffered"
-THEIRS += r"|modtok_(?!(examples|gpu_check)$)\w+"
+THEIRS += r"|modtok_(?!(core|contexts|durations|examples|gpu_check)$)\w+"
 for name in os.environ:
     if re.fullmatch(THEIRS, name, re.IGNORECASE):
         del os.environ[name]
