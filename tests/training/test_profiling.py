@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -80,7 +81,10 @@ def test_tensorboard_has_the_metrics(settings: RunSettings) -> None:
 
 def test_wandb_works_offline(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wandb")
-    monkeypatch.delenv("WANDB_MODE", raising=False)
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+    for name in ("WANDB__SERVICE_WAIT", "WANDB_INIT_TIMEOUT"):
+        monkeypatch.setenv(name, "600")  # its process may start late
     lines = train_in_two_parts(replace(settings, log=("wandb",)))
     name = (settings.runs / "it" / "wandb" / "id").read_text().strip()
     files = list((settings.runs / "it" / "wandb").glob(f"offline-run-*/run-{name}.wandb"))
