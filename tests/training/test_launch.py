@@ -180,7 +180,7 @@ import os, sys
 from modtok_cli.training.distributed.ranks import gather_json, start_ranks
 from modtok_cli.training.distributed.watchdog import Watchdog
 ranks = start_ranks()
-with Watchdog(ranks, 60):
+with Watchdog(ranks, 600):
     print("ready", flush=True)
     for turn in range(10**9 if ranks.first else 3):
         gather_json(ranks, turn)
