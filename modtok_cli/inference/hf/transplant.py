@@ -43,7 +43,7 @@ from modtok_cli.inference.hf.model_files import (
     write_object,
 )
 from modtok_cli.inference.hf.peft_settings import is_output, write_peft
-from modtok_cli.inference.hf.weight_files import FLOATS, NewTensor, rewrite
+from modtok_cli.inference.hf.weight_files import FLOATS, NewTensor, overwrite, rewrite
 from modtok_cli.inference.parameters import HfModel
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.segmenters.json_frame import added_tokens
@@ -237,8 +237,9 @@ class _Transplant:
                 progress.note(f"not copied: {', '.join(missing)}")
             if fit is not None and counts is not None:
                 name = max(matrices, key=is_output)
-                tables[name] = self._fitted(name, tables[name], beside, fit, counts)
-                rewrite(source, beside, self._new_tensors(tables))
+                rows = self._fitted(name, tables[name], beside, fit, counts)
+                file = beside / source.tensors[name].file.name
+                overwrite(file, name, self._new_tensors({name: rows})[name])
             new = np.flatnonzero(self.spellings["input"].lengths != 1)
             write_peft(beside, matrices, new.tolist())
         warn_of_other_ids(output, progress)

@@ -110,6 +110,14 @@ def rewrite(model: HfDirectory, output: Path, changed: Mapping[str, NewTensor]) 
     return total
 
 
+def overwrite(file: Path, name: str, values: NewTensor) -> None:
+    """Replace the values of a tensor of a file by others of the same dtype and shape."""
+    (place,) = (each for each in read_header(file)[0] if each.name == name)
+    with open(file, "r+b") as target:
+        target.seek(place.start)
+        target.writelines(values.blocks())
+
+
 def _selected(tensor: StoredTensor, cut: Cut) -> Blocks:
     for table in tensor.indices(cut.axis):
         step = _step(table)
