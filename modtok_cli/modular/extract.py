@@ -19,7 +19,7 @@ from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import GIVEN, derivation, smallest
 from modtok_cli.modular.encoding.external import External
 from modtok_cli.modular.formats import suffix_of
-from modtok_cli.modular.open import open_bytes, open_subset, open_tokenizer, subset_spec
+from modtok_cli.modular.open import open_bytes, open_tokenizer, split_spec, subset_spec
 from modtok_cli.modular.parameters import Coverage, ModularSource
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.segmenters.sentencepiece_file import (
@@ -110,17 +110,18 @@ def extract(
             "--text and -k or --coverage require each other",
             remedy="as in: modtok extract -k 24000 --text data/fr.jsonl.zst TOKENIZER",
         )
-    if chosen is None and not selects:
+    spec = tokenizer
+    if not isinstance(spec, ModularTokenizer):
+        spec = subset_spec(spec, chosen)
+    if not selects and chosen is None and not (isinstance(spec, str) and split_spec(spec)[1]):
         raise UsageError("no languages given", remedy="as in: modtok extract --langs fr,en")
     path = None if output is None else Path(output)
     suffix = None if path is None else suffix_of(path)
     opened: Tokenizer
-    if isinstance(tokenizer, ModularTokenizer):
-        opened = tokenizer.full() if chosen is None else tokenizer.subset(chosen)
-    elif not selects:
-        opened = open_subset(Path(tokenizer), chosen)
+    if isinstance(spec, ModularTokenizer):
+        opened = spec.full() if chosen is None else spec.subset(chosen)
     else:
-        opened = open_tokenizer(subset_spec(tokenizer, chosen), progress=progress)
+        opened = open_tokenizer(spec, progress=progress)
     if selects:
         texts = text_paths(on)
         opened = most_used(opened, top_k, texts, suffix, reading, progress, coverage=coverage)

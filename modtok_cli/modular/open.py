@@ -193,8 +193,8 @@ def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
     if tail is not None and Path(head).is_dir():
         what = "the directory is not a modular tokenizer"
         raise UsageError(what, where=name_of(spec), remedy=KINDS)
-    if spec == "tokenizer":  # of the workspace
-        raise UsageError(MISSING.format(spec))
+    if head == "tokenizer":  # of the workspace
+        raise UsageError(MISSING.format(head))
     raise missing(spec, KINDS)
 
 

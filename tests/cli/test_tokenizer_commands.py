@@ -19,7 +19,7 @@ def test_extract(at, learned: Path) -> None:
     assert (status, err) == (0, "")
     loaded = Tokenizer.from_str(out)
     assert loaded.decode(loaded.encode("C’est l’été.").ids) == "C’est l’été."
-    assert at("extract", "--langs", "en,fr")[1] == out
+    assert at("extract", "--langs", "en,fr")[1] == at("extract", "tokenizer@fr,en")[1] == out
     status, nothing, err = at("extract", "--langs", "fr,en", "-o", "fr-en.json")
     assert (status, nothing, err) == (0, "", "wrote fr-en.json\n")
     assert (learned / "fr-en.json").read_text(encoding="utf-8") == out
@@ -49,7 +49,7 @@ def test_extract_for_transformers(at, learned: Path) -> None:
     [
         ("extract", "no languages given; as in: modtok extract --langs fr,en"),
         ("extract --langs xx", "the tokenizer has no language 'xx'"),
-        ("extract --langs fr -t none", "no tokenizer in none/: learn one"),
+        ("extract --langs fr -t none", "none@fr: does not exist"),
         ("extract --langs fr --special <|x|>", "require --hf"),
         ("extract --langs fr --hf d -o f", "mutually exclusive"),
         ("extract -k 300", "--text and -k or --coverage require each other"),
@@ -67,6 +67,7 @@ def test_extract_for_transformers(at, learned: Path) -> None:
         ("encode fr.txt --format csv -o x", "unknown format 'csv'; choose from: npy, bin"),
         ("decode -t -", "ids and tokenizer cannot both be standard input"),
         ("decode none.txt", "none.txt: does not exist; check the name"),
+        ("extract tokenizer@fr --langs fr", "already selects languages"),
         ("inspect --check --find x", "mutually exclusive"),
         ("inspect --merges the --check", "mutually exclusive"),
         ("inspect --find (", "is not a regular expression"),
