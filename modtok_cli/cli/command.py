@@ -142,7 +142,10 @@ class Declaration:
         }
         self._show = show
         options = (each for each in self.declared.values() if isinstance(each, Option))
-        names = {option.name: "/".join(option.all_flags) for option in options}
+        names = {
+            each.name: each.metavar if each.argument else "/".join(each.all_flags)
+            for each in options
+        }
         text = _QUOTED.sub(lambda word: names.get(word[1], word[1]), description_of(function))
         self.help = "\n\n".join(part for part in (text, inspect.getdoc(show)) if part)
 

@@ -343,6 +343,7 @@ def test_export(here: Here, installed: Any, stand_in: Any) -> None:
     status, out, err = here("export", "s", "--json")
     assert (status, json.loads(out)["output"]) == (0, "gguf/fi.gguf")
     assert "3 of 4 probe lines have the same ids" in err
+    assert "gguf/fi.gguf" in here("export", "s", "--table")[1]
     call.answer = reports
     status, out, err = here("export", "s", "--each", "--table")
     assert status == 0

@@ -90,7 +90,10 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("tokens model/tokenizer.json --size 300 --format llama.cpp", "rows of its model is not"),
         ("tokens model --size 300 --each", "--each requires -o"),
         ("tokens model --langs fr --test data", "requires --sizes"),
-        ("tokens model --langs fr --sizes --size 300", "--sizes compares sizes: omit --size"),
+        (
+            "tokens model --langs fr --sizes --size 300 -o a",
+            "compares sizes: omit --output, --size",
+        ),
         ("tokens data --langs fr", "is not a modular directory and not a Hugging Face model"),
         ("tokens nothing --langs fr", "does not exist"),
         ("adopt nothing", "does not exist"),

@@ -1,11 +1,13 @@
 """The flags: frozen, one meaning each, in help and in the man pages that `make man` writes."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from modtok_cli.base.option import options_of
 from modtok_cli.cli.command import REGISTERED
 from modtok_cli.cli.main import ORDER, command_tree
 from modtok_cli.cli.manpage import escape, pages, write_pages
@@ -27,6 +29,13 @@ def test_the_command_line_is_frozen() -> None:
 def test_every_declared_command_is_in_the_tree() -> None:
     assert set(ORDER) <= set(REGISTERED)
     assert {" ".join(node.path) for node in COMMANDS} == set(REGISTERED)
+
+
+def test_a_description_names_arguments_as_the_usage_does() -> None:
+    declared = filter(None, (each.declaration for each in REGISTERED.values()))
+    for help, own in ((each.help, options_of(each.function)) for each in declared):
+        named = {each.flag for each in own.values() if each.argument}
+        assert not named & set(re.findall(r"--[a-z-]+", help)), help
 
 
 def test_a_flag_means_the_same_everywhere() -> None:

@@ -2,7 +2,7 @@
 
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.output import emit_each, emit_rows, parse_columns
+from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.inference.export.export import export
 
 COLUMNS = parse_columns("languages, vocabulary=tokens:int, bytes=size:bytes, output=file")
@@ -26,8 +26,7 @@ COLUMNS = parse_columns("languages, vocabulary=tokens:int, bytes=size:bytes, out
 def show(call: Call, json: Json = False) -> None:
     require_models()
     reports = call()
-    one = not isinstance(reports, list)
-    every = [reports] if one else reports
+    every = reports if isinstance(reports, list) else [reports]
     rows = [
         {
             **each.__dict__,
@@ -36,10 +35,7 @@ def show(call: Call, json: Json = False) -> None:
         }
         for each in every
     ]
-    if not one:
-        emit_rows(rows, COLUMNS, title="Files", json=json)
-    elif json:
-        emit_each(rows)
+    emit_rows(rows, COLUMNS, title="Files", json=json)
     for each in every:
         call.say(
             f"wrote {each.output}: {each.bytes:,} bytes, {each.vocabulary:,} tokens, "

@@ -92,9 +92,10 @@ def show(
 
 
 def _show_sizes(call: Call, test: Path | None, plot: str | None, json: bool) -> None:
-    others = {"size", "k", "coverage", "each"} & call.explicit
+    others = {"size", "k", "coverage", "each", "format", "output"} & call.explicit
     if others:
-        flags = ", ".join(sorted(options_of(tokens)[name].flag for name in others))
+        known = {**options_of(tokens), **options_of(show)}
+        flags = ", ".join(sorted(known[name].flag for name in others))
         raise UsageError(f"--sizes compares sizes: omit {flags}")
     values = {name: value for name, value in call.values.items()
               if name in ("model", "languages", "data", "mix")}  # fmt: skip

@@ -32,7 +32,7 @@ TopP = Annotated[
     Option(
         "Sample from the most probable tokens with total probability P.",
         metavar="P",
-        low=0,
+        above=0,
         high=1,
     ),
 ]
