@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, get_origin
@@ -112,6 +112,20 @@ class Call:
         option = self.declaration.declared[name]
         assert isinstance(option, Option)
         return self.values.get(name, option.default)
+
+    def leave_out(self, names: Collection[str], why: str) -> None:
+        """Refuse options of the command line that this call would not use.
+
+        What modtok.toml says of them is for other calls.
+        """
+        every = [(name, option) for name, _, option in self.declaration.options()]
+        every += self.declaration.own.items()
+        given = [each.flag for name, each in every if name in names and name in self.explicit]
+        if given:
+            raise UsageError(f"{why}: omit {', '.join(sorted(given))}")
+        for values in (self.values, *self.groups.values()):
+            for name in names:
+                values.pop(name, None)
 
     @property
     def progress(self) -> CommandProgress:

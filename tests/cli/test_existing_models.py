@@ -70,9 +70,9 @@ def test_token_lists_of_all_formats(model: Path, here: Any) -> None:
     assert here(*line.split())[0] == 2
     few = here("tokens", "model", "--langs", "fr", "-k", "300")[1].splitlines()
     assert len(few) == 300
-    for given in ("-k 300", "--coverage 0.9", "--data nowhere"):
+    for given in ("-k 300", "--coverage 0.9", "--data nowhere", "--field body"):
         status, _, err = here(*f"tokens adopted --langs fr {given}".split())
-        assert (status, "-k and --coverage do not apply" in err) == (2, True)
+        assert (status, "languages have tokens already: omit" in err) == (2, True)
     Path("modtok.toml").write_text("[tokens]\nk = 300\n")  # for other lists than these
     assert [*map(int, here("tokens", "adopted", "--langs", "fr")[1].split())] == ids
     assert len(here("tokens", "model", "--langs", "fr", "--size", "310")[1].splitlines()) == 310
@@ -106,6 +106,9 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("slice model --head ids.txt --langs fr -o part", "--langs is for slices without --head"),
         ("slice model --head ids.txt --bos -o part", "--bos is for slices"),
         ("slice model --langs fr", "no output directory given"),
+        ("slice model --token-ids x --data y -o part", "no languages given: omit --data"),
+        ("slice model --token-ids x -k 300 -o part", "no text selects tokens: omit --budget"),
+        ("slice data --langs fr --from x -o part", "--from is for --append"),
         ("slice data --data x --langs fr -o part", "--data is for Hugging Face models"),
         ("generate model --langs fr hello", "is a model without languages"),
         ("eval sum model --data .", "has no languages; name them"),
@@ -114,6 +117,10 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("slice model --in fr -o part", "--in is for runs of modtok pretrain"),
         ("slice data --text data/fr.txt -o part", "--text is for Hugging Face models"),
         ("eval bpb model news.fr.txt --infer fr", "model"),
+        ("eval compare a.jsonl b.jsonl --limit 2", "two files are given: omit --limit"),
+        ("transplant model --errors skip -o part", "without --fit or --report: omit --errors"),
+        ("export model --field body -o part", "no text is read without --probe: omit --field"),
+        ("generate model hello --top-p 0.9", "the most probable token: omit --top-p"),
     ):
         status, _, err = here(*line.split())
         assert status in (1, 2), line

@@ -165,6 +165,8 @@ def test_a_prompt_in_another_language_says_its_cost(run: Path) -> None:
     assert row["looks_like"] == "el"
     assert row["own_tokens"] < row["prompt_tokens"]
     assert "looks_like" not in Generator(run).answer([Prompt(text)], SamplingOptions(3))[0]
+    with pytest.raises(ModtokError, match="nowhere: no monolingual references"):
+        Generator(run, inputs=["fr"], references=Path("nowhere"))
 
 
 def test_json_lines_in_their_order(run: Path) -> None:

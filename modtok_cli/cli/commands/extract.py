@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Annotated
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.option import Option
+from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.parameters import Force
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import check_output, emit_chunks, emit_each
 from modtok_cli.construct.parameters import Specials
 from modtok_cli.modular.extract import content_of, extract
 from modtok_cli.modular.hf_directory import write_hf_directory
+from modtok_cli.text.reading import Reading
 
 Name = Annotated[
     str | None,
@@ -77,6 +78,7 @@ def show(
             )
         call.values["tokenizer"] = name
     if not call.values.get("on"):  # what modtok.toml says of these is for a selection by text
+        call.leave_out(options_of(Reading), "no text is read without --text")
         for setting in {"top_k", "coverage"} - call.explicit:
             call.values.pop(setting, None)
     output = call.values.get("output")

@@ -88,6 +88,8 @@ def show(
         raise UsageError("no prompt given", remedy='as in: modtok generate --langs fr "Il était"')
     inputs, outputs = sides(*(call.value(name) for name in ("languages", "inputs", "outputs")))
     require_models()
+    if not call.value("temperature"):
+        call.leave_out(("top_p", "min_p"), "--temperature 0 takes the most probable token")
     options = SamplingOptions(
         call.value("max_tokens"),
         call.value("temperature"),

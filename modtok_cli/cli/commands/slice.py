@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import options_of
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import emit_rows, parse_columns
@@ -10,6 +11,7 @@ from modtok_cli.cli.report_output import Report, emit_with_report, load_report
 from modtok_cli.inference.hf.model_files import WrittenModel
 from modtok_cli.inference.slice.slice import is_sliceable, slice
 from modtok_cli.reports.tables import format_bytes
+from modtok_cli.text.reading import Reading
 
 COLUMNS = parse_columns("part, bytes=slice:bytes, full_bytes=full model:bytes, saved:ratio")
 
@@ -44,6 +46,11 @@ def show(call: Call, report: Report = None, json: Json = False) -> None:
     for name in {"k", "coverage", "data", "verify"} - call.explicit:
         if not whole or ("tokenizer" in call.values and name != "verify"):
             call.values.pop(name, None)
+    if whole and "languages" not in call.values:
+        call.leave_out(("data", "tokenizer"), "no languages given")
+        if not call.values.get("texts"):
+            others = ("k", "coverage", *(() if report else options_of(Reading)))
+            call.leave_out(others, "no text selects tokens")
     if not whole:
         call.groups["reading"] = {key: each for key, each in call.groups["reading"].items()
                                   if key in call.explicit}  # fmt: skip

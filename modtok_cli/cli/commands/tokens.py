@@ -16,6 +16,7 @@ from modtok_cli.inference.draft.formats import FORMATS, list_format
 from modtok_cli.inference.draft.tokens import draft_coverage, model_rows, tokens
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.reports.kinds.drafts import knee, tables
+from modtok_cli.text.reading import Reading
 
 ListFormatName = Annotated[str, Option(f"List format: {', '.join(FORMATS)}.", metavar="NAME")]
 Sizes = Annotated[
@@ -63,11 +64,11 @@ def show(
         if given is not None:
             raise UsageError("requires --sizes", where=flag, remedy="add --sizes")
     model, chosen, each = call.value("model"), list_format(format), call.value("each")
-    # What modtok.toml says of these is for lists that they apply to.
-    others = {"k", "coverage"} if "size" in call.values else {"data", "k", "coverage"}
-    if "size" in call.values or is_modular(Path(model)):
-        for name in others - call.explicit:
-            call.values.pop(name, None)
+    if "size" in call.values:
+        call.leave_out(("k", "coverage"), "--size is the number of all tokens")
+    elif is_modular(Path(model)):
+        others = ("data", "k", "coverage", *options_of(Reading))
+        call.leave_out(others, "without --size, languages have tokens already")
     if each and output is None:
         raise UsageError("--each requires -o", remedy="as in: --each -o lists/")
     if output is not None and each:
@@ -92,15 +93,10 @@ def show(
 
 
 def _show_sizes(call: Call, test: Path | None, plot: str | None, json: bool) -> None:
-    others = {"size", "k", "coverage", "each", "format", "output"} & call.explicit
-    if others:
-        known = {**options_of(tokens), **options_of(show)}
-        flags = ", ".join(sorted(known[name].flag for name in others))
-        raise UsageError(f"--sizes compares sizes: omit {flags}")
-    values = {name: value for name, value in call.values.items()
-              if name in ("model", "languages", "data", "mix")}  # fmt: skip
+    others = ("size", "k", "coverage", "each", "format", "output")
+    call.leave_out(others, "--sizes compares sizes")
     rows: list[dict[str, Any]] = inspect.unwrap(draft_coverage)(
-        **values, test=test, reading=call.group("reading"), progress=call.progress
+        **call.values, test=test, reading=call.group("reading"), progress=call.progress
     )
     emit_tables(rows, tables(rows), json=json)
     call.say(knee(rows))

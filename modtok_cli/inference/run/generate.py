@@ -86,7 +86,7 @@ class Generator:
         )
         model, outputs = self.model, self.outputs  # no reference to self, which holds the cache
         self._for = lru_cache(_MODELS)(lambda languages: model.with_vocabulary(languages, outputs))
-        if routed:
+        if routed or self.references is not None:
             _ = self._references  # they must exist
 
     @cached_property

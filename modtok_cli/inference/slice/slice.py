@@ -197,6 +197,8 @@ def slice(
             "--append adds languages to both sides of a slice",
             remedy="omit --langs, --in and --out",
         )
+    if append is None and origin is not None:
+        raise UsageError("--from is for --append", where=path, remedy="omit it")
     if append is None and reading_side is None and writing_side is None:
         raise UsageError("no languages given", remedy=_AS_IN)
     if append is None and output is None:

@@ -117,6 +117,8 @@ def encode(
         return count_tokens(
             opened(tokenizer, languages, progress=progress), paths, reading, progress
         )
+    if not ids and global_ids:
+        raise UsageError("excludes --tokens", where="--global-ids", remedy="give one of them")
     if format == "jsonl":
         for flag, value in (("--end-of-text", end_of_text), ("-o", output)):
             if value is not None:
