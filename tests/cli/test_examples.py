@@ -417,6 +417,8 @@ def test_commands_of_a_page_run(
 ) -> None:
     place = workspace(base, tmp_path, monkeypatch)
     PAGES[page](place)
+    if PAGES[page] is tuning:  # `load_dataset` writes to the home directory
+        monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "cache"))
     names: dict[str, object] = {}
     for line in code_lines(page, programs=PAGES[page] is tuning):
         if "\n" in line:
