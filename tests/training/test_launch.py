@@ -80,6 +80,17 @@ def test_a_signal_while_ranks_start_reaches_all_and_gives_its_status(
     assert started(monkeypatch, "time.sleep(60)", once) == 143
 
 
+def test_ctrl_c_ends_the_wait_for_standard_input() -> None:
+    """No rank is there yet that it could be forwarded to."""
+    source: Any = SimpleNamespace(read=lambda size: signal.raise_signal(signal.SIGINT))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs may ignore it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            launching.launch(["generate"], 2, source=source)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 LAUNCHER = """
 import os, signal, subprocess, sys
 from modtok_cli.training.distributed import launch

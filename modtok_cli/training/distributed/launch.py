@@ -21,13 +21,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from pathlib import Path
 from shutil import copyfileobj
-from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any, BinaryIO
 
 from modtok_cli.base.errors import Exit, ModtokError
+from modtok_cli.base.files import scratch_directory
 from modtok_cli.base.processes import MESSAGES, die_with_parent, environment, join_slurm_step
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
@@ -103,20 +102,17 @@ def launch(
             if rank.poll() is None:
                 rank.send_signal(number)
 
-    with (
-        TemporaryDirectory(prefix="modtok-ranks-") as messages,
-        handling(lambda number, frame: early.append(number)),
-        ExitStack() as started,
-    ):
-        text = Path(messages) / _INPUT
+    with scratch_directory() as messages, ExitStack() as signals:
+        text = messages / _INPUT
         if source is not None:
             with open(text, "wb") as file:
                 copyfileobj(source, file)
+        signals.enter_context(handling(lambda number, frame: early.append(number)))
         try:
             for rank in range(count):
                 variables = {
                     **environment(),
-                    MESSAGES: messages,
+                    MESSAGES: str(messages),
                     "RANK": str(rank),
                     "LOCAL_RANK": str(rank),
                     "WORLD_SIZE": str(count),
@@ -137,7 +133,7 @@ def launch(
                             preexec_fn=die_with_parent,
                         )
                     )
-            started.enter_context(handling(forward))
+            signals.enter_context(handling(forward))
             for number in early:
                 forward(number, None)
             grace = _GRACE_SECONDS if grace is None else grace
@@ -145,7 +141,7 @@ def launch(
         finally:
             _end(ranks)
         text.unlink(missing_ok=True)
-        errors = [path.read_text() for path in sorted(Path(messages).iterdir())]
+        errors = [path.read_text() for path in sorted(messages.iterdir())]
     if status and errors:
         raise RanksFailed("; ".join(distinct_messages(errors)), status)
     return status
