@@ -90,6 +90,7 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("tokens model/tokenizer.json --size 300 --format llama.cpp", "rows of its model is not"),
         ("tokens model --size 300 --each", "--each requires -o"),
         ("tokens model --langs fr --test data", "requires --sizes"),
+        ("tokens model --langs fr --table", "--table: requires --sizes"),
         (
             "tokens model --langs fr --sizes --size 300 -o a",
             "compares sizes: omit --output, --size",

@@ -10,7 +10,7 @@ from modtok_cli.base.files import atomic_directory, check_directory, check_suffi
 from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.parameters import Force
 from modtok_cli.cli.command import Call, Json, OutputOrStdout, Plot, command
-from modtok_cli.cli.output import check_output, emit_chunks, emit_tables
+from modtok_cli.cli.output import TABLES, check_output, emit_chunks, emit_tables
 from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.inference.draft.formats import FORMATS, list_format
 from modtok_cli.inference.draft.tokens import draft_coverage, model_rows, tokens
@@ -60,8 +60,9 @@ def show(
     if sizes:
         _show_sizes(call, test, plot, json)
         return
-    for flag, given in (("--test", test), ("--plot", plot), ("--json", json or None)):
-        if given is not None:
+    rows_only = {"--test": test, "--plot": plot, "--json": json, "--table": TABLES.get()}
+    for flag, given in rows_only.items():
+        if given:
             raise UsageError("requires --sizes", where=flag, remedy="add --sizes")
     model, chosen, each = call.value("model"), list_format(format), call.value("each")
     if "size" in call.values:
