@@ -270,8 +270,10 @@ def _config(facts: SliceFacts, vocabularies: Vocabularies) -> dict[str, Any]:
         dtype=getattr(torch, facts.dtype),
     )
     document: dict[str, Any] = orjson.loads(config.to_json_string())
-    # transformers before version 5 reads these; without "rope_theta" it assumes 10,000.
+    # transformers before version 5 reads these; without them it assumes 10,000 and no scaling.
+    scaling = facts.shape.rope_scaling
     document["rope_theta"] = float(facts.shape.rope_theta)
+    document["rope_scaling"] = None if scaling is None else scaling.to_hf()
     document["torch_dtype"] = facts.dtype
     if not vocabularies.same:
         # transformers decides by the model type, and must not open this as an ordinary model.
