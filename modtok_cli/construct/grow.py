@@ -1,7 +1,7 @@
 """Published tokenizers grow: sequential BPE goes on from the merges of a `tokenizer.json`.
 
 Ids and merges of the file stay as they are. Words of a new language are segmented by the file,
-the most frequent pairs are merged, and the new merges follow those of the file: they have a
+the most frequent pairs are merged, and the new merges follow the merges of the file: they have a
 lower rank than all of it. A new merge never makes an old token, so that the tokens of each
 earlier language have the merges that they had, and its text the same ids. Digits that the file
 keeps apart stay apart.

@@ -22,7 +22,7 @@ DEFAULT_K = 24000
 class Request:
     """Text, output and resources of a construction: the options that learners share.
 
-    `languages`: those of `data` to learn, None for all; `k`: None for `DEFAULT_K`, or that of the
+    `languages`: languages of `data` to learn, None for all; `k`: None for `DEFAULT_K`, or k of the
     tokenizer that is extended; `tokenizer`: the one that `append` and `remove` change, None for
     `output` in place; `journal_seconds`: least time between two writes of the journal, None for the
     learner's. The others are described where they are declared, in `base.parameters`.

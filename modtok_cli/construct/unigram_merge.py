@@ -95,7 +95,7 @@ class UnitedUnigram(UnigramLearner):
     def _all_models(self, paths: Mapping[str, Path], work: Work) -> dict[str, LearnedPieces]:
         """Every language's model: read if a usable one exists, else learned.
 
-        Models of the directory that the user named are used as they are; those of `unigram/`
+        Models of the directory that the user named are used as they are; models of `unigram/`
         only if they were learned from this text with this k and these special tokens.
         """
         read: dict[str, LearnedPieces] = {}

@@ -3,7 +3,7 @@
     python modtok_cli/core/backend.py [TARGET | --targets | --tags]
 
 compiles it in place, for this machine or for a target of `zig cc` such as `aarch64-linux-gnu.2.28`;
-`--targets` lists those of `make wheels`, `--tags` the platforms of these wheels.
+`--targets` lists the targets of `make wheels`, `--tags` the platforms of these wheels.
 As a PEP 517 backend (pyproject.toml) the same happens before a wheel is made; the environment
 variable MODTOK_TARGET names another target. The compiler is $CC, else `cc`, else the package
 `ziglang`, a C compiler from the package index.

@@ -5,7 +5,7 @@ the choice with the highest score under the suite's normalization is the predict
 
     none        sum of log-probabilities
     characters  sum divided by the number of characters of the choice
-    pmi         sum minus that of the choice after "Answer:" alone (the word in the language)
+    pmi         sum minus the sum of the choice after "Answer:" alone (the word in the language)
 
 The normalizations are OLMES's. lm-eval's `acc_mutual_info` subtracts the likelihood after an
 empty context instead. The task runs on any `LM` of lm-eval, including its Hugging Face class.

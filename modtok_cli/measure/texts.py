@@ -76,7 +76,7 @@ def load_texts(
 ) -> list[Text]:
     """Read every source; one Text for each language in it.
 
-    Words are counted for each of `pretokenizers`, besides that of BPE. Without `references`,
+    Words are counted for each of `pretokenizers`, besides BPE's. Without `references`,
     documents of unknown language have the code `unknown`, or are an error if that is None. A
     text has the label of `known` (default: the references' languages) that fits its own.
 

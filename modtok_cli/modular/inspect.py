@@ -29,7 +29,7 @@ def describe(
     """One row per language, in training order; of `languages` only, as if there were no others.
 
     Tokens are `own` or `shared`, with special tokens and bytes if there are several languages, and
-    `superwords` of several words. Sizes and the fingerprint are those of the training text; None
+    `superwords` of several words. Sizes and fingerprint are of the training text; None
     if unknown.
     """
     columns = places(tokenizer.languages, tokenizer.languages if languages is None else languages)

@@ -73,7 +73,7 @@ def collect(workspace: Path, progress: Progress) -> Contents:
 def together(results: Sequence[ResultFile]) -> list[ResultFile]:
     """Results in the order of the report; where a kind has a key, files that compare are one.
 
-    Of rows about the same, those of the newest file count.
+    Of rows about the same, the rows of the newest file count.
     """
     found: list[ResultFile] = []
     for name, kind in kinds().items():

@@ -60,7 +60,7 @@ def presented(chart: Chart, styles: Mapping[str, int] | None = None) -> Chart:
 
 
 def named(table: Table) -> Table:
-    """A table with languages by name; rows that were in the order of codes are in that of names."""
+    """A table with languages by name; rows in the order of codes are put in the order of names."""
     if "language" not in table.headings:
         return table
     column = list(table.headings).index("language")

@@ -38,7 +38,7 @@ RANK_PATTERNS = {
     }.items()
 } | {"kimi": _KIMI}  # fmt: skip
 """Patterns of published rank files, which do not contain them, by name; those before others are
-chosen where a small vocabulary does not tell. Llama 4 has that of o200k."""
+chosen where a small vocabulary does not tell. Llama 4 has the pattern of o200k."""
 _OF_FILES = (
     ("cl100k", "cl100k"), ("o200k", "o200k"), ("r50k", "r50k"), ("p50k", "r50k"), ("gpt2", "r50k"),
     ("kimi", "kimi"), ("qwen", "qwen2"), ("tekken", "tekken"), ("llama", "llama3"),

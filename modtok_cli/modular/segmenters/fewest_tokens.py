@@ -1,6 +1,6 @@
 """Segmentation into the fewest tokens; of several splits as short, the likeliest.
 
-Its `tokenizer.json` is that of a byte-level BPE except for the model, which is of type Unigram
+Its `tokenizer.json` equals a byte-level BPE's except for the model, which is of type Unigram
 with the scores of `learn.fewest_tokens.file_scores`. SentencePiece has no byte-level
 pre-tokenizer: a `.model` needs tokens of whole characters, and spells the rest by bytes.
 """

@@ -204,7 +204,7 @@ class ModularUnigram(ModularSegmenter):
         return cls(vocabulary, stored.pretokenizer, scores, len(stored.columns))
 
     def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:
-        # Bytes come first; no search asks for their scores, which follow those of the pieces.
+        # Bytes come first; no search asks for their scores, which follow the scores of the pieces.
         first = len(child.vocabulary.specials) + 256
         size = len(child.vocabulary)
         changed = np.flatnonzero(self.scores[first:size] != child.scores[first:])

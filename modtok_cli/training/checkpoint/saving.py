@@ -3,7 +3,7 @@
 What the ranks write is copied beside the next step, which waits for it before its update. A thread
 of each rank then writes its file; the thread of rank 0 waits for all files, adds `state.json` and
 gives the directory its name. The ranks meet on the file system they share, so that no message of a
-save can cross those of training.
+save can cross calls of training.
 """
 
 import platform

@@ -182,7 +182,7 @@ class Mixture:
         return replace(self, sources=sources)
 
     def capped(self, most: Mapping[str, float], fixed: Collection[str]) -> Mixture:
-        """The same where no weight exceeds the language's in `most`, but those of `fixed`.
+        """The same where no weight exceeds the language's in `most`, except weights of `fixed`.
 
         What is left is spread over the other languages in proportion to their weights, as UniMax
         does over equal ones (Chung et al. 2023, arXiv:2304.09151).

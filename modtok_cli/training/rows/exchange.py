@@ -177,7 +177,7 @@ class RowExchange:
         return arrive
 
     def reduce(self, placed: PlacedPlan, gradients: torch.Tensor) -> torch.Tensor:
-        """Float32 sums over replicas of the gradients of `placed.own`, from those of `placed.ids`.
+        """Float32 sums over replicas of gradients of `placed.own`, from gradients of `placed.ids`.
 
         Of a part of a plan, from the gradients of the whole plan.
         """

@@ -95,7 +95,7 @@ def microbatches_of(
 ) -> list[MicroBatch]:
     """Microbatches in one copy, from (inputs in ids of T, targets in local ids, ids of V_S).
 
-    The loss is the mean over the tokens of all microbatches together, also those of the other
+    The loss is the mean over the tokens of all microbatches together, also of the other
     replicas in `replica_group`, of hosts: then this is collective. With `in_loss` it is over these
     tokens; None stands for all. Documents start at `end_of_text`, an id of T.
     """
