@@ -144,6 +144,9 @@ class Jobs:
         """Living jobs and missing ranks by stage."""
         # In this order: a task that ends in between is done, not failed.
         living = _living(self._record["name"], [stage.name for stage in self._stages])
+        is_dead = False
+        for here in (living[stage.name] for stage in self._stages if stage.name in living):
+            here.dead = is_dead = is_dead or here.dead  # later stages wait for it
         return living, {stage.name: missing(stage, self._logs) for stage in self._stages}
 
     def advance(self, before: int | None) -> None:
@@ -315,9 +318,7 @@ class Jobs:
                     done = self._total - sum(map(len, ranks.values()))
                     task.advance(done - shown)
                     shown = done
-                    # What comes after a stage that never runs waits for it.
-                    first = next((s.name for s in self._stages if s.name in living), None)
-                    if first is None or living[first].dead:
+                    if all(each.dead for each in living.values()):
                         return
                 time.sleep(pause)
                 pause = min(1.5 * pause, 15 * _POLL_SECONDS)

@@ -152,6 +152,9 @@ def test_waiting_ends_where_a_stage_never_runs(
     monkeypatch.setattr(slurm.time, "sleep", pause)
     caught.value.jobs.watch(Silent())
     assert looks
+    with pytest.raises(ModtokError, match="no task succeeded any more: 0 of 5 tasks done, 3 fail"):
+        caught.value.jobs.advance(5)
+    assert states(jobs_of(held)[2]) == ["cancelled"]
 
 
 CALL = """
