@@ -121,6 +121,7 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("eval compare a.jsonl b.jsonl --limit 2", "two files are given: omit --limit"),
         ("transplant model --errors skip -o part", "without --fit or --report: omit --errors"),
         ("export model --field body -o part", "no text is read without --probe: omit --field"),
+        ("export model -t adopted --step 4", "model is not a run: omit --step, --tokenizer"),
         ("generate model hello --top-p 0.9", "the most probable token: omit --top-p"),
     ):
         status, _, err = here(*line.split())
@@ -132,7 +133,9 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
 
 def test_a_slice_writes_text_and_is_evaluated(model: Path, here: Any) -> None:
     assert here(*["slice", "model", "--langs", "fr", "-k", "400", "-o", "part"])[0] == 0
+    Path("modtok.toml").write_text('[generate]\ntokenizer = "adopted"\n')  # it is for runs
     status, out, err = here("generate", "part", "Il était", "--max-tokens", "4", "--json")
+    Path("modtok.toml").unlink()
     assert status == 0, err
     assert "part has no languages: its whole vocabulary is used" in err
     assert "the model's vocabulary; " in err

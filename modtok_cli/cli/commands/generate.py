@@ -12,7 +12,7 @@ from modtok_cli.base.hub import is_hub_name, local_path
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import is_path, optional_path
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.inference_options import require_models, sharing
+from modtok_cli.cli.inference_options import leave_out_of_runs, require_models, sharing
 from modtok_cli.cli.output import emit_text
 from modtok_cli.cli.session import stdin_holds_data
 from modtok_cli.inference.parameters import LATEST, Gpus
@@ -88,6 +88,7 @@ def show(
         raise UsageError("no prompt given", remedy='as in: modtok generate --langs fr "Il était"')
     inputs, outputs = sides(*(call.value(name) for name in ("languages", "inputs", "outputs")))
     require_models()
+    leave_out_of_runs(call, Path(model))
     if not call.value("temperature"):
         call.leave_out(("top_p", "min_p"), "--temperature 0 takes the most probable token")
     options = SamplingOptions(
