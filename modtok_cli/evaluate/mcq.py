@@ -395,6 +395,7 @@ def _mean(parts: Sequence[Result], model: Mapping[str, Any]) -> list[Result]:
     """The unweighted mean of the tasks of a language, the paper's MCQ, if there are several."""
     if len(parts) < 2:
         return []
+    parts = sorted(parts, key=lambda part: part.task)  # whatever their order in --tasks
     tasks = "+".join(part.task for part in parts)
     sign = digest(*(part.signature.encode() for part in parts))
     return [

@@ -17,6 +17,7 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.evaluate.cloze import ClozeTask, choose
 from modtok_cli.evaluate.evaluate import evaluate_mcq
 from modtok_cli.evaluate.lm import ModtokLM
+from modtok_cli.evaluate.mcq import _mean as mean_of
 from modtok_cli.evaluate.questions import as_question
 from modtok_cli.evaluate.results import Evaluation
 from modtok_cli.evaluate.suite import suites
@@ -267,6 +268,8 @@ def test_mean_is_over_the_papers_suites(few_steps: Path, tmp_path: Path) -> None
     values = {result.task: result.value for result in found.results}
     assert list(values) == ["hellaswag", "belebele", "xstorycloze", "mean"]
     assert values["mean"] == pytest.approx((values["hellaswag"] + values["belebele"]) / 2)
+    parts = found.results[:2]
+    assert mean_of(parts, {}) == mean_of(parts[::-1], {})
 
 
 @pytest.mark.parametrize(
