@@ -104,6 +104,8 @@ def _note(param: Any, ctx: Any, option: Option | None) -> str:
     elif default is not None and default is not False:
         parts.append(f"default: {default}")
     if option and option.kind in (int, float) and option.parse is None:
+        if option.above is not None:
+            parts.append(f"greater than {option.above:g}")
         if option.low is not None:
             parts.append(f"at least {option.low}")
         if option.high is not None and option.high < SHOWN:
