@@ -1,4 +1,4 @@
-"""What is changed: operators of cosmic-ray, and four kinds of faults that it does not have.
+"""What is changed: operators of cosmic-ray, omissions, and faults of meaning (meaning.py).
 
 A candidate is a node of parso's tree with a function that changes it. Type annotations, text of
 errors and help are left out: a change there is no fault of the computation.
@@ -16,6 +16,8 @@ import parso
 from cosmic_ray.ast import ast_nodes
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.operators.operator import Operator
+from meaning import OPERATORS as MEANING
+from meaning import parsed
 
 Positions = Iterator[tuple[tuple[int, int], tuple[int, int]]]
 
@@ -82,7 +84,7 @@ class DropCheck(_Left):
         return []
 
     def mutate(self, node: parso.tree.NodeOrLeaf, index: int) -> parso.tree.NodeOrLeaf:
-        node.children[1] = _parsed("False", " ")
+        node.children[1] = parsed("False", " ")
         return node
 
 
@@ -97,7 +99,7 @@ class DropCall(_Left):
         return [node] if node.children[0].children[-1].get_code().startswith("(") else []
 
     def mutate(self, node: parso.tree.NodeOrLeaf, index: int) -> parso.tree.NodeOrLeaf:
-        return _parsed("pass\n", node.get_first_leaf().prefix)
+        return parsed("pass\n", node.get_first_leaf().prefix)
 
 
 class FirstBranch(_Left):
@@ -109,14 +111,8 @@ class FirstBranch(_Left):
         return [node.children[2]] if node.type == "ternary" else []
 
     def mutate(self, node: parso.tree.NodeOrLeaf, index: int) -> parso.tree.NodeOrLeaf:
-        node.children[2] = _parsed("True", " ")
+        node.children[2] = parsed("True", " ")
         return node
-
-
-def _parsed(code: str, prefix: str) -> parso.tree.NodeOrLeaf:
-    found = parso.parse(code).children[0]
-    found.get_first_leaf().prefix = prefix
-    return found
 
 
 def _is_named(node: parso.tree.NodeOrLeaf) -> bool:
@@ -157,7 +153,8 @@ def operators() -> dict[str, Operator]:
         for name in cosmic_ray.plugins.operator_names()
         if OF_COSMIC_RAY.match(name)
     }
-    return theirs | {f"drop/{name}": each() for name, each in OWN.items()}
+    own = {f"drop/{name}": each() for name, each in OWN.items()}
+    return theirs | own | {f"meaning/{name}": each() for name, each in MEANING.items()}
 
 
 def _left_out(node: parso.tree.NodeOrLeaf) -> bool:
