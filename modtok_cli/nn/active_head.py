@@ -387,13 +387,19 @@ def _tried(base: Any, ids: torch.Tensor) -> torch.Tensor:
 
 
 def _expected(base: Any, ids: torch.Tensor) -> tuple[float, torch.Tensor]:
-    """Loss over the active tokens by the whole model, and their logits."""
+    """Loss over the active tokens by the whole model, and their logits.
+
+    The loss of a model may have more parts than cross-entropy, such as a mixture's for its router.
+    """
     tokens = _tried(base, ids)
     with torch.no_grad(), _evaluating(base):
-        logits = base(input_ids=tokens).logits[..., ids.to(tokens.device)]
-    columns = torch.searchsorted(ids, tokens.cpu()).to(logits.device)
-    nll = F.cross_entropy(logits[0, :-1].float(), columns[0, 1:])
-    return float(nll), logits
+        output = base(input_ids=tokens, labels=tokens)
+    whole = output.logits.float()
+    logits = whole[..., ids.to(whole.device)]
+    columns = torch.searchsorted(ids, tokens.cpu()).to(whole.device)
+    nll = F.cross_entropy(logits[0, :-1], columns[0, 1:])
+    others = output.loss - F.cross_entropy(whole[0, :-1], tokens.to(whole.device)[0, 1:])
+    return float(nll + others), logits
 
 
 @contextmanager

@@ -137,14 +137,28 @@ def reference(path: Path, documents: list[str]) -> tuple[list[float], list[int]]
     return nats, [*map(len, texts)]
 
 
-@pytest.mark.parametrize("family", ["Llama", "Gemma3Text", "GPTNeoX"])  # caches, positions
+# Caches, positions; tables of as many positions as the context has.
+@pytest.mark.parametrize("family", ["Llama", "Gemma3Text", "GPTNeoX", "GPTJ", "OPT", "GPTNeo"])
 def test_likelihoods_are_those_of_transformers(family: str, tmp_path: Path) -> None:
     path = build(tmp_path / "model", family)
     nats, tokens = reference(path, DOCUMENTS)
     assert max(tokens) > 64  # several windows
-    found = document_nats(load(path), DOCUMENTS, batch_size=2)
+    found = document_nats(load(path), DOCUMENTS, batch_size=8)
     np.testing.assert_allclose(found[0], nats, rtol=2e-5, atol=1e-5)
     assert found[1].tolist() == tokens
+
+
+@pytest.mark.parametrize("family", ["Llama", "GPTJ", "OPT", "GPTNeo"])
+def test_a_batch_goes_on_when_one_prompt_has_filled_the_context(
+    family: str, tmp_path: Path
+) -> None:
+    model = load(build(tmp_path / "model", family))
+    model.ends_of_output = frozenset()
+    prompts = [[model.end_of_text, *[300] * count] for count in (60, 2, 55)]
+    options = SamplingOptions(max_tokens=20)
+    alone = [generate(model, [prompt], options)[0] for prompt in prompts]
+    assert [each.reason for each in alone] == ["context", "length", "context"]
+    assert generate(model, prompts, options) == alone
 
 
 def test_special_tokens_are_text_in_documents_and_tokens_in_prompts(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from helpers.said import Said
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.draft.formats import FORMATS, draft_map
-from modtok_cli.inference.draft.head import cut_head
+from modtok_cli.inference.draft.head import cut_head, read_list
 from modtok_cli.inference.draft.model import open_draft
 from modtok_cli.inference.draft.ranking import Ranking
 from modtok_cli.inference.draft.vocabulary import DraftVocabulary
@@ -201,7 +201,7 @@ def save_draft(path: Path, tensors: dict[str, Any], **config: Any) -> Path:
     path.mkdir()
     save_file({name: torch.as_tensor(each) for name, each in tensors.items()},
               path / "model.safetensors")  # fmt: skip
-    (path / "config.json").write_text(json.dumps({"vocab_size": 40, **config}))
+    (path / "config.json").write_text(json.dumps({"vocab_size": 40} | config))
     (path / "LICENSE").write_text("a licence")
     return path
 
@@ -248,6 +248,24 @@ def test_drafts_lose_output_rows_only(
         assert (tmp_path / suffix / "LICENSE").is_file()
 
 
+@pytest.mark.parametrize("wrong", ["absolute", "never filled"])
+def test_a_map_that_contradicts_its_mask_is_refused(tmp_path: Path, wrong: str) -> None:
+    """SGLang and vLLM read d2t, training reads t2d: a draft has both, of the same tokens."""
+    own = np.array([*range(0, 30, 2), 35])
+    d2t = own if wrong == "absolute" else own * 0
+    maps = {"d2t": d2t, "t2d": np.isin(np.arange(60), own)}
+    head = {"lm_head.weight": np.ones((16, 4), np.float32), "midlayer.x.weight": np.ones((2, 4))}
+    draft = save_draft(tmp_path / "draft", {**head, **maps}, vocab_size=60, draft_vocab_size=16)
+    few = tmp_path / "list.txt"
+    few.write_text("0 4 35")
+    with pytest.raises(ModtokError, match="tensors 'd2t' and 't2d' name other tokens: 16 and 16"):
+        cut_head(draft, few, tmp_path / "o")
+    given = tmp_path / "list.safetensors"
+    save_file({name: torch.as_tensor(each) for name, each in maps.items()}, given)
+    with pytest.raises(ModtokError, match="name other tokens"):
+        read_list(given, 60)
+
+
 @pytest.mark.parametrize("family", ["Llama", "Qwen2"])
 def test_a_small_model_gets_a_reduced_head(tmp_path: Path, family: str) -> None:
     """Untied, and tied with an output matrix of its own then: same logits, -inf elsewhere."""
@@ -271,6 +289,8 @@ def test_errors_name_the_reason(place: Path, tmp_path: Path) -> None:
     other.write_text("1 640")
     eagle.write_bytes(FORMATS["eagle3"].content([1, 2], 700))
     shared = save_draft(tmp_path / "shared", {"fc.weight": np.ones((2, 2))})
+    heads = {f"lm_heads.{each}.weight": np.ones((40, 2)) for each in range(2)}
+    medusa = save_draft(tmp_path / "medusa", heads, model_type="medusa")
     for call, message in (
         (lambda: modtok.tokens(model, "fi", data=data, size=260), "260 tokens are too few: 261"),
         (lambda: modtok.tokens(model, "fi", data=data, size=603), "has 602 tokens, cannot list"),
@@ -284,6 +304,7 @@ def test_errors_name_the_reason(place: Path, tmp_path: Path) -> None:
         (lambda: cut_head(model, eagle, tmp_path / "o"), "vocabulary of 700 tokens"),
         (lambda: cut_head(shared, short, tmp_path / "o"), "no output matrix of its own"),
         (lambda: cut_head(data, short, tmp_path / "o"), "has no config.json"),
+        (lambda: cut_head(medusa, short, tmp_path / "o"), "2 Medusa heads"),
     ):  # fmt: skip
         with pytest.raises((UsageError, ModtokError), match=message) as error:
             call()

@@ -191,6 +191,21 @@ def test_wrong_ids_are_one_line(tmp_path: Path) -> None:
         ActiveHead.attach(model, IDS)
 
 
+def test_a_loss_with_a_part_for_the_router_of_a_mixture() -> None:
+    config = transformers.MixtralConfig(
+        **SMALL, num_local_experts=4, output_router_logits=True, router_aux_loss_coef=0.5
+    )
+    torch.manual_seed(1)
+    model = transformers.MixtralForCausalLM(config).eval()
+    inputs, labels = batch()
+    with torch.no_grad():
+        output = model(input_ids=inputs, labels=labels)
+        expected = masked_loss(model, inputs, labels, 0.0) + 0.5 * output.aux_loss
+        assert output.aux_loss > 0.1
+        ActiveHead.attach(model, IDS)
+        torch.testing.assert_close(model(input_ids=inputs, labels=labels).loss, expected)
+
+
 def test_models_that_change_logits_are_refused() -> None:
     config = transformers.Gemma2Config(**SMALL, final_logit_softcapping=30.0)
     with pytest.raises(UsageError, match="final_logit_softcapping"):

@@ -17,7 +17,7 @@ import numpy as np
 
 from modtok_cli.architectures.hf_directory import CONFIG, GENERATION, HfDirectory, refuse_adapter
 from modtok_cli.architectures.stored_tensors import StoredTensor
-from modtok_cli.base.arrays import Int64Array
+from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
@@ -48,6 +48,8 @@ HEAD = re.compile(r"(model\.|language_model\.|text_model\.)*(lm_head|embed_out|o
 # Weights of an EAGLE draft: without a head it uses the target's.
 _EAGLE = re.compile(r"(model\.)?(fc|midlayer)\.")
 _TABLE = re.compile(r"(.*\.)?(embed_tokens|wte|embed_in|word_embeddings)\.weight")
+# As Medusa's own code saves them, and as vLLM reads them.
+_MEDUSA = re.compile(r"(medusa_heads?\.)?\d+\.\d+\.weight|(model\.)?lm_heads\.\d+\.weight")
 _MAP = ("d2t", "t2d")
 
 
@@ -104,6 +106,14 @@ class Draft:
         )
         if not heads and not shared and tied:
             heads = [tensor for tensor in tensors if _TABLE.fullmatch(tensor.name)]
+        medusa = [tensor for tensor in tensors if _MEDUSA.fullmatch(tensor.name)]
+        if medusa:
+            raise UsageError(
+                f"has {len(medusa)} Medusa heads, each with an output matrix of its own for a "
+                "further token: they cannot be cut yet",
+                where=self.path,
+                remedy="use the whole draft, or a draft of EAGLE-3",
+            )
         if not heads:
             raise UsageError(
                 "has no output matrix of its own: it uses the target's",
@@ -136,6 +146,8 @@ class Draft:
                 targets.max() >= self.size
             ):  # fmt: skip
                 raise ModtokError("tensor 'd2t' is not a map into the vocabulary", where=self.path)
+            if "t2d" in self.tensors:
+                check_map(targets, self.tensors["t2d"].data() != 0, self.path)
             return targets
         if rows != {self.size}:
             raise ModtokError(
@@ -154,6 +166,24 @@ class Draft:
                 if name.startswith(beginning) and tensor.shape[:1] == head.shape[:1]:
                     cuts[name] = cut_tensor(tensor, Cut(0, places))
         return cuts
+
+
+def check_map(targets: Int64Array, t2d: BoolArray, where: Path) -> None:
+    """Check that both tensors of EAGLE-3 name the same tokens: ids from d2t, and a mask by id.
+
+    Raises:
+        ModtokError: they do not.
+    """
+    named = np.flatnonzero(t2d)
+    if np.array_equal(np.sort(targets), named):
+        return
+    common = len(np.intersect1d(targets, named))
+    raise ModtokError(
+        f"tensors 'd2t' and 't2d' name other tokens: {len(targets):,} and {len(named):,}, "
+        f"{common:,} of them the same",
+        where=where,
+        remedy="store in d2t each token's id less its place, as in modtok tokens --format eagle3",
+    )
 
 
 def read_list(path: Path, size: int) -> Int64Array:
@@ -179,6 +209,7 @@ def read_list(path: Path, size: int) -> Int64Array:
                 where=path,
                 remedy="make the list from the target of this draft",
             )
+        check_map(ids, t2d != 0, path)
     elif path.suffix in (".pt", ".pth"):
         raise UsageError(
             "modtok reads no pickled file", where=path, remedy="write the list with --format ids"

@@ -8,7 +8,6 @@ are begun earlier, see `model.Healing`.
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count as count_from
 
 import torch
 
@@ -125,13 +124,33 @@ def generate(
     _check(model, prompts, options)
     numbers = list(range(len(prompts)) if indices is None else indices)
     sequences = [_Sequence(model, prompt, options) for prompt in prompts]
-    longest = max(len(each.prompt) for each in sequences)
-    pads = [longest - len(each.prompt) for each in sequences]
+    tell = listener or (lambda place, text: None)
+    done = 0
+    while going := [place for place, each in enumerate(sequences) if each.reason is None]:
+        done = _continue(model, sequences, going, options, numbers, done, tell)
+    return [Generated(tuple(each.ids), each.text, each.reason or "") for each in sequences]
+
+
+def _continue(
+    model: SlicedModel,
+    sequences: Sequence[_Sequence],
+    going: Sequence[int],
+    options: SamplingOptions,
+    numbers: Sequence[int],
+    done: int,
+    listener: Listener,
+) -> int:
+    """Continue the sequences `going`, which have `done` tokens each, until all have ended.
+
+    Also ends when the batch, with its padding, fills the context: a model may have no position
+    beyond it. Returns the number of tokens then.
+    """
+    chosen_ones = [sequences[place] for place in going]
+    known = [[*each.prompt, *model.row_of_out[each.ids].tolist()] for each in chosen_ones]
+    longest = max(map(len, known))
+    pads = [longest - len(rows) for rows in known]
     rows = torch.tensor(
-        [
-            [*[model.end_of_text] * pad, *each.prompt]
-            for pad, each in zip(pads, sequences, strict=True)
-        ],
+        [[*[model.end_of_text] * pad, *own] for pad, own in zip(pads, known, strict=True)],
         device=model.device,
     )
     mask = torch.ones_like(rows)
@@ -140,7 +159,7 @@ def generate(
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
     cache = model.new_cache()
     padded = any(pads)
-    for position in count_from(0):
+    while True:
         hidden = model.hidden(
             rows,
             attention_mask=mask if padded else None,
@@ -149,23 +168,21 @@ def generate(
         )
         # Without rows that fill a table up.
         logits = model.head_logits(hidden[:, -1])[:, : len(model.row_of_out)]
-        for each, row in zip(sequences, logits, strict=True):
+        for each, row in zip(chosen_ones, logits, strict=True):
             if each.begun and model.healing is not None:
                 others = torch.ones_like(row, dtype=torch.bool)
                 others[model.healing.allowed(each.begun)] = False
                 row.masked_fill_(others, -torch.inf)
-        chosen = options.choose(logits, numbers, position)
-        for index, (each, token) in enumerate(zip(sequences, chosen.tolist(), strict=True)):
-            if each.reason is None:
-                fresh = each.add(token)
-                if listener is not None and fresh:
-                    listener(index, fresh)
-        if all(each.reason for each in sequences):
-            break
+        chosen = options.choose(logits, [numbers[place] for place in going], done)
+        for place, each, token in zip(going, chosen_ones, chosen.tolist(), strict=True):
+            if each.reason is None and (fresh := each.add(token)):
+                listener(place, fresh)
+        done += 1
+        if all(each.reason for each in chosen_ones) or mask.shape[1] >= model.context:
+            return done
         rows = model.row_of_out[chosen][:, None]
         mask = torch.cat([mask, torch.ones_like(rows)], 1)
         positions = positions[:, -1:] + 1
-    return [Generated(tuple(each.ids), each.text, each.reason or "") for each in sequences]
 
 
 def _check(model: SlicedModel, prompts: Sequence[Sequence[int]], options: SamplingOptions) -> None:

@@ -81,7 +81,7 @@ def score(
     units = [
         (prefix, part)
         for prefix, contexts in _groups(_contexts(model, requests))
-        for part in _parts(contexts, batch, ragged=model.ragged)
+        for part in _parts(contexts, batch, model.context, ragged=model.ragged)
     ]
     caches: dict[tuple[int, ...], Any] = {}
 
@@ -147,23 +147,27 @@ def _groups(contexts: list[_Context]) -> Iterator[tuple[tuple[int, ...], list[_C
         yield (), sorted(alone, key=lambda asked: len(asked.context))
 
 
-def _parts(group: list[_Context], batch: int, *, ragged: bool) -> Iterator[_Part]:
+def _parts(group: list[_Context], batch: int, width: int, *, ragged: bool) -> Iterator[_Part]:
     """Parts of a group with at most `batch` continuations each; a context stays together.
 
-    Contexts of a part have the same length unless `ragged`.
+    Contexts of a part have the same length unless `ragged`. A part with its padding has at most
+    `width` tokens: a model may have no position beyond its context, or other ones.
     """
     part: _Part = []
-    count = 0
+    count = longest = 0
     for asked in group:
         tails = sorted(asked.continuations, key=len)  # with little padding
-        if part and not ragged and len(asked.context) != len(part[0][0].context):
+        size = len(asked.context)
+        if part and not ragged and size != len(part[0][0].context):
             yield part
-            part, count = [], 0
+            part, count, longest = [], 0, 0
         for start in range(0, len(tails), batch):
             piece = tails[start : start + batch]
-            if part and count + (len(piece) if start else len(tails)) > batch:
+            longest = max(longest, len(piece[-1]) - 1)  # the last token is not read
+            full = count + (len(piece) if start else len(tails)) > batch
+            if part and (full or size + longest > width):
                 yield part
-                part, count = [], 0
+                part, count, longest = [], 0, len(piece[-1]) - 1
             part.append((asked, piece))
             count += len(piece)
     if part:
