@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -35,15 +36,22 @@ PHONE, DESK = (375, 667), (1440, 900)
 # Each page stands in frames, because a window has a minimal width. Elements beyond the width are
 # named if the page itself scrolls to them.
 HARNESS = """<!doctype html><body><script>
-const found = {};
+const found = {}, frames = [];
 for (const name of ["explore", "report"]) for (const size of SIZES) {
   const frame = document.body.appendChild(document.createElement("iframe"));
   frame.width = size[0]; frame.height = size[1]; frame.style.border = 0;
   frame.src = name + ".html";
-  setTimeout(() => {
+  frames.push([name, size, frame]);
+}
+const tokens = (page) => [...page.querySelectorAll("#cards .token")];
+const isReady = ([name, , {contentDocument: page}]) => page && page.readyState === "complete"
+  && page.URL.endsWith(name + ".html") && (name !== "explore" || tokens(page).length);
+(async () => {
+  // Time stands still while the server answers, so that pages have the real time that they need.
+  for (let tick = 0; tick < 1200 && !frames.every(isReady); tick++) await fetch("tick");
+  for (const [name, size, frame] of frames) {
     const page = frame.contentDocument, root = page.documentElement;
-    const tops = [...page.querySelectorAll("#cards .token")].map(
-      (token) => token.getBoundingClientRect().top);
+    const tops = tokens(page).map((token) => token.getBoundingClientRect().top);
     found[name + " " + size[0]] = {
       problems: frame.contentWindow.problems || [],
       beyond: root.scrollWidth > root.clientWidth
@@ -52,13 +60,11 @@ for (const name of ["explore", "report"]) for (const size of SIZES) {
           ).map((one) => one.outerHTML.slice(0, 80)) : [],
       seen: tops.filter((top) => top < size[1]).length,
     };
-  }, 20000);
-}
-setTimeout(() => {
+  }
   const node = document.createElement("pre"); node.id = "found";
   node.textContent = JSON.stringify(found);
   document.body.replaceChildren(node);
-}, 21000);
+})();
 </script>"""
 PROBE = """<head><script>
 const problems = []; window.problems = problems;
@@ -70,6 +76,14 @@ console.error = console.warn = (...words) => problems.push(words.join(" "));
 
 
 class Quiet(SimpleHTTPRequestHandler):
+    def do_GET(self) -> None:
+        if self.path != "/tick":
+            return super().do_GET()
+        time.sleep(0.05)
+        self.send_response(204)
+        self.end_headers()
+        return None
+
     def log_message(self, *words: Any) -> None:
         pass
 
@@ -92,7 +106,7 @@ def test_pages_on_a_phone_and_a_desk(tmp_path: Path) -> None:
         done = subprocess.run(
             [
                 str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu",
-                "--virtual-time-budget=60000", "--dump-dom",
+                "--virtual-time-budget=600000", "--dump-dom",
                 f"http://127.0.0.1:{server.server_port}/all.html",
             ],
             capture_output=True, check=True, text=True, timeout=600,
