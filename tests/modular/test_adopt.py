@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import orjson
 import pytest
+import sentencepiece
 import tokenizers
 
 from helpers.external_tokenizers import KINDS, external_tokenizer, sentencepiece_model
 from helpers.handmade_tokenizers import write_ranks, write_tekken
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.modular.adopted.adopt import (
     adopt,
     adopt_counts,
@@ -120,6 +123,7 @@ def foreign(kind: str, place: Path) -> Path:
     return place / "tokenizer.model"
 
 
+@pytest.mark.filterwarnings("ignore:.*in the tokenizers library:UserWarning")
 @pytest.mark.parametrize("kind", ["ranks", "tekken", "bpe", "bpe-plain", "unigram", "word"])
 def test_files_of_other_formats_are_adopted(kind: str, tmp_path: Path) -> None:
     """With the ids and the texts of the library that owns the file, whole and extracted."""
@@ -143,16 +147,75 @@ def test_files_of_other_formats_are_adopted(kind: str, tmp_path: Path) -> None:
         (ends[0] if ends else None), 701 if kind == "ranks" else owner.size
     )  # fmt: skip
     assert ends == (["<|end|>"] if kind == "ranks" else ["</s>"])
-    unknown = ["  maisons  illassa ☃ \t<b> ", " \n \n  "] if kind != "unigram" else []
-    for text in [*lines("fr"), *lines("fi"), *unknown]:
+    odd = ["  maisons  illassa ☃ \t<b> ", " \n \n  ", *spelled("<b>")]
+    for text in [*lines("fr"), *lines("fi"), *odd]:
         ids = owner.encode(text)
         assert adopted.encode(text).tolist() == ids.tolist()
-        if kind != "unigram":  # characters without a piece
-            assert adopted.decode(ids) == owner.decode(ids)
+        assert adopted.decode(ids) == owner.decode(ids)
     ids = [adopted.subset("fr").global_ids[again.encode(text)].tolist() for text in lines("fr")]
     assert ids == [each.tolist() for each in owner.encode_batch(lines("fr"))]
     if kind != "unigram":
         assert [again.decode(again.encode(text)) for text in lines("fr")] == lines("fr")
+
+
+def spelled(symbol: str) -> list[str]:
+    """Texts that name tokens, and texts in composed and decomposed characters."""
+    names = [f"x{name}y {name}" for name in ("<s>", "</s>", "<unk>", "<0x0A>", "<0xC3>", symbol)]
+    forms = [unicodedata.normalize(form, " ".join(lines("fr"))) for form in ("NFC", "NFD")]
+    return [*names, *forms, "Garçon ﬁ 각 क़ा Ệ̣", "a\0b"]
+
+
+MODELS = {
+    "unigram": {"byte_fallback": False},
+    "unigram of bytes": {"user_defined_symbols": ["[X]"]},
+    "unigram, spaces behind": {
+        "treat_whitespace_as_suffix": True, "add_dummy_prefix": False,
+        "remove_extra_whitespaces": False, "normalization_rule_name": "nfkc_cf",
+    },
+    "bpe, normalized": {"model_type": "bpe"},
+    "bpe, spaces kept": {
+        "model_type": "bpe", "normalization_rule_name": "identity",
+        "remove_extra_whitespaces": False, "user_defined_symbols": ["[X]"],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*in the tokenizers library:UserWarning")
+@pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
+def test_a_model_has_the_ids_and_texts_of_sentencepiece(options: dict, tmp_path: Path) -> None:
+    """Adopted, extracted, and grown; SentencePiece runs the files."""
+    text = [line for each in ("en", "fr") for line in lines(each)]
+    data = sentencepiece_model(text, **{"vocab_size": 600, **options})
+    (tmp_path / "t.model").write_bytes(data)
+    probes = [*lines("fr"), *lines("fi")[:20], *spelled("[X]"), " a [X] b  "]
+    made = adopt(tmp_path / "t.model", "en,fr", data=SAMPLE / "parallel", output=tmp_path / "t")
+    extract(tmp_path / "t", "fr", tmp_path / "fr.json")
+    extract(tmp_path / "t", "fr", tmp_path / "fr.model")
+    pairs = [
+        (made, data),
+        (open_tokenizer(str(tmp_path / "fr.json")), (tmp_path / "fr.model").read_bytes()),
+    ]
+    if "user_defined_symbols" in options and "model_type" in options:
+        bpe_seq(append="fi", tokenizer=tmp_path / "t.model", k=20, data=SAMPLE / "parallel",
+                output=tmp_path / "grown")  # fmt: skip
+        grown = ModularTokenizer.load(tmp_path / "grown")
+        assert grown.size == made.size + 20
+        pairs.append((grown, grown.full().to_model()))
+    for ours, model in pairs:
+        owner = sentencepiece.SentencePieceProcessor(model_proto=model)
+        for probe in probes:
+            ids = owner.encode(probe)
+            assert (probe, ours.encode(probe).tolist()) == (probe, ids)
+            assert (probe, ours.decode(ids)) == (probe, owner.decode(ids))
+        specials = [owner.unk_id(), 5, owner.bos_id(), owner.eos_id(), 7]
+        assert ours.decode(specials) == owner.decode(specials)
+
+
+def test_a_model_that_no_tokenizer_json_writes_is_refused(tmp_path: Path) -> None:
+    data = sentencepiece_model(lines("fr"), vocab_size=400, treat_whitespace_as_suffix=True)
+    (tmp_path / "t.model").write_bytes(data)
+    with pytest.raises(UsageError, match=r"texts, such as .*, get other ids as a tokenizer\.json"):
+        adopt(tmp_path / "t.model", "fr", data=SAMPLE / "parallel")
 
 
 @KIND

@@ -20,6 +20,7 @@ from modtok_cli.base.remote import path_of
 from modtok_cli.modular.adopted.converted import check_same
 from modtok_cli.modular.adopted.restrict import check_document, warn_of_rows, with_rows
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
+from modtok_cli.modular.adopted.sentencepiece_form import has_model
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile, smallest
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.encoding.external import External
@@ -99,7 +100,8 @@ def converted_file(owner: External, where: str) -> tuple[TokenizerFile, str]:
         UsageError: it cannot be one.
     """
     file = TokenizerFile(owner.document(), where)
-    return file, check_same(Subtokenizer(Library(file)), owner, file, where)
+    exact = has_model(file.document)
+    return file, check_same(Subtokenizer(Library(file)), owner, file, where, exact=exact)
 
 
 def check_output(output: Path, *, force: bool = False) -> None:

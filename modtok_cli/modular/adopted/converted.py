@@ -1,41 +1,40 @@
-"""Files of other programs as a `tokenizer.json` with the same ids: rank files and `.model`."""
+"""Files of other programs as a `tokenizer.json`: rank files, merges, and whether ids are equal."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.memory import no_collection
 from modtok_cli.core.segment import Pairs
-from modtok_cli.modular.adopted.text_form import PREPEND, REPLACE, SPACE
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile, symbols_of
+from modtok_cli.modular.encoding.external import LibraryEncoder
 from modtok_cli.modular.segmenters.json_frame import BYTE_LEVEL, added_tokens
-from modtok_cli.modular.segmenters.sentencepiece_file import (
-    BPE,
-    BYTE,
-    CONTROL,
-    NORMAL,
-    UNIGRAM,
-    UNKNOWN,
-    USER_DEFINED,
-    SentencePieceFile,
-)
-from modtok_cli.modular.vocabulary import spell
+from modtok_cli.modular.vocabulary import BYTE_NAMES, spell
 from modtok_cli.text.pretokenizer import pretokenizers, split_json
 
-_REMEDY = "adopt the tokenizer.json of the same model"
+REMEDY = "adopt the tokenizer.json of the same model"
 _PROBES = 1000
+_NAMES = 100
+_ODD_TEXTS = (
+    "  ", "a  b\n \n c", "x\t12345 \u4e2d\u6587don't E\u0301 \U0001f600 ", "\u2581 a\u2581b",
+    "Gar\u00e7on, \u00c5ngstr\u00f6m \u1ec7\u0323 \ufb01 \u0915\u093c\u093e \uac01 \u0958",
+)  # fmt: skip
+_Ids = Callable[[Sequence[str]], Sequence[Int32Array]]
 
 
-class Encodes(Protocol):
-    """What gives ids of texts."""
+class Runs(Protocol):
+    """A tokenizer."""
 
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]: ...
+
+    def decode(self, ids: npt.ArrayLike) -> str: ...
 
 
 def of_ranks(ranks: Mapping[bytes, int], pattern: str, first: int) -> dict[str, Any]:
@@ -88,94 +87,67 @@ def merges_of(names: Sequence[str], ids: Mapping[str, int], *, fallback: bool) -
     return [[by_id[left], by_id[right]] for left, right in built]
 
 
-def of_sentencepiece(model: SentencePieceFile, where: str) -> dict[str, Any]:
-    """A `.model` of BPE or Unigram.
+def check_same(ours: Runs, owner: Runs, file: TokenizerFile, where: str, *, exact: bool) -> str:
+    """A line on texts with other ids than in the library that owns the file; "" for none.
+
+    The texts: one and several tokens of the file, drawn with a fixed seed; and composed and
+    decomposed characters, names of control tokens and of bytes. If `exact`, modtok gives the ids
+    of the owner for all, and the line is about the `tokenizers` library.
 
     Raises:
-        UsageError: a type or a setting that a `tokenizer.json` does not have.
+        UsageError: of the tokens more than one text of a hundred has other ids; of others, or in
+            decoding, or if `exact`, any.
     """
-    kinds = np.array(model.kinds)
-    for odd, what in (
-        (model.model_type not in (UNIGRAM, BPE), "is neither BPE nor Unigram"),
-        (not model.escape_spaces, f"does not write spaces as '{SPACE}'"),
-        (not np.isin(kinds, (NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE)).all(),
-         "has unused pieces"),
-        (model.dummy_prefix and (kinds == USER_DEFINED).any(),
-         "has symbols of the user, and a space before each text"),
-    ):  # fmt: skip
-        if odd:
-            raise UsageError(f"the .model {what}, and cannot be adopted", where=where,
-                             remedy=_REMEDY)  # fmt: skip
-    ids = {name: index for index, name in enumerate(model.pieces)}
-    unknown = model.pieces[model.kinds.index(UNKNOWN)] if UNKNOWN in model.kinds else None
-    rules: dict[str, Any]
-    if model.model_type == UNIGRAM:
-        rules = {"type": "Unigram", "unk_id": None if unknown is None else ids[unknown]}
-        rules["vocab"] = [list(row) for row in zip(model.pieces, model.scores, strict=True)]
-    else:
-        order = np.lexsort((np.arange(len(kinds)), -np.array(model.scores)))
-        pieces = [model.pieces[i] for i in order.tolist() if kinds[i] == NORMAL]
-        own = {name: ids[name] for name in pieces}
-        bytes_ = {name: i for name, i in ids.items() if kinds[i] == BYTE}
-        rules = {"type": "BPE", "unk_token": unknown, "fuse_unk": True, "vocab": ids}
-        rules["merges"] = merges_of(pieces, {**own, **bytes_}, fallback=model.byte_fallback)
-    strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
-    decoders = [
-        {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
-        {"type": "ByteFallback"},
-        {"type": "Fuse"},
-        *([strip] if model.dummy_prefix or model.remove_spaces else []),
-    ]
-    return {
-        "version": "1.0",
-        "added_tokens": [
-            {**token, "id": index, "special": bool(kinds[index] != USER_DEFINED)}
-            for index in np.flatnonzero(np.isin(kinds, (UNKNOWN, CONTROL, USER_DEFINED))).tolist()
-            for token in added_tokens([model.pieces[index]])
-        ],
-        "normalizer": _normalizer(model),
-        "decoder": {"type": "Sequence", "decoders": decoders},
-        "model": {**rules, "byte_fallback": model.byte_fallback},
-    }
-
-
-def _normalizer(model: SentencePieceFile) -> dict[str, Any]:
-    steps: list[dict[str, Any]] = []
-    if model.charsmap:
-        charsmap = base64.b64encode(model.charsmap).decode()
-        steps.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
-    if model.remove_spaces:
-        steps.append({"type": "Strip", "strip_left": True, "strip_right": True})
-        steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
-    steps += [PREPEND, REPLACE] if model.dummy_prefix else [REPLACE]
-    return steps[0] if len(steps) == 1 else {"type": "Sequence", "normalizers": steps}
-
-
-def check_same(ours: Encodes, owner: Encodes, file: TokenizerFile, where: str) -> str:
-    """A line on texts that have other ids than in the library that owns the file; "" for none.
-
-    The texts: one and several tokens of the file, drawn with a fixed seed.
-
-    Raises:
-        UsageError: more than one of a hundred have.
-    """
-    tokens = zip(file.vocabulary.tokens(), file.added.tolist(), strict=True)
-    # Unigram of a `tokenizer.json` finds special tokens in a text.
-    names = [token for token, is_added in tokens if token and not (is_added and not file.is_bpe)]
-    texts = [text for name in names if (text := name.decode(errors="ignore")).encode() == name]
-    drawn = np.random.default_rng(0).integers(0, max(len(texts), 1), 8 * _PROBES).tolist()
-    probes = ["  ", "a  b\n \n c", "x\t12345 \u4e2d\u6587don't E\u0301 \U0001f600 "]
-    if texts:
-        probes += [times * texts[i] for i in drawn[:_PROBES] for times in (1, 3)]
-        probes += ["".join(texts[i] for i in drawn[at : at + 8]) for at in range(0, len(drawn), 8)]
-    pairs = zip(probes, ours.encode_batch(probes), owner.encode_batch(probes), strict=True)
-    odd = [text for text, mine, theirs in pairs if mine.tolist() != theirs.tolist()]
+    drawn, spelled = _probes(file)
+    texts = [*drawn, *spelled]
+    ids = owner.encode_batch(texts)
+    odd = _different(texts, ids, ours.encode_batch)
+    decoded = zip(texts, ids, strict=True)
+    odd_text = [text for text, each in decoded if ours.decode(each) != owner.decode(each)]
+    if odd_text or (exact and odd):
+        what = "ids" if exact and odd else "decoded text"
+        text = _shortest((exact and odd) or odd_text)
+        line = f"{text!r} has other {what} than in the library that owns the file"
+        raise UsageError(line, where=where, remedy=REMEDY)
+    if exact:
+        every = np.arange(file.size, dtype=np.int32)
+        library = LibraryEncoder(file.restricted(every), where)
+        odd = _different(texts, ids, lambda some: library.texts([text.encode() for text in some]))
     if not odd:
         return ""
     line = (
-        f"{len(odd):,} of {len(probes):,} texts made of its tokens get other ids as a "
-        f"tokenizer.json than in the library that owns the file, such as {min(odd, key=len)!r}"
+        f"{len(odd):,} of {len(texts):,} texts, such as {_shortest(odd)!r}, get other ids as a "
+        f"tokenizer.json{' in the tokenizers library' if exact else ''}"
     )
-    if len(odd) > len(probes) / 100:
-        raise UsageError(line, where=where, remedy=_REMEDY)
-    return line
+    if sum(text in odd for text in drawn) > len(drawn) / 100:
+        raise UsageError(line, where=where, remedy=REMEDY)
+    return f"{line}; modtok gives the owner's" if exact else line
+
+
+def _shortest(texts: Iterable[str]) -> str:
+    return min(texts, key=lambda text: (len(text), text))
+
+
+def _different(texts: Sequence[str], ids: Sequence[Int32Array], encoded: _Ids) -> set[str]:
+    pairs = zip(texts, ids, encoded(texts), strict=True)
+    return {text for text, one, other in pairs if one.tolist() != other.tolist()}
+
+
+def _probes(file: TokenizerFile) -> tuple[list[str], list[str]]:
+    """Texts made of ordinary tokens, and those that spell what no text may become."""
+    names = [
+        token
+        for token, added in zip(file.vocabulary.tokens(), file.added.tolist(), strict=True)
+        if token and not added
+    ]
+    texts = [text for name in names if (text := name.decode(errors="ignore")).encode() == name]
+    places = np.random.default_rng(0).integers(0, max(len(texts), 1), 8 * _PROBES).tolist()
+    drawn, joined = list(_ODD_TEXTS[:3]), []
+    if texts:
+        drawn += [times * texts[i] for i in places[:_PROBES] for times in (1, 3)]
+        joined = ["".join(texts[i] for i in places[at : at + 8]) for at in range(0, len(places), 8)]
+    apart = [token["content"] for token in file.document.get("added_tokens") or ()]
+    names_apart = [*apart[:: -(-len(apart) // _NAMES) or 1], *BYTE_NAMES[::7]]
+    spelled = [*_ODD_TEXTS, *(f"{a}{name}{b}" for name in names_apart for a, b in ("  ", "ab"))]
+    forms = [unicodedata.normalize(f, text) for text in (*joined, *spelled) for f in ("NFC", "NFD")]
+    return [*drawn, *joined], list(dict.fromkeys([*spelled, *forms]))

@@ -1,7 +1,8 @@
 """Segmentation of an adopted tokenizer: its own file, restricted, run as the library runs it.
 
 Where the core splits and merges with the same result they do; else the `tokenizers` library
-encodes. Tokens keep the bytes that they decode to in the middle of a text.
+encodes, or SentencePiece what was a `.model`. Tokens keep the bytes that they decode to in the
+middle of a text.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from modtok_cli.base.membership import Membership
 from modtok_cli.base.tensors import Array
 from modtok_cli.core.segment import Pairs, SegmenterHandle
 from modtok_cli.modular.adopted.restrict import writes_all_text
+from modtok_cli.modular.adopted.sentencepiece_form import has_model, model_of
 from modtok_cli.modular.adopted.tokenizer_file import (
     UNREACHED,
     TokenizerFile,
@@ -31,7 +33,10 @@ from modtok_cli.modular.encoding.external import (
     DividedEncoder,
     LibraryEncoder,
     Losses,
+    SentencePieceEncoder,
+    as_list,
     library_tokenizer,
+    sentencepiece_processor,
 )
 from modtok_cli.modular.segmenters.interface import (
     ModularSegmenter,
@@ -42,6 +47,8 @@ from modtok_cli.modular.segmenters.json_frame import PROVENANCE
 from modtok_cli.modular.vocabulary import broken
 
 if TYPE_CHECKING:
+    from sentencepiece import SentencePieceProcessor
+
     from modtok_cli.modular.stored import Stored
 
 
@@ -102,8 +109,14 @@ class Library(Segmenter):
 
     def _encoder(self) -> Encoder:
         is_native, is_whole = self.file.form.is_native, self.pretokenizer.is_whole
+        library: LibraryEncoder | SentencePieceEncoder
         if not is_native or is_whole is not None:
-            library = LibraryEncoder(self.file.restricted(self.selection.global_ids), self.name)
+            ids = self.selection.global_ids
+            library = (
+                SentencePieceEncoder(self._sentencepiece)
+                if self._sentencepiece is not None
+                else LibraryEncoder(self.file.restricted(ids), self.name)
+            )
         if not is_native:
             return library
         native = Encoder(self.pretokenizer, self.by_merges())
@@ -114,12 +127,23 @@ class Library(Segmenter):
         symbols = self.file.symbols(self.selection.local_of_global)
         return SegmenterHandle.by_merges(Pairs(self.merges), symbols)
 
+    @cached_property
+    def _sentencepiece(self) -> SentencePieceProcessor | None:
+        """What runs a `.model`; None for other files."""
+        if not has_model(self.file.document):
+            return None
+        return sentencepiece_processor(self.to_sentencepiece(), self.name)
+
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         joined = super().decode_bytes(ids)  # checks the ids
+        if self._sentencepiece is not None and "\ufffd" not in (text := self.decode(ids)):
+            return text.encode()
         return joined if self.file.decoder.is_local else self.file.decoder.data(self._named(ids))
 
     def decode(self, ids: npt.ArrayLike) -> str:
         joined = super().decode_bytes(ids)
+        if self._sentencepiece is not None:
+            return str(self._sentencepiece.decode(as_list(ids)))
         with suppress(UnicodeDecodeError):
             if self.file.decoder.is_local:
                 return joined.decode()
@@ -145,6 +169,11 @@ class Library(Segmenter):
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
         return self.file.restricted(self.selection.global_ids, provenance)
+
+    def to_sentencepiece(self) -> bytes:
+        if not has_model(self.file.document):
+            return super().to_sentencepiece()
+        return model_of(self.file.selected(self.selection.global_ids), self.file.where)
 
     @classmethod
     def misfit(cls, document: Mapping[str, Any]) -> str | None:

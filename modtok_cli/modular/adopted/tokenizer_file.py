@@ -219,11 +219,15 @@ class TokenizerFile(Lasting):
         """`mask` (V,) with the needed tokens and all that its tokens are built from."""
         return closed(mask | self.needed, self.derivation, self.merges)
 
+    def selected(self, rows: Int32Array) -> Mapping[str, Any]:
+        """The document of the ids `rows`, ascending; all of them: with its own ids."""
+        if len(rows) == self.size:
+            return self.document
+        return restrict(self.document, rows, self.where)
+
     def restricted(self, rows: Int32Array, provenance: Mapping[str, Any] | None = None) -> bytes:
-        """The `tokenizer.json` of the ids `rows`, ascending; all of them: with its own ids."""
-        document: Mapping[str, Any] = self.document
-        if len(rows) < self.size:
-            document = restrict(document, rows, self.where)
+        """The `tokenizer.json` of the ids `rows`."""
+        document = self.selected(rows)
         if provenance is not None:
             document = {**document, "model": {**document["model"], PROVENANCE: dict(provenance)}}
         return orjson.dumps(document) + b"\n"

@@ -30,6 +30,7 @@ from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
+    from sentencepiece import SentencePieceProcessor
     from tokenizers import Tokenizer
 
 
@@ -234,6 +235,11 @@ class _TextEncoder(Encoder):
     def flat(self, data: UInt8Array, offsets: Int64Array) -> tuple[Int32Array, Int64Array]:
         return self.joined(unflatten(data, offsets))
 
+    def words_flat(
+        self, data: UInt8Array, starts: Int64Array, stops: Int64Array
+    ) -> tuple[Int32Array, Int64Array]:
+        return self.flat(*packed(data, starts, stops))
+
 
 class LibraryEncoder(_TextEncoder):
     """Encodes as a `tokenizer.json` says; special tokens in a text are plain text.
@@ -259,17 +265,43 @@ class LibraryEncoder(_TextEncoder):
         strings, sizes = [text.decode() for text in texts], list(map(len, texts))
         return encoded_by(self._inner, strings, sizes, self._where)
 
-    def words_flat(
-        self, data: UInt8Array, starts: Int64Array, stops: Int64Array
-    ) -> tuple[Int32Array, Int64Array]:
-        return self.flat(*packed(data, starts, stops))
+
+def sentencepiece_processor(data: bytes, where: str) -> SentencePieceProcessor:
+    """A `.model` in the library.
+
+    Raises:
+        ModtokError: the library does not load it, or it has no pieces.
+    """
+    from sentencepiece import SentencePieceProcessor
+
+    try:
+        processor = SentencePieceProcessor(model_proto=data)
+        if not processor.get_piece_size():
+            raise ValueError("it has no pieces")
+    except (RuntimeError, OSError, ValueError) as error:
+        raise ModtokError(f"not a SentencePiece model: {one_line(error)}", where=where) from error
+    return processor
+
+
+class SentencePieceEncoder(_TextEncoder):
+    """Encodes by SentencePiece: control and byte pieces in a text are text."""
+
+    def __init__(self, processor: SentencePieceProcessor) -> None:
+        self._inner = processor
+
+    def forget_words(self) -> None:
+        """It has no caches."""
+
+    def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
+        strings = [text.decode() for text in texts]
+        return [as_ids(ids) for ids in self._inner.encode(strings, num_threads=threads or -1)]
 
 
 class DividedEncoder(_TextEncoder):
     """Our encoder, but for texts that its pre-tokenizer leaves whole, which the library encodes."""
 
     def __init__(
-        self, native: Encoder, library: LibraryEncoder, is_whole: Callable[[bytes], bool]
+        self, native: Encoder, library: _TextEncoder, is_whole: Callable[[bytes], bool]
     ) -> None:
         self._own, self._library, self._is_whole = native, library, is_whole
 

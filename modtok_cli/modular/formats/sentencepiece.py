@@ -10,9 +10,15 @@ import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.adopted.converted import of_sentencepiece
+from modtok_cli.modular.adopted.sentencepiece_form import of_sentencepiece
 from modtok_cli.modular.encoding.encoder import strings
-from modtok_cli.modular.encoding.external import External, as_ids, as_list, one_line
+from modtok_cli.modular.encoding.external import (
+    External,
+    as_ids,
+    as_list,
+    one_line,
+    sentencepiece_processor,
+)
 from modtok_cli.modular.formats import Format
 from modtok_cli.modular.segmenters import SEGMENTATIONS
 from modtok_cli.modular.segmenters.interface import Segmenter, segmentation
@@ -67,18 +73,8 @@ class SentencePieceTokenizer(External):
 
     def __init__(self, name: str, data: bytes, where: str) -> None:
         super().__init__(name, data)
-        from sentencepiece import SentencePieceProcessor
-
-        try:
-            self._inner = SentencePieceProcessor(model_proto=data)
-            self.size = int(self._inner.get_piece_size())
-        except (RuntimeError, OSError, ValueError) as error:
-            raise ModtokError(
-                f"not a SentencePiece model: {one_line(error)}", where=where
-            ) from error
-        if not self.size:
-            raise ModtokError("not a SentencePiece model: it has no pieces", where=where)
-
+        self._inner = sentencepiece_processor(data, where)
+        self.size = int(self._inner.get_piece_size())
         unknown = int(self._inner.unk_id())
         self.unknown = unknown if unknown >= 0 else None
 

@@ -4,7 +4,7 @@ It has a list of pieces (text, score, kind), and the settings of the trainer and
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
@@ -25,6 +25,7 @@ class SentencePieceFile:
         charsmap: the compiled normalization; empty for none.
         dummy_prefix, remove_spaces, escape_spaces: treatment of white space.
         byte_fallback: whether unknown characters become byte pieces.
+        frame: the message without pieces and charsmap, which has all other settings.
     """
 
     pieces: tuple[str, ...]
@@ -37,6 +38,7 @@ class SentencePieceFile:
     remove_spaces: bool = False
     escape_spaces: bool = False
     byte_fallback: bool = True
+    frame: bytes = field(default=b"", compare=False)
 
 
 def write_model(model: SentencePieceFile) -> bytes:
@@ -95,9 +97,33 @@ def read_model(data: bytes, where: str) -> SentencePieceFile:
             remove_spaces=normalizer.remove_extra_whitespaces,
             escape_spaces=normalizer.escape_whitespaces,
             byte_fallback=trainer.byte_fallback,
+            frame=_frame(data),
         )
     except ValueError as error:
         raise ModtokError(f"not a SentencePiece model: {error}", where=where) from error
+
+
+def _frame(data: bytes) -> bytes:
+    """The message without pieces, charsmap, and names of the files that it was trained on."""
+    model = _parsed(data)
+    model.DiscardUnknownFields()  # samples that older versions test the pieces with
+    model.ClearField("pieces")
+    model.normalizer_spec.ClearField("precompiled_charsmap")
+    model.trainer_spec.ClearField("input")
+    return bytes(model.SerializeToString())
+
+
+def framed_model(model: SentencePieceFile, where: str) -> bytes:
+    """The file of pieces and charsmap in the settings of `model.frame`."""
+    try:
+        whole = _parsed(model.frame)
+    except ValueError as error:
+        raise ModtokError(f"not settings of a SentencePiece model: {error}", where=where) from error
+    for text, score, kind in zip(model.pieces, model.scores, model.kinds, strict=True):
+        whole.pieces.add(piece=text, score=score, type=kind)
+    whole.trainer_spec.vocab_size = len(model.pieces)
+    whole.normalizer_spec.precompiled_charsmap = model.charsmap
+    return bytes(whole.SerializeToString())
 
 
 def without_pieces(data: bytes, mask: Sequence[bool]) -> bytes:
