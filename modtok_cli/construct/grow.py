@@ -35,7 +35,7 @@ from modtok_cli.modular.adopted.adopt import (
     read_tokenizer_file,
 )
 from modtok_cli.modular.adopted.file_splits import file_splits
-from modtok_cli.modular.adopted.restrict import BYTE_TOKENS, is_byte_level
+from modtok_cli.modular.adopted.restrict import BYTE_TOKENS, is_byte_level, with_places
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import UNREACHED, TokenizerFile
 from modtok_cli.modular.directory import is_modular
@@ -304,4 +304,4 @@ def extended(file: TokenizerFile, merges: list[tuple[str, str]]) -> TokenizerFil
     joined = bool(rows) and isinstance(rows[0], str)
     rows += [f"{left} {right}" if joined else [left, right] for left, right in merges]
     document = {**file.document, "model": {**model, "vocab": vocab, "merges": rows}}
-    return TokenizerFile(document, file.where)
+    return TokenizerFile(with_places(document), file.where)

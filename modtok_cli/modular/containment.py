@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.modular.adopted.file_ids import odd_ids, said
+from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 
@@ -44,11 +46,13 @@ def containment(parent: ModularTokenizer, child: ModularTokenizer) -> Containmen
     The parent contains the child if pre-tokenizer, segmentation and special tokens are equal;
     every token id, merge rank and score of the child is the same in the parent; and each
     language of the child has exactly the same tokens, merges and token counts in the parent.
-    The parent may have further languages, tokens and merges after the child's.
+    The parent may have further languages, tokens and merges after the child's. The `tokenizers`
+    library must give the ids of an adopted parent.
     """
     tokens = _equal_tokens(parent, child)
     merges = _equal_rows(parent.merges, child.merges)
-    return Containment(tokens, merges, _difference(parent, child, tokens, merges))
+    reason = _difference(parent, child, tokens, merges) or _in_library(parent, child)
+    return Containment(tokens, merges, reason)
 
 
 def _difference(
@@ -82,6 +86,16 @@ def _difference(
             if not np.array_equal(wide.ids(column), narrow.ids(place)):
                 return f"'{child.languages[place]}' has other {what}"
     return parent.segmenter.difference(child.segmenter, columns, child.languages) or None
+
+
+def _in_library(parent: ModularTokenizer, child: ModularTokenizer) -> str | None:
+    """Tokens of a file of another program that the library has under other ids."""
+    segmenter, old = parent.segmenter, child.segmenter
+    if not (isinstance(segmenter, ModularLibrary) and isinstance(old, ModularLibrary)):
+        return None
+    file = segmenter.file
+    odd = odd_ids(file.restricted(np.arange(file.size, dtype=np.int32)), file.where, old.file.ids)
+    return said(found) if (found := [*odd]) else None
 
 
 def _equal_tokens(parent: ModularTokenizer, child: ModularTokenizer) -> int:

@@ -10,6 +10,8 @@ import numpy as np
 import orjson
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.extras import is_installed
+from modtok_cli.modular.adopted.file_ids import odd_ids
 from modtok_cli.modular.adopted.restrict import (
     BYTE_TOKENS,
     check_document,
@@ -52,6 +54,8 @@ def faults(tokenizer: External | Subtokenizer) -> list[dict[str, Any]]:
     - `missing bytes`: text with them is lost or unknown.
     - `shadows text`: an added token that a text may contain: it comes before all else.
     - `gaps`: ids without a token.
+    - `other ids`: tokens that the `tokenizers` library has under other ids, with a line for each;
+      None if it is not installed.
 
     Special tokens count as text nowhere in modtok, so no text gives them: they have no row.
 
@@ -93,7 +97,16 @@ def faults(tokenizer: External | Subtokenizer) -> list[dict[str, Any]]:
     rows.append(_row("shadows text", shadows, tokens))
     gaps = sorted({*range(tokenizer.size)} - names.keys())
     rows.append({"fault": "gaps", "count": len(gaps), "ids": gaps, "examples": _ranges(gaps)})
+    rows.append(_other_ids(document, tokenizer.name))
     return [{**row, "examples": row["examples"][:_EXAMPLES]} for row in rows]
+
+
+def _other_ids(document: Mapping[str, Any], where: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"fault": "other ids", "count": None, "ids": [], "examples": []}
+    if not is_installed("tokenizers"):
+        return row
+    lines = [*odd_ids(orjson.dumps(document), where)]
+    return row | {"count": len(lines), "examples": lines}
 
 
 def _row(fault: str, indices: Iterable[int] | None, tokens: Mapping[int, bytes]) -> dict[str, Any]:

@@ -10,6 +10,8 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, check_new, refuse_others
 from modtok_cli.base.reading import read_file
+from modtok_cli.modular.adopted.file_ids import check_written
+from modtok_cli.modular.adopted.restrict import tokens_of, with_places
 from modtok_cli.modular.chat_template import LARGEST, check_template
 from modtok_cli.modular.segmenters.json_frame import added_tokens
 
@@ -70,6 +72,7 @@ def write_hf_directory(
         more, ends, template = template_of(chat_template)
         specials = [*specials, *more]
     added = _add(document, specials)
+    document = with_places(document)
     names = {token["content"] for token in document["added_tokens"]}
     if template is not None:
         _check_template(template, names, chat_template or "")
@@ -77,7 +80,8 @@ def write_hf_directory(
     pad = PAD if PAD in names else end
     config = _config(document, end, pad, template)
     with atomic_directory(directory) as place:
-        (place / FILES[0]).write_bytes(orjson.dumps(document) + b"\n")
+        data = check_written(orjson.dumps(document) + b"\n", str(directory))
+        (place / FILES[0]).write_bytes(data)
         option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS
         (place / FILES[1]).write_bytes(orjson.dumps(config, option=option))
     return {
@@ -121,8 +125,7 @@ def _check_template(template: str, names: set[str], where: str) -> None:
 
 def _add(document: dict[str, Any], specials: Sequence[str]) -> dict[str, int]:
     present = {token["content"] for token in document["added_tokens"]}
-    vocabulary = document["model"]["vocab"]
-    known = set(vocabulary) if isinstance(vocabulary, dict) else {piece for piece, _ in vocabulary}
+    known = tokens_of(document)
     new = [text for text in dict.fromkeys(specials) if text not in present]
     for text in new:
         if not text or text in known:
@@ -138,9 +141,8 @@ def _add(document: dict[str, Any], specials: Sequence[str]) -> dict[str, int]:
 
 
 def _size(document: dict[str, Any]) -> int:
-    """Number of ids, with added tokens."""
-    last = max((token["id"] for token in document["added_tokens"]), default=-1)
-    return max(len(document["model"]["vocab"]), int(last) + 1)
+    """The highest id + 1."""
+    return max(tokens_of(document).values(), default=-1) + 1
 
 
 def _config(

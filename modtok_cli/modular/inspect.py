@@ -11,9 +11,11 @@ import numpy as np
 
 from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.extras import is_installed
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Langs, Languages
 from modtok_cli.base.public import public
+from modtok_cli.modular.adopted.file_ids import odd_ids
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.open import codes_of, load, open_tokenizer, split_spec
 from modtok_cli.modular.parameters import AnyTokenizer, ModularSource
@@ -161,14 +163,16 @@ class SubsetCheck:
 
 @dataclass(frozen=True)
 class Report:
-    """Result of `check`: one entry per subset."""
+    """Result of `check`: one entry per subset, and a line for each token of `tokenizer.json` that
+    the `tokenizers` library, if it is installed, reads otherwise."""
 
     subsets: tuple[SubsetCheck, ...]
+    odd_ids: tuple[str, ...] = ()
 
     @property
     def sound(self) -> bool:
-        """Whether every subset is sound."""
-        return all(subset.sound for subset in self.subsets)
+        """Whether every subset is sound, and the library has all ids."""
+        return not self.odd_ids and all(subset.sound for subset in self.subsets)
 
 
 @public
@@ -180,11 +184,12 @@ def check_subsets(
     *,
     samples: Annotated[int, Option("Number of random sets to check too.", low=0)] = 0,
 ) -> Report:
-    """Check that subsets are proper and that every token is reachable.
+    """Check that subsets are proper, that every token is reachable, and the ids of its file.
 
     Returns:
         `sound`, and one entry per set in `subsets`, with the ranks of improper merges and the ids
-        of unreachable tokens.
+        of unreachable tokens; `odd_ids`, a line for each token to which the `tokenizers` library
+        gives another id.
 
     Examples:
         >>> modtok.check_subsets("tokenizer", ["en,fi"]).sound
@@ -207,7 +212,14 @@ def check_subsets(
         subset = modular.subset(languages)
         if subset.languages not in checks:
             checks[subset.languages] = check_single(subset, subset.global_ids, subset.merge_ranks)
-    return Report(tuple(checks.values()))
+    return Report(tuple(checks.values()), ids_in_library(modular.full()))
+
+
+def ids_in_library(tokenizer: Subtokenizer) -> tuple[str, ...]:
+    """What `odd_ids` finds in the tokenizer's file; () without the library."""
+    if not is_installed("tokenizers"):
+        return ()
+    return tuple(odd_ids(tokenizer.segmenter.to_json({}), tokenizer.name))
 
 
 def check_single(

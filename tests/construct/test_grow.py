@@ -39,15 +39,21 @@ def published(kind: str) -> dict:
         splits = [split_json(each) for each in patterns]
         document["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*splits, level]}
         document["normalizer"] = {"type": "Sequence", "normalizers": []}
-        like = document["added_tokens"][0] | {"special": False, "content": "<｜x｜>", "id": 900}
-        document["model"]["vocab"]["<｜x｜>"] = 900
+        like = document["added_tokens"][0] | {"special": False, "content": "<｜x｜>"}
+        document["model"]["vocab"]["<｜x｜>"] = len(document["model"]["vocab"])
         document["added_tokens"].append(like)
     if kind == "llama3":
         model = document["model"]
         model["ignore_merges"] = True
         for name in ("Ġmailla", "illä"):
-            model["vocab"][name] = max(model["vocab"].values()) + 100
+            model["vocab"][name] = len(model["vocab"])
         model["merges"] = [" ".join(pair) for pair in model["merges"]]
+    document["added_tokens"][-1]["special"] = False
+    ids = dict(document["model"]["vocab"])  # the library numbers what is not in it by position
+    for token in document["added_tokens"]:
+        token["id"] = ids.setdefault(token["content"], len(ids))
+    for name, token in document["post_processor"]["special_tokens"].items():
+        token["ids"] = [ids[name]]
     return document
 
 
@@ -67,6 +73,17 @@ def test_a_published_tokenizer_grows(kind: str, tmp_path: Path) -> None:
     library = tokenizers.Tokenizer.from_file(str(tmp_path / "two" / "tokenizer.json"))
     library.encode_special_tokens = True
 
+    theirs = tokenizers.Tokenizer.from_str(orjson.dumps(document).decode())
+    flags = theirs.get_added_tokens_decoder()
+    assert {i: str(token) for i, token in flags.items()} == {
+        i: str(token) for i, token in library.get_added_tokens_decoder().items()
+    }
+    assert theirs.get_vocab().items() <= library.get_vocab().items()
+    part = tokenizers.Tokenizer.from_str(whole.subset("sw").to_json().decode())
+    mark = part.token_to_id("<|im_end|>")
+    assert part.decode([mark], skip_special_tokens=False) == "<|im_end|>"
+    assert whole.subset("sw").global_ids[mark] == theirs.token_to_id("<|im_end|>")
+
     old, new = before.get_vocab(), whole.get_vocab()
     assert old.items() <= new.items()
     added = {name: index for name, index in new.items() if name not in old}
@@ -74,6 +91,7 @@ def test_a_published_tokenizer_grows(kind: str, tmp_path: Path) -> None:
     for name, index in added.items():
         assert [token.id for token in library.model.tokenize(name)] == [index], name
     for language, lines in LINES.items():
+        lines = [*lines, "a<unused1> b"]
         expected = [library.encode(line, add_special_tokens=False).ids for line in lines]
         assert [ids.tolist() for ids in whole.encode_batch(lines)] == expected
         original = before.encode_batch(lines)

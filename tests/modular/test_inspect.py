@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import orjson
 import pytest
+from tokenizers import Tokenizer
 
 from helpers.external_tokenizers import external_tokenizer
 from helpers.handmade_tokenizers import global_merges
 from helpers.made_tokenizers import of_pieces
 from helpers.toy_tokenizers import LANGUAGES, rebuilt, slow_word, toy
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.membership import Membership
+from modtok_cli.modular.adopted.adopt import of_masks
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.comparison import Difference, compare, containment, diff, text_of
 from modtok_cli.modular.faults import faults
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
@@ -86,6 +91,30 @@ def test_faults_of_a_published_tokenizer() -> None:
     assert 701 in ids["gaps"]
     whole = found(ignore_merges=True)
     assert (whole["whole words only"], whole["unreached"]) == ([700, 710], [702, 704, 706, 721])
+
+
+def test_ids_that_the_library_gives_by_position_are_found(tmp_path: Path) -> None:
+    """Three added tokens follow 599 tokens; after a 600th the library gives them the next ids."""
+    document = orjson.loads(external_tokenizer("byte-level"))
+    document["model"]["vocab"]["new"] = 700
+    row = faults(LibraryTokenizer("t", external_tokenizer("byte-level"), "t"))[-1]
+    assert (row["fault"], row["count"]) == ("other ids", 0)
+    data = orjson.dumps(document)
+    library = Tokenizer.from_str(data.decode())
+    expected = [
+        f"'{name}' is {library.token_to_id(name)}, not {index}"
+        for name, index in (("<|im_end|>", 599), ("<unused0>", 600), ("<unused1>", 601))
+    ]
+    found = {row["fault"]: row for row in faults(LibraryTokenizer("t", data, "t"))}["other ids"]
+    assert found["examples"][:3] == expected
+    file = TokenizerFile(document, "t")
+    whole = of_masks(file, {"en": np.array(list(map(bool, file.names)))}, settings={}, corpora={})
+    report = check_subsets(whole)
+    assert not report.sound
+    assert list(report.odd_ids[:3]) == expected
+    with pytest.raises(ModtokError, match=re.escape("; ".join(expected))):
+        whole.save(tmp_path / "t")
+    assert not (tmp_path / "t").exists()
 
 
 def test_describe_counts_shared_and_own_tokens() -> None:

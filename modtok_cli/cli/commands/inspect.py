@@ -11,11 +11,19 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import emit_each, emit_lines, emit_rows, emit_tables, parse_columns
+from modtok_cli.modular.adopted.file_ids import said
 from modtok_cli.modular.comparison import compare, open_comparable, text_of
 from modtok_cli.modular.directory import is_modular, read_references
 from modtok_cli.modular.encoding.external import External
 from modtok_cli.modular.faults import faults, is_foreign
-from modtok_cli.modular.inspect import check_single, contents, inspect, open_whole, token_owners
+from modtok_cli.modular.inspect import (
+    check_single,
+    contents,
+    ids_in_library,
+    inspect,
+    open_whole,
+    token_owners,
+)
 from modtok_cli.modular.inspect import check_subsets as check_all
 from modtok_cli.modular.open import open_tokenizer, split_spec, subset_spec
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -57,8 +65,9 @@ Check = Annotated[
     bool,
     Option(
         "Check all files, merges, and the reachability of tokens in the full vocabulary, each "
-        "single language, --langs, and random subsets. In a tokenizer of another program: "
-        "unreachable tokens, missing bytes, ids without a token, ...",
+        "single language, --langs, and random subsets, and the ids that the tokenizers library "
+        "gives. In a tokenizer of another program: unreachable tokens, missing bytes, ids without "
+        "a token, ...",
     ),
 ]
 Find = Annotated[
@@ -192,9 +201,9 @@ def show_check(spec: str, languages: Sequence[str] | None, *, json: bool) -> Non
     if isinstance(whole, ModularTokenizer):
         read_references(Path(spec))  # raises if one was changed
         report = check_all(whole, [languages] if languages else (), samples=RANDOM_SUBSETS)
-        rows = [asdict(subset) for subset in report.subsets]
+        rows, odd = [asdict(subset) for subset in report.subsets], report.odd_ids
     else:
-        rows = [contents(whole)[0] | asdict(check_single(whole))]
+        rows, odd = [contents(whole)[0] | asdict(check_single(whole))], ids_in_library(whole)
     for row in rows:
         row["sound"] = not len(row["improper"]) and not len(row["unreachable"])
     sound = all(row["sound"] for row in rows)
@@ -210,6 +219,8 @@ def show_check(spec: str, languages: Sequence[str] | None, *, json: bool) -> Non
         raise ModtokError(
             f"{len(bad)} of {len(rows)} subsets {what}, first: {bad[0]}", remedy=remedy
         )
+    if odd:
+        raise ModtokError(said(odd), where=spec, remedy="make it again from the original file")
 
 
 def show_tokens(spec: str, pattern: str, *, json: bool) -> None:

@@ -175,7 +175,26 @@ def restrict(document: Mapping[str, Any], rows: Int32Array, where: str) -> dict[
         _restrict_bpe(model, new_of, where)
     else:
         _restrict_unigram(model, new_of)
-    return {**restrict_frame(document, new_of), "model": model}
+    return with_places({**restrict_frame(document, new_of), "model": model})
+
+
+def with_places(document: dict[str, Any]) -> dict[str, Any]:
+    """A BPE's `tokenizer.json` whose added tokens have their ids in the `tokenizers` library too.
+
+    The library gives an added token that `model.vocab` lacks the number of tokens before it. Where
+    it is to have another id, all added tokens go into `model.vocab`.
+
+    Example: <e> of the BPE {a: 0, ab: 2} with the added token <e>: 1 would get the id 2.
+    """
+    model, added = document["model"], _added_tokens(document)
+    vocab = model.get("vocab")
+    if not isinstance(vocab, Mapping):
+        return document
+    outside = [index for name, index in added.items() if name not in vocab]
+    last = max(vocab.values(), default=-1)
+    if outside == [*range(len(vocab), len(vocab) + len(outside))] and last < len(vocab):
+        return document
+    return {**document, "model": {**model, "vocab": {**vocab, **added}}}
 
 
 def restrict_frame(document: Mapping[str, Any], new_of: IdMap) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.modular.adopted.file_ids import check_ids
 from modtok_cli.modular.encoding.decoder import Decoder
 from modtok_cli.modular.encoding.encoder import strings
 from modtok_cli.modular.encoding.external import (
@@ -59,7 +60,10 @@ class HuggingFace(Format):
         return LibraryTokenizer(name, data, where)
 
     def write(self, segmenter: Segmenter, provenance: Mapping[str, Any]) -> bytes:
-        return segmenter.to_json(provenance)
+        data = segmenter.to_json(provenance)
+        if segmenter.of_file:  # of ours the vocabulary has every token, in the order of the ids
+            check_ids(data, "the tokenizer")
+        return data
 
 
 FORMAT = HuggingFace()
