@@ -1,13 +1,13 @@
 """`modtok eval compare`: test whether two systems differ on the same examples.
 
-Paired bootstrap (Koehn 2004): both systems are resampled on the same examples, 1,000 times. The
-interval is of the difference; p is the fraction of resamples whose difference is as far from
-the observed difference as the observed difference is from zero.
+Paired bootstrap (Koehn 2004): both systems are resampled on the same examples. The interval is of
+the difference; p is the fraction of resamples whose difference is as far from the observed
+difference as the observed difference is from zero. Accuracies have the p of McNemar's exact test.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,36 +25,58 @@ from modtok_cli.base.signature import signature
 from modtok_cli.evaluate.evaluate import evaluate_bpb, evaluate_mcq, evaluate_mt, evaluate_sum
 from modtok_cli.evaluate.parameters import Limit, Pairs, Shared, TaskData, Tasks
 from modtok_cli.evaluate.results import (
+    ACCURACY,
+    AGGREGATES,
     MT,
-    RESAMPLES,
     SEED,
+    Declaration,
     Outcome,
     data_digest,
     interval,
     read_examples,
     resampled_sums,
+    score_and_weight,
 )
+from modtok_cli.evaluate.significance import holm, mcnemar, p_value
 from modtok_cli.evaluate.text_scores import corpus_metrics
 from modtok_cli.text.languages import optional_languages, target_of
 
 Example = Mapping[str, Any]
 Set = tuple[str, str]  # task and language
 MEAN = "mean"
-BITS = "bits_per_byte"
+BITS, BITS_DECLARED = "bits_per_byte", Declaration("mean", higher_is_better=False, scale=1)
 LEVEL = 0.05
 # Fields that a system gives an example; all others must be equal in both rows.
 _OF_SYSTEM = frozenset(
     {"scores", "output", "reason", "tokens", "prompt_tokens", "shots", "cut", "infer", "chosen",
-     "nats", "nats_bare", "bits"}
+     "nats", "nats_bare", "bits", "metrics"}
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A metric of s systems: observed (s,), and for each resample (resamples, s)."""
+class Measured:
+    """A metric of two systems on the same examples.
+
+    Attributes:
+        observed: (2,)
+        draws: (resamples, 2); None if the examples do not give the metric.
+        differing: of accuracies, examples that only the first and only the second gets right.
+    """
 
     observed: Float64Array
-    draws: Float64Array
+    draws: Float64Array | None
+    declared: Declaration = ACCURACY
+    differing: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class _Metric:
+    """Statistics of each example (examples, m) of both systems; sums (n, m) give metrics (n,)."""
+
+    statistics: Sequence[Float64Array]
+    of_sums: Callable[[Float64Array], Float64Array]
+    declared: Declaration = ACCURACY
+    differing: tuple[int, int] | None = None
 
 
 @public
@@ -89,22 +111,25 @@ def compare(
         str | None, Option("Inference vocabulary of both models.", metavar="MODE")
     ] = None,
     limit: Limit = None,
+    resamples: Annotated[
+        int, Option("Number of resamples of the examples.", metavar="N", low=100)
+    ] = 10_000,
     processes: Shared = None,
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
-    """Compare two systems by paired bootstrap.
+    """Compare two systems on the same examples.
 
     Two models are evaluated on `tasks`: names of multiple-choice tasks, mcq for all of them, mt
     and sum; and on `texts`. Two files are compared as they are; both must have the same examples.
 
-    Each metric is computed on 1,000 resamples of the examples, the same for both systems; BLEU and
-    chrF++ from sentence statistics. Reports a verdict at the level of 5%, the 95% interval of the
-    difference, and the p-value of no difference. A task in several languages also has a row for
-    their mean.
+    Reports the difference, its 95% interval by paired bootstrap, the p-value of no difference
+    (McNemar's exact test for accuracies, else bootstrap), p by Holm's correction over all rows,
+    and a verdict at the level of 5% by p. Tasks of lm-eval declare which values are better; a
+    metric that its examples do not give has no p. A task in several languages also has their mean.
 
     Returns:
         One row per task, language and metric: `verdict`, `a`, `b`, `difference` (b - a), its 95%
-        interval and `p`. `write_examples` writes files.
+        interval, `p`, `p_holm`, and `test`. `write_examples` writes files.
 
     Examples:
         >>> rows = modtok.compare("runs/latest", "runs/latest", tasks="endings", languages="fi")
@@ -117,10 +142,15 @@ def compare(
     """
     sides, names = (Path(first), Path(second)), optional_languages(tasks, "--tasks") or []
     sources = parameters.text_paths(texts) if parameters.is_path(texts) or texts else []
-    if not any(side.is_dir() for side in sides):
+    models = [side for side in sides if side.is_dir()]
+    if not models:
         if names or sources:
             raise UsageError("--tasks and --text are for models", where=first)
-        return compare_examples(read_examples(sides[0]), read_examples(sides[1]), *sides)
+        files = [read_examples(side) for side in sides]
+        return compare_examples(files, sides, resamples=resamples, progress=progress)
+    if len(models) == 1 and all(side.exists() for side in sides):
+        remedy = "pass two models, or two files of modtok eval --examples"
+        raise UsageError("is a model, and the other is a file", where=models[0], remedy=remedy)
     if not (names or sources):
         remedy = "as in: modtok eval compare A B --tasks mcq,mt, or --text FILE"
         raise UsageError("nothing to compare the models on", remedy=remedy)
@@ -143,7 +173,7 @@ def compare(
         for part in parts:
             part.require_complete()
         examples.append([row for part in parts for row in part.examples])
-    return compare_examples(examples[0], examples[1], *sides)
+    return compare_examples(examples, sides, resamples=resamples, progress=progress)
 
 
 @public
@@ -167,71 +197,95 @@ def write_examples(
 
 
 def compare_examples(
-    ours_all: Sequence[Example], theirs_all: Sequence[Example], first: Path, second: Path
+    systems: Sequence[Sequence[Example]],
+    names: tuple[Path, Path],
+    *,
+    resamples: int,
+    progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
     """Compare what two systems made of the same examples; their names are for messages.
 
     Returns:
-        One row per task, language and metric: verdict, a, b, difference (b - a) with its 95%
-        interval, p, n; and one row for the mean over the languages of a task that has several.
+        One row per task, language and metric, see `compare`; and one row for the mean over the
+        languages of a task that has several.
     """
-    ours, theirs = _by_set(ours_all, first), _by_set(theirs_all, second)
-    _require_same(first, ours, second, theirs)
-    rows, drawn = [], dict[tuple[str, str], list[Drawn]]()
-    for key, examples in ours.items():
-        pairs = [(examples[name], theirs[key][name]) for name in examples]
-        names = data_digest(name for name in examples)
-        for metric, each in _metrics(key, pairs, second).items():
-            drawn.setdefault((key[0], metric), []).append(each)
-            rows.append(_row(key, metric, each, len(pairs), names))
-    for (task, metric), parts in drawn.items():
-        if len(parts) > 1:
-            mean = Drawn(
-                np.mean([part.observed for part in parts], axis=0),
-                np.mean([part.draws for part in parts], axis=0),
-            )
-            sets = {key: names for key, names in ours.items() if key[0] == task}
-            names = data_digest(name for group in sets.values() for name in group)
+    ours, theirs = (_by_set(*each) for each in zip(systems, names, strict=True))
+    _require_same(names[0], ours, names[1], theirs)
+    rows, parts = [], dict[tuple[str, str], list[Measured]]()
+    with progress.task("comparing", len(ours), "sets of examples") as task:
+        for key, examples in ours.items():
+            pairs = [(examples[name], theirs[key][name]) for name in examples]
+            digest = data_digest(name for name in examples)
+            for metric, each in _measured(key, pairs, names[1], resamples, progress).items():
+                parts.setdefault((key[0], metric), []).append(each)
+                rows.append(_row(key, metric, each, len(pairs), digest, resamples))
+            task.advance(1)
+    for (name, metric), several in parts.items():
+        if len(several) > 1:
+            sets = {key: group for key, group in ours.items() if key[0] == name}
+            digest = data_digest(each for group in sets.values() for each in group)
             count = sum(len(group) for group in sets.values())
-            rows.append(_row((task, MEAN), metric, mean, count, names))
+            rows.append(_row((name, MEAN), metric, _mean(several), count, digest, resamples))
     if not rows:
-        raise ModtokError("contains no scores and no translations", where=first)
+        raise ModtokError("contains no scores and no translations", where=names[0])
+    for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        row["p_holm"] = p
     return rows
 
 
-def verdict(metric: str, difference: float, p: float) -> str:
-    """Which system is better, if the difference is one at the level of 5%.
-
-    >>> verdict("BLEU", 1.2, 0.01), verdict("bits_per_byte", 0.2, 0.01), verdict("BLEU", 1.2, 0.2)
-    ('B is better', 'A is better', 'no difference shown')
-    """
-    if p >= LEVEL:
-        return "no difference shown"
-    return f"{'B' if (difference > 0) != (metric == BITS) else 'A'} is better"
-
-
-def summary(rows: Sequence[Mapping[str, Any]]) -> str:
-    """How many rows have each verdict, and how many a difference would be by chance.
-
-    >>> rows = [{"verdict": "B is better"}, {"verdict": "no difference shown"}]
-    >>> summary(rows)
-    'B is better in 1 of 2 rows, A in 0; by chance 0.1 would show a difference'
-    """
-    wins = {side: sum(row["verdict"].startswith(side) for row in rows) for side in "AB"}
-    more, fewer = sorted(wins, key=wins.__getitem__, reverse=True)
-    return (
-        f"{more} is better in {wins[more]} of {len(rows)} rows, {fewer} in {wins[fewer]}; "
-        f"by chance {LEVEL * len(rows):.2g} would show a difference"
+def _mean(parts: Sequence[Measured]) -> Measured:
+    draws = [part.draws for part in parts if part.draws is not None]
+    return Measured(
+        np.mean([part.observed for part in parts], axis=0),
+        np.mean(draws, axis=0) if len(draws) == len(parts) else None,
+        parts[0].declared,
     )
 
 
-def _row(key: Set, metric: str, both: Drawn, count: int, names: str) -> dict[str, Any]:
-    differences = both.draws[:, 1] - both.draws[:, 0]
+def verdict(difference: float, p: float | None, higher_is_better: bool | None = True) -> str:
+    """Which system is better, if the difference is one at the level of 5%.
+
+    >>> verdict(1.2, 0.01), verdict(0.2, 0.01, False), verdict(1.2, 0.2), verdict(1.2, None)
+    ('B is better', 'A is better', 'no difference shown', 'not tested')
+    """
+    if p is None:
+        return "not tested"
+    if p >= LEVEL:
+        return "no difference shown"
+    if higher_is_better is None:
+        return "A and B differ"
+    return f"{'B' if (difference > 0) == higher_is_better else 'A'} is better"
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many rows have each verdict, before and after Holm's correction.
+
+    >>> rows = [{"verdict": "B is better", "p_holm": 0.06}, {"verdict": "no difference shown"}]
+    >>> summary(rows)
+    'B is better in 1 of 2 rows, A in 0; after Holm\'s correction in 0 and 0'
+    """
+    wins = {side: [row for row in rows if row["verdict"].startswith(f"{side} is")] for side in "AB"}
+    more, fewer = sorted(wins, key=lambda side: len(wins[side]), reverse=True)
+    left = {side: sum(row["p_holm"] < LEVEL for row in wins[side]) for side in wins}
+    return (
+        f"{more} is better in {len(wins[more])} of {len(rows)} rows, {fewer} in {len(wins[fewer])};"
+        f" after Holm's correction in {left[more]} and {left[fewer]}"
+    )
+
+
+def _row(
+    key: Set, metric: str, both: Measured, count: int, names: str, resamples: int
+) -> dict[str, Any]:
     difference = float(both.observed[1] - both.observed[0])
-    low, high = interval(differences)
-    p = p_value(differences, difference)
+    low, high, p, test = None, None, None, None
+    if both.draws is not None:
+        differences = both.draws[:, 1] - both.draws[:, 0]
+        low, high = interval(differences)
+        p, test = p_value(differences, difference), "bootstrap"
+    if both.differing is not None:
+        p, test = mcnemar(*both.differing), "McNemar"
     return {
-        "verdict": verdict(metric, difference, p),
+        "verdict": verdict(difference, p, both.declared.higher_is_better),
         "task": key[0],
         "language": key[1],
         "metric": metric,
@@ -241,6 +295,10 @@ def _row(key: Set, metric: str, both: Drawn, count: int, names: str) -> dict[str
         "low": low,
         "high": high,
         "p": p,
+        "p_holm": None,
+        "test": test,
+        "higher_is_better": both.declared.higher_is_better,
+        "scale": both.declared.scale,
         "n": count,
         "signature": signature(
             "compare",
@@ -248,20 +306,10 @@ def _row(key: Set, metric: str, both: Drawn, count: int, names: str) -> dict[str
             lang=key[1],
             metric=metric,
             examples=names,
-            bootstrap=RESAMPLES,
+            bootstrap=resamples,
             seed=SEED,
         ),
     }
-
-
-def p_value(differences: Float64Array, observed: float) -> float:
-    """Two-sided p-value of no difference, from bootstrap resamples shifted to zero mean.
-
-    The observed sample counts as one resample, so p is never 0 (as in sacreBLEU).
-    """
-    # Tolerance for rounding: identical systems have p = 1.
-    far = np.abs(differences - observed) >= abs(observed) - 1e-12
-    return float((far.sum() + 1) / (len(differences) + 1))
 
 
 def _by_set(rows: Sequence[Example], path: Path) -> dict[Set, dict[str, Example]]:
@@ -307,47 +355,111 @@ def _require_same(
                 )
 
 
-def _metrics(key: Set, pairs: Sequence[tuple[Example, Example]], second: Path) -> dict[str, Drawn]:
-    metrics = drawn_metrics(key, list(zip(*pairs, strict=True)))
+def _measured(
+    key: Set,
+    pairs: Sequence[tuple[Example, Example]],
+    second: Path,
+    resamples: int,
+    progress: Progress,
+) -> dict[str, Measured]:
+    """All metrics of a set, on the same resamples."""
+    systems = [list(system) for system in zip(*pairs, strict=True)]
+    declared, values = _declarations(systems, second)
+    metrics = _metrics(key, systems, declared)
     for a, b in pairs:
-        if not metrics and set(a["scores"]) != set(b["scores"]):
+        if not metrics and not values and set(a["scores"]) != set(b["scores"]):
             raise ModtokError(
                 f"example {b['id']} of {' '.join(key)} has other metrics",
                 where=second,
                 remedy="evaluate both with the same settings",
             )
-    return metrics
+    found = {
+        name: Measured(np.array(whole), None, declared[name]) for name, whole in values.items()
+    }
+    tables = [table for metric in metrics.values() for table in metric.statistics]
+    sums = resampled_sums(np.concatenate(tables, axis=1), resamples) if tables else None
+    at = 0
+    for name, metric in metrics.items():
+        observed, draws = [], []
+        for table in metric.statistics:
+            assert sums is not None
+            observed.append(metric.of_sums(table.sum(0, keepdims=True))[0])
+            draws.append(metric.of_sums(sums[:, at : at + table.shape[1]]))
+            at += table.shape[1]
+        if name in values and not np.allclose(observed, values[name], rtol=1e-6):
+            continue
+        found[name] = Measured(
+            np.array(observed), np.stack(draws, 1), metric.declared, metric.differing
+        )
+    for name, each in found.items():
+        if each.draws is None:
+            progress.note(
+                f"{' '.join(key)}: {name} ({declared[name].aggregation}) does not follow from its "
+                "examples: the values of modtok eval mcq are compared, without p"
+            )
+    return found
 
 
-def drawn_metrics(key: Set, systems: Sequence[Sequence[Example]]) -> dict[str, Drawn]:
-    """All metrics that a set has of all systems, resampled on the same examples."""
+def _declarations(
+    systems: Sequence[Sequence[Example]], second: Path
+) -> tuple[dict[str, Declaration], dict[str, list[float]]]:
+    """What lm-eval's tasks declare of their metrics, and the values for all examples of a set."""
+    first, other = (system[0].get("metrics", {}) for system in systems)
+    declared, values = {}, {}
+    for name in first.keys() & other.keys():
+        sides = [dict(side[name]) for side in (first, other)]
+        wholes = [side.pop("value") for side in sides]
+        if sides[0] != sides[1]:
+            raise ModtokError(
+                f"declares the metric {name} otherwise than the other file",
+                where=second,
+                remedy="evaluate both with the same task",
+            )
+        declared[name] = Declaration(**sides[0])
+        if None not in wholes:
+            values[name] = wholes
+    return declared, values
+
+
+def _metrics(
+    key: Set, systems: Sequence[Sequence[Example]], declared: Mapping[str, Declaration]
+) -> dict[str, _Metric]:
+    """The metrics that follow from the examples of both systems."""
     rows = [row for system in systems for row in system]
-    metrics: dict[str, Drawn] = {}
+    metrics: dict[str, _Metric] = {}
     if all("bits" in row and "bytes" in row for row in rows):
-        sizes = [row["bytes"] for row in systems[0]]
-        bits = [[row["bits"] for row in system] for system in systems]
-        values = np.column_stack([*bits, sizes]).astype(np.float64)
-        sums, total = resampled_sums(values), values.sum(0)
-        metrics[BITS] = Drawn(total[:-1] / total[-1], sums[:, :-1] / sums[:, -1:])
+        tables = [
+            np.array([(row["bits"], row["bytes"]) for row in system], dtype=np.float64)
+            for system in systems
+        ]
+        metrics[BITS] = _Metric(tables, BITS_DECLARED.of_sums, BITS_DECLARED)
     if key[0] == MT and all("output" in row and "reference" in row for row in rows):
         metrics.update(_corpus_metrics(target_of(key[1]), systems))
-    for name in (each for each in rows[0]["scores"] if all(each in row["scores"] for row in rows)):
-        values = np.column_stack([[row["scores"][name] for row in system] for system in systems])
-        values = values.astype(np.float64)
-        metrics[name] = Drawn(100 * values.mean(0), 100 * (resampled_sums(values) / len(values)))
+    for name in rows[0]["scores"]:
+        declaration = declared.get(name, ACCURACY)
+        if declaration.aggregation not in AGGREGATES or any(
+            name not in row["scores"] for row in rows
+        ):
+            continue
+        tables = [
+            np.array([score_and_weight(row["scores"][name]) for row in system], dtype=np.float64)
+            for system in systems
+        ]
+        differing = None
+        if declaration.aggregation == "mean" and np.isin(tables, (0.0, 1.0)).all():
+            one, other = (table[:, 0] for table in tables)
+            differing = int((one > other).sum()), int((other > one).sum())
+        metrics[name] = _Metric(tables, declaration.of_sums, declaration, differing)
     return metrics
 
 
-def _corpus_metrics(target: str, systems: Sequence[Sequence[Example]]) -> dict[str, Drawn]:
+def _corpus_metrics(target: str, systems: Sequence[Sequence[Example]]) -> dict[str, _Metric]:
     references = [str(row["reference"]) for row in systems[0]]
     metrics = {}
     for metric in corpus_metrics(target, lowercase=bool(systems[0][0].get("lowercase"))):
-        statistics = [
+        tables = [
             metric.statistics([str(row["output"]) for row in system], references)
             for system in systems
         ]
-        metrics[metric.name] = Drawn(
-            np.array([metric.score(rows.sum(0)) for rows in statistics]),
-            np.stack([metric.resampled(rows) for rows in statistics], axis=1),
-        )
+        metrics[metric.name] = _Metric(tables, metric.of_sums)
     return metrics

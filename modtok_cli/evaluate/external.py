@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,15 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate.models import Infer, Models
 from modtok_cli.evaluate.questions import McqSettings
 from modtok_cli.evaluate.results import (
+    ACCURACY,
+    AGGREGATES,
+    Declaration,
     Evaluation,
     ResultBuilder,
     data_digest,
     evaluation_signature,
     example,
+    mean_interval,
 )
 
 # Metrics of lm-eval that are fractions of 1.
@@ -38,7 +43,8 @@ def run_external_tasks(
 ) -> Evaluation:
     """Run tasks of lm-eval by name, from YAML files in `include` or from lm-eval's own index.
 
-    Fractions of 1 (accuracies) are multiplied by 100; other metrics are reported unchanged.
+    Fractions of 1 (accuracies) are multiplied by 100; other metrics are reported unchanged. Rows
+    say so (`scale`), and what the task declares: `aggregation` and `higher_is_better`.
     """
     from modtok_cli.evaluate.lm import ModtokLM
 
@@ -68,32 +74,63 @@ def run_external_tasks(
         builder = ResultBuilder(
             name, language, len(samples), shots, mode, sign, models.labels, facts
         )
+        metrics = {}
         for metric, value in outcome.scores[name].items():
+            declared = _declaration(task, metric.partition(",")[0])
             values = [scores[metric] for _, scores in samples if metric in scores]
-            fraction = metric.partition(",")[0] in _FRACTIONS
-            if fraction and len(values) == len(samples):
-                builder.add_mean(metric, values)
-            else:
-                builder.add(metric, 100 * value if fraction else value, None)
+            # Of fractions that are a mean, in the rows of all documents.
+            plain = declared == ACCURACY and len(values) == len(samples)
+            bounds = mean_interval(values) if plain else None
+            builder.add(metric, declared.scale * value, bounds, facts=vars(declared))
+            whole = declared.scale * value if isfinite(value) else None
+            metrics[metric] = {**vars(declared), "value": whole}
         evaluation.results += builder.results
         evaluation.examples += [
-            example(name, language, str(row["doc_id"]), scores, target=str(row["target"]))
+            example(
+                name, language, str(row["doc_id"]), scores,
+                target=str(row["target"]), metrics=metrics,
+            )
             for row, scores in samples
-        ]
+        ]  # fmt: skip
     return evaluation
 
 
-def _by_document(
-    rows: Sequence[Mapping[str, Any]],
-) -> list[tuple[Mapping[str, Any], dict[str, float]]]:
+def _declaration(task: Any, metric: str) -> Declaration:
+    """What a task of lm-eval declares of a metric: its aggregation, and which values are better."""
+    from lm_eval.api.registry import get_aggregation
+
+    aggregate = task.aggregation().get(metric, get_aggregation("mean"))  # as lm-eval does
+    known = [name for name in AGGREGATES if get_aggregation(name) is aggregate]
+    name = known[0] if known else getattr(aggregate, "__name__", str(aggregate))
+    better = task.higher_is_better().get(metric)
+    better = better if isinstance(better, bool) else None
+    return Declaration(name, better, 100 if metric in _FRACTIONS else 1)
+
+
+Scores = dict[str, Any]  # numbers, and pairs of a log-likelihood and its weight
+
+
+def _by_document(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], Scores]]:
     """A row of each document with its scores; lm-eval has one for each filter of the answers."""
-    found: dict[Any, tuple[Mapping[str, Any], dict[str, float]]] = {}
+    found: dict[Any, tuple[Mapping[str, Any], Scores]] = {}
     for row in rows:
         scores = found.setdefault(row["doc_id"], (row, {}))[1]
         for metric in row["metrics"]:
-            if isinstance(row[metric], (int, float)):
-                scores[_metric_name(f"{metric},{row['filter']}")] = float(row[metric])
+            value, name = row[metric], _metric_name(f"{metric},{row['filter']}")
+            if isinstance(value, (int, float)):
+                scores[name] = float(value)
+            elif _is_pair(value):
+                scores[name] = [float(value[0]), float(value[1])]
     return list(found.values())
+
+
+def _is_pair(value: Any) -> bool:
+    return (
+        isinstance(value, (tuple, list))
+        and len(value) == 2
+        and all(isinstance(part, (int, float)) for part in value)
+        and value[1] > 0
+    )
 
 
 def _metric_name(name: str) -> str:

@@ -40,6 +40,7 @@ from modtok_cli.evaluate.results import (
     evaluation_signature,
     example,
     interval,
+    resampled_sums,
 )
 from modtok_cli.evaluate.task_files import Example
 from modtok_cli.evaluate.text_scores import ROUGE, corpus_metrics, rouge
@@ -443,7 +444,7 @@ def _add_corpus_scores(
     references = [test.target for test in tests]
     for metric in corpus_metrics(target, lowercase=lowercase):
         statistics = metric.statistics(outputs, references)
-        bounds = interval(metric.resampled(statistics))
+        bounds = interval(metric.of_sums(resampled_sums(statistics)))
         value = metric.score(statistics.sum(0))
         builder.add(metric.name, value, bounds, normalization=case, sacrebleu=metric.signature)
 

@@ -17,6 +17,7 @@ from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.models import Infer, Models, mode_name, open_models, vocabularies_of
 from modtok_cli.evaluate.questions import LAYOUT, Folder, McqSettings, Question
 from modtok_cli.evaluate.results import (
+    ACCURACY,
     Evaluation,
     Kept,
     Result,
@@ -352,6 +353,7 @@ def _facts(
     }
     chance = sum(1 / len(row.choices) for row in job.questions) / len(job.questions)
     return {
+        **vars(ACCURACY),
         "chance": 100 * chance,
         **others,
         "shortened": task.shortened,
@@ -414,6 +416,7 @@ def _mean(parts: Sequence[Result], model: Mapping[str, Any]) -> list[Result]:
             checkpoint=parts[0].checkpoint,
             facts={
                 **model,
+                **vars(ACCURACY),
                 "chance": sum(part.facts["chance"] for part in parts) / len(parts),
             },
         )

@@ -7,7 +7,7 @@ of 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
@@ -27,9 +27,46 @@ from modtok_cli.evaluate.task_files import json_lines
 MCQ, MT, SUM, BPB = "mcq", "mt", "sum", "bpb"
 """Names of the kinds of tasks."""
 RESAMPLES = 1000
+"""Resamples of an interval."""
 SEED = 12345  # the default of sacreBLEU
 _COVERED = (2.5, 97.5)
 _Z = 1.959963984540054  # 97.5% quantile of the normal distribution
+# Metrics that are functions of a ratio of two sums over examples: of scores and their count, or of
+# pairs of a score and its weight. Named as in lm-eval.
+AGGREGATES: Mapping[str, Callable[[Float64Array], Float64Array]] = {
+    "mean": lambda ratio: ratio,
+    "perplexity": lambda ratio: np.exp(-ratio),
+    "weighted_perplexity": lambda ratio: np.exp(-ratio),
+    "bits_per_byte": lambda ratio: -ratio / math.log(2),
+}
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """How a metric follows from the scores of examples, and which values are better.
+
+    Attributes:
+        aggregation: a key of `AGGREGATES`; another name if the scores do not give the metric.
+        higher_is_better: None if the task does not say it.
+        scale: factor of the metric in rows, 100 for fractions of 1.
+    """
+
+    aggregation: str = "mean"
+    higher_is_better: bool | None = True
+    scale: float = 100
+
+    def of_sums(self, sums: Float64Array) -> Float64Array:
+        """The metric of sums over examples (..., 2): of scores, and of their weights."""
+        ratio = np.divide(sums[..., 0], sums[..., 1])
+        return self.scale * AGGREGATES[self.aggregation](ratio)
+
+
+ACCURACY = Declaration()
+
+
+def score_and_weight(score: Any) -> tuple[float, float]:
+    """A score of an example as a pair; a plain number has the weight 1."""
+    return (score[0], score[1]) if isinstance(score, list | tuple) else (score, 1.0)
 
 
 @dataclass(frozen=True)
@@ -144,9 +181,10 @@ class ResultBuilder:
         bounds: tuple[float, float] | None,
         *,
         normalization: str = "none",
+        facts: Mapping[str, Any] | None = None,
         **signed: object,
     ) -> None:
-        """Add a score and its interval, from 0 to 100; `signed` are of this metric."""
+        """Add a score and its interval; `facts` and `signed` are of this metric."""
         sign = of_metric(self.signature, metric=metric, norm=normalization, **signed)
         low, high = bounds or (None, None)
         self.results.append(
@@ -162,7 +200,7 @@ class ResultBuilder:
                 normalization,
                 self.infer,
                 sign,
-                {**self.model, **self.facts},
+                {**self.model, **self.facts, **(facts or {})},
                 self.model["checkpoint"],
             )
         )
@@ -173,13 +211,13 @@ class ResultBuilder:
 
 
 def example(
-    task: str, language: str, name: str, scores: Mapping[str, float], **facts: Any
+    task: str, language: str, name: str, scores: Mapping[str, Any], **facts: Any
 ) -> dict[str, Any]:
     """Row of one example, as `modtok eval compare` reads it.
 
     `name` is unique in its task and language and equal for every model. `scores` are fractions of
-    1; 100 times their mean is the metric. Translations have "output" and "reference", from which
-    the corpus metrics are computed.
+    1; 100 times their mean is the metric, unless "metrics" has another `Declaration` and the value
+    of the whole set. Translations have "output" and "reference", for the corpus metrics.
     """
     return {"task": task, "language": language, "id": name, "scores": dict(scores), **facts}
 
@@ -222,15 +260,15 @@ def interval(drawn: Float64Array) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def resampled_sums(values: Float64Array) -> Float64Array:
-    """Sums of `values` (n, m) over bootstrap resamples of n examples; (RESAMPLES, m).
+def resampled_sums(values: Float64Array, resamples: int = RESAMPLES) -> Float64Array:
+    """Sums of `values` (n, m) over bootstrap resamples of n examples; (resamples, m).
 
     Resamples depend on n only, so two systems on the same examples get the same ones.
     """
     count = len(values)
     generator = np.random.default_rng(SEED)
-    sums = np.empty((RESAMPLES, values.shape[1]))
-    for row in range(RESAMPLES):
+    sums = np.empty((resamples, values.shape[1]))
+    for row in range(resamples):
         times = np.bincount(generator.integers(0, count, count), minlength=count)
         sums[row] = times @ values
     return sums
@@ -359,7 +397,26 @@ def _is_example(row: Any) -> bool:
         and all(_is_number(row.get(name, 1)) and row.get(name, 1) > 0 for name in ("bits", "bytes"))
         and isinstance(row.get("scores"), dict)
         # Fractions, or values of a task of lm-eval; no value may overflow a mean.
-        and all(map(_is_number, row["scores"].values()))
+        and all(map(_is_score, row["scores"].values()))
+        and isinstance(row.get("metrics", {}), dict)
+        and all(map(_is_declaration, row.get("metrics", {}).values()))
+    )
+
+
+def _is_score(value: Any) -> bool:
+    if isinstance(value, list):
+        return len(value) == 2 and all(map(_is_number, value)) and value[1] > 0
+    return _is_number(value)
+
+
+def _is_declaration(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == {*vars(ACCURACY), "value"}
+        and isinstance(value["aggregation"], str)
+        and isinstance(value["higher_is_better"], bool | None)
+        and _is_number(value["scale"])
+        and (value["value"] is None or _is_number(value["value"]))
     )
 
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from modtok_cli.base.arrays import Float64Array
-from modtok_cli.evaluate.results import resampled_sums
 from modtok_cli.text.languages import normalize
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
@@ -156,9 +155,9 @@ class CorpusMetric:
         # Integers: BLEU keeps counts, and smooths a count of 0.
         return float(self._metric._compute_score_from_stats(sums.astype(np.int64).tolist()).score)
 
-    def resampled(self, statistics: Float64Array) -> Float64Array:
-        """Metric of each bootstrap resample, see `results.resampled_sums`."""
-        return np.array([self.score(sums) for sums in resampled_sums(statistics)])
+    def of_sums(self, sums: Float64Array) -> Float64Array:
+        """Metrics (n,) of several sums (n, m), as of `results.resampled_sums`."""
+        return np.array([self.score(each) for each in sums])
 
     @property
     def signature(self) -> str:

@@ -69,6 +69,8 @@ def scores_of(rows: Sequence[Row]) -> list[Score]:
             measure = "bpb"
         elif task in ("mt", "sum"):
             measure = f"{task} {row['metric']}"
+        elif not row.get("higher_is_better", True) or row.get("scale", 100) != 100:
+            measure = f"{task} {row['metric']}"  # of lm-eval, and no accuracy
         else:  # of further metrics of a task of lm-eval the first counts
             measure = "mcq"
             if firsts.setdefault(own, row["metric"]) != row["metric"]:

@@ -10,21 +10,26 @@ from typing import Any
 import numpy as np
 import pytest
 import sacrebleu
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
 
+from helpers.said import Said
 from helpers.sample import SAMPLE
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_lines
-from modtok_cli.evaluate.compare import compare, verdict
+from modtok_cli.evaluate.compare import compare, summary, verdict
 from modtok_cli.evaluate.evaluate import evaluate_bpb, evaluate_mcq, evaluate_mt, evaluate_sum
 from modtok_cli.evaluate.results import (
-    RESAMPLES,
     SEED,
     example,
     mean_interval,
     read_examples,
     resampled_sums,
 )
+from modtok_cli.evaluate.significance import holm, mcnemar
 
+RESAMPLES = 500
 TASKS = SAMPLE / "tasks"
 REFERENCES = [f"the {word} cat sat on mat {n}" for n in range(8) for word in ("old", "new", "red")]
 
@@ -50,7 +55,7 @@ def translations(path: Path, damage: int) -> Path:
 
 
 def draws(count: int) -> list[np.ndarray]:
-    """The plain way: a thousand lists of the examples drawn."""
+    """The plain way: lists of the examples drawn."""
     generator = np.random.default_rng(SEED)
     return [generator.integers(0, count, count) for _ in range(RESAMPLES)]
 
@@ -58,7 +63,7 @@ def draws(count: int) -> list[np.ndarray]:
 def test_resampled_sums() -> None:
     values = np.random.default_rng(0).normal(size=(13, 3))
     expected = np.array([values[places].sum(0) for places in draws(13)])
-    np.testing.assert_allclose(resampled_sums(values), expected, atol=1e-12)
+    np.testing.assert_allclose(resampled_sums(values, RESAMPLES), expected, atol=1e-12)
 
 
 def test_accuracy_is_compared_on_the_same_resamples(tmp_path: Path) -> None:
@@ -66,7 +71,7 @@ def test_accuracy_is_compared_on_the_same_resamples(tmp_path: Path) -> None:
     first = generator.integers(0, 2, 60).tolist()
     second = [value if i % 3 else 1 for i, value in enumerate(first)]
     files = [questions(tmp_path / name, right) for name, right in (("a", first), ("b", second))]
-    row = next(row for row in compare(*files) if row["metric"] == "acc")
+    row = next(row for row in compare(*files, resamples=RESAMPLES) if row["metric"] == "acc")
     a, b = np.array(first), np.array(second)
     differences = np.array([100 * (b[places] - a[places]).mean() for places in draws(60)])
     assert row["a"] == pytest.approx(100 * a.mean())
@@ -74,13 +79,27 @@ def test_accuracy_is_compared_on_the_same_resamples(tmp_path: Path) -> None:
     assert (row["low"], row["high"]) == pytest.approx(
         tuple(np.percentile(differences, [2.5, 97.5]))
     )
-    far = np.abs(differences - row["difference"]) >= abs(row["difference"]) - 1e-9
-    assert row["p"] == pytest.approx((far.sum() + 1) / (RESAMPLES + 1))
+    only = [int((a > b).sum()), int((b > a).sum())]
+    assert row["p"] == pytest.approx(binomtest(only[0], sum(only)).pvalue, rel=1e-12)
+    assert row["test"] == "McNemar"
     assert row["low"] > 0
     assert row["p"] < 0.05
     back = next(row for row in compare(*files[::-1]) if row["metric"] == "acc")
     assert back["difference"] == -row["difference"]
     assert back["p"] == row["p"]
+
+
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_mcnemar_is_the_binomial_test_of_scipy(first: int, second: int) -> None:
+    expected = binomtest(first, first + second).pvalue if first + second else 1.0
+    assert mcnemar(first, second) == pytest.approx(expected, rel=1e-9)
+
+
+def test_holm_of_a_published_example() -> None:
+    """p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm") of R."""
+    assert holm([0.03, 0.01, None, 0.05, 0.02, 0.04]) == pytest.approx(
+        [0.09, 0.05, None, 0.09, 0.08, 0.09]
+    )
 
 
 def test_bits_per_byte_are_those_of_the_resampled_text(tmp_path: Path) -> None:
@@ -92,14 +111,14 @@ def test_bits_per_byte_are_those_of_the_resampled_text(tmp_path: Path) -> None:
             for i, (each, size) in enumerate(zip(of, sizes, strict=True))
         ]
         write_lines(tmp_path / name, rows)
-    (row,) = compare(tmp_path / "a", tmp_path / "b")
+    (row,) = compare(tmp_path / "a", tmp_path / "b", resamples=RESAMPLES)
     values = np.array([(bits[:, at].sum(1) / sizes[at].sum()) for at in draws(40)])
     differences = values[:, 1] - values[:, 0]
     assert [row["a"], row["b"]] == pytest.approx((bits.sum(1) / sizes.sum()).tolist())
     assert [row["low"], row["high"]] == pytest.approx(np.percentile(differences, [2.5, 97.5]))
     far = np.abs(differences - row["difference"]) >= abs(row["difference"])
     assert row["p"] == pytest.approx((far.sum() + 1) / (RESAMPLES + 1))
-    assert row["verdict"] == verdict("bits_per_byte", row["difference"], row["p"])
+    assert row["verdict"] == verdict(row["difference"], row["p"], False)
 
 
 def test_equal_systems_do_not_differ(tmp_path: Path) -> None:
@@ -110,8 +129,10 @@ def test_equal_systems_do_not_differ(tmp_path: Path) -> None:
 
 def test_bleu_and_chrf_of_resampled_sentences(tmp_path: Path) -> None:
     files = [translations(tmp_path / "a", 2), translations(tmp_path / "b", 0)]
-    rows = {row["metric"]: row for row in compare(*files)}
+    rows = {row["metric"]: row for row in compare(*files, resamples=RESAMPLES)}
     assert list(rows) == ["BLEU", "chrF++", "in language"]
+    assert [row["p_holm"] for row in rows.values()] == holm([row["p"] for row in rows.values()])
+    assert summary([*rows.values()]).endswith("A in 0; after Holm's correction in 2 and 0")
     outputs = [{row["id"]: row["output"] for row in read_examples(file)} for file in files]
     texts = [[each[str(i)] for i in range(len(REFERENCES))] for each in outputs]
     for name, metric in (("BLEU", sacrebleu.BLEU()), ("chrF++", sacrebleu.CHRF(word_order=2))):
@@ -138,6 +159,27 @@ def test_languages_have_a_mean(tmp_path: Path) -> None:
     assert [row["language"] for row in rows] == ["en", "fi", "mean"]
     assert rows[2]["a"] == pytest.approx((rows[0]["a"] + rows[1]["a"]) / 2)
     assert rows[2]["n"] == 7
+
+
+def test_a_model_and_a_file_are_not_compared(few_steps: Path, tmp_path: Path) -> None:
+    file = questions(tmp_path / "a", [0, 1])
+    for sides in ((few_steps, file), (file, few_steps)):
+        with pytest.raises(UsageError, match=r"is a model, and the other is a file; pass two"):
+            compare(*sides, tasks="facts")
+
+
+def test_a_metric_that_examples_do_not_give_has_no_p(tmp_path: Path) -> None:
+    """Its value stands in the rows: of all examples of a task, by a function of the task."""
+    said = Said()
+    for name, value in (("a", 0.25), ("b", 0.5)):
+        metrics = {"ter": {"aggregation": "ter", "higher_is_better": False, "scale": 1}}
+        metrics["ter"]["value"] = value
+        rows = [example("t", "en", str(i), {"ter": 0.1}, metrics=metrics) for i in range(3)]
+        write_lines(tmp_path / name, rows)
+    (row,) = compare(tmp_path / "a", tmp_path / "b", progress=said)
+    assert (row["a"], row["b"], row["p"], row["low"], row["test"]) == (0.25, 0.5, *[None] * 3)
+    assert row["verdict"] == "not tested"
+    assert "t en: ter (ter) does not follow from its examples" in said.notes[0]
 
 
 def test_comparing_different_examples_is_an_error(tmp_path: Path) -> None:

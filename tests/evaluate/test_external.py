@@ -11,7 +11,9 @@ from jinja2.exceptions import SecurityError
 
 from helpers.questions import by_hand
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import write_lines
 from modtok_cli.evaluate import hub
+from modtok_cli.evaluate.compare import compare
 from modtok_cli.evaluate.evaluate import evaluate_mcq
 from modtok_cli.evaluate.lm import options_of
 from modtok_cli.evaluate.questions import Question
@@ -32,6 +34,19 @@ doc_to_choice: "{{[word, 'marché']}}"
 doc_to_text: ""
 doc_to_target: "{{text}}"
 metric_list: [{metric: bits_per_byte}]
+""",
+    "surprise": """output_type: loglikelihood
+doc_to_text: "{{text}}"
+doc_to_target: "{{word}}"
+metric_list: [{metric: perplexity, aggregation: perplexity, higher_is_better: false}, {metric: acc}]
+""",
+    "share": """output_type: multiple_choice
+doc_to_text: "{{text}}"
+doc_to_target: 0
+doc_to_choice: "{{[word, 'marché']}}"
+metric_list:
+- {metric: acc, aggregation: median, higher_is_better: false}
+- {metric: f1}
 """,
     "write": """output_type: generate_until
 doc_to_text: "{{text}}"
@@ -79,6 +94,10 @@ def test_tasks_of_lm_eval_by_name(few_steps: Path, include: Path) -> None:
         ("choice_fr", "acc"),
         ("choice_fr", "acc_norm"),
         ("whole_fr", "bits_per_byte"),
+        ("surprise_fr", "perplexity"),
+        ("surprise_fr", "acc"),
+        ("share_fr", "acc"),
+        ("share_fr", "f1"),
         ("write_fr", "exact_match"),
         ("filtered_fr", "exact_match,strict"),
         ("filtered_fr", "exact_match,loose"),
@@ -100,8 +119,36 @@ def test_tasks_of_lm_eval_by_name(few_steps: Path, include: Path) -> None:
     bits = by_metric["whole_fr", "bits_per_byte"]
     assert bits.value == pytest.approx(-nats / size / 0.6931471805599453, rel=1e-4)
     assert bits.low is None
-    assert len(found.examples) == 8
+    assert len(found.examples) == 12
     assert "infer:full-lang:full>fr" in result.signature
+
+
+def test_metrics_are_compared_as_their_tasks_declare_them(
+    few_steps: Path, include: Path, tmp_path: Path
+) -> None:
+    """The values of eval mcq; lower perplexities and bits are better. No document gives an f1."""
+    names = tuple(f"{name}_fr" for name in ("choice", "whole", "surprise", "share"))
+    values = []
+    for name, mode in (("a", "full"), ("b", "full-lang")):
+        settings = {"tasks": names, "infer": mode, "include": include}
+        found = evaluate_mcq(few_steps, ["fr"], data=None, **settings)
+        write_lines(tmp_path / name, found.examples)
+        values.append({(row["task"], row["metric"]): row["value"] for row in found.rows})
+        declared = {(row["task"], row["metric"]): row["higher_is_better"] for row in found.rows}
+        assert declared == {
+            ("choice_fr", "acc"): True, ("choice_fr", "acc_norm"): True,
+            ("whole_fr", "bits_per_byte"): False, ("surprise_fr", "perplexity"): False,
+            ("surprise_fr", "acc"): True, ("share_fr", "acc"): False, ("share_fr", "f1"): True,
+        }  # fmt: skip
+    rows = {(row["task"], row["metric"]): row for row in compare(tmp_path / "a", tmp_path / "b")}
+    assert values[0]["surprise_fr", "perplexity"] != values[1]["surprise_fr", "perplexity"]
+    for key, row in rows.items():
+        assert [row["a"], row["b"]] == pytest.approx([values[0][key], values[1][key]], rel=1e-9)
+        assert row["higher_is_better"] == declared[key]
+    assert rows.keys() == declared.keys()
+    assert {key for key, row in rows.items() if row["p"] is None} == {
+        ("share_fr", "acc"), ("share_fr", "f1")
+    }  # fmt: skip
 
 
 def test_the_whole_vocabulary_needs_no_language(few_steps: Path, include: Path) -> None:

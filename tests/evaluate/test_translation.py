@@ -17,7 +17,7 @@ from modtok_cli.evaluate import generation
 from modtok_cli.evaluate.evaluate import evaluate_mt
 from modtok_cli.evaluate.generation import Piece, Prompt, encode, fit, parse_pairs, write
 from modtok_cli.evaluate.models import Infer, Models
-from modtok_cli.evaluate.results import SEED
+from modtok_cli.evaluate.results import SEED, resampled_sums
 from modtok_cli.evaluate.text_scores import corpus_metrics
 from modtok_cli.inference.load import load, open_source
 from modtok_cli.inference.run.model import SlicedModel
@@ -82,7 +82,7 @@ def test_resampled_metric_equals_metric_of_the_resampled_sentences() -> None:
         generator = np.random.default_rng(SEED)
         drawn = generator.integers(0, len(outputs), len(outputs))
         again = metric.statistics([outputs[i] for i in drawn], [references[i] for i in drawn])
-        assert metric.resampled(statistics)[0] == metric.score(again.sum(0))
+        assert metric.of_sums(resampled_sums(statistics, 1))[0] == metric.score(again.sum(0))
 
 
 def test_outputs_are_in_the_order_of_the_prompts(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from modtok_cli.reports.kinds.evaluation import evaluation_finding
 from modtok_cli.reports.means import charts, differences_of, means_of, scores_of, tables
 
 
@@ -32,6 +33,11 @@ def test_means_are_of_tasks_then_of_languages() -> None:
     rows += [row(99, task="mean"), row(77, task="one", metric="f1")]  # neither counts
     assert mean(rows)["value"] == pytest.approx((15 + 40) / 2)
     assert (mean(rows)["languages"], mean(rows)["low"]) == (2, None)
+    declared = {"higher_is_better": False, "scale": 1}  # no accuracy
+    rows.append(row(9000, task="surprise", metric="perplexity", **declared))
+    assert mean(rows)["value"] == pytest.approx((15 + 40) / 2)
+    rows.append(row(8000, recipe="b", task="surprise", metric="perplexity", **declared))
+    assert "surprise perplexity 8000.0 (b-0@9 --infer lang; highest in" in evaluation_finding(rows)
     translated = [row(3, task="mt", metric="BLEU"), row(50, task="mt", metric="chrF++")]
     assert set(means_of(scores_of(translated))) == {"mt BLEU", "mt chrF++"}
     bits = [{**row(0), "text": "a.txt", "bits_per_byte": each} for each in (2.0, 1.5, None)]

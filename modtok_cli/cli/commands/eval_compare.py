@@ -5,12 +5,12 @@ from pathlib import Path
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import emit_tables, parse_columns
-from modtok_cli.evaluate.compare import BITS, compare, summary
+from modtok_cli.evaluate.compare import compare, summary
 
-SCORES, BITS_COLUMNS = (
+SCORES, RATIOS = (
     parse_columns(
         f"verdict, task, language=lang, metric, a=A:{kind}, b=B:{kind}, difference=B - A:{kind}, "
-        f"low=from:{kind}, high=to:{kind}, p:ratio, n:int"
+        f"low=from:{kind}, high=to:{kind}, p:ratio, p_holm=Holm:ratio, test, n:int"
     )
     for kind in ("score", "ratio")
 )
@@ -34,12 +34,14 @@ def show(call: Call, json: Json = False) -> None:
         require_models("lm_eval", "sacrebleu")
     else:
         call.leave_out(
-            call.declaration.declared.keys() - {"first", "second"}, "two files are given"
+            call.declaration.declared.keys() - {"first", "second", "resamples"},
+            "two files are given",
         )
     rows = call()
     title = f"{summary(rows)} (A: {call.values['first']}, B: {call.values['second']})"
-    bits = [row for row in rows if row["metric"] == BITS]
-    scores = [row for row in rows if row["metric"] != BITS]
-    kinds = [(some, of) for some, of in ((bits, BITS_COLUMNS), (scores, SCORES)) if some]
+    kinds = []
+    for columns in (RATIOS, SCORES):
+        some = [row for row in rows if (row["scale"] == 1) == (columns is RATIOS)]
+        kinds += [(some, columns)] if some else []
     tables = [(title if at == 0 else "", some, of) for at, (some, of) in enumerate(kinds)]
     emit_tables(rows, tables, json=json)

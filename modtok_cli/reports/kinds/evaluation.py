@@ -71,10 +71,11 @@ def evaluation_charts(rows: Sequence[Row]) -> list[Chart]:
     for (task, metric), group in grouped(_with_systems(rows), "task", "metric").items():
         chance = {row["chance"] for row in group if row.get("chance") is not None}
         line = "; dashed: chance" if len(chance) == 1 else ""
+        scale = ", 0 to 100" if group[0].get("scale", 100) == 100 else ""
         charts.append(
             Dots(
                 f"{task}: {metric}",
-                f"{metric}, 0 to 100{line}",
+                f"{metric}{scale}{line}",
                 languages_of(group),
                 _intervals(group, "value"),
                 reference=min(chance) if len(chance) == 1 else None,
@@ -106,12 +107,16 @@ def evaluation_finding(rows: Sequence[Row]) -> str | None:
             continue
         systems = {name: own for (name,), own in grouped(_with_systems(group), "system").items()}
         means = {name: fmean(row["value"] for row in own) for name, own in systems.items()}
-        best = max(means, key=means.__getitem__)
-        worst = min(systems[best], key=lambda row: float(row["value"]))
+        higher = group[0].get("higher_is_better", True)
+        if higher is None:  # unknown, so none is the best
+            continue
+        first, last = (max, min) if higher else (min, max)
+        best = first(means, key=means.__getitem__)
+        worst = last(systems[best], key=lambda row: float(row["value"]))
         chance = worst.get("chance")
         against = "" if chance is None else f", chance {chance:.1f}"
         parts.append(
-            f"{task} {metric} {means[best]:.1f} ({best}; lowest in "
+            f"{task} {metric} {means[best]:.1f} ({best}; {'lowest' if higher else 'highest'} in "
             f"{display_name(worst['language'])}: {worst['value']:.1f}{against})"
         )
     return f"Evaluation: {', '.join(parts)}." if parts else None
