@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from modtok_cli.base.errors import UsageError as UsageError
     from modtok_cli.base.public import ModtokWarning as ModtokWarning
     from modtok_cli.cli.doctor import doctor as doctor
+    from modtok_cli.cli.progress import CommandProgress as CommandProgress
     from modtok_cli.construct.bpe import bpe as bpe
     from modtok_cli.construct.bpe_concat import bpe_concat as bpe_concat
     from modtok_cli.construct.bpe_merge import bpe_merge as bpe_merge
@@ -70,6 +71,7 @@ _NAMES = {
     "base.errors": "ModtokError Unfinished UsageError",
     "base.public": "ModtokWarning",
     "cli.doctor": "doctor",
+    "cli.progress": "CommandProgress",
     "construct.bpe": "bpe",
     "construct.bpe_concat": "bpe_concat",
     "construct.bpe_merge": "bpe_merge",

@@ -3,7 +3,7 @@
 OUTPUT/seed-N/world/      text, questions and parallel sentences
 OUTPUT/seed-N/plain/      text of the same world without quotations, which tokenizers learn from
 OUTPUT/seed-N/held-out/   further such text, which bits per byte are of
-OUTPUT/seed-N/tokenizer/, runs/, scores/ (a file for each run)
+OUTPUT/seed-N/tokenizer/, baseline/ (ordinary, of its size), runs/, scores/ (a file for each run)
 OUTPUT/curves.jsonl       a row for each regime, p, seed, number of steps and mode
 OUTPUT/claims.jsonl
 
@@ -43,7 +43,7 @@ class Study:
     """A study; `limit` is the number of sentences to translate for each pair and mode."""
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    regimes: tuple[str, ...] = ("joint", "none", "full", "sub:1", "sub:2")
+    regimes: tuple[str, ...] = ("baseline", "joint", "none", "full", "sub:1", "sub:2")
     p_values: tuple[float, ...] = (0.5, 0.9)
     points: tuple[int, ...] = (300, 600, 1200, 2400, 4800)
     k: int = 1500
@@ -85,10 +85,10 @@ def _prepare(place: Path, seed: int, study: Study) -> None:
             few = replace(plain, documents=HELD_OUT)
             for code in world.languages:
                 write_documents(beside / f"{code}.jsonl", code, few, "held out")
-    if not (place / "tokenizer").exists():
-        modtok.bpe_seq(
-            world.languages, data=place / "plain" / "data", output=place / "tokenizer", k=study.k
-        )
+    text = {"data": place / "plain" / "data"}
+    modtok.bpe_seq(world.languages, output=place / "tokenizer", k=study.k, **text)
+    size = modtok.load(place / "tokenizer").full().size
+    modtok.bpe(world.languages, output=place / "baseline", k=size, joint=True, **text)
 
 
 def _constant(steps: int) -> int:
@@ -102,10 +102,11 @@ def _run(system: System, steps: int, seed: int, place: Path, study: Study) -> mo
     words = [system.regime.replace(":", "-"), *(f"p-{each:g}" for each in p.values()), f"{steps}"]
     constant = _constant(steps)
     options: dict[str, Any] = {
-        **RECIPE, **study.training, **p, "sampling": system.regime, "seed": seed, "steps": steps,
+        **RECIPE, **study.training, **p, "sampling": system.sampling, "seed": seed, "steps": steps,
         "decay_steps": steps - constant, "eval_every": steps, "save_every": constant,
         "keep_every": constant, "keep": 1, "langs": study.world.languages,
-        "data": place / "world" / "data", "tokenizer": place / "tokenizer",
+        "data": place / "world" / "data",
+        "tokenizer": place / ("baseline" if system.regime == "baseline" else "tokenizer"),
         "runs": place / "runs", "name": "-".join(words),
     }  # fmt: skip
     return modtok.RunSettings(**options)
@@ -152,8 +153,10 @@ def _evaluate(place: Path, run: Path, study: Study) -> list[dict[str, Any]]:
                 run, list(codes), tasks=list(FACTS), data=tasks, infer=mode, batch_size=128
             )
             answered = list(answers.results)
-            texts = modtok.evaluate_bpb(run, place / "held-out", infer=mode, batch_size=32)
-            found["bits per byte"] = [row["bits_per_byte"] for row in texts.rows]
+            for code in codes:
+                text = place / "held-out" / f"{code}.jsonl"
+                bits = modtok.evaluate_bpb(run, text, language=code, infer=mode, batch_size=32)
+                found.setdefault("bits per byte", []).append(bits.rows[0]["bits_per_byte"])
         for result in (*answered, *translated.results):
             figure = result.metric if result.task == "mt" else result.task
             if result.metric in ("acc", "BLEU", "in language"):

@@ -1,7 +1,8 @@
-"""What the scripts share: arguments, rows, and what is made once in the directory WORK."""
+"""What the scripts share: arguments, rows, and tokenizers of a script's directory in WORK."""
 
 import argparse
 import json
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import modtok_cli as modtok
 
 warnings.filterwarnings("ignore", message=".*is (already )?finished")
+PROGRESS = modtok.CommandProgress()
 EUROPE = "bg,cs,da,de,el,en,es,et,fi,fr,hu,it,lt,lv,nl,pl,pt,ro,sk,sl,sv"
 
 
@@ -17,11 +19,16 @@ def parser(text: str | None, langs: str = EUROPE) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=(text or "").partition("\n")[0])
     made.add_argument("data", type=Path, help="text to learn from: DATA/fi.jsonl.zst, ...")
     made.add_argument("texts", type=Path, help="text to measure: TEXTS/fi.txt, ...")
-    made.add_argument("work", type=Path, help="directory for tokenizers and runs")
+    made.add_argument("work", type=own, help="directory of directories, one for each script")
     made.add_argument("--langs", default=langs, type=lambda value: value.split(","))
     made.add_argument("-k", default=24000, type=int, help="tokens of a language")
     made.add_argument("--seed", default=0, type=int)
     return made
+
+
+def own(value: str) -> Path:
+    """The directory of this script."""
+    return Path(value) / Path(sys.argv[0]).stem
 
 
 def training(text: str | None) -> argparse.ArgumentParser:
@@ -48,13 +55,14 @@ def texts(options: argparse.Namespace, langs: Any = ()) -> list[Path]:
 def sequential(options: argparse.Namespace, k: int = 0) -> Path:
     """Sequential BPE of all languages, alphabetical, with references of k tokens."""
     output: Path = options.work / f"bpe-seq-{k or options.k}"
-    modtok.bpe_seq(options.langs, data=options.data, output=output, k=k or options.k)
+    modtok.bpe_seq(
+        options.langs, data=options.data, output=output, k=k or options.k, progress=PROGRESS
+    )
     return output
 
 
 def joint(options: argparse.Namespace, size: int, learn: Any = modtok.bpe) -> Path:
     """An ordinary tokenizer of all languages, BPE or Unigram."""
     output: Path = options.work / f"{learn.__name__}-joint-{size}"
-    if not output.exists():
-        learn(options.langs, data=options.data, output=output, k=size, joint=True)
+    learn(options.langs, data=options.data, output=output, k=size, joint=True, progress=PROGRESS)
     return output

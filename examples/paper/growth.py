@@ -5,7 +5,7 @@ fig:scaling_more_languages_BPE
 
 import random
 
-from common import emit, parser
+from common import PROGRESS, emit, parser
 
 import modtok_cli as modtok
 
@@ -19,8 +19,9 @@ def main() -> None:
     for number in range(options.orders):
         output = options.work / f"order-{options.seed}-{number}"
         made = modtok.bpe_seq(
-            order, order="given", data=options.data, output=output, k=options.k, references=False
-        )
+            order, order="given", data=options.data, output=output, k=options.k, references=False,
+            progress=PROGRESS,
+        )  # fmt: skip
         for n, row in enumerate(made.lines, 1):
             emit([row], "language", "total", "adopted", "new_tokens", order=number, n=n)
         order = draw.sample(order, len(order))

@@ -4,7 +4,7 @@ fig:BPE inference cost, tab:exec_scale, tab:exec_scale_full; with --unigram
 fig:inference_time_comparison_unigram
 """
 
-from common import emit, parser, sequential, texts
+from common import PROGRESS, emit, parser, sequential, texts
 
 import modtok_cli as modtok
 
@@ -20,12 +20,18 @@ def main() -> None:
     whole = sequential(options)
     if options.unigram:
         whole = options.work / f"unigram-{options.k}"
-        modtok.unigram_merge(options.langs, data=options.data, output=whole, k=options.k)
-    rows = modtok.cost(
-        texts(options), time=True, tokenizers=[*options.others, f"{whole}", f"{whole}@each"],
-        model=options.scales, references=whole / "references", limit=options.lines, decode_steps=1,
-    )  # fmt: skip
-    emit(rows, "model", "tokenizer", "language", "vocabulary", "tokens", "flops", "forward_ratio")
+        modtok.unigram_merge(
+            options.langs, data=options.data, output=whole, k=options.k, progress=PROGRESS
+        )
+    names = [*options.others, f"{whole}", f"{whole}@each"]
+    for scale in options.scales:
+        for text in texts(options):  # rows as they come
+            rows = modtok.cost(
+                text, time=True, tokenizers=names, model=[scale], references=whole / "references",
+                limit=options.lines, decode_steps=1, progress=PROGRESS,
+            )  # fmt: skip
+            columns = ("tokenizer", "language", "vocabulary", "tokens", "flops", "forward_ratio")
+            emit(rows, "model", *columns)
 
 
 if __name__ == "__main__":

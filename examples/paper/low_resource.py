@@ -15,7 +15,6 @@ def main() -> None:
     arguments = parser(__doc__, LANGS)
     arguments.add_argument("--others", nargs="*", default=[], help="files of open-weight models")
     options = arguments.parse_args()
-    options.work = options.work / "low-resource"
     whole = sequential(options)
     multi = joint(options, 16 * options.k)
     for name in (*options.others, f"{multi}", f"{whole}", f"{whole}@each"):

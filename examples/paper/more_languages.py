@@ -6,7 +6,7 @@ fig:results_w_combos_languages_atinference
 import random
 
 from common import emit, training
-from models import mcq, mt, trained
+from models import mcq, mt, named, regimes, trained
 
 
 def main() -> None:
@@ -14,13 +14,13 @@ def main() -> None:
     arguments = training(__doc__)
     arguments.add_argument("--sizes", nargs="*", type=int, default=[2, 4, 6, 8, 10])
     arguments.add_argument("--draws", type=int, default=3)
-    arguments.add_argument("--regimes", nargs="*", default=["joint", "sub:2"])
+    arguments.add_argument("--regimes", nargs="*", default=[])
     options = arguments.parse_args()
-    for regime in options.regimes:
+    for regime in regimes(options, "baseline", "sub:2"):
         run, draw = trained(options, regime), random.Random(options.seed)
         for language in options.langs:
             sets = {("full", len(options.langs))}
-            for size in options.sizes if regime != "joint" else ():
+            for size in options.sizes if regime not in ("baseline", "joint") else ():
                 own = sorted({"en", language})
                 rest = [each for each in options.langs if each not in own]
                 for _ in range(options.draws):
@@ -30,7 +30,7 @@ def main() -> None:
                 row = {"MCQ": mcq(options, run, [language], infer)}
                 if language != "en":
                     row["MT"] = mt(options, run, [f"en-{language}"], infer)
-                emit([row], *row, regime=regime, n=size, infer=infer, language=language)
+                emit([row], *row, regime=named(regime), n=size, infer=infer, language=language)
 
 
 if __name__ == "__main__":

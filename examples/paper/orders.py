@@ -5,7 +5,7 @@ fig:placeholder
 
 import random
 
-from common import emit, joint, parser, sequential, texts
+from common import PROGRESS, emit, joint, parser, sequential, texts
 
 import modtok_cli as modtok
 
@@ -20,8 +20,9 @@ def main() -> None:
     for number in range(options.orders):
         output = options.work / f"order-{options.seed}-{number}"
         modtok.bpe_seq(
-            order, order="given", data=options.data, output=output, k=options.k, references=False
-        )
+            order, order="given", data=options.data, output=output, k=options.k, references=False,
+            progress=PROGRESS,
+        )  # fmt: skip
         for name in (f"{output}", f"{output}@each"):
             rows = modtok.nsl([name], texts(options), references=references)
             emit(rows, "language", "size", "nsl", order=order, tokenizer=name)

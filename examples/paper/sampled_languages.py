@@ -4,18 +4,17 @@ Tab:n_abalation_result_unigram
 """
 
 from common import emit, training
-from models import from_english, mt, trained
+from models import from_english, mt, named, regimes, trained
 
 
 def main() -> None:
     """BLEU of each pair for each regime."""
     arguments = training(__doc__)
-    every = ["joint", "sub:1", "sub:2", "sub:5", "full"]
-    arguments.add_argument("--regimes", nargs="*", default=every)
+    arguments.add_argument("--regimes", nargs="*", default=[])
     options = arguments.parse_args()
-    for regime in options.regimes:
+    for regime in regimes(options, "baseline", "sub:1", "sub:2", "sub:5", "full"):
         found = mt(options, trained(options, regime), from_english(options), "full")
-        emit([{"BLEU": found}], "BLEU", regime=regime, infer="full")
+        emit([{"BLEU": found}], "BLEU", regime=named(regime), infer="full")
 
 
 if __name__ == "__main__":

@@ -4,25 +4,27 @@ Tab:sum_result_unigram
 """
 
 from common import emit, training
-from models import trained
+from models import named, regimes, trained
 
 import modtok_cli as modtok
+
+FIELDS = ("language", "metric", "value", "low", "high")
 
 
 def main() -> None:
     """A row for each regime, inference vocabulary and language: ROUGE."""
     arguments = training(__doc__)
-    arguments.add_argument("--regimes", nargs="*", default=["joint", "none", "full", "sub:2"])
+    arguments.add_argument("--regimes", nargs="*", default=[])
     options = arguments.parse_args()
-    for regime in options.regimes:
+    for regime in regimes(options, "baseline", "none", "full", "sub:2"):
         run = trained(options, regime)
-        modes = {"joint": ["full"], "none": ["lang", "full", "full-lang"]}
+        modes = {"baseline": ["full"], "joint": ["full"], "none": ["lang", "full", "full-lang"]}
         for infer in modes.get(regime, ["lang", "full"]):
             found = modtok.evaluate_sum(
                 run, options.langs, data=options.texts, infer=infer, **options.eval
             )
             rows = [result.as_row() for result in found.results]
-            emit(rows, "language", "metric", "value", "low", "high", regime=regime, infer=infer)
+            emit(rows, *FIELDS, regime=named(regime), infer=infer)
 
 
 if __name__ == "__main__":

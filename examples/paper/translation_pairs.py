@@ -4,20 +4,20 @@ tab:translation_tok_group
 """
 
 from common import emit, training
-from models import mt, trained
+from models import mt, named, regimes, trained
 
 
 def main() -> None:
     """BLEU of each pair for the baseline and for sub:N."""
     arguments = training(__doc__)
-    arguments.add_argument("--regimes", nargs="*", default=["joint", "sub:5"])
+    arguments.add_argument("--regimes", nargs="*", default=[])
     options = arguments.parse_args()
     options.settings = {"mix": {"en": 0.4}} | options.settings
     pairs = [f"{a}-{b}" for a in options.langs for b in options.langs if a != b]
-    options.work = options.work / "pairs"
-    for regime in options.regimes:
+    options.models = options.work  # of another mixture
+    for regime in regimes(options, "baseline", "sub:5"):
         found = mt(options, trained(options, regime), pairs, "full")
-        emit([{"BLEU": found}], "BLEU", regime=regime, infer="full")
+        emit([{"BLEU": found}], "BLEU", regime=named(regime), infer="full")
 
 
 if __name__ == "__main__":

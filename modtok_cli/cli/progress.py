@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class CommandProgress:
-    """Bars, notes and warnings on standard error."""
+    """Bars, notes and warnings on standard error, as commands have them."""
 
-    def __init__(self, *, quiet: bool, verbose: bool) -> None:
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
         self._quiet = quiet
         self.draws = not quiet and _stderr_is_terminal()
         self.verbose = verbose

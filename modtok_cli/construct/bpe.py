@@ -19,8 +19,8 @@ from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file
 from modtok_cli.base.signature import digest
 from modtok_cli.construct.cancellable import results_of
-from modtok_cli.construct.learner import Learner
-from modtok_cli.construct.outputs import REPLACE, finished
+from modtok_cli.construct.learner import Learner, left_out_of
+from modtok_cli.construct.outputs import REPLACE
 from modtok_cli.construct.parameters import (
     Budget,
     DefaultSpecials,
@@ -52,7 +52,7 @@ class Separate(Learner):
 
     suffixes: ClassVar[tuple[str, ...]]
 
-    def check_output(self, request: Request, languages: Sequence[str]) -> BuildReport | None:
+    def check_output(self, request: Request, languages: Sequence[str]) -> PlainFiles | None:
         """As of a modular directory: each file has the settings of its learner."""
         place = request.output
         refuse_others(place, self._is_ours)
@@ -74,15 +74,14 @@ class Separate(Learner):
             each != (self.k, self.provenance()) for each in settings
         ):
             raise UsageError("exists with other settings", where=place, remedy=REPLACE)
-        made = PlainFiles(files, {name: len(each["vocab"]) for name, each in models.items()})
-        return finished(request, BuildReport(place, made.signature, self.rows(made)))
+        return PlainFiles(files, {name: plain_row(each) for name, each in models.items()})
 
     def _is_ours(self, name: str) -> bool:
         return Path(name).suffix in self.suffixes and is_language(Path(name).stem)
 
     def rows(self, output: PlainFiles) -> list[dict[str, Any]]:
-        """Number of tokens."""
-        return [{"language": language, "tokens": size} for language, size in output.sizes.items()]
+        """Number of tokens, and words that were left out."""
+        return [{"language": name, **row} for name, row in sorted(output.rows.items())]
 
 
 class Joint(Learner):
@@ -103,7 +102,8 @@ class Joint(Learner):
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
         """One row."""
-        return [{"language": ",".join(output.languages), "tokens": output.size}]
+        left_out = left_out_of(output.corpora.get(output.languages[0]))
+        return [{"language": ",".join(output.languages), "tokens": output.size, **left_out}]
 
     def result(self, work: Work) -> ModularTokenizer:
         """A tokenizer directory in which every token belongs to every language."""
@@ -123,7 +123,7 @@ class SeparateBpe(Separate):
             {name: work.submit(self._learn_language, name, work) for name in work.languages}
         )
 
-    def _learn_language(self, language: str, work: Work) -> tuple[bytes, int]:
+    def _learn_language(self, language: str, work: Work) -> bytes:
         with work.words.learning(language) as counts:
             grown = learn_plain(
                 counts,
@@ -134,14 +134,18 @@ class SeparateBpe(Separate):
                 progress=work.progress,
             )
             work.words.certify(language, grown.merges)
-            made = (grown.merges, grown.frequency, self.provenance())
-            return plain_json(language, counts, self.k, *made), grown.merges.tokens
+            left_out = left_out_of(work.words.corpora[language])
+            facts = {"learner": self.provenance(), **({"left_out": left_out} if left_out else {})}
+            return plain_json(language, counts, self.k, grown.merges, grown.frequency, facts)
 
     def result(self, work: Work) -> PlainFiles:
         """The files `<lang>.json`."""
         return PlainFiles(
-            {f"{language}.json": data for language, (data, _) in self._made.items()},
-            {language: size for language, (_, size) in self._made.items()},
+            {f"{language}.json": data for language, data in self._made.items()},
+            {
+                language: plain_row(orjson.loads(data)["model"])
+                for language, data in self._made.items()
+            },
         )
 
 
@@ -207,15 +211,20 @@ def bpe(
     return construct(kind, bpe, locals(), "bpe-joint" if joint else "bpe")
 
 
+def plain_row(model: Mapping[str, Any]) -> dict[str, int]:
+    """Figures of the "model" of a plain file."""
+    return {"tokens": len(model["vocab"]), **model["modtok"].get("left_out", {})}
+
+
 @dataclass(frozen=True)
 class PlainFiles:
-    """File names and contents of a directory, and the number of tokens per language.
+    """File names and contents of a directory, and a row of figures per language.
 
     The signature covers the files that end in `.json`; all others follow from them.
     """
 
     files: Mapping[str, bytes]
-    sizes: Mapping[str, int]
+    rows: Mapping[str, Mapping[str, int]]
 
     @property
     def signature(self) -> str:

@@ -17,7 +17,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
 from modtok_cli.construct.journal import JournalState
-from modtok_cli.construct.learner import Learner
+from modtok_cli.construct.learner import Learner, left_out_of
 from modtok_cli.construct.parameters import (
     Budget,
     DefaultSpecials,
@@ -60,7 +60,6 @@ class UnitedBpe(Learner):
     def __init__(self, k: int, specials: Sequence[str], settings: Mapping[str, Any]) -> None:
         super().__init__(k, specials, settings)
         self._languages: dict[str, LanguageTokens] = {}
-        self._seconds: dict[str, float] = {}
         self._base: ModularTokenizer | None = None
 
     @classmethod
@@ -113,7 +112,7 @@ class UnitedBpe(Learner):
             data, offsets = flatten(language.tokens)
             arrays |= {f"{name}.data": data, f"{name}.offsets": offsets}
             arrays[f"{name}.counts"] = language.token_counts
-        return JournalState(arrays, {"seconds": self._seconds})
+        return JournalState(arrays, {"seconds": self.seconds})
 
     def restore(self, saved: JournalState) -> list[str]:
         """Take the languages of the journal."""
@@ -126,7 +125,7 @@ class UnitedBpe(Learner):
             if not (is_language(name) and sound):
                 raise ValueError("not the tokens of a language")
             languages[name] = LanguageTokens(tuple(tokens), counts)
-        self._languages, self._seconds = languages, seconds
+        self._languages, self.seconds = languages, seconds
         return list(languages)
 
     def learn(self, work: Work) -> None:
@@ -135,10 +134,10 @@ class UnitedBpe(Learner):
         with work.progress.task("languages", total=len(running), unit="languages") as task:
             for done, future in enumerate(as_completed(running), 1):
                 language = running[future]
-                self._languages[language], self._seconds[language] = future.result()
+                self._languages[language], self.seconds[language] = future.result()
                 task.advance(1)
                 if done < len(running):
-                    work.keep(self._seconds[language])
+                    work.keep(self.seconds[language])
 
     def learn_language(self, language: str, work: Work) -> tuple[LanguageTokens, float]:
         """Count a language, learn more tokens than k by BPE, keep the k best; and the seconds."""
@@ -175,13 +174,9 @@ class UnitedBpe(Learner):
         return self.made(learned, work, pretokenizer=pretokenizer, token_counts=token_counts)
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
-        """Tokens, tokens of one language, superwords, size of T, seconds."""
-        rows = united_rows(output, "superwords", output.superwords)
-        return [
-            {**row, "seconds": self._seconds[row["language"]]}
-            for row in sorted(rows, key=lambda row: str(row["language"]))
-            if row["language"] in self._seconds
-        ]
+        """Tokens, tokens of one language, superwords, size of T."""
+        superwords = members_of(output, output.superwords)
+        return united_rows(output, "superwords", superwords)
 
     def without(self, base: ModularTokenizer, removed: Sequence[str]) -> ModularTokenizer:
         """The other languages keep their tokens, in the same order."""
@@ -199,20 +194,28 @@ class UnitedBpe(Learner):
         )
 
 
-def united_rows(output: ModularTokenizer, name: str, which: BoolArray) -> list[dict[str, Any]]:
-    """Tokens of each language, tokens of one language only, tokens of `which` (n,), size of T."""
+def members_of(output: ModularTokenizer, which: BoolArray) -> dict[str, int]:
+    """How many of the tokens `which` (V,) each language has."""
     members = output.token_membership
-    alone = members.owners() == 1
+    return {name: int((members[:, i] & which).sum()) for i, name in enumerate(output.languages)}
+
+
+def united_rows(
+    output: ModularTokenizer, name: str, of_name: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """Tokens of each language, tokens of one language only, `of_name`, size of T."""
+    members = output.token_membership
+    own = members_of(output, members.owners() == 1)
     return [
         {
             "language": language,
-            "tokens": int(column.sum()),
-            "own": int((column & alone).sum()),
-            name: int((column & which).sum()),
+            "tokens": tokens,
+            "own": own[language],
+            name: of_name[language],
             "total": output.size,
+            **left_out_of(output.corpora.get(language)),
         }
-        for i, language in enumerate(output.languages)
-        for column in [members[:, i]]
+        for language, tokens in sorted(zip(output.languages, members.sizes().tolist(), strict=True))
     ]
 
 

@@ -19,7 +19,7 @@ from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
 from modtok_cli.construct.grow import GROWTH, grow_published, is_published
 from modtok_cli.construct.journal import JournalState
-from modtok_cli.construct.learner import Learner
+from modtok_cli.construct.learner import Learner, left_out_of
 from modtok_cli.construct.outputs import check_modular
 from modtok_cli.construct.parameters import (
     Budget,
@@ -60,7 +60,6 @@ class SequentialBpe(Learner):
 
     def __init__(self, k: int, specials: Sequence[str], settings: Mapping[str, Any]) -> None:
         super().__init__(k, specials, settings)
-        self._rows: list[dict[str, Any]] = []
         self._token_counts: list[Int64Array | Future[Int64Array]] = []
         self._is_extension = False
 
@@ -95,7 +94,7 @@ class SequentialBpe(Learner):
             return list(dict.fromkeys(name for those in labels for name in those))
         return sorted(languages)
 
-    def check_output(self, request: Request, languages: Sequence[str]) -> BuildReport | None:
+    def check_output(self, request: Request, languages: Sequence[str]) -> ModularTokenizer | None:
         """The order of the languages matters, and by size it is not known yet."""
         return check_modular(request, self, languages, ordered=self.settings.order != "size")
 
@@ -106,11 +105,11 @@ class SequentialBpe(Learner):
         self._token_counts = list(base.token_counts)
 
     def state(self) -> JournalState:
-        """All merges, rows and token counts so far."""
+        """All merges, token counts and seconds so far."""
         learned = self._learner.result()
         notes = {
             "languages": learned.languages,
-            "rows": self._rows,
+            "seconds": self.seconds,
             "token_counts": [row.tolist() for row in self._finished_token_counts()],
         }
         return JournalState(merges_to_arrays(learned), notes)
@@ -119,12 +118,11 @@ class SequentialBpe(Learner):
         """Continue after the last language of the journal."""
         notes = saved.notes
         learned = merges_from_arrays(saved.arrays, notes["languages"], self.specials)
-        rows = [dict(row) for row in notes["rows"]]
+        seconds = {str(name): float(each) for name, each in notes["seconds"].items()}
         token_counts = [np.array(row, dtype=np.int64) for row in notes["token_counts"]]
-        done = [str(row["language"]) for row in rows]
         self._begin(learned)
-        self._rows, self._token_counts = rows, list(token_counts)
-        return done
+        self.seconds, self._token_counts = seconds, list(token_counts)
+        return [*seconds]
 
     def learn(self, work: Work) -> None:
         """One language after the other; counting and references run in the background."""
@@ -155,7 +153,7 @@ class SequentialBpe(Learner):
                 progress=HiddenProgress(work.progress),
             )
         began = time.perf_counter()
-        report = self._learner.add(language, counts, progress=work.progress)
+        self._learner.add(language, counts, progress=work.progress)
         if is_first:
             # The first language is learned without others: T is its own reference.
             work.references.make(
@@ -166,7 +164,7 @@ class SequentialBpe(Learner):
             member = self._learner.token_members[-1]
             row = work.submit(_token_counts, counts, self._learner.merges, member)
             self._token_counts.append(row.result() if work.words.bounded is not None else row)
-        self._rows.append({**report, "seconds": round(time.perf_counter() - began, 3)})
+        self.seconds[language] = round(time.perf_counter() - began, 3)
 
     def _finished_token_counts(self) -> list[Int64Array]:
         """Token counts of each language; waits for those in progress."""
@@ -181,8 +179,24 @@ class SequentialBpe(Learner):
         return self.made(self._learner.result(), work, token_counts=token_counts)
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
-        """Tokens, adopted and new tokens, size of T after the language, seconds."""
-        return self._rows
+        """Tokens, adopted and new tokens, size of T after the language."""
+        known = np.arange(output.size) < len(self.specials) + 256
+        rows, basic = [], int(known.sum())
+        for i, language in enumerate(output.languages):
+            member = output.token_membership[:, i]
+            adopted, new = int((member & known)[basic:].sum()), int((member & ~known).sum())
+            known |= member
+            rows.append(
+                {
+                    "language": language,
+                    "tokens": int(member.sum()),
+                    "adopted": adopted,
+                    "new_tokens": new,
+                    "total": int(known.sum()),
+                    **left_out_of(output.corpora.get(language)),
+                }
+            )
+        return rows
 
 
 def _token_counts(counts: WordCounts, merges: GlobalMerges, member: Int64Array) -> Int64Array:

@@ -2,25 +2,27 @@
 
 A learner says how languages are learned. Counting, threads, journal, references, existing
 outputs and appending are the same for all of them: `pipeline.construct`. A new construction
-is one file with a frozen dataclass of settings, a `Learner` and a function that calls
-`construct`, and one file with its command.
+is one file with a `Learner` and a function that declares its settings and calls `construct`, and
+one file with its command.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.learner_settings import LearnerSettings
 from modtok_cli.construct.outputs import check_modular
-from modtok_cli.construct.request import BuildReport, Request, check_specials
+from modtok_cli.construct.request import Request, check_specials
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.merges import LearnedMerges, check_budget
 from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular.directory import References
+from modtok_cli.modular.manifest import Corpus
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 
@@ -35,8 +37,28 @@ class Output(Protocol):
         """Write all of it, or nothing."""
 
 
+def left_out_of(corpus: Corpus | None) -> dict[str, int]:
+    """What a row says of words that were left out of a corpus."""
+    if corpus is None or corpus.left_out is None:
+        return {}
+    plain = ("min_count", "sample_weight", "certain_merges")
+    return {
+        key if key in plain else f"left_out_{key}": value
+        for key, value in asdict(corpus.left_out).items()
+        if value is not None
+    }
+
+
 class Learner(LearnerSettings, ABC):
-    """One run of a construction. Subclasses implement `learn`, `result` and `rows`."""
+    """One run of a construction. Subclasses implement `learn`, `result` and `rows`.
+
+    Attributes:
+        seconds: language → time that learning it took.
+    """
+
+    def __init__(self, k: int, specials: Sequence[str], settings: Mapping[str, Any]) -> None:
+        super().__init__(k, specials, settings)
+        self.seconds: dict[str, float] = {}
 
     def made(
         self, learned: LearnedMerges | LearnedPieces, work: Work, **others: Any
@@ -60,8 +82,8 @@ class Learner(LearnerSettings, ABC):
         """Order in which to learn `languages`; `requested`: as the user listed them."""
         return list(languages)
 
-    def check_output(self, request: Request, languages: Sequence[str]) -> BuildReport | None:
-        """The report of an output that exists with the same settings; None to build it.
+    def check_output(self, request: Request, languages: Sequence[str]) -> Output | None:
+        """The output that exists with the same settings; None to build it.
 
         Raises:
             UsageError: the output exists and differs, and `force` was not given.
@@ -86,7 +108,7 @@ class Learner(LearnerSettings, ABC):
 
     @abstractmethod
     def rows(self, output: Any) -> list[dict[str, Any]]:
-        """A row of figures per language."""
+        """A row of figures per language; of the output alone, so that it is told again."""
 
     def without(self, base: ModularTokenizer, removed: Sequence[str]) -> ModularTokenizer:
         """`base` without some of its languages."""

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, check_new, clear, is_vacant
-from modtok_cli.construct.journal import clear_finished
 from modtok_cli.construct.learner_settings import LearnerSettings
-from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.construct.request import Request
 from modtok_cli.modular.containment import containment
 from modtok_cli.modular.directory import check_place, is_modular
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -21,8 +20,8 @@ REPLACE = "choose another -o, or --force to replace it"
 
 def check_modular(
     request: Request, learner: LearnerSettings, languages: Sequence[str], *, ordered: bool
-) -> BuildReport | None:
-    """The report of a modular directory that exists with these settings; None to build it.
+) -> ModularTokenizer | None:
+    """The modular directory that exists with these settings; None to build it.
 
     Settings that it records beyond the learner's are results, and are not compared.
     The order of the languages is compared if `ordered`.
@@ -43,7 +42,8 @@ def check_modular(
     same = (
         existing.algorithm == learner.algorithm
         and existing.segmentation == learner.segmentation
-        and existing.pretokenizer is learner.pretokenizer
+        # With superwords the tokenizer has another one.
+        and learner.settings_of(existing)["pretokenizer"] == learner.pretokenizer.name
         and sorted(existing.languages) == sorted(languages)
         and (not ordered or list(existing.languages) == list(languages))
         and existing.k == learner.k
@@ -57,26 +57,7 @@ def check_modular(
             where=output,
             remedy=REPLACE,
         )
-    return finished(request, report_of(existing, output))
-
-
-def finished(request: Request, report: BuildReport) -> BuildReport:
-    """The report of an output that exists; says so."""
-    clear_finished(request.output)
-    request.progress.warn(
-        f"{request.output} is already finished with these settings; --force builds it again"
-    )
-    return report
-
-
-def report_of(tokenizer: ModularTokenizer, output: Path) -> BuildReport:
-    """A row per language of an existing tokenizer."""
-    sizes = tokenizer.token_membership.sizes()
-    lines = [
-        {"language": language, "tokens": int(size), "total": tokenizer.size}
-        for language, size in zip(tokenizer.languages, sizes, strict=True)
-    ]
-    return BuildReport(output, tokenizer.signature, lines)
+    return existing
 
 
 def refuse_disagreement(directory: Path, options: Mapping[str, tuple[object, object]]) -> None:

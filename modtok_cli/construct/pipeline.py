@@ -5,7 +5,7 @@
 A killed build resumes from its journal; the output appears complete or not at all.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -20,7 +20,6 @@ from modtok_cli.construct.outputs import (
     previous_version,
     prove_unchanged,
     refuse_disagreement,
-    report_of,
 )
 from modtok_cli.construct.request import (
     DEFAULT_K,
@@ -99,9 +98,9 @@ def _construct(
         _refuse_present(base, request, languages)
     if base is None or not request.is_in_place:
         every = [*(base.languages if base else ()), *languages]
-        finished = learner.check_output(request, every)
-        if finished is not None:
-            return finished
+        existing = learner.check_output(request, every)
+        if existing is not None:
+            return _finished(learner, existing, request, languages if base else None)
     key = {
         "algorithm": learner.algorithm,
         "k": learner.k,
@@ -128,10 +127,32 @@ def _construct(
         # The files of T are written while the last references are still being learned.
         _save(output, request, base, work.references.all)
     journal.remove()
-    lines = [row | work.words.left_out(row["language"]) for row in learner.rows(output)]
-    report = BuildReport(request.output, output.signature, lines)
-    warn_of_small(report.lines, learner.k, request.progress)
-    return report
+    return _report(learner, output, request, languages if base else None)
+
+
+def _report(
+    learner: Learner, output: Output, request: Request, languages: Sequence[str] | None
+) -> BuildReport:
+    """What is told of an output, of `languages` that were added to another tokenizer or of all."""
+    lines = [
+        row | ({"seconds": learner.seconds[name]} if name in learner.seconds else {})
+        for row in learner.rows(output)
+        for name in [row["language"]]
+        if languages is None or name in languages
+    ]
+    warn_of_small(lines, learner.k, request.progress)
+    return BuildReport(request.output, output.signature, lines)
+
+
+def _finished(
+    learner: Learner, output: Output, request: Request, languages: Sequence[str] | None = None
+) -> BuildReport:
+    """The report of an output that exists; says so."""
+    clear_finished(request.output)
+    request.progress.warn(
+        f"{request.output} is already finished with these settings; --force builds it again"
+    )
+    return _report(learner, output, request, languages)
 
 
 def _save(
@@ -213,9 +234,9 @@ def _remove(learner: Learner, base: ModularTokenizer, request: Request) -> Build
         raise UsageError("no language would remain", where="--remove")
     remaining = [name for name in base.languages if name not in removed]
     if not request.is_in_place:
-        finished = learner.check_output(request, remaining)
-        if finished is not None:
-            return finished
+        existing = learner.check_output(request, remaining)
+        if existing is not None:
+            return _finished(learner, existing, request)
     tokenizer = learner.without(base, sorted(removed))
     _save(tokenizer, request, base, dict)
-    return report_of(tokenizer, request.output)
+    return _report(learner, tokenizer, request, None)

@@ -14,6 +14,8 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
 
+NONE: Mapping[str, Any] = {}
+
 
 def reference_json(
     language: str,
@@ -62,12 +64,12 @@ def plain_json(
     k: int,
     merges: GlobalMerges,
     frequency: npt.NDArray[np.int64],
-    learner: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] = NONE,
 ) -> bytes:
     """The `tokenizer.json` of a plain BPE of the words; arguments as of `with_counts`."""
     vocabulary = Vocabulary(merges.specials, merges.token_data, merges.token_offsets)
     rules = Merges(vocabulary, counts.pretokenizer, merges.merges)
-    return with_counts(Subtokenizer(rules, languages=[language]), counts, k, frequency, learner)
+    return with_counts(Subtokenizer(rules, languages=[language]), counts, k, frequency, facts)
 
 
 def with_counts(
@@ -75,11 +77,11 @@ def with_counts(
     counts: WordCounts,
     k: int,
     frequency: npt.NDArray[np.int64],
-    learner: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] = NONE,
 ) -> bytes:
     """The `tokenizer.json` of a language, with how often each token occurs in `counts`, (V,).
 
-    `learner`: its settings, in a file that is an output.
+    `facts`: further ones, in a file that is an output.
     """
-    facts = {"k": k, "corpus": counts.fingerprint(), "counts": frequency.tolist()}
-    return tokenizer.to_json(facts if learner is None else {**facts, "learner": learner})
+    own = {"k": k, "corpus": counts.fingerprint(), "counts": frequency.tolist()}
+    return tokenizer.to_json({**own, **facts})

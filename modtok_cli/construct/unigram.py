@@ -102,10 +102,11 @@ class SeparateUnigram(Separate, UnigramLearner):
         files: dict[str, bytes] = {}
         for language, model in self._models.items():
             files[f"{language}.json"] = model_json(
-                language, model, work.words.of(language), self.k, self.provenance()
+                language, model, work.words.of(language), self.k, {"learner": self.provenance()}
             )
             files[f"{language}.model"] = tokenizer_of(model, language).to_model()
-        return PlainFiles(files, {name: model.size for name, model in self._models.items()})
+        rows = {name: {"tokens": model.size} for name, model in self._models.items()}
+        return PlainFiles(files, rows)
 
 
 class JointUnigram(Joint, UnigramLearner):

@@ -1,6 +1,7 @@
 """`modtok unigram-merge`: monolingual Unigram models, united and re-estimated by EM."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +12,9 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.construct.bpe_merge import united_rows
+from modtok_cli.construct.bpe_merge import members_of, united_rows
 from modtok_cli.construct.cancellable import results_of
+from modtok_cli.construct.learner import Output
 from modtok_cli.construct.parameters import (
     Budget,
     DefaultSpecials,
@@ -69,7 +71,7 @@ class UnitedUnigram(UnigramLearner):
 
     algorithm = "unigram-merge"
 
-    def check_output(self, request: Request, languages: Sequence[str]) -> BuildReport | None:
+    def check_output(self, request: Request, languages: Sequence[str]) -> Output | None:
         """Also check the weights, now that the languages are known."""
         parse_weights(self.settings.weights, languages)
         return super().check_output(request, languages)
@@ -157,15 +159,14 @@ class UnitedUnigram(UnigramLearner):
         """The united pieces with the estimated scores."""
         estimate = self._estimate
         learned = rescored(self._united, estimate) if estimate else self._united
-        return self.made(learned, work, settings={**self.recorded(), "em": _outcome(estimate)})
+        made = self.made(learned, work)
+        return replace(made, settings={**made.settings, "em": _outcome(estimate, made)})
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
         """Tokens, tokens of one language, tokens at the floor, size of T."""
-        first = len(output.vocabulary.specials) + 256
-        floor = np.zeros(output.size, dtype=np.bool_)
-        if self._estimate is not None:
-            floor[first:] = self._estimate.expected[first:] < FLOOR_COUNT
-        return united_rows(output, "at_the_floor", floor)
+        outcome = output.settings["em"]
+        none = dict.fromkeys(output.languages, 0)
+        return united_rows(output, "at_the_floor", outcome["at_the_floor"] if outcome else none)
 
 
 def _model_paths(directory: Path | None, languages: Sequence[str]) -> dict[str, Path]:
@@ -193,15 +194,19 @@ def _model_paths(directory: Path | None, languages: Sequence[str]) -> dict[str, 
     return {language: path for language, path in paths.items() if path is not None}
 
 
-def _outcome(estimate: Estimate | None) -> dict[str, Any] | None:
+def _outcome(estimate: Estimate | None, made: ModularTokenizer) -> dict[str, Any] | None:
     if estimate is None:
         return None
+    first = len(made.vocabulary.specials) + 256
+    floor = np.zeros(made.size, dtype=np.bool_)
+    floor[first:] = estimate.expected[first:] < FLOOR_COUNT
     last = estimate.steps[-1]
     return {
         "iterations": last.iteration,
         "log_likelihood": last.log_likelihood,
         "converged": estimate.converged,
         "floor": estimate.floor,
+        "at_the_floor": members_of(made, floor),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.reading import read_file
-from modtok_cli.construct.references import with_counts
+from modtok_cli.construct.references import NONE, with_counts
 from modtok_cli.learn.pieces import LearnedPieces, make_pieces
 from modtok_cli.learn.unigram import SPACE
 from modtok_cli.modular.open import open_bytes
@@ -38,7 +38,7 @@ def model_json(
     model: LearnedPieces,
     counts: WordCounts,
     k: int,
-    learner: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] = NONE,
 ) -> bytes:
     """The `tokenizer.json` of a monolingual model, which also serves as reference.
 
@@ -46,7 +46,7 @@ def model_json(
     which `measure.references` identifies the language of a line.
     """
     tokenizer = tokenizer_of(model, language)
-    return with_counts(tokenizer, counts, k, tokenizer.token_occurrences(counts), learner)
+    return with_counts(tokenizer, counts, k, tokenizer.token_occurrences(counts), facts)
 
 
 def find_model(directory: Path, language: str) -> Path | None:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -60,7 +60,6 @@ class Words:
         self._waiting: deque[str] = deque()
         self._counted: dict[str, Future[WordCounts]] = {}
         self._partial: dict[str, Frequent] = {}
-        self._certain: dict[str, int] = {}
 
     def start(self, languages: Sequence[str], ahead: int | None = None) -> None:
         """Count the words of languages in the background, in their order.
@@ -175,18 +174,12 @@ class Words:
     def certify(self, name: str, merges: GlobalMerges) -> None:
         """Note how many merges of plain BPE of `learning` are certain, if words were left out."""
         if name in self._partial:
-            self._certain[name] = certain_merges(self._partial[name], merges)
-
-    def left_out(self, name: str) -> dict[str, int]:
-        """What a report says of words that were left out; `name`: languages with commas."""
-        corpus = self.corpora.get(name.partition(",")[0])
-        if corpus is None or corpus.left_out is None:
-            return {}
-        row = {
-            key if key in ("min_count", "sample_weight") else f"left_out_{key}": value
-            for key, value in asdict(corpus.left_out).items()
-        }
-        return row | ({"certain_merges": self._certain[name]} if name in self._certain else {})
+            certain = certain_merges(self._partial[name], merges)
+            for language in name.split(","):
+                corpus = self.corpora[language]
+                assert corpus.left_out is not None
+                left_out = replace(corpus.left_out, certain_merges=certain)
+                self.corpora[language] = replace(corpus, left_out=left_out)
 
     def bytes(self, language: str) -> int:
         """Bytes of the text of a language, once `start` or `bounded` has counted it."""

@@ -6,7 +6,6 @@ k tokens it then takes the more frequent of two candidates: a token of T that it
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -72,13 +71,8 @@ class SequentialLearner:
             self.token_members = [start.token_membership.ids(i) for i in columns]
             self.merge_members = [start.merge_membership.ids(i) for i in columns]
 
-    def add(
-        self, language: str, counts: WordCounts, *, progress: Progress = SILENT
-    ) -> dict[str, Any]:
-        """Learn one more language from its word counts.
-
-        Returns its tokens: in V_i, adopted from T, new in T, and in T.
-        """
+    def add(self, language: str, counts: WordCounts, *, progress: Progress = SILENT) -> None:
+        """Learn one more language from its word counts."""
         if language in self.languages:
             raise UsageError(f"the tokenizer already has language '{language}'")
         before = self.merges
@@ -86,13 +80,6 @@ class SequentialLearner:
         for _ in range(1, self.passes):
             grown = self._pass(before, counts, grown, language, progress)
         self._record(language, grown)
-        return {
-            "language": language,
-            "tokens": grown.size,
-            "adopted": int(grown.member[before.base : before.tokens].sum()),
-            "new_tokens": grown.merges.tokens - before.tokens,
-            "total": grown.merges.tokens,
-        }
 
     def _pass(
         self,

@@ -31,6 +31,7 @@ class LeftOut:
     1 for no sample.
 
     `words`: number of different ones; `occurrences`: of all of them; `bytes`: of these.
+    `certain_merges`: how many merges of plain BPE do not depend on them, None if that is unknown.
     """
 
     min_count: int
@@ -38,6 +39,7 @@ class LeftOut:
     words: int = 0
     occurrences: int = 0
     bytes: int = 0
+    certain_merges: int | None = None
 
     def __add__(self, other: LeftOut) -> LeftOut:
         return LeftOut(

@@ -67,9 +67,10 @@ def test_the_rarest_words_are_left_out(
     manifest = orjson.loads((tmp_path / "a" / "manifest.json").read_bytes())
     for row, entry in zip(report.lines, manifest["languages"], strict=True):
         left_out = entry["corpus"]["left_out"]
+        assert left_out.pop("certain_merges") == row.get("certain_merges")
         counts = count_corpus([data / f"{row['language']}.jsonl"])
         expected = frequent_words(counts, left_out["min_count"], left_out["sample_weight"])
-        assert left_out == vars(expected.left_out)
+        assert left_out == {k: v for k, v in vars(expected.left_out).items() if k in left_out}
         assert left_out["words"] > 300
         assert 350 < len(expected.counts) < 550
         assert entry["corpus"]["bytes"] == counts.size.bytes
