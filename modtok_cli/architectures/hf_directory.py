@@ -188,8 +188,20 @@ class HfDirectory:
 
     @cached_property
     def tensors(self) -> dict[str, StoredTensor]:
-        """All tensors by name, in the order in which they are stored."""
-        return {tensor.name: tensor for file in self.files for tensor in read_header(file)[0]}
+        """All tensors by name, in the order in which they are stored.
+
+        Raises:
+            ModtokError: a file is damaged, or lacks a tensor that the index says it has.
+        """
+        tensors = {tensor.name: tensor for file in self.files for tensor in read_header(file)[0]}
+        for name, file in ({} if self.index is None else _indexed_files(self.index)).items():
+            if name not in tensors:
+                raise ModtokError(
+                    f"tensor '{name}' is missing: the index says that it is there",
+                    where=file,
+                    remedy="download or save the model again",
+                )
+        return tensors
 
     @property
     def tensor_bytes(self) -> int:

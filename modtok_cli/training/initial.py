@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 
+from modtok_cli.architectures.complete import check_complete
 from modtok_cli.architectures.hf_directory import (
     TOKENIZER,
     HfDirectory,
@@ -66,7 +67,9 @@ def open_initial(path: Path) -> Initial:
         ModtokError: its configuration is damaged.
     """
     if is_hf_directory(path):
-        return InitialModel(open_hf_directory(path))
+        directory = open_hf_directory(path)
+        check_complete(directory)
+        return InitialModel(directory)
     if (path / METRICS).is_file():
         return InitialRun.open(path)
     raise UsageError(

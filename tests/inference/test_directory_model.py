@@ -191,6 +191,12 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(ModtokError, match="transformers does not open it"):
         _ = CausalLM(path).model
     (path / "config.json").write_bytes(orjson.dumps(config))
+    other = transformers.LlamaForSequenceClassification.from_pretrained(path)
+    other.save_pretrained(tmp_path / "classifier")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / "classifier" / name).write_bytes((path / name).read_bytes())
+    with pytest.raises(ModtokError, match=r"tensor 'lm_head.weight' is missing"):
+        _ = CausalLM(tmp_path / "classifier").model
     monkeypatch.setattr("modtok_cli.base.memory.available", lambda: 1000)
     with pytest.raises(ModtokError, match=r"measuring with .* needs about .* use a machine"):
         _ = CausalLM(path).model

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from helpers.external_models import build
 from helpers.sample import SAMPLE
+from modtok_cli.architectures.complete import check_complete
 from modtok_cli.architectures.hf_directory import HfDirectory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -177,6 +178,56 @@ def test_an_adapter_is_refused(
         (tmp_path / name).write_text("{}")
         with pytest.raises(UsageError, match=r"is an adapter, not a model; merge it: .*merge_and"):
             COMMANDS[command](tmp_path)
+
+
+@pytest.mark.parametrize("way", ["indexed", "nowhere", "another shape"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_missing_tensor_is_named(
+    command: str,
+    way: str,
+    model: Path,
+    workspace: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """transformers makes it up at random."""
+    monkeypatch.chdir(workspace)
+    if command == "graft":
+        ModelDirectory(model).slice(np.arange(300, 310), tmp_path / "s")
+        (model / "modtok-vocabulary.json").write_bytes(
+            (tmp_path / "s" / "modtok-vocabulary.json").read_bytes()
+        )
+    name = "model.layers.1.mlp.down_proj.weight"
+    tensors = load_file(model / WEIGHTS)
+    lost = tensors.pop(name)
+    if way == "another shape":
+        tensors[name] = lost[1:].clone()
+    if way == "indexed":
+        save_file(tensors, model / "model-00001-of-00001.safetensors", metadata={"format": "pt"})
+        (model / WEIGHTS).unlink()
+        table = dict.fromkeys([*tensors, name], "model-00001-of-00001.safetensors")
+        (model / f"{WEIGHTS}.index.json").write_bytes(orjson.dumps({"weight_map": table}))
+    else:
+        save_file(tensors, model / WEIGHTS, metadata={"format": "pt"})
+    with pytest.raises(ModtokError, match=rf"tensor '{name}' is (missing|\(31, 48\))"):
+        COMMANDS[command](model)
+    assert not (workspace / "out").exists()
+
+
+def test_a_missing_tensor_of_an_expert_is_named(model: Path) -> None:
+    """transformers joins experts as it loads them."""
+    config = transformers.MixtralConfig(
+        vocab_size=640, hidden_size=32, intermediate_size=48, num_hidden_layers=1,
+        num_attention_heads=4, num_key_value_heads=2, num_local_experts=3,
+    )  # fmt: skip
+    transformers.MixtralForCausalLM(config).save_pretrained(model)
+    check_complete(HfDirectory(model))
+    tensors = load_file(model / WEIGHTS)
+    name = next(name for name in tensors if ".experts.1." in name)
+    del tensors[name]
+    save_file(tensors, model / WEIGHTS, metadata={"format": "pt"})
+    with pytest.raises(ModtokError, match=rf"tensor '{name}' is missing"):
+        check_complete(HfDirectory(model))
 
 
 def test_files_that_are_not_known_are_named_and_not_copied(

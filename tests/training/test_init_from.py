@@ -291,8 +291,8 @@ def test_what_a_model_directory_can_have_wrong(
         ({"model_type": "gpt_bert"}, "architecture 'gpt_bert' is not supported"),
         ({"quantization_config": {"bits": 4}}, "the weights are quantized"),
         ({"use_sliding_window": True}, "config.json: field 'use_sliding_window' is set"),
-        ({"vocab_size": 9}, r"has no row: config.json says 9; give it one"),
-        ({"intermediate_size": 81}, "expected"),
+        ({"vocab_size": 9}, r"'lm_head.weight' is \(1387, 48\), config.json says \(9, 48\)"),
+        ({"intermediate_size": 81}, r"is \(48, 80\), config.json says \(48, 81\)"),
     ):
         (path / "config.json").write_bytes(orjson.dumps(config | change))
         with pytest.raises(ModtokError, match=message):
@@ -301,7 +301,7 @@ def test_what_a_model_directory_can_have_wrong(
 
     weights = load_file(path / "model.safetensors")
     for name, tensor, message in (
-        ("model.norm.weight", None, "parameter 'norm.weight' is missing"),
+        ("model.norm.weight", None, "tensor 'model.norm.weight' is missing"),
         ("model.norm.weight", torch.zeros(48, dtype=torch.int8), "'model.norm.weight' is int8"),
         ("model.layers.7.x", torch.zeros(1), "parameter 'layers.7.x' has no counterpart"),
     ):

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from modtok_cli.architectures.complete import check_complete, missing_tensor
 from modtok_cli.architectures.hf_directory import (
     TOKENIZER,
     HfDirectory,
@@ -42,6 +43,7 @@ class CausalLM:
         device: torch.device | str | None = None,
     ) -> None:
         self.directory: HfDirectory = open_hf_directory(path)
+        check_complete(self.directory)
         self.path = path
         self._dtype = dtype
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -131,15 +133,18 @@ class CausalLM:
         )
         transformers().utils.logging.disable_progress_bar()
         try:
-            model = transformers().AutoModelForCausalLM.from_pretrained(
+            model, info = transformers().AutoModelForCausalLM.from_pretrained(
                 str(self.path),
                 dtype=self._dtype or "auto",
                 local_files_only=True,
                 trust_remote_code=False,
                 use_safetensors=True,
+                output_loading_info=True,
             )
         except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
             raise not_opened(self.path, error) from error
+        if info["missing_keys"]:  # the model is of a class that predicts no next token
+            raise missing_tensor(self.directory, info["missing_keys"])
         return model.to(self.device).eval().requires_grad_(False)
 
     @cached_property

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from modtok_cli.architectures.complete import check_complete
 from modtok_cli.architectures.hf_directory import LARGEST, TOKENIZER, HfDirectory
 from modtok_cli.architectures.stored_tensors import StoredTensor
 from modtok_cli.base.arrays import Int32Array
@@ -113,6 +114,7 @@ def graft_directory(
     See `inference.slice.graft.graft`.
     """
     model, facts = ModelDirectory(whole), SliceIds.read(slice / NAME)
+    check_complete(model)
     if facts.rows != model.vocab_size:
         raise UsageError(
             f"is a slice of a model of {facts.rows:,} rows, {whole} has {model.vocab_size:,}",

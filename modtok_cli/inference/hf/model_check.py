@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.architectures.complete import model_class
 from modtok_cli.architectures.hf_directory import open_config
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.extras import quiet, transformers
 from modtok_cli.base.memory import available
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.hf.token_tensors import model_class
 from modtok_cli.modular.encoding.external import one_line
 
 _TOKENS = (2, 12)  # sequences, and tokens of each

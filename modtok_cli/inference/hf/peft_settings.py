@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from modtok_cli.architectures.complete import model_class
 from modtok_cli.architectures.hf_directory import HfDirectory, open_config
 from modtok_cli.inference.hf.model_files import write_object
-from modtok_cli.inference.hf.token_tensors import model_class
 
 PEFT = "modtok-peft.json"
 """File with the arguments of `peft.LoraConfig`. Not PEFT's own name: transformers would look for an

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 
+from modtok_cli.architectures.complete import check_complete
 from modtok_cli.architectures.hf_directory import CONFIG, refuse_adapter
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -168,6 +169,7 @@ def slice_directory(
     """
     check_output(output, NAME, force=force, kind="slice of a Hugging Face model")
     model = ModelDirectory(path)
+    check_complete(model)
     ids = selection.ids(model, reading=reading, progress=progress)
     written = model.slice(ids, output, verify=verify, progress=progress)
     if written.left_out:

@@ -13,9 +13,10 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from modtok_cli.architectures.complete import model_class
 from modtok_cli.architectures.hf_directory import not_opened, open_config
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.extras import quiet, transformers
+from modtok_cli.base.extras import quiet
 
 Shape = tuple[int, ...]
 Field = tuple[str, ...]
@@ -25,14 +26,6 @@ _SIZE = re.compile(r"vocab(ulary)?_size|^n_(vocab|words|token)$")
 # Sizes of other tables of the same tokens, of the first ids.
 _FIRST_TOKENS = "vocab_size_per_layer_input"
 _MORE = 64
-
-
-def model_class(config: Any) -> Any:
-    """The class of transformers that a configuration names, or the one that generates text."""
-    for name in getattr(config, "architectures", None) or ():
-        if isinstance(kind := getattr(transformers(), name, None), type):
-            return kind
-    return transformers().AutoModelForCausalLM
 
 
 def shapes_of(config: Any, where: Path) -> dict[str, Shape]:

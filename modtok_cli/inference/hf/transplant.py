@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import orjson
 
+from modtok_cli.architectures.complete import check_complete
 from modtok_cli.architectures.hf_directory import (
     CONFIG,
     TOKENIZER,
@@ -156,6 +157,7 @@ class _Transplant:
         self.path, self.new = path, new
         open_hf_directory(path)
         self.source = source = ModelDirectory(path)
+        check_complete(source)
         if type(size := source.configs[CONFIG].get("vocab_size")) is not int:
             raise ModtokError(
                 f"field 'vocab_size' is {size!r}, expected a whole number",

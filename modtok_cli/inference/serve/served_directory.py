@@ -107,11 +107,13 @@ def served_model(
     Raises:
         UsageError: the tokenizer is not the model's, or the output exists.
     """
+    from modtok_cli.architectures.complete import check_complete
     from modtok_cli.inference.hf.model_directory import ModelDirectory
 
     check_output(output, _MARK, force=force, kind="served directory")
     _architecture(model)
     directory = ModelDirectory(model)
+    check_complete(directory)
     if TokenSelection.adopted(tokenizer, directory).size > directory.vocab_size:
         raise UsageError(
             f"has tokens without a row: the model has {directory.vocab_size:,}",
