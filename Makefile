@@ -151,7 +151,7 @@ $(LM): $(BASE) pyproject.toml
 	@echo "installing what training and evaluating need into $(VENV)"
 	@# torch is named exactly: a range would take its newest build, with several GB of CUDA
 	@# packages, where the machine has a smaller one.
-	@$(PIP) 'torch==2.13.0' --editable '.[lm,eval]'
+	@$(PIP) 'torch==2.13.0' --editable '.[lm,eval,plot]'
 	@touch $@
 
 # The CUDA build of torch, whatever PIP_FIND_LINKS offers beside it.

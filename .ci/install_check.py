@@ -43,7 +43,10 @@ BASE = (
     "modtok cost --model 0.5b",
 )
 WITH = {
-    "plot": ("modtok nsl -t tokenizer@each parallel --plot nsl.png && test -s nsl.png",),
+    "plot": (
+        "modtok nsl -t tokenizer@each parallel --plot nsl.png && test -s nsl.png",
+        "modtok report && test -s report.html",
+    ),
     "lm": (
         "modtok pretrain --langs en,fi --sampling sub:1 --steps 2 --name try --eval-every 2 -q",
         "modtok slice runs/try --langs fi -o fi -q",
@@ -56,7 +59,7 @@ WITH = {
 WITHOUT = {
     "lm": "modtok pretrain --langs en,fi --sampling sub:1 --steps 2 --name no",
     "corpus": "modtok corpus build parallel -o built",
-    "plot": "modtok nsl -t tokenizer@each parallel --plot no.png",
+    "plot": "modtok nsl -t tokenizer@each parallel --plot no.svg",
     "published": "echo IQ== 0 > ranks.tiktoken; modtok encode -t ranks.tiktoken < parallel/en.txt",
 }
 # Extras whose packages require those of another one.

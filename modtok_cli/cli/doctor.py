@@ -26,7 +26,7 @@ State = Literal["ok", "missing", "old", "none", "invalid"]
 PURPOSES = {
     "": "every command",
     "published": "tokenizers of other programs: tokenizer.json and tiktoken files",
-    "plot": "PNG plots (--plot x.png); SVG and terminal plots need no extra",
+    "plot": "plots in files (--plot x.svg), report",
     "data": "text in Parquet and Arrow files",
     "corpus": "corpus build, corpus train-quality, --executor",
     "lm": "pretrain, generate, slice, export, cost --time",

@@ -18,15 +18,13 @@ def check_plot(plot: str | None) -> None:
 
     Raises:
         UsageError: the name does not end in .svg or .png, and is not "-"; or there is no matplotlib
-            for a PNG.
+            for it.
     """
     if plot is None or plot == "-":
         return
-    suffix = Path(plot).suffix.lower()
-    if suffix not in (".svg", ".png"):
+    if Path(plot).suffix.lower() not in (".svg", ".png"):
         raise UsageError(f"expected FILE.svg, FILE.png or -, got {plot!r}", where="--plot")
-    if suffix == ".png":
-        require("a plot in .png, unlike .svg,", plot=("matplotlib",))
+    require("a plot in a file, unlike --plot -,", plot=("matplotlib",))
 
 
 def emit_plot(
@@ -43,7 +41,7 @@ def emit_plot(
 
     charts = kinds()[kind].charts(rows)
     if plot != "-":
-        from modtok_cli.reports.plot.layout import write_plot
+        from modtok_cli.reports.plot.figures import write_plot
 
         write_plot([presented(chart) for chart in charts], Path(plot))
         say(f"wrote {plot}")

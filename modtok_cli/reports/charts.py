@@ -81,10 +81,7 @@ class Panels:
 
 @dataclass(frozen=True)
 class Heat:
-    """A matrix of non-negative values, darker for larger ones; missing cells are left empty.
-
-    `short`: name → code, shown instead where names have no room.
-    """
+    """A matrix of non-negative values, darker for larger ones; missing cells are left empty."""
 
     title: str
     axis: str
@@ -94,10 +91,13 @@ class Heat:
     columns: Sequence[str]
     values: Mapping[tuple[str, str], float]
     note: str = ""
-    short: Mapping[str, str] = field(default_factory=dict)
 
 
 Chart = Dots | Curves | Panels | Heat
+
+
+MOST_TOGETHER = 7
+"""Series whose colors differ; more are drawn in a panel each, with the others in grey."""
 
 
 def styles_of(chart: Dots | Curves | Panels) -> dict[str, int]:

@@ -1,17 +1,16 @@
 """The report as one HTML page with embedded style and plots, loading nothing else."""
 
 import re
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 
 from modtok_cli import __version__
 from modtok_cli.reports.charts import Chart
-from modtok_cli.reports.plot.layout import scene_of
-from modtok_cli.reports.plot.svg import to_svg
+from modtok_cli.reports.plot.figures import WIDTH, draw
 from modtok_cli.reports.tables import Best, Table, Worst
-
-WIDE, NARROW = 1000.0, 344.0
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --shade: #f3f3f3; --dim: #5a5a5a;
@@ -19,7 +18,7 @@ _STYLE = """
 @media screen and (prefers-color-scheme: dark) {
   :root { --ink: #e8e8e8; --paper: #16181c; --shade: #22252b; --dim: #a0a0a0; --link: #8ab8f0; }
   /* Charts are drawn for white paper: inverted, with their hues. */
-  figure svg { filter: invert(.91) hue-rotate(180deg); }
+  figure img { filter: invert(.91) hue-rotate(180deg); }
 }
 body { font: 16px/1.5 'DejaVu Sans', Verdana, 'Noto Sans', Arial, sans-serif; color: var(--ink);
   background: var(--paper); margin: 0 auto; max-width: 1000px; padding: 0 16px 64px; }
@@ -33,9 +32,8 @@ nav li { display: inline-block; margin-right: 1.2rem; }
 a { color: var(--link); }
 pre { background: var(--shade); padding: .6rem .8rem; margin: .6rem 0; font-size: .8rem;
   white-space: pre-wrap; overflow-wrap: anywhere; }
-figure { margin: 1.2rem 0; }
-figure svg { display: block; max-width: 100%; height: auto; }
-svg.narrow { display: none; }
+figure { margin: 1.2rem 0; overflow-x: auto; }
+figure img { display: block; }
 .table { overflow-x: auto; margin: 1.2rem 0; }
 table { border-collapse: separate; border-spacing: 0; font-size: .82rem;
   font-variant-numeric: tabular-nums; }
@@ -57,10 +55,6 @@ footer { margin-top: 3rem; color: var(--dim); font-size: .8rem; }
 td.best { font-weight: bold; }
 td.worst { text-decoration: underline; }
 p.note { color: var(--dim); font-size: .8rem; }
-@media (max-width: 800px) {
-  svg.wide { display: none; }
-  svg.narrow { display: block; }
-}
 @media screen and (max-width: 600px) {
   /* A row of a wide table is a block of lines, so that no column is beyond the edge. */
   table.wide, table.wide caption, table.wide tbody, table.wide tr { display: block; }
@@ -78,11 +72,9 @@ p.note { color: var(--dim); font-size: .8rem; }
 @media print {
   body { max-width: none; font-size: 11pt; padding: 0; }
   /* Two charts, or one with its table, fit a page. */
-  figure svg { max-height: 12cm; width: auto; }
+  figure img { max-height: 12cm; max-width: 100%; width: auto; }
   details.signatures { display: none; }
   summary { display: none; }
-  svg.wide { display: block; }
-  svg.narrow { display: none; }
   figure, tr { break-inside: avoid; }
   h2 { break-after: avoid; }
   .table { overflow: visible; }
@@ -108,6 +100,34 @@ class Section:
     command: str = ""
     signatures: Sequence[str] = field(default=())
     open_tables: int = 0
+
+    @cached_property
+    def html(self) -> str:
+        """The section as HTML; charts are drawn once."""
+        lines = [f'<section id="{escape(self.anchor)}">', f"<h2>{escape(self.title)}</h2>"]
+        lines += [f"<p>{escape(text)}</p>" for text in self.text]
+        lines += map(_figure, self.charts)
+        # The numbers of a chart are one click away; without a chart they are shown.
+        shown = self.open_tables if self.charts else len(self.tables)
+        lines += map(_table, self.tables[:shown])
+        lines += (
+            _collapsed(f"Table: {each.caption}", _table(each)) for each in self.tables[shown:]
+        )
+        if self.command:
+            code = f"<pre><code>{escape(self.command)}</code></pre>"
+            commands = self.command.count("\n") + 1
+            lines.append(
+                code if commands <= MOST_COMMANDS else _collapsed(f"{commands} commands", code)
+            )
+        if self.signatures:
+            items = "".join(f"<li><code>{escape(name)}</code></li>" for name in self.signatures)
+            many = (
+                "signature" if len(self.signatures) == 1 else f"{len(self.signatures)} signatures"
+            )
+            lines.append(
+                f'<details class="signatures"><summary>{many}</summary><ul>{items}</ul></details>'
+            )
+        return "\n".join([*lines, "</section>"])
 
 
 # A page may be shown by a terminal: names that it has read from files must not control it.
@@ -142,7 +162,7 @@ def page(
             *(f"<p>{escape(line)}</p>" for line in intro),
             *([f'<ul class="summary">{summary}</ul>'] if summary else []),
             f'<nav aria-label="Contents"><ul>{contents}</ul></nav>',
-            *map(_section, sections),
+            *(part.html for part in sections),
             "</main>",
             f"<footer>modtok {escape(__version__)}</footer>",
             "</body>",
@@ -153,34 +173,13 @@ def page(
     return document.translate(_CONTROLS)
 
 
-def _section(part: Section) -> str:
-    lines = [f'<section id="{escape(part.anchor)}">', f"<h2>{escape(part.title)}</h2>"]
-    lines += [f"<p>{escape(text)}</p>" for text in part.text]
-    lines += map(_figure, part.charts)
-    # The numbers of a chart are one click away; without a chart they are shown.
-    shown = part.open_tables if part.charts else len(part.tables)
-    lines += map(_table, part.tables[:shown])
-    lines += (_collapsed(f"Table: {each.caption}", _table(each)) for each in part.tables[shown:])
-    if part.command:
-        code = f"<pre><code>{escape(part.command)}</code></pre>"
-        commands = part.command.count("\n") + 1
-        lines.append(
-            code if commands <= MOST_COMMANDS else _collapsed(f"{commands} commands", code)
-        )
-    if part.signatures:
-        items = "".join(f"<li><code>{escape(name)}</code></li>" for name in part.signatures)
-        many = "signature" if len(part.signatures) == 1 else f"{len(part.signatures)} signatures"
-        lines.append(
-            f'<details class="signatures"><summary>{many}</summary><ul>{items}</ul></details>'
-        )
-    return "\n".join([*lines, "</section>"])
-
-
 def _figure(chart: Chart) -> str:
-    """The plot in two widths: scaled down to a narrow window, its text would be too small."""
-    wide = to_svg(scene_of(chart, WIDE), css_class="wide", background=False)
-    narrow = to_svg(scene_of(chart, NARROW), css_class="narrow", background=False)
-    return f"<figure>\n{wide}{narrow}</figure>"
+    """The plot as an image; a window too narrow for it scrolls it, so that its text is legible."""
+    data = b64encode(draw([chart], ".svg")).decode()
+    return (
+        f'<figure tabindex="0"><img alt="{escape(chart.title)}" width="{WIDTH:g}" '
+        f'src="data:image/svg+xml;base64,{data}"></figure>'
+    )
 
 
 def _collapsed(name: str, content: str) -> str:

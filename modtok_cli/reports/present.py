@@ -40,7 +40,6 @@ def presented(chart: Chart, styles: Mapping[str, int] | None = None) -> Chart:
             rows=[names[code] for code in chart.rows],
             columns=[names[code] for code in chart.columns],
             values={(names[a], names[b]): value for (a, b), value in chart.values.items()},
-            short={name: code for code, name in names.items() if name != code},
         )
     if isinstance(chart, Panels):
         panels = {display_name(code): curves for code, curves in chart.panels.items()}

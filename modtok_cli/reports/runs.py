@@ -17,9 +17,8 @@ import orjson
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.reports import means
-from modtok_cli.reports.charts import Chart, Curves, Panels
+from modtok_cli.reports.charts import MOST_TOGETHER, Chart, Curves, Panels
 from modtok_cli.reports.equal_loss import Course, equal_loss
-from modtok_cli.reports.plot.layout import MOST_TOGETHER
 from modtok_cli.reports.tables import MARKS, Row, Table, cell, marked
 
 Points = list[tuple[float, float]]

@@ -134,10 +134,12 @@ def test_a_plot_without_matplotlib_fails_first(
 ) -> None:
     called = stand_in("nsl", [])
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    status, _, err = here("nsl", "x.txt", "--plot", "x.png")
-    assert status == 2
-    assert "plot in .png, unlike .svg, requires matplotlib; pip install 'modtok[plot]'" in err
+    for name in ("x.png", "x.svg"):
+        status, _, err = here("nsl", "x.txt", "--plot", name)
+        assert status == 2
+        assert "unlike --plot -, requires matplotlib; pip install 'modtok[plot]'" in err
     assert not called.args
+    assert "a report requires matplotlib" in here("report")[2]
 
 
 def test_corpus_build(here: Here, stand_in: Any) -> None:

@@ -1,10 +1,10 @@
 """Charts as text for a terminal."""
 
 from collections.abc import Sequence
+from math import ceil, floor, log10
 from textwrap import wrap
 
 from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Panels
-from modtok_cli.reports.plot.scene import log_ticks, share_of, ticks
 
 _SIGNS = "●■▲◆▼✚▮○□△◇▽"
 _SHADES = " ░▒▓█"
@@ -39,13 +39,13 @@ class _Scale:
     """Positions of values in a line of `cells` characters, with round numbers at its ends."""
 
     def __init__(self, values: Sequence[float], cells: int, *, log: bool = False) -> None:
-        marks = (log_ticks if log else ticks)(min(values), max(values))
-        self.low, self.high = marks[0], marks[-1]
+        self.low, self.high = round_ends(min(values), max(values), log=log)
         self.cells = cells
         self._log = log
 
     def at(self, value: float) -> int:
-        share = share_of(value, self.low, self.high, log=self._log)
+        value, low, high = map(log10 if self._log else float, (value, self.low, self.high))
+        share = (value - low) / (high - low)
         return min(self.cells - 1, max(0, round(share * (self.cells - 1))))
 
     def ends(self, indent: int) -> str:
@@ -111,7 +111,7 @@ def _heat(chart: Heat, width: int) -> list[str]:
     wide = max(2, max(map(len, chart.columns))) + (
         1 if (max(map(len, chart.columns)) + 1) * len(chart.columns) + label + 2 <= width else 0
     )
-    largest = ticks(0.0, max(chart.values.values(), default=0.0) or 1.0)[-1]
+    largest = round_ends(0.0, max(chart.values.values(), default=0.0) or 1.0)[1]
     lines = [
         f"rows: {chart.row_axis}; columns: {chart.column_axis}",
         " " * (label + 1) + "".join(f"{column:>{wide}}" for column in chart.columns),
@@ -133,3 +133,26 @@ def _heat(chart: Heat, width: int) -> list[str]:
         for sign, start in zip(_SHADES, steps, strict=True)
     )
     return [*lines, *wrap(f"{chart.axis}: {scale}", width)]
+
+
+def round_ends(low: float, high: float, *, log: bool = False) -> tuple[float, float]:
+    """Round numbers at or below `low` and at or above `high`; with `log`, 1, 2, 5, 10, …
+
+    >>> round_ends(0.93, 1.31), round_ends(2, 2), round_ends(0.9, 11.0, log=True)
+    ((0.9, 1.4), (2.0, 2.2), (0.5, 20.0))
+    """
+    if log:
+        exponents = range(floor(log10(low)), ceil(log10(high)) + 1)
+        marks = [round(m * 10.0**e, 12 - e) for e in exponents for m in (1, 2, 5, 10)]
+        below = [mark for mark in marks if mark <= low * (1 + 1e-9)]
+        above = [mark for mark in marks if mark >= high * (1 - 1e-9)]
+        return max(below), min(above)
+    if high <= low:
+        high = low + (abs(low) or 1.0) * 0.1
+    rough = (high - low) / 6
+    scale = 10.0 ** floor(log10(rough))
+    # Counts have no halves: 12.5 is not a step of a run.
+    multiples = (1, 2, 5, 10) if scale == 1.0 else (1, 2, 2.5, 5, 10)
+    step = next(m * scale for m in multiples if m * scale >= rough * 0.999)
+    first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
+    return round(first * step, 12), round(last * step, 12)
