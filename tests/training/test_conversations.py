@@ -30,10 +30,8 @@ from modtok_cli.training.data.sampling import Regime
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
-from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
-from modtok_cli.training.rows.copies import copies_for
-from modtok_cli.training.rows.microbatch import Prefetcher, microbatches_of
+from modtok_cli.training.rows.microbatch import Prefetcher
 from modtok_cli.training.settings import RunSettings
 
 from .conftest import SAMPLE
@@ -178,20 +176,6 @@ def test_a_long_conversation_is_encoded_once(
     batches = read(subsets, store, 16, 75)
     assert [int(one) for batch in batches for one in batch.targets.ravel()] == whole
     assert spent[0] < 3 * size
-
-
-def test_the_loss_is_the_mean_over_answers_of_all_microbatches() -> None:
-    ranks = start_ranks(1)
-    masks = [np.array([[True, False, True]]), None, np.zeros((1, 3), dtype=np.bool_)]
-    ids = np.arange(5, dtype=np.int32)
-    arrays = [(ids[None, :3], ids[None, :3], ids)] * 3
-    made = microbatches_of(arrays, ranks, copies_for(ranks.device, print), in_loss=masks)
-    assert [each.weights.tolist() for each in made] == [
-        pytest.approx([1 / 5, 0, 1 / 5]), pytest.approx([1 / 5] * 3), [0, 0, 0],
-    ]  # fmt: skip
-    assert all(torch.equal(each.inputs, torch.arange(3)[None]) for each in made)
-    plain = microbatches_of(arrays, ranks, copies_for(ranks.device, print), in_loss=[None] * 3)
-    assert [each.weights.tolist() for each in plain] == [pytest.approx([1 / 9] * 3)] * 3
 
 
 def test_each_part_of_a_format_changes_its_key(subsets: SubtokenizerCache) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import re
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,28 +16,13 @@ from helpers.metrics import read_metrics
 from helpers.microbatches import plan_of
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training import prepare
-from modtok_cli.training.config import Config
-from modtok_cli.training.data.sampling import REGIMES, Mixture, Regime, draw, parse_mix, uniforms
+from modtok_cli.training.data.sampling import REGIMES, Mixture, Regime, parse_mix
 from modtok_cli.training.data.stream import BatchStream
-from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.resolve import resolve
-from modtok_cli.training.rows.microbatch import Prefetcher, Step
 from modtok_cli.training.settings import RunSettings
 
-FROZEN: list[object] = [
-    ("de", ("de", "en", "fr")),
-    ("fi", ("de", "en", "fi")),
-    ("fr", ("de", "en", "fr")),
-    ("de", ("de", "en", "fr")),
-]
 MIX = Mixture.of({"en": 700, "fi": 100, "fr": 200}, {"en": 0.7})
-
-
-def draws(regime: str, p: float, mixture: Mixture = MIX):
-    chosen = Regime.parse(regime)
-    return [draw(chosen, p, mixture, 5, step, 3) for step in range(4000)]
 
 
 def test_mixtures_by_size_uniform_and_between() -> None:
@@ -115,132 +98,23 @@ def test_sub_n_needs_n_further_languages() -> None:
         Regime.parse("sub:3").check(MIX.languages)
 
 
-def test_the_first_draws_are_frozen() -> None:
-    """A run resumed under another version must draw the same, by seed, step and group."""
-    keys = [(1, 17, 2), (2, 17, 2), (1, 18, 2), (1, 17, 3)]
-    assert len({uniforms(*key, 1)[0] for key in keys}) == 4
-    regime = Regime.parse("sub:2")
-    mixture = Mixture.of({"de": 1, "en": 1, "fi": 1, "fr": 1}, {}, "uniform")
-    found = [draw(regime, 0.5, mixture, 0, step, 0) for step in range(4)]
-    assert [(d.language, d.languages) for d in found] == FROZEN
-
-
 @pytest.mark.parametrize(
-    ("regime", "p", "own", "whole"),
-    [
-        ("none", 1.0, 1, 0), ("joint", 0.0, 0, 1), ("full", 0.25, 0.75, 0.25), ("full", 1.0, 0, 1),
-        ("full", 0.0, 1, 0), ("sub:2", 0.4, 0.6, 0),
-    ],
-)  # fmt: skip
-def test_languages_and_subtokenizers_come_by_weight(
-    regime: str, p: float, own: float, whole: float
-) -> None:
-    """Shares of draws with the language alone, and with all of T."""
-    found = draws(regime, p)
-    count = Counter(each.language for each in found)
-    for language, weight in MIX.as_dict().items():
-        assert count[language] / 4000 == pytest.approx(weight, abs=0.03)
-    alone = sum(each.languages == (each.language,) for each in found) / 4000
-    assert alone == pytest.approx(own, abs=0.03 * (0 < own < 1))
-    every = sum(each.languages is None for each in found) / 4000
-    assert every == pytest.approx(whole, abs=0.03 * (0 < whole < 1))
-
-
-def test_extra_languages_in_proportion_without_replacement() -> None:
-    mixture = Mixture.of({"de": 10, "en": 50, "fi": 10, "fr": 30}, {})
-    found = draws("sub:2", 1.0, mixture)
-    assert all(len(set(d.languages)) == 3 and d.language in d.languages for d in found)
-    # For Finnish: en first (5/9) then de or fr, and so on; P(en among the two extra) by hand.
-    w = {"de": 10 / 90, "en": 50 / 90, "fr": 30 / 90}
-    expected = w["en"] + w["de"] * w["en"] / (1 - w["de"]) + w["fr"] * w["en"] / (1 - w["fr"])
-    finnish = [d for d in found if d.language == "fi"]
-    share = sum("en" in d.languages for d in finnish) / len(finnish)
-    assert share == pytest.approx(expected, abs=0.05)
-
-
-DRAWS = ("step", "rank", "micro")
-
-
-def config_of(draw: str, **changes: Any) -> Config:
-    given = {"batch_size": 8, "micro_batch": 4, "seq_length": 24, "sampling": "sub:1", **changes}
-    return resolve(RunSettings(draw=draw, **given), gpu=False)  # type: ignore[arg-type]
-
-
-def steps_of(
-    config: Config,
-    tokenizer: Path,
-    subtokenizers: SubtokenizerCache,
-    stores: Any,
-    count: int,
-    replicas: int = 1,
-    workers: int = 0,
-) -> list[list[Step]]:
-    """For each of `count` steps, what each replica works on."""
-    plan, share = plan_of(config, tokenizer, stores, replicas), config.batch_size // replicas
-    feeds = []
-    for replica in range(replicas):
-        mine = range(replica * share, (replica + 1) * share)
-        stream = BatchStream(plan, mine, first_step=1, last_step=count, workers=workers)
-        sequences = config.sequences(replicas)
-        feeds.append(Prefetcher(stream, subtokenizers, start_ranks(), sequences))
-    return [[feed.step(step) for feed in feeds] for step in range(1, count + 1)]
-
-
-def sequences(steps: list[list[Step]]) -> list[np.ndarray]:
-    """The input ids of each step, all replicas one after the other."""
-    return [
-        np.concatenate([batch.inputs for step in replicas for batch in step.batches])
-        for replicas in steps
-    ]
-
-
-@pytest.mark.parametrize("draw", DRAWS)
-def test_what_shares_a_draw(
-    draw: str, tokenizer: Path, subtokenizers: SubtokenizerCache, stores: Any
-) -> None:
-    steps = steps_of(config_of(draw), tokenizer, subtokenizers, stores, 12, replicas=2)
-    per_step = [{batch.draw for step in replicas for batch in step.batches} for replicas in steps]
-    per_rank = [{batch.draw for batch in step.batches} for replicas in steps for step in replicas]
-    assert all(len(step.batches) == 1 for replicas in steps for step in replicas)
-    if draw == "step":
-        assert all(len(draws) == 1 for draws in per_step)
-    else:
-        assert any(len(draws) == 2 for draws in per_step)
-    assert all(len(draws) == 1 for draws in per_rank)
+    ("draw", "groups"), [("step", (8, 8, 8)), ("rank", (8, 4, 1)), ("micro", (4, 4, 4))]
+)
+def test_what_shares_a_draw_and_a_forward_pass(draw: Any, groups: tuple[int, ...]) -> None:
+    config = resolve(RunSettings(draw=draw, batch_size=8, micro_batch=4), gpu=False)
+    assert tuple(map(config.group_size, (1, 2, 8))) == groups
+    assert [config.sequences(replicas) for replicas in (1, 2, 4, 8)] == [4, 4, 2, 1]
 
 
 def test_a_process_of_a_pool_makes_batches_itself(
-    tokenizer: Path, subtokenizers: SubtokenizerCache, stores: Any, monkeypatch: Any
+    tokenizer: Path, stores: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is daemonic and may start no process."""
-    config = config_of("step")
-    expected = sequences(steps_of(config, tokenizer, subtokenizers, stores, 2))
     monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)  # type: ignore[attr-defined]
-    made = sequences(steps_of(config, tokenizer, subtokenizers, stores, 2, workers=2))
-    for one, other in zip(expected, made, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize("draw", ["step", "micro"])
-def test_batches_do_not_depend_on_ranks(
-    draw: str, tokenizer: Path, subtokenizers: SubtokenizerCache, stores: Any
-) -> None:
-    config = config_of(draw)
-    alone = sequences(steps_of(config, tokenizer, subtokenizers, stores, 5))
-    for replicas in (2, 4, 8):
-        steps = steps_of(config, tokenizer, subtokenizers, stores, 5, replicas)
-        for one, other in zip(alone, sequences(steps), strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
-def test_a_microbatch_larger_than_a_ranks_share_is_split(
-    tokenizer: Path, subtokenizers: SubtokenizerCache, stores: Any
-) -> None:
-    config = config_of("micro", micro_batch=8)
-    steps = steps_of(config, tokenizer, subtokenizers, stores, 2, replicas=4)
-    assert [len(batch.inputs) for step in steps[0] for batch in step.batches] == [2] * 4
-    assert len({batch.draw for step in steps[0] for batch in step.batches}) == 1
-    assert config_of("step", batch_size=64, micro_batch=64).sequences(8) == 8
+    plan = plan_of(resolve(RunSettings(), gpu=False), tokenizer, stores)
+    made = BatchStream(plan, range(2), first_step=1, last_step=2, workers=2)
+    assert (made._workers, len(made._packers)) == ([], 2)
 
 
 def test_draws_of_ranks_need_their_number(

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.microbatches import packer
 from helpers.python_processes import Python
 from helpers.text_store import text_store
 from modtok_cli.base.errors import ModtokError
@@ -23,9 +22,7 @@ from modtok_cli.text.reading import Reading
 from modtok_cli.text.text_format import Spans
 from modtok_cli.training.data import text_store as storing
 from modtok_cli.training.data import unpack as unpacking
-from modtok_cli.training.data.sampling import Regime
 from modtok_cli.training.data.sources import Sources
-from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import permuted, text_stores
 from modtok_cli.training.heldout import first_texts
 from modtok_cli.training.opening import text_files
@@ -130,85 +127,6 @@ def test_too_few_documents(tmp_path: Path, count: int) -> None:
     with pytest.raises(ModtokError, match=f"has {count} document{'s' * (count != 1)};"):
         text_store("fi", [file], tmp_path / "cache")
     assert not list((tmp_path / "cache").glob("*"))
-
-
-@pytest.mark.parametrize(("short", "dropout"), [(False, 0), (False, 0.3), (True, 0)])
-def test_each_byte_is_read_once_and_decodes_to_the_text(
-    subtokenizers: SubtokenizerCache, stores, tmp_path: Path, short: bool, dropout: float
-) -> None:
-    """Batches also end inside of characters, which are bytes for Finnish, and with a document."""
-    (tmp_path / "fi.txt").write_text("日本語\n中文字\n漢字漢字\n" * 30, encoding="utf-8")
-    store = text_store("fi", [tmp_path / "fi.txt"], tmp_path / "cache") if short else stores["fi"]
-    only = {"fi": store}
-    none = Regime.parse("none")
-    reader = packer(subtokenizers, only, regime=none, rows=3, length=13, dropout=dropout)
-    tokenizer = subtokenizers.of(("fi",))
-    read: list[bytes] = []
-    total = 0
-    for step in range(1, 150):
-        batch = reader.batch(step)
-        ids = batch.targets.ravel()
-        assert batch.inputs.shape == batch.targets.shape == (3, 13)
-        np.testing.assert_array_equal(batch.inputs.ravel()[1:], tokenizer.global_ids[ids[:-1]])
-        assert batch.inputs[0, 0] == subtokenizers.end_of_text
-        ends = np.flatnonzero(ids == batch.end_of_text)
-        parts = [part[part != batch.end_of_text] for part in np.split(ids, ends)]
-        text = b"".join(map(tokenizer.decode_bytes, parts))
-        total += len(text)
-        assert batch.bytes == len(text)
-        ((number, offset),) = batch.positions.values()
-        rest = store.document(store.training_document(number, 3))[offset:]
-        assert rest.decode()  # a position is always between characters
-        # The start of a character at the very end is read again by the next batch.
-        read.append(text.decode("utf-8", "ignore").encode())
-    order = (store.document(store.training_document(i, 3)) for i in range(9 * store.training_size))
-    expected = b"".join(order)
-    assert expected.startswith(b"".join(read))
-    assert total <= len(b"".join(read)) + 3 * len(read)
-
-
-def test_long_documents_are_read_in_parts(subtokenizers: SubtokenizerCache, tmp_path: Path) -> None:
-    file = tmp_path / "fi.txt"
-    words = " ".join(f"sana{i}" for i in range(40_000))
-    file.write_text(f"{words}\nlyhyt\n", encoding="utf-8")
-    store = {"fi": text_store("fi", [file], tmp_path / "cache")}
-    reader = packer(subtokenizers, store, regime=Regime.parse("none"), rows=8, length=512)
-    tokenizer = subtokenizers.of(("fi",))
-    read = b""
-    for step in range(1, 16):
-        batch = reader.batch(step)
-        ids = batch.targets.ravel()
-        assert (ids != batch.end_of_text).all()
-        read += tokenizer.decode_bytes(ids)
-    assert words.encode().startswith(read)
-    assert len(read) > 70_000  # beyond the first part
-
-
-@pytest.mark.parametrize("slots", [2, 4])
-def test_slots_share_the_documents(subtokenizers: SubtokenizerCache, stores, slots: int) -> None:
-    only = {"fr": stores["fr"]}
-    none = Regime.parse("none")
-    seen = [
-        {packer(subtokenizers, only, slot, slots, regime=none)._document("fr", i) for i in range(3)}
-        for slot in range(slots)
-    ]
-    assert len(set.union(*seen)) == 3 * slots
-
-
-@settings(max_examples=15, deadline=None)
-@given(st.integers(1, 12), st.integers(0, 3), st.sampled_from([0, 0.2]))
-def test_packer_resumes_from_its_positions(
-    subtokenizers: SubtokenizerCache, stores, cut: int, slot: int, dropout: float
-) -> None:
-    unbroken = packer(subtokenizers, stores, slot, 4, dropout=dropout)
-    batches = [unbroken.batch(step) for step in range(1, 16)]
-    positions = batches[cut - 1].positions
-    resumed = packer(subtokenizers, stores, slot, 4, positions=positions, dropout=dropout)
-    for step in range(cut + 1, 16):
-        again, before = resumed.batch(step), batches[step - 1]
-        np.testing.assert_array_equal(again.inputs, before.inputs)
-        np.testing.assert_array_equal(again.targets, before.targets)
-        assert (again.bytes, again.positions) == (before.bytes, before.positions)
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet", ""])
