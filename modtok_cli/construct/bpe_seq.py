@@ -263,7 +263,9 @@ def bpe_seq(
     A published tokenizer (byte-level BPE, or BPE with byte fallback) grows in the same way: with
     `append`, `tokenizer` is a tokenizer.json, the directory of a model, or the output of adopt, and
     `k` the number of new tokens of each appended language. Texts in the languages of adopt
-    keep their ids; without adopt, all old tokens are one language, base.
+    keep their ids; without adopt, all old tokens are one language, base. A rank file lists no
+    special tokens: `tokenizer` is then a directory with the model's tokenizer_config.json or
+    config.json, or `specials` has the last special token, as `TEXT=ID`.
 
     Returns:
         A report: `output`, `signature` and a row per language in `lines`: tokens, adopted tokens,

@@ -33,6 +33,7 @@ from modtok_cli.modular.adopted.adopt import (
     find_rows,
     of_masks,
     read_tokenizer_file,
+    with_added,
 )
 from modtok_cli.modular.adopted.file_splits import file_splits
 from modtok_cli.modular.adopted.restrict import BYTE_TOKENS, is_byte_level, with_places
@@ -40,6 +41,7 @@ from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import UNREACHED, TokenizerFile
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.open import split_pattern, tokenizers_in
+from modtok_cli.modular.segmenters.json_frame import added_tokens, ignored_settings
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.counts import WordCounts
@@ -50,8 +52,8 @@ BASE = "base"
 """The language of all tokens of a file that was not adopted before."""
 _MARGIN = 256
 GROWTH = {
-    "append", "tokenizer", "k", "max_unspaced", "data", "output", "reading", "threads", "force",
-    "references",
+    "append", "tokenizer", "k", "max_unspaced", "specials", "data", "output", "reading", "threads",
+    "force", "references",
 }  # fmt: skip
 """Options of growth; a published tokenizer has no references."""
 
@@ -80,10 +82,12 @@ def grow_published(request: Request, max_unspaced: int) -> BuildReport:
     if request.is_in_place or request.tokenizer is None:
         raise UsageError("a published tokenizer is not replaced", where="-o", remedy="choose an -o")
     check_output(output, force=request.force)
-    base = ModularTokenizer.load(source) if is_modular(source) else _of_file(source)
+    base = _base(source, request.specials)
     assert isinstance(base.segmenter, ModularLibrary)
-    file = base.segmenter.file
+    file, first = base.segmenter.file, _first_id(base, source)
     pretokenizer = _splits(file)
+    if left_out := ignored_settings({**file.document, "model": {}}):
+        request.progress.warn(f"{source}: left out: {', '.join(left_out)}")
     files = language_files(request.data, request.append, request.reading, progress=request.progress)
     present = sorted(files.keys() & set(base.languages))
     if present:
@@ -96,18 +100,19 @@ def grow_published(request: Request, max_unspaced: int) -> BuildReport:
         threads=request.threads,
     )
     names = [name for name in request.append or () if name in files] or sorted(files)
-    columns = {name: base.token_membership[:, i] for i, name in enumerate(base.languages)}
+    columns = _columns(base)
     corpora, lines = dict(base.corpora), []
     for name in names:
         began = time.perf_counter()
         counts = to_learn_from(name, counted[name], request.progress)
-        file, line, used = _grown(file, name, counts, request, max_unspaced)
+        file, line, used = _grown(file, name, counts, request, max_unspaced, first)
+        first = file.size
         columns[name] = used
         corpora[name] = corpus_of(counts)
         lines.append({**line, "seconds": round(time.perf_counter() - began, 3)})
     tokenizer = of_masks(
         file,
-        {name: np.pad(each, (0, file.size - len(each))) for name, each in columns.items()},
+        _padded(columns, file.size),
         algorithm="bpe-seq",
         k=request.k,
         settings={**base.settings, ADOPTED_ROWS: None, "max_unspaced": max_unspaced},
@@ -119,12 +124,67 @@ def grow_published(request: Request, max_unspaced: int) -> BuildReport:
     return BuildReport(output, tokenizer.signature, lines)
 
 
-def _of_file(source: Path) -> ModularTokenizer:
-    """A file as a modular tokenizer of one part, which has all of it."""
-    file = read_tokenizer_file(source)
-    every = {BASE: np.array(list(map(bool, file.names)))}
-    settings = {ADOPTED_END: find_end_of_text(source, file), ADOPTED_ROWS: find_rows(source)}
-    return of_masks(file, every, k=file.size, settings=settings, corpora={})
+def _base(source: Path, specials: Sequence[str]) -> ModularTokenizer:
+    """A tokenizer with the special tokens `NAME=ID`; of a file one part, which has all of it."""
+    if not is_modular(source):
+        file = _with_specials(read_tokenizer_file(source), specials)
+        every = {BASE: np.array(list(map(bool, file.names)))}
+        settings = {ADOPTED_END: find_end_of_text(source, file), ADOPTED_ROWS: find_rows(source)}
+        return of_masks(file, every, k=file.size, settings=settings, corpora={})
+    base = ModularTokenizer.load(source)
+    assert isinstance(base.segmenter, ModularLibrary)
+    file = _with_specials(base.segmenter.file, specials)
+    if file is base.segmenter.file:
+        return base
+    masks = {name: each | file.needed for name, each in _padded(_columns(base), file.size).items()}
+    return of_masks(
+        file, masks, algorithm=base.algorithm, k=base.k, settings=base.settings,
+        corpora=base.corpora,
+    )  # fmt: skip
+
+
+def _columns(tokenizer: ModularTokenizer) -> dict[str, BoolArray]:
+    """The tokens of each language, (V,) bool."""
+    members = tokenizer.token_membership
+    return {name: members[:, place] for place, name in enumerate(tokenizer.languages)}
+
+
+def _padded(columns: Mapping[str, BoolArray], size: int) -> dict[str, BoolArray]:
+    return {name: np.pad(each, (0, size - len(each))) for name, each in columns.items()}
+
+
+def _with_specials(file: TokenizerFile, specials: Sequence[str]) -> TokenizerFile:
+    """The file with special tokens that the model has, each as `NAME=ID`."""
+    taken, added = {*file.ids.values()}, []
+    for text in specials:
+        name, _, index = text.rpartition("=")
+        if not (name and index.isdecimal() and index.isascii() and len(index) < 10):
+            raise UsageError("has no id in the model", where=f"--special '{text}'",
+                             remedy=f"as in: --special '{text}=128000'")  # fmt: skip
+        if name in file.ids or int(index) in taken:
+            raise UsageError("is a token, or its id is, already", where=f"--special '{text}'")
+        taken.add(int(index))
+        added.append({**added_tokens([name])[0], "id": int(index)})
+    return with_added(file, added) if added else file
+
+
+def _first_id(base: ModularTokenizer, source: Path) -> int:
+    """The first id of new tokens.
+
+    A rank file lists no special tokens: their ids in the model may follow its own.
+    """
+    assert isinstance(base.segmenter, ModularLibrary)
+    file, rows = base.segmenter.file, base.settings.get(ADOPTED_ROWS)
+    if file.added.any() or base.algorithm == "bpe-seq":
+        return file.size
+    if rows is None:
+        raise UsageError(
+            f"has no special tokens, and the ids from {file.size:,} on may be those of its model",
+            where=source,
+            remedy="give the model's directory, with tokenizer_config.json or config.json beside "
+            f"it, or its last special token, as in: --special '<|end|>={file.size + 255}'",
+        )
+    return max(file.size, int(rows))
 
 
 def _splits(file: TokenizerFile) -> PreTokenizer:
@@ -154,20 +214,26 @@ def segmented(file: TokenizerFile, counts: WordCounts) -> tuple[Int32Array, Int6
 
 
 def _grown(
-    file: TokenizerFile, language: str, counts: WordCounts, request: Request, max_unspaced: int
+    file: TokenizerFile,
+    language: str,
+    counts: WordCounts,
+    request: Request,
+    max_unspaced: int,
+    first: int,
 ) -> tuple[TokenizerFile, dict[str, Any], BoolArray]:
-    """The file with the tokens of a language, a row of figures, and the tokens that it uses."""
+    """The file with the tokens of a language, from the id `first` on, a row of figures, and the
+    tokens that the language uses."""
     assert request.k is not None
     is_whole = counts.pretokenizer.is_whole
     if is_whole is not None:  # documents with added tokens, which are not split
         counts = counts.where(np.array([not is_whole(word) for word in counts.words()]))
     merges = _learned(file, language, counts, request, max_unspaced)
-    grown = extended(file, merges)
+    grown = extended(file, merges, first)
     ids, _ = segmented(grown, counts)
     used = np.zeros(grown.size, dtype=np.bool_)
     used[ids] = True
     used = grown.closed(used)
-    new = grown.size - file.size
+    new = len(merges)
     if new < request.k:
         request.progress.warn(
             f"{language}: the text gives {new:,} new tokens, not {request.k:,}; "
@@ -295,13 +361,17 @@ def _strings(file: TokenizerFile, apart: BoolArray) -> tuple[np.ndarray, Int64Ar
     return flatten(strings)
 
 
-def extended(file: TokenizerFile, merges: list[tuple[str, str]]) -> TokenizerFile:
-    """The file with more merges, whose results get the ids after all others."""
+def extended(
+    file: TokenizerFile, merges: list[tuple[str, str]], first: int | None = None
+) -> TokenizerFile:
+    """The file with more merges, whose results get the ids from `first` on, by default those after
+    all others; without truncation and padding of texts."""
     model: Mapping[str, Any] = file.document["model"]
     rows, vocab = list(model["merges"]), dict(model["vocab"])
-    for index, (left, right) in enumerate(merges, file.size):
+    for index, (left, right) in enumerate(merges, file.size if first is None else first):
         vocab[left + right] = index
     joined = bool(rows) and isinstance(rows[0], str)
     rows += [f"{left} {right}" if joined else [left, right] for left, right in merges]
-    document = {**file.document, "model": {**model, "vocab": vocab, "merges": rows}}
+    document = {**file.document, "model": {**model, "vocab": vocab, "merges": rows},
+                "truncation": None, "padding": None}  # fmt: skip
     return TokenizerFile(with_places(document), file.where)

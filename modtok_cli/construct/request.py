@@ -9,6 +9,7 @@ from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.modular.hf_directory import refuse_joined
 from modtok_cli.text.counts import split_words
 from modtok_cli.text.languages import language_list
 from modtok_cli.text.reading import Reading
@@ -119,6 +120,7 @@ def check_specials(specials: Sequence[str]) -> None:
     Raises:
         UsageError: a special token is empty, repeated, or a single word.
     """
+    refuse_joined(specials)
     for special in specials:
         if not special or specials.count(special) > 1:
             raise UsageError(

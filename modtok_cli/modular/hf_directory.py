@@ -39,6 +39,7 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], str, str]] = {
         "{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}",
     ),
 }
+_BETWEEN = re.compile(r"(?<=[>\])}|])\s*,\s*(?=[<\[({|])")
 _MARK = re.compile(r"<\|[^|<>\s]+\|>")
 
 
@@ -113,6 +114,18 @@ def template_of(name: str) -> tuple[tuple[str, ...], str | None, str]:
     return (), None, text
 
 
+def refuse_joined(specials: Sequence[str]) -> None:
+    """Refuse a list of special tokens in place of one, such as `<a>,<b>`."""
+    for text in specials:
+        if len(parts := _BETWEEN.split(text)) > 1:
+            each = " ".join(f"--special '{part}'" for part in parts)
+            raise UsageError(
+                "has a comma between special tokens",
+                where=f"--special '{text}'",
+                remedy=f"give each of them: {each}; in Python and modtok.toml {parts}",
+            )
+
+
 def _check_template(template: str, names: set[str], where: str) -> None:
     missing = [mark for mark in dict.fromkeys(_MARK.findall(template)) if mark not in names]
     if missing:
@@ -124,6 +137,7 @@ def _check_template(template: str, names: set[str], where: str) -> None:
 
 
 def _add(document: dict[str, Any], specials: Sequence[str]) -> dict[str, int]:
+    refuse_joined(specials)
     present = {token["content"] for token in document["added_tokens"]}
     known = tokens_of(document)
     new = [text for text in dict.fromkeys(specials) if text not in present]

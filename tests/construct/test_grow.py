@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ import pytest
 import tokenizers
 
 from helpers.external_tokenizers import external_tokenizer
+from helpers.handmade_tokenizers import write_ranks
 from helpers.sample import SAMPLE
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.public import ModtokWarning
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.modular.adopted.adopt import adopt
 from modtok_cli.modular.open import load
@@ -49,7 +52,13 @@ def published(kind: str) -> dict:
             model["vocab"][name] = len(model["vocab"])
         model["merges"] = [" ".join(pair) for pair in model["merges"]]
     document["added_tokens"][-1]["special"] = False
-    ids = dict(document["model"]["vocab"])  # the library numbers what is not in it by position
+    return numbered(document)
+
+
+def numbered(document: dict) -> dict:
+    """The document with contiguous ids: the library numbers added tokens by their position."""
+    ids = {name: index for index, name in enumerate(document["model"]["vocab"])}
+    document["model"]["vocab"] = dict(ids)
     for token in document["added_tokens"]:
         token["id"] = ids.setdefault(token["content"], len(ids))
     for name, token in document["post_processor"]["special_tokens"].items():
@@ -115,10 +124,11 @@ def test_digits_stay_apart_where_the_file_keeps_them_apart(tmp_path: Path) -> No
     model = document["model"]
     model["vocab"] = {n: i for n, i in model["vocab"].items() if not re.search(r"\d.|.\d", n)}
     model["merges"] = [each for each in model["merges"] if "".join(each) in model["vocab"]]
-    (tmp_path / "apart.json").write_bytes(orjson.dumps(document))
+    (tmp_path / "apart.json").write_bytes(orjson.dumps(numbered(document)))
     vocab, merges = {**model["vocab"], "12": 900}, [*model["merges"], ["1", "2"]]
     joined = {**model, "vocab": vocab, "merges": merges}
-    (tmp_path / "joined.json").write_bytes(orjson.dumps({**document, "model": joined}))
+    other = numbered({**document, "model": joined})
+    (tmp_path / "joined.json").write_bytes(orjson.dumps(other))
     for name, digits in (("apart", "7654"), ("joined", "7654"), ("apart", "७६५४")):
         (tmp_path / "fi.txt").write_text(f"vuonna {digits} zzz " * 99 + "\n")
         place, file = tmp_path / f"{name}-{digits}", tmp_path / f"{name}.json"
@@ -149,8 +159,81 @@ def test_what_cannot_grow(tmp_path: Path) -> None:
         ("gpt2", {"output": None}, "is not replaced"),
         ("gpt2", {"passes": 2}, "is not for a published tokenizer"),
         ("gpt2", {"languages": "fi"}, "is not for a published tokenizer"),
+        ("gpt2", {"specials": ["<x>"]}, "specials '<x>': has no id in the model"),
+        ("gpt2", {"specials": ["<s>=900"]}, "is a token, or its id is, already"),
     ):
         chosen = {"k": NEW, "output": tmp_path / "o", "append": "fi", "data": DATA, **options}
         with pytest.raises(UsageError, match=message):
             bpe_seq(tokenizer=tmp_path / f"{name}.json", **chosen)
     assert not (tmp_path / "o").exists()
+
+
+def test_special_tokens_that_a_rank_file_does_not_list_keep_their_ids(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    options = {"data": DATA, "append": "fi", "k": 20, "tokenizer": tmp_path / "model"}
+    write_ranks(tmp_path / "model" / "tokenizer.model", [b" o", b"n "])  # ids 0 to 257
+
+    def grown(name: str, **more: object) -> tokenizers.Tokenizer:
+        bpe_seq(output=tmp_path / name, **options, **more)  # type: ignore[arg-type]
+        return tokenizers.Tokenizer.from_file(str(tmp_path / name / "tokenizer.json"))
+
+    with pytest.raises(UsageError, match=r"ids from 258 on .* tokenizer_config.json or config"):
+        grown("none")
+    last = grown("last", specials=["<|end|>=300"])
+    (tmp_path / "model" / "config.json").write_text('{"vocab_size": 320}')
+    padded = grown("padded")
+    declared = {"content": "<|begin|>", "special": True, "lstrip": True}
+    fields = orjson.dumps({"added_tokens_decoder": {"258": declared}})
+    (tmp_path / "model" / "tokenizer_config.json").write_bytes(fields)
+    listed = grown("listed")
+    for library, first in ((last, 301), (padded, 320), (listed, 259)):
+        new = sorted(library.get_vocab().values())[-20:]
+        assert new == list(range(first, first + 20))
+        assert library.get_vocab_size() == 258 + 20 + (library is not padded)
+    assert last.token_to_id("<|end|>") == 300
+    assert listed.get_added_tokens_decoder()[258].lstrip
+    assert listed.encode("x<|begin|>").ids[-1] == 258
+    # Another language follows, whose ids are known.
+    options["tokenizer"] = tmp_path / "padded"
+    options["append"] = "sw"
+    assert max(grown("more").get_vocab().values()) == 320 + 40 - 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"merges": None}, "the tokenizers library cannot load it"),
+        ({"dropout": "x"}, "expected f32"),
+        ({"byte_fallback": "yes"}, "expected a boolean"),
+        ({"added_tokens": [{"id": 0, "content": "<unk>"}]}, "missing field `single_word`"),
+        ({"truncation": {"max_length": "x"}}, "the tokenizers library cannot load it"),
+        ({"merges": 24}, "tokens of up to 16,777,216 characters, too long"),
+        ({"merges": 3000}, "tokens of up to 3,001 characters, too long"),
+    ],
+)
+def test_what_the_library_does_not_read_is_refused_before_learning(
+    change: dict, message: str, tmp_path: Path
+) -> None:
+    document = orjson.loads(external_tokenizer("byte-level"))
+    model = document["model"]
+    if count := change.get("merges"):  # doubling, or a chain
+        names = ["z" * (2**n if count < 100 else n + 1) for n in range(count + 1)]
+        model["vocab"] |= {name: 700 + n for n, name in enumerate(names[1:])}
+        model["merges"] += [[a, b[len(a) :]] for a, b in pairwise(names)]
+        change = {}
+    for name, value in change.items():
+        (document if name in document else model)[name] = value
+    (tmp_path / "t.json").write_bytes(orjson.dumps(document))
+    with pytest.raises(ModtokError, match=message):
+        bpe_seq(
+            data=tmp_path, append="fi", tokenizer=tmp_path / "t.json", output=tmp_path / "o", k=9
+        )
+
+
+def test_truncation_of_a_file_is_left_out(tmp_path: Path) -> None:
+    short = {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0}
+    document = orjson.loads(external_tokenizer("byte-level")) | {"truncation": short}
+    (tmp_path / "t.json").write_bytes(orjson.dumps(document))
+    with pytest.warns(ModtokWarning, match="left out: truncation to 1 tokens"):
+        bpe_seq(data=DATA, append="fi", tokenizer=tmp_path / "t.json", output=tmp_path / "o", k=9)
+    assert orjson.loads((tmp_path / "o" / "tokenizer.json").read_bytes())["truncation"] is None

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import orjson
 
 from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError, missing
@@ -18,6 +19,7 @@ from modtok_cli.base.public import public
 from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.base.remote import path_of
 from modtok_cli.modular.adopted.converted import check_same
+from modtok_cli.modular.adopted.file_ids import check_ids
 from modtok_cli.modular.adopted.restrict import check_document, warn_of_rows, with_rows
 from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.adopted.sentencepiece_form import has_model
@@ -52,7 +54,16 @@ def read_tokenizer_file(source: FilePath, progress: Progress = SILENT) -> Tokeni
 
     A rank file (`FILE#pattern`), tekken.json and a SentencePiece `.model` are read as the
     `tokenizer.json` with the same ids; see `converted`.
+
+    Raises:
+        ModtokError: the `tokenizers` library does not read it, or has other ids.
     """
+    file = _read(source, progress)
+    check_ids(orjson.dumps(file.document), file.where)
+    return file
+
+
+def _read(source: FilePath, progress: Progress) -> TokenizerFile:
     head, pattern = split_pattern(str(source))
     if not is_there(head):
         raise missing(head, "pass the file of a tokenizer, or the directory of a model")
@@ -79,17 +90,21 @@ def read_tokenizer_file(source: FilePath, progress: Progress = SILENT) -> Tokeni
 def _with_declared(file: TokenizerFile, config: Path) -> TokenizerFile:
     """The file with the added tokens that only a tokenizer_config.json has, as for rank files."""
     declared = _setting(config, "added_tokens_decoder")
-    added = []
+    added, ids = [], {*file.ids.values()}
     for index, token in declared.items() if isinstance(declared, Mapping) else ():
         name = token.get("content") if isinstance(token, Mapping) else None
         if not isinstance(name, str) or not index.isdecimal():
             raise ModtokError("field 'added_tokens_decoder' is damaged", where=config)
-        if name not in file.ids and int(index) not in file.ids.values():
+        if name not in file.ids and int(index) not in ids:
             added.append({**added_tokens([name])[0], **token, "id": int(index)})
-    model = file.document["model"]
+    return with_added(file, added)
+
+
+def with_added(file: TokenizerFile, added: Sequence[Mapping[str, Any]]) -> TokenizerFile:
+    """The file with more added tokens, as `added_tokens` of a `tokenizer.json` has them."""
+    model, tokens = file.document["model"], [*(file.document.get("added_tokens") or ()), *added]
     if file.is_bpe:
         model = {**model, "vocab": model["vocab"] | {each["content"]: each["id"] for each in added}}
-    tokens = [*file.document["added_tokens"], *added]
     return TokenizerFile({**file.document, "model": model, "added_tokens": tokens}, file.where)
 
 

@@ -27,6 +27,9 @@ from modtok_cli.modular.segmenters.json_frame import PROVENANCE, read_merges
 from modtok_cli.modular.vocabulary import Vocabulary, spell
 from modtok_cli.text.pretokenizer import PreTokenizer
 
+_MOST_STEPS = 1 << 30
+"""Merging a token takes its squared length in steps. Published files take up to 20 million."""
+
 
 class TokenizerFile(Lasting):
     """The content of a `tokenizer.json`: BPE or Unigram, with its own ids.
@@ -63,6 +66,13 @@ class TokenizerFile(Lasting):
 
         rows = self._model.get("merges") or [] if self.is_bpe else []
         self.merges = read_merges(rows, self.ids, where)
+        lengths = np.fromiter(map(len, self.ids), np.int64, len(self.ids))
+        if self.is_bpe and lengths @ lengths > _MOST_STEPS:
+            raise ModtokError(
+                f"field 'model.vocab': tokens of up to {lengths.max():,} characters, too long for "
+                "merging each of them",
+                where=where,
+            )
 
     @property
     def is_bpe(self) -> bool:
