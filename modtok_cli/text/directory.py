@@ -6,7 +6,7 @@ from pathlib import Path
 
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.remote import is_remote
-from modtok_cli.text.languages import label_of_path
+from modtok_cli.text.languages import label_of_path, rest_of_name
 from modtok_cli.text.streams import SUFFIXES
 from modtok_cli.text.text_format import text_formats
 
@@ -19,11 +19,12 @@ _NAMES = {
 }
 _SPLITS = {word: split for split, words in _NAMES.items() for word in (split, *words.split())}
 """Names of files and directories that `datasets` knows, and MADLAD-400's."""
-_SPLIT = re.compile(
-    rf"([a-z]{{2,3}}([_-][A-Z][a-z]{{3}})?[_-])?((?i:{'|'.join(_SPLITS)}))"
-    r"([_-]?[0-9]+)?([_-]of[_-][0-9]+)?"
-)
-"""Such a name, maybe after a language, maybe with the number of a shard."""
+_SPLIT = re.compile(rf"((?i:{'|'.join(_SPLITS)}))([_-]?[0-9]+)?([_-]of[_-][0-9]+)?")
+"""Such a name, maybe with the number of a shard."""
+_AFTER_LABEL = re.compile(rf"(?:.*[_-])?{_SPLIT.pattern}")
+_OF_PARTS = {*_SPLITS, "part", "shard", "chunk", "of", "text", "data", "docs", "sentences"}
+"""Words of names that tell parts of a text apart."""
+_WORD = re.compile(r"[^\W\d]{2,}")
 _REMOVED = re.compile(r"[^.]*_removed(\..*)?")
 """As fin_Latn_removed of FineWeb-2: what a filter took out of fin_Latn."""
 _SAVED = "dataset_dict.json"
@@ -140,9 +141,21 @@ class Directory:
             if path != file and (path.parent / _SAVED).exists():
                 return _SPLITS.get(path.name, path.name)
             for part in path.name.split("."):
-                if match := _SPLIT.fullmatch(part):
-                    return _SPLITS[match[3].lower()]
+                rest = rest_of_name(part)
+                match = _SPLIT.fullmatch(part) if rest is None else _AFTER_LABEL.fullmatch(rest)
+                if match:
+                    return _SPLITS[match[1].lower()]
         return None
+
+
+def variety_of_name(name: str) -> str:
+    """Words that follow the label of a name and are no numbers, splits or parts.
+
+    >>> [variety_of_name(name) for name in ("zh-classical.txt", "hi_rom.txt.xz", "fr_train-0.gz")]
+    ['classical', 'rom', '']
+    """
+    words = re.split(r"[_-]", (rest_of_name(name) or "").lower())
+    return "-".join(each for each in words if each not in _OF_PARTS and _WORD.fullmatch(each))
 
 
 def names_of_text() -> str:

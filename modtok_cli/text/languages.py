@@ -70,6 +70,10 @@ _IN_NAME = re.compile(
     rf"(?:{_LONGER})?([A-Za-z]{{2,3}})([_-][A-Z][a-z]{{3}})?([_-][A-Z]{{2}})?"
     rf"{_VARIANT}(?:-({_PRIVATE}))?(?=[_-]|$)"
 )
+# What stands before a label: c4-fr.tfrecord-00000-of-01024.json.gz of mC4, the partition lang=fr/,
+# 20231101.fr of Wikipedia.
+_BEFORE = re.compile(r"c4-|[A-Za-z_]+=|[0-9]{8}\.")
+_SCRIPT = re.compile(r"[a-z]{2,3}_[A-Z][a-z]{3}")
 # Two or three letters that are words of file names before they are languages.
 _NOT_IN_NAMES = frozenset(
     {"dev", "in", "src", "ref", "trg", "tgt", "out", "raw", "all", "new", "old", "ext"}
@@ -250,7 +254,8 @@ def label_of_path(path: str | Path) -> str | None:
         # A directory counts only if all of its name is a code of a language, maybe after a date
         # (20231101.fr): "data" and "tmp" are not one, and a directory "code" may hold anything.
         # Two are enough (fra_Latn/train/000.parquet): /home/dan says nothing of files far below.
-        code = re.sub(r"^[0-9]{8}\.", "", directory)
+        before = _BEFORE.match(directory)
+        code = directory[before.end() if before else 0 :]
         if _known(code):
             return canonical(code)
     return None
@@ -264,11 +269,34 @@ def code_of_name(name: str) -> str | None:
     >>> [code_of_name(name) for name in ("zh-Hant-000.jsonl", "be-tarask_a.txt", "x-law.gz")]
     ['zh-Hant', 'be-tarask', 'x-law']
     """
+    found = _code_and_rest(name)
+    return found and found[0]
+
+
+def rest_of_name(name: str) -> str | None:
+    """What follows the label in its field of a file name; None without a label.
+
+    >>> [rest_of_name(name) for name in ("fr.txt", "zh-classical.txt", "c4-fr-validation.gz", "x")]
+    ['', '-classical', '-validation', None]
+    """
+    found = _code_and_rest(name)
+    return found and found[1]
+
+
+def has_script(code: str) -> bool:
+    """Whether `code` is a label with a script, which no word is: fra_Latn."""
+    return bool(_SCRIPT.fullmatch(code)) and code_of_name(code) is not None
+
+
+def _code_and_rest(name: str) -> tuple[str, str] | None:
+    if before := _BEFORE.match(name):
+        name = name[before.end() :]
     fields = name.split(".")
-    # The first field, then the others, the last (a suffix) never.
-    for number, part in enumerate(fields[:-1] if len(fields) > 1 else fields):
+    # The first field, then the others, the last (a suffix) only as in dev.fra_Latn.
+    last = len(fields) > 1 and not _SCRIPT.fullmatch(fields[-1])
+    for number, part in enumerate(fields[:-1] if last else fields):
         if _OTHER.fullmatch(part):
-            return part.lower()
+            return part.lower(), ""
         match = _IN_NAME.match(part)
         # Part numbers and the like only in the first field: fr_train.txt, fr-000.jsonl
         if match is None or (number > 0 and match.end() < len(part)):
@@ -280,9 +308,10 @@ def code_of_name(name: str) -> str | None:
             base in _table() or ((script or private) and len(base) == 3)
         ):
             continue
-        return base + script + region + variants + (private and "-" + private)
+        code = base + script + region + variants + (private and "-" + private)
+        return code, ("" if variants else match[4] or "") + part[match.end() :]
     first = re.split(r"[_-]", fields[0])[0].lower()
-    return first if first in DOMAINS else None
+    return (first, fields[0][len(first) :]) if first in DOMAINS else None
 
 
 def _known(code: str) -> bool:

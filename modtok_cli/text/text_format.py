@@ -20,7 +20,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.plugins import modules_of
 from modtok_cli.base.progress import Progress
 from modtok_cli.core import binding
-from modtok_cli.text.languages import canonical, fits
+from modtok_cli.text.languages import canonical, fits, has_script
 from modtok_cli.text.reading import LONGEST, Reading
 from modtok_cli.text.streams import CHUNK, SUFFIXES, Advance, Broken, display, read_chunks
 
@@ -304,12 +304,17 @@ def text_formats() -> Mapping[str, TextFormat]:
 
 
 def format_of_name(path: Path) -> TextFormat | None:
-    """The format of a file by its name; None for other files, and if the content decides."""
+    """The format of a file by its name; None for other files, and if the content decides.
+
+    Lines may have a label with a script as their suffix, as dev.fra_Latn.
+    """
     known = text_formats()
+    inner = (path.with_suffix("") if path.suffix in SUFFIXES else path).suffix
+    if has_script(inner[1:]):
+        return known[".txt"]
     if path.suffix not in SUFFIXES:
         format = known.get(path.suffix)
         return None if format and format.left_out and format.left_out(path) else format
-    inner = path.with_suffix("").suffix
     for each in known.values():
         if each.compressed and inner in (*each.suffixes, *each.packed_suffixes):
             return each

@@ -1,6 +1,5 @@
 """Which files of a workspace hold which language: `data/<lang>*` by their names."""
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.remote import path_of
-from modtok_cli.text.directory import Directory
+from modtok_cli.text.directory import Directory, variety_of_name
 from modtok_cli.text.languages import (
     canonical,
     code_of_name,
@@ -27,10 +26,6 @@ from modtok_cli.text.streams import is_pipe
 from modtok_cli.text.table_files import SUFFIX, is_table, read_header
 
 _MOST_NAMES = 10
-# Regions and scripts in small letters, as in zh-cn.txt: not part of the label, but maybe meant.
-_SMALL = re.compile(
-    r"[a-z]{2,3}[_-]([a-z]{2}|latn|cyrl|arab|deva|hans|hant|hani|hebr|mong|tfng)(?![a-z])", re.I
-)
 _LAYOUT = "put each language there as <lang>.txt, <lang>.jsonl.zst, <lang>.counts or <lang>/"
 
 
@@ -44,9 +39,10 @@ def language_files(
     """The files of each label in `data`, a directory or one file: label → files, both sorted.
 
     An entry belongs to the language it is named after (`fr.jsonl.zst`, `fra_Latn.devtest`,
-    `fr.counts`, `fr.tsv`, all text in `fr/`); a single file of another name to the only one of
-    `languages`. Without `languages`, all languages. Labels of one language have script or region
-    if there are several (`languages.shortened`), or as in `known`, the languages of a tokenizer.
+    `dev.fra_Latn`, `fr.counts`, all text in `fr/` or `lang=fr/`); a single file of another name to
+    the only one of `languages`. Without `languages`, all languages. Labels of one language have
+    script or region if there are several (`languages.shortened`), or as in `known`, the languages
+    of a tokenizer.
 
     With `reading.lang_field`, files with fields that are not named after a language belong to
     every language; `reading.of(language)` reads its documents. Without `languages`, these files
@@ -66,7 +62,7 @@ def language_files(
         wanted = [label for name in wanted for label in matching(name, known) or [name]]
     directory = Directory(data, _is_read)
     entries, mixed, nameless = _entries(directory, wanted, reading)
-    if not entries and not mixed and (inner := _inner(data)):
+    if not entries and not mixed and (inner := _inner(data, wanted, reading)):
         progress.note(f"{data}: languages are looked for in {inner.relative_to(data)}")
         return language_files(inner, languages, reading, known, progress)
     if mixed:
@@ -118,11 +114,20 @@ def language_files(
     return found
 
 
-def _inner(data: Path) -> Path | None:
+def _inner(data: Path, wanted: Sequence[str] | None, reading: Reading) -> Path | None:
     """The only directory that has the languages of a download of the hub; None for others."""
-    inner = [data / "data"] if data.is_dir() and (data / "data").is_dir() else []
-    if not inner and (data / "snapshots").is_dir():
+    if not data.is_dir():
+        return None
+    if (data / "data").is_dir():
+        return data / "data"
+    if (data / "snapshots").is_dir():
         inner = list((data / "snapshots").iterdir())
+    else:
+        entries = Directory(data, _is_read).entries(data)
+        if any(_is_read(each) and each.is_file() for each in entries):
+            return None
+        below = (Directory(each, _is_read) for each in entries if each.is_dir())
+        inner = [each.root for each in below if _entries(each, wanted, reading)[0]]
     return inner[0] if len(inner) == 1 else None
 
 
@@ -196,12 +201,15 @@ def _languages_of(file: Path, size: int, time: int, reading: Reading) -> frozens
 
 
 def _check_spelling(language: str, entries: Sequence[Path]) -> None:
-    """Refuse `en.txt` beside `eng.txt`, `pt-BR.txt` or `pt-br.txt`: names of one label."""
-    seen: dict[str, Path] = {}
+    """Refuse names of one label that may mean two languages.
+
+    These are `en.txt` beside `eng.txt` or `pt-BR.txt`, and beside `en-us.txt` or `en_rom.txt`: the
+    spellings differ, or words after it other than splits, parts and numbers.
+    """
+    seen: dict[tuple[str, str], Path] = {}
     for entry in sorted(entries):
         if code := code_of_name(entry.name):  # else its directory names the language
-            small = _SMALL.match(entry.name)
-            seen.setdefault(small[0].lower() if small else code.lower(), entry)
+            seen.setdefault((code.lower(), variety_of_name(entry.name)), entry)
     if len(seen) > 1:
         raise same_language(language, *list(seen.values())[:2])
 
@@ -290,5 +298,7 @@ def by_language(
         groups.setdefault(short, []).extend(labels[label])
     if language is None:
         for name, files in groups.items():
-            _check_spelling(name, files)
+            # A directory of the language has files of any names.
+            plain = [file for file in files if label_of_path(f"{file.parent.name}/_") is None]
+            _check_spelling(name, plain)
     return {name: sorted(groups[name]) for name in sorted(groups)}

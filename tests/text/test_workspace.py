@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import combinations
+
 import pytest
 
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -73,6 +76,9 @@ def test_names_that_are_no_language_are_named(tmp_path):
         (["zh-cn.txt", "zh-tw.txt"], "zh"),
         (["sr_cyrl.txt", "sr_latn.txt"], "sr"),
         (["en-us.txt", "en.txt"], "en"),
+        (["zh-classical.txt", "zh-min-nan.txt"], "zh"),
+        (["hi.txt", "hi_rom.txt"], "hi"),
+        (["en_simple_clean_0.txt", "en_clean_0.txt"], "en"),
     ],
 )
 def test_two_spellings_of_one_language_are_an_error(tmp_path, names, language):
@@ -83,6 +89,52 @@ def test_two_spellings_of_one_language_are_an_error(tmp_path, names, language):
             language_files(tmp_path, wanted)
         assert str(tmp_path) in str(caught.value)
     assert list(language_files(tmp_path, ["fi"])) == ["fi"]
+
+
+# Of Wikipedia, CC-100, mC4, OPUS, MADLAD-400: the names that have a code in common, and its form.
+PUBLISHED = {
+    "{}.txt": "zh zh_min_nan zh_classical zh_yue, zh-min-nan zh-classical, be be_x_old, "
+    "nds nds_nl, roa_rup roa_tara, cbk cbk_zam, bat_smg fiu_vro map_bms, hi hi_rom, my my_zaw, "
+    "en simple en_GB en_US, pt pt_br pt_BR, sr sr@latin sr_latin sr@ijekavian, de de_AT de_CH, "
+    "zh_cn zh_tw zh_HK ze_zh zh_zh, ca ca@valencia, uz uz@cyrillic, crh crh_Latn, tt tt_RU",
+    "20231101.{}/train-0.txt": "zh zh-min-nan zh-classical zh-yue, nds nds-nl, be be-x-old",
+    "c4-{}.tfrecord-0-of-1.json.gz": "hi hi-Latn, bg bg-Latn, zh zh-Latn, iw he, no nb",
+    "{}_clean_0000.txt": "el el_CY el_Latn, ms ms_Arab ms_Arab_BN, en en_xx_simple, az az_RU",
+    "lang={}/0.txt": "zh-Hans zh-Hant zh, sr sr-Latn",
+}
+
+
+@pytest.mark.parametrize("form", PUBLISHED)
+def test_two_published_names_are_never_one_language(tmp_path, form):
+    """Two labels, an error, or a name that is left out with a warning."""
+    for names in PUBLISHED[form].split(", "):
+        for pair in combinations(names.split(), 2):
+            place = tmp_path / "-".join(pair)
+            workspace(place, *(form.format(name) for name in pair))
+            heard = Silent()
+            with suppress(ModtokError):
+                found = language_files(place, progress=heard)
+                assert len(found) == 2 or heard.warnings, pair
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["c4-fr.tfrecord-00000-of-01024.json.gz", "c4-fr-validation.tfrecord-0-of-1.json.gz"],
+         {"fr": ["c4-fr-validation.tfrecord-0-of-1.json.gz",
+                 "c4-fr.tfrecord-00000-of-01024.json.gz"]}),
+        (["README.md", "v1.0/fra-Latn/a.txt", "v1.0/fin-Latn/a.txt"],
+         {"fi": ["v1.0/fin-Latn/a.txt"], "fr": ["v1.0/fra-Latn/a.txt"]}),
+        (["dev.fra_Latn", "dev.fin_Latn.gz"], {"fi": ["dev.fin_Latn.gz"], "fr": ["dev.fra_Latn"]}),
+        (["lang=fr/0.txt", "lang=zho_Hans/0.txt"],
+         {"fr": ["lang=fr/0.txt"], "zh": ["lang=zho_Hans/0.txt"]}),
+        (["el_CY/el_CY_clean_0000.txt", "el_CY/el_CY_noisy_0000.txt"],
+         {"el": ["el_CY/el_CY_clean_0000.txt"]}),
+    ],
+)  # fmt: skip
+def test_layouts_of_published_data(tmp_path, names, found):
+    workspace(tmp_path, *names)
+    assert _names(tmp_path, language_files(tmp_path)) == found
 
 
 def test_several_files_with_one_spelling_belong_together(tmp_path):
@@ -199,11 +251,11 @@ def test_table_and_its_text_count_once(data):
     save_counts(table, data / "fi.counts", "fi", sources_of(texts))
     assert _names(data, language_files(data, ["fi"])) == {"fi": ["fi.jsonl.zst"]}
     # One that was made of other text is more text.
-    save_counts(table, data / "fi_more.counts", "fi")
-    expected = {"fi": ["fi.jsonl.zst", "fi_more.counts"]}
+    save_counts(table, data / "fi-1.counts", "fi")
+    expected = {"fi": ["fi-1.counts", "fi.jsonl.zst"]}
     assert _names(data, language_files(data, ["fi"])) == expected
     (data / "fi.jsonl.zst").unlink()
-    expected = {"fi": ["fi.counts", "fi_more.counts"]}
+    expected = {"fi": ["fi-1.counts", "fi.counts"]}
     assert _names(data, language_files(data, ["fi"])) == expected
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -23,6 +25,7 @@ from modtok_cli.inference.export.export import export
 from modtok_cli.inference.slice.graft import graft
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.hf_directory import TEMPLATES, write_hf_directory
+from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
 from modtok_cli.training import step
 from modtok_cli.training.data.conversation import MARK, ChatFormat, chat_format, pieces
@@ -86,6 +89,28 @@ def read(subsets: SubtokenizerCache, store: TextStore, length: int, rows: int) -
 TEXTS = st.text(st.sampled_from("aeiknoäö .,?!\n€😀"), min_size=1, max_size=40).filter(
     lambda text: text[0].isalpha()
 )
+
+
+def test_columns_hold_conversations(subsets: SubtokenizerCache, tmp_path: Path) -> None:
+    """The documents of JSON lines; a list of messages is no text without a template."""
+    rows = [{"messages": talk("a", "b", "c\nd")}, {"messages": None}, {"messages": talk("e", "f")}]
+    (tmp_path / "fi.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    table = pa.Table.from_pylist(rows)
+    pq.write_table(table, tmp_path / "fi.parquet")
+    with pa.ipc.new_stream(tmp_path / "fi.arrow", table.schema) as writer:
+        writer.write_table(table)
+    (tmp_path / "fi.csv").write_text("messages\nhello\n")
+    reading = Reading(field="messages", renderer=format_of(subsets))
+    read = {
+        name: [each.text for each in read_documents(tmp_path / f"fi.{name}", reading)]
+        for name in ("jsonl", "parquet", "arrow")
+    }
+    assert len(read["jsonl"]) == 2
+    assert read["parquet"] == read["arrow"] == read["jsonl"]
+    with pytest.raises(ModtokError, match=r"fi\.csv:2: field 'messages' is no conversation"):
+        list(read_documents(tmp_path / "fi.csv", reading))
+    with pytest.raises(ModtokError, match=r"not a string; .* pretrain --chat-template"):
+        list(read_documents(tmp_path / "fi.parquet", Reading(field="messages")))
 
 
 @pytest.mark.parametrize("template", ["chatml", "headers", "marked"])

@@ -82,9 +82,11 @@ class Columns(TextReader):
         kind = self._type(schema, self.reading.field)
         if kind is None:
             raise self.no_field(schema.names, 1)
-        if not _is_text(kind):
+        if self.reading.renderer is None and not _is_text(kind):
             raise ModtokError(
-                f"field '{self.reading.field}' is {kind}, not a string", where=f"{self.name}:1"
+                f"field '{self.reading.field}' is {kind}, not a string",
+                where=f"{self.name}:1",
+                remedy="choose another with --field; conversations: pretrain --chat-template",
             )
         others = [self.reading.language_field, *self.reading.source_fields]
         there = [name for name in others if name is not None and self._type(schema, name)]
@@ -111,6 +113,12 @@ class Columns(TextReader):
 
         batch.validate()  # buffers of a damaged file may be too short
         texts = _column(batch, self.reading.field)
+        if (renderer := self.reading.renderer) is not None:
+            rendered = [
+                None if value is None else renderer(value, f"{self.name}:{line}")
+                for line, value in enumerate(texts.to_pylist(), row)
+            ]
+            texts = pa.array(rendered, pa.large_binary())
         if not pa.types.is_dictionary(texts.type):
             indices = np.arange(len(texts), dtype=np.int64)
             indices[np.asarray(texts.is_null())] = -1
@@ -150,7 +158,9 @@ class Columns(TextReader):
         for place, language, line in self._rows(block):
             if place not in known:
                 known[place] = block.data[block.starts[place] : block.stops[place]].tobytes()
-            text = self.checked(known[place], line)
+            text: bytes | None = known[place]
+            if self.reading.renderer is None:  # which marks answers by bytes that are no UTF-8
+                text = self.checked(known[place], line)
             if text is not None:
                 source = block.sources[line - block.first] if block.sources else None
                 documents.append(Document(text, language, line, source))
@@ -198,7 +208,7 @@ class Parquet(Columns):
             metadata, columns = file.metadata, self.columns_in(file.schema_arrow)
             rows = metadata.num_rows
             most = max(1, min(_MOST_ROWS, CHUNK * max(rows, 1) // max(_row_bytes(metadata), 1)))
-            with opened(columns[:1]) as coded:
+            with opened(columns[:1] if self.reading.renderer is None else []) as coded:
                 for group in range(metadata.num_row_groups):
                     few = min(most, self._rows_at_once(coded, group, columns[0]))
                     for batch in file.iter_batches(few, [group], columns, use_threads=False):

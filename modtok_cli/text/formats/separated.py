@@ -117,6 +117,8 @@ class Commas(TextReader):
         for row in block:
             language = self.language(row.language, row.line)
             text = row.text.encode("utf-8", "surrogateescape")
+            if self.reading.renderer is not None:
+                text = self.reading.renderer(row.text, f"{self.name}:{row.line}")
             if not self.is_wanted(language, row.line):
                 continue
             checked = self.checked(text, row.line)
