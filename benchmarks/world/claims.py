@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, inf, log
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any, Literal
 
-from modtok_cli.reports.means import student_interval
 from modtok_cli.training.data.sampling import Regime
 
 Curve = Sequence[tuple[int, float]]
@@ -78,8 +77,13 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
     >>> [round(value, 2) for value in interval([1.0, 2.0, 3.0])]
     [2.0, -0.48, 4.48]
     """
-    ends = student_interval(values) if len(values) > 1 else (-inf, inf)
-    return fmean(values), *ends
+    from scipy.stats import t
+
+    mean = fmean(values)
+    if len(values) < 2:
+        return mean, -inf, inf
+    half = float(t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5
+    return mean, mean - half, mean + half
 
 
 def at_step(curve: Curve, step: float) -> float | None:

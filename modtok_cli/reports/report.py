@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,23 +13,15 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import FilePath, Force, OutputFile
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.modular.manifest import NAME as MANIFEST
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.charts import Heat, is_empty
-from modtok_cli.reports.collect import Contents, ResultFile, collect, together
+from modtok_cli.reports.collect import ResultFile, collect, together
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.page import Section, page
 from modtok_cli.reports.plot.terminal import to_text
 from modtok_cli.reports.present import named, presented
-from modtok_cli.reports.runs import INVALID, TrainingRun, comparison, runs_finding, runs_tables
-from modtok_cli.reports.tables import (
-    Table,
-    cell,
-    format_bytes,
-    parse_columns,
-    short_names,
-    table_of,
-)
+from modtok_cli.reports.runs import INVALID, TrainingRun, comparison, runs_tables
+from modtok_cli.reports.tables import Table, parse_columns, short_names, table_of
 
 
 @public
@@ -66,45 +57,29 @@ def report(
     check_new(output, force=force)
     contents = collect(workspace, progress)
     styles = _styles(contents.results)
-    sections = []
-    if contents.runs:
-        sections.append(runs_section(contents.runs))
     # Each file by itself first: one with an invalid value is left out of what it would be part of.
     results = together(
         [
             each
             for each in contents.results
-            if _if_valid(
-                partial(result_section, 0, each, workspace, styles), each.paths[0], progress
-            )
+            if _if_valid(partial(result_section, 0, each, workspace, styles), each, progress)
         ]
     )
     present = [result.kind for result in results]
+    sections = [runs_section(contents.runs)] if contents.runs else []
     for index, result in enumerate(results):
         several = present.count(result.kind) > 1
         make = partial(result_section, index, result, workspace, styles, several)
-        sections += _if_valid(make, result.paths[0], progress)
-    if contents.tokenizers:
-        table = all_tokenizers_table(contents.tokenizers)
-        sections.append(Section("tokenizers", "Tokenizers", [], [], [table]))
-    for name, tokenizer in contents.tokenizers.items():
-        # In a joint vocabulary every language has every token: there is nothing to compare.
-        sizes = tokenizer.token_membership.sizes()
-        if len(sizes) > 1 and sizes.min() < tokenizer.size:
-            sections.append(tokenizer_section(name, tokenizer))
-    missing = [kind for name, kind in kinds().items() if name not in present]
+        sections += _if_valid(make, result, progress)
+    sections += [tokenizer_section(*named) for named in contents.tokenizers.items()]
+    missing = [[kind.title, kind.example] for name, kind in kinds().items() if name not in present]
     if missing:
-        offers = [[kind.title, kind.example] for kind in missing]
-        table = Table("Commands, to be run in the workspace", ["section", "command"], offers, 2)
-        sections.append(
-            Section("missing", "Not measured yet", [], [], [replace(table, prose=True)])
-        )
+        heads = ["section", "command"]
+        table = Table("Commands, to be run in the workspace", heads, missing, 2, prose=True)
+        sections.append(Section("missing", "Not measured yet", tables=[table]))
+    findings = filter(None, (kinds()[result.kind].finding(result.rows) for result in results))
     name = workspace.resolve().name
-    intro = [_contents(contents, workspace)]
-    findings = [runs_finding(contents.runs)] if contents.runs else []
-    findings += map(_finding, results)
-    said = list(filter(None, findings))
-    write_bytes(output, page(f"Report on {name}", intro, sections, said).encode())
+    write_bytes(output, page(f"Report on {name}", sections, [*findings]).encode())
     return [
         {
             "section": part.title,
@@ -116,24 +91,6 @@ def report(
     ]
 
 
-def _contents(contents: Contents, workspace: Path) -> str:
-    """What the page shows, and when the newest of it was made."""
-    counts = {
-        "tokenizer": len(contents.tokenizers),
-        "training run": len(contents.runs),
-        "measurement": sum(len(result.paths) for result in contents.results),
-    }
-    parts = [f"{count} {what}{'s' * (count != 1)}" for what, count in counts.items() if count]
-    files = [
-        *(workspace / name / MANIFEST for name in contents.tokenizers),
-        *(workspace / "runs" / run.name / "metrics.jsonl" for run in contents.runs),
-        *(path for result in contents.results for path in result.paths),
-    ]
-    newest = datetime.fromtimestamp(max(path.stat().st_mtime for path in files), tz=UTC)
-    listed = ", ".join(parts[:-1]) + (" and " if parts[:-1] else "") + parts[-1]
-    return f"{listed}; the newest is of {newest.day} {newest:%B %Y}."
-
-
 def _styles(results: Sequence[ResultFile]) -> dict[str, int]:
     names: dict[str, int] = {}
     for result in results:
@@ -143,15 +100,7 @@ def _styles(results: Sequence[ResultFile]) -> dict[str, int]:
     return names
 
 
-def _finding(result: ResultFile) -> str | None:
-    """The sentence of a result for the summary; None if its rows are invalid."""
-    try:
-        return kinds()[result.kind].finding(result.rows)
-    except INVALID:
-        return None  # `_if_valid` has warned
-
-
-def _if_valid(make: Callable[[], Section], where: Path, progress: Progress) -> list[Section]:
+def _if_valid(make: Callable[[], Section], result: ResultFile, progress: Progress) -> list[Section]:
     """The section, or an empty list and a warning if its rows are invalid.
 
     Result files can be edited by hand. One invalid value must not fail the whole page; it is found
@@ -161,9 +110,9 @@ def _if_valid(make: Callable[[], Section], where: Path, progress: Progress) -> l
         section = make()
         for chart in section.charts:
             to_text(chart)
-        _ = replace(section, charts=[]).html
+        _ = replace(section, charts=[]).html, kinds()[result.kind].finding(result.rows)
     except INVALID as error:
-        kind = type(error).__name__
+        kind, where = type(error).__name__, result.paths[0]
         progress.warn(f"{where}: not in the format that modtok writes ({kind}: {error}); skipped")
         return []
     return [section]
@@ -179,7 +128,6 @@ def runs_section(runs: Sequence[TrainingRun]) -> Section:
         [named(table) for table in runs_tables(runs)],
         "\n".join(run.command for run in runs),
         list(dict.fromkeys(run.signature for run in runs)),
-        open_tables=1,
     )
 
 
@@ -218,11 +166,13 @@ def tokenizer_section(name: str, tokenizer: ModularTokenizer) -> Section:
         f"{tokenizer.algorithm}, {len(languages)} languages, {tokenizer.k:,} tokens per "
         f"language, {tokenizer.size:,} in total."
     )
+    # In a joint vocabulary every language has every token: there is nothing to compare.
+    joint = len(languages) < 2 or tokenizer.token_membership.sizes().min() == tokenizer.size
     return Section(
         f"tokenizer-{name}",
-        f"Shared tokens of {name}",
+        f"Tokenizer {name}",
         [text],
-        [presented(shared_tokens(tokenizer))],
+        [] if joint else [presented(shared_tokens(tokenizer))],
         [named(tokenizer_table(tokenizer))],
         shlex.join(["modtok", "inspect", name]),
         [f"tokenizer|{tokenizer.signature}"],
@@ -251,37 +201,21 @@ def shared_tokens(tokenizer: ModularTokenizer) -> Heat:
     )
 
 
-def tokenizer_table(tokenizer: ModularTokenizer) -> Table:
-    """Per language: tokens, exclusive tokens, and share of shared tokens."""
-    members = tokenizer.token_membership
-    owners = members.owners()
-    body = []
-    for column, language in enumerate(tokenizer.languages):
-        mine = members[:, column]
-        corpus = tokenizer.corpora.get(language)
-        body.append(
-            [
-                language,
-                cell(mine.sum(), "int"),
-                cell((mine & (owners == 1)).sum(), "int"),
-                cell(float((mine & (owners > 1)).sum() / mine.sum()), "percent"),
-                "–" if corpus is None else format_bytes(corpus.bytes),
-            ]
-        )
-    headings = ["language", "tokens", "exclusive", "shared %", "trained on"]
-    return Table("Languages in training order", headings, body)
-
-
 _COLUMNS = parse_columns(
-    "name, algorithm, languages:count, k=tokens per language:int, size=total tokens:int, signature"
+    "language, tokens:int, exclusive:int, shared=shared %:percent, text=trained on:bytes"
 )
 
 
-def all_tokenizers_table(tokenizers: Mapping[str, ModularTokenizer]) -> Table:
-    """One row for each tokenizer of the workspace."""
-    keys = [column.key for column in _COLUMNS[1:]]
-    rows = [
-        {"name": name, **{key: getattr(tokenizer, key) for key in keys}}
-        for name, tokenizer in tokenizers.items()
-    ]
-    return table_of("Tokenizers in the workspace", rows, _COLUMNS)
+def tokenizer_table(tokenizer: ModularTokenizer) -> Table:
+    """Per language: tokens, exclusive tokens, share of shared tokens, and bytes of text."""
+    members = tokenizer.token_membership
+    owners = members.owners()
+    rows = []
+    for column, language in enumerate(tokenizer.languages):
+        mine, corpus = members[:, column], tokenizer.corpora.get(language)
+        exclusive = int((mine & (owners == 1)).sum())
+        rows.append(
+            {"language": language, "tokens": int(mine.sum()), "exclusive": exclusive,
+             "shared": 1 - exclusive / float(mine.sum()), "text": corpus and corpus.bytes}
+        )  # fmt: skip
+    return table_of("Languages in training order", rows, _COLUMNS)

@@ -7,7 +7,7 @@ the packages that train are not needed to read them.
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,10 +16,8 @@ import orjson
 
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_bounded
-from modtok_cli.reports import means
 from modtok_cli.reports.charts import MOST_TOGETHER, Chart, Curves, Panels
-from modtok_cli.reports.equal_loss import Course, equal_loss
-from modtok_cli.reports.tables import MARKS, Row, Table, cell, marked
+from modtok_cli.reports.tables import Row, Table, language_table, parse_columns, table_of
 
 Points = list[tuple[float, float]]
 # Points of a curve over all steps.
@@ -87,7 +85,7 @@ def _read(place: Path) -> TrainingRun:
     steps, tasks = ([row for row in rows if field in row] for field in ("loss", "tasks"))
     run = TrainingRun(place.name, config, steps, evaluations, tasks)
     if evaluations:  # checks all fields
-        _ = run.command, run.signature, comparison([run]), runs_tables([run]), runs_finding([run])
+        _ = run.command, run.signature, comparison([run]), runs_tables([run])
     return run
 
 
@@ -157,28 +155,6 @@ def comparison(runs: Sequence[TrainingRun]) -> Sequence[Chart]:
     return charts
 
 
-def runs_finding(runs: Sequence[TrainingRun]) -> str | None:
-    """A sentence about a run, or about the best and the worst of several.
-
-    Runs are compared by their means over the languages that all have; None if there is none.
-    """
-    last = {run.name: _bits(run.evaluations[-1]["held_out"]) for run in runs}
-    common = set.intersection(*map(set, last.values()))
-    if not common:
-        return None
-    mean = {name: fmean(values[each] for each in common) for name, values in last.items()}
-    best, highest = (f(mean, key=mean.__getitem__) for f in (min, max))
-    over = f"over {len(common)} language{'s' * (len(common) != 1)}."
-    if len(runs) == 1:
-        first = fmean(_bits(runs[0].evaluations[0]["held_out"]).values())
-        move = f"{first:.3f} to {mean[best]:.3f}"
-        return f"Run {best}: mean bits per byte of held-out text from {move} {over}"
-    return (
-        f"Training runs: {best} has the lowest mean bits per byte of held-out text, "
-        f"{mean[best]:.3f} {over} {highest} has the highest, {mean[highest]:.3f}."
-    )
-
-
 def _bits(figures: Row) -> dict[str, float]:
     return {
         language: float(values["bits_per_byte"])
@@ -187,85 +163,33 @@ def _bits(figures: Row) -> dict[str, float]:
     }
 
 
+_SETTINGS = parse_columns(
+    "run, sampling, model, step=steps:int, steps=of:int, bytes=training bytes:int, "
+    "bits=bits per byte:ratio"
+)
+
+
 def runs_tables(runs: Sequence[TrainingRun]) -> list[Table]:
-    """Runs side by side: settings and means, then bits per byte of every text by language."""
-    last = [_texts(run.evaluations[-1]) for run in runs]
-    texts = list(dict.fromkeys(text for figures in last for text in figures))
-    held = [[*_bits(run.evaluations[-1]["held_out"]).values()] for run in runs]
-    mean_bits = [fmean(values) if values else None for values in held]
-    body = [
-        [
-            run.name,
-            str(run.config["config"]["sampling"]),
-            str(run.config["config"]["model"]),
-            f"{run.evaluations[-1]['step']:,} of {run.config['config']['steps']:,}",
-            cell(
-                sum(int(each["bytes"]) for row in run.steps for each in row["languages"].values()),
-                "int",
-            ),
-            mean,
-        ]
-        for run, mean in zip(runs, marked(mean_bits, "ratio"), strict=True)
-    ]
-    headings = ["run", "sampling", "model", "steps", "training bytes", "bits per byte"]
-    note = MARKS.replace("row", "column") if len(runs) > 1 else ""
-    tables = [Table("Training runs", headings, body, left=3, note=note)]
-    for text in texts:
-        bits = [_bits(figures.get(text, {})) for figures in last]
-        languages = sorted({language for values in bits for language in values})
-        rows = [
-            [language, *marked([values.get(language) for values in bits], "ratio")]
-            for language in languages
-        ]
-        names = [run.name for run in runs]
-        caption = f"Bits per byte of {text}"
-        tables.append(
-            Table(caption, ["language", *names], rows, note=MARKS if len(runs) > 1 else "")
-        )
-    return [*tables, *equal_loss(list(map(course_of, runs))), *_over_seeds(runs, texts)]
-
-
-def course_of(run: TrainingRun) -> Course:
-    """How the loss of a run fell, over the languages of its last evaluation."""
-    last = run.evaluations[-1]["held_out"]
-    languages = _bits(last)
-    stages = [run.config, *reversed(run.config.get("stages", []))]
-    checksums = {name: crc for stage in stages[::-1] for name, crc in stage.get("text", {}).items()}
-    spent: dict[int, tuple[float, float]] = {}
-    flops = 0.0
-    for row in run.steps:
-        flops += row["time"]["model_flops_per_second"] * row["time"]["step_seconds"]
-        spent[row["step"]] = float(row["tokens"]), flops
-    points = [
-        (*spent[row["step"]], fmean(bits[name] for name in languages))
-        for row in run.evaluations
-        if (bits := _bits(row["held_out"])).keys() >= languages.keys() and languages
-    ]
-    texts = {name: (checksums.get(name), last[name].get("bytes")) for name in languages}
-    return Course(run.name, texts, str(run.config["tokenizer"]["signature"]), points)
-
-
-def _over_seeds(runs: Sequence[TrainingRun], texts: Sequence[str]) -> Iterator[Table]:
-    """Means, intervals and tests of every text, if some runs differ in the seed only."""
-    of: dict[str, list[dict[str, Any]]] = {}
+    """Settings and means of runs, then bits per byte of every text by language."""
+    settings, texts = [], dict[str, list[Row]]()
     for run in runs:
-        own, last = run.config["config"], run.evaluations[-1]
-        settings = {name: value for name, value in own.items() if name != "seed"}
-        recipe = repr((settings, run.config["tokenizer"]["signature"], last["step"]))
-        labels: dict[str, Any] = {name: own.get(name) for name in ("sampling", "p", "seed")}
-        labels |= {"recipe": recipe, "run": run.name, "checkpoint": run.name, "infer": "training"}
-        of.setdefault(recipe, []).append(labels | {"step": last["step"], "texts": _texts(last)})
-    if all(len({label["seed"] for label in group}) < 2 for group in of.values()):
-        return
-    for text in texts:
-        rows = [
-            label | {"language": language, "text": text, "bits_per_byte": value}
-            for group in of.values()
-            for label in group
-            for language, value in _bits(label["texts"].get(text, {})).items()
-        ]
-        for table in means.tables(rows):
-            yield replace(table, caption=f"{table.caption}, {text}")
+        last, own = run.evaluations[-1], run.config["config"]
+        trained = [int(each["bytes"]) for row in run.steps for each in row["languages"].values()]
+        bits = _bits(last["held_out"]).values()
+        settings.append(
+            {"run": run.name, "sampling": own["sampling"], "model": own["model"],
+             "step": last["step"], "steps": own["steps"], "bytes": sum(trained),
+             "bits": fmean(bits) if bits else None}
+        )  # fmt: skip
+        for text, figures in _texts(last).items():
+            texts.setdefault(text, []).extend(
+                {"tokenizer": run.name, "language": language, "bits": value}
+                for language, value in _bits(figures).items()
+            )
+    return [
+        table_of("Training runs", settings, _SETTINGS, left=3),
+        *(language_table(rows, "bits", f"Bits per byte of {text}") for text, rows in texts.items()),
+    ]
 
 
 def _texts(row: Row) -> dict[str, Any]:

@@ -93,12 +93,12 @@ Summary = tuple[str, Sequence[Row], Sequence[Column]]
 """Title, rows and columns of a table, as commands print it and the report shows it."""
 
 
-def table_of(caption: str, rows: Sequence[Row], columns: Sequence[Column]) -> Table:
-    """The table of a summary; the second column holds names too if it is text."""
+def table_of(
+    caption: str, rows: Sequence[Row], columns: Sequence[Column], left: int = 1, prose: bool = False
+) -> Table:
+    """The table of a summary."""
     cells = [[cell(row.get(column.key), column.form) for column in columns] for row in rows]
-    return Table(
-        caption, [column.heading for column in columns], cells, 1 + (columns[1].form == "text")
-    )
+    return Table(caption, [column.heading for column in columns], cells, left, prose=prose)
 
 
 def cell(value: Any, form: Form) -> str:

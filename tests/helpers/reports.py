@@ -12,7 +12,7 @@ from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Mark, Panels
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.plot.terminal import to_text
 from modtok_cli.reports.present import presented
-from modtok_cli.reports.runs import TrainingRun, comparison, runs_finding, runs_tables
+from modtok_cli.reports.runs import TrainingRun, comparison, runs_tables
 from modtok_cli.reports.tables import Table
 
 Row = dict[str, Any]
@@ -178,7 +178,7 @@ def shown() -> str:
         )
         parts += map(_table, kind.tables(rows))
         parts += [to_text(presented(chart), 70) for chart in kind.charts(rows)]
-    parts.append(["== runs", str(runs_finding(RUNS)), str(runs_finding(RUNS[:1]))])
+    parts.append(["== runs"])
     parts += map(_table, runs_tables(RUNS))
     rows = (PICTURES[name] for name in ("dots", "logarithmic", "heat"))
     parts += [to_text(each, 50) for each in (*comparison(RUNS), *comparison(RUNS[:1]), *rows)]

@@ -18,7 +18,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.reports.charts import Dots, Mark, is_empty, styles_of
 from modtok_cli.reports.collect import ResultFile, _merged
 from modtok_cli.reports.kinds import kind_of, kinds
-from modtok_cli.reports.kinds.evaluation import evaluation_charts, evaluation_finding
+from modtok_cli.reports.kinds.evaluation import evaluation_charts
 from modtok_cli.reports.kinds.tokenizers import nsl_charts
 from modtok_cli.reports.plot.figures import cell_text, draw, write_plot
 from modtok_cli.reports.plot.terminal import round_ends
@@ -196,14 +196,6 @@ def test_findings_count_languages_of_every_tokenizer() -> None:
         "a has the lowest mean NSL, 1.050 over 2 languages; its worst is Finnish with 1.100. "
         "b has the highest, 1.300."
     )
-
-
-def test_findings_name_pairs_of_languages() -> None:
-    row = {"task": "mt", "metric": "BLEU", "infer": "full"}
-    values = {"en-fr": 20.0, "fr-en": 30.0}
-    found = evaluation_finding([{**row, "language": p, "value": v} for p, v in values.items()])
-    assert found is not None
-    assert "lowest in English → French: 20.0" in found
 
 
 def test_tables_name_languages_in_the_order_of_names() -> None:

@@ -3,21 +3,18 @@
 import re
 import shlex
 from collections.abc import Sequence
-from statistics import fmean
 
-from modtok_cli.reports import means
 from modtok_cli.reports.charts import Chart, Dots, Mark
 from modtok_cli.reports.kinds import Kind
-from modtok_cli.reports.present import display_name
 from modtok_cli.reports.tables import (
-    Form,
     Row,
     Table,
-    cell,
     grouped,
     languages_of,
     marks_of,
+    parse_columns,
     short_names,
+    table_of,
     unique,
     with_interval,
 )
@@ -66,8 +63,8 @@ def _intervals(rows: Sequence[Row], key: str) -> dict[str, dict[str, Mark]]:
 
 
 def evaluation_charts(rows: Sequence[Row]) -> list[Chart]:
-    """Means of systems, then scores per language or pair, a chart for each task and metric."""
-    charts: list[Chart] = means.charts(rows)
+    """Scores per language or pair, a chart for each task and metric."""
+    charts: list[Chart] = []
     for (task, metric), group in grouped(_with_systems(rows), "task", "metric").items():
         chance = {row["chance"] for row in group if row.get("chance") is not None}
         line = "; dashed: chance" if len(chance) == 1 else ""
@@ -99,32 +96,9 @@ def _counted(rows: Sequence[Row]) -> str:
     return f"n = {shown} examples{bars}"
 
 
-def evaluation_finding(rows: Sequence[Row]) -> str | None:
-    """The best system on each task by its mean over languages, with its worst language."""
-    parts = []
-    for (task, metric), group in grouped(rows, "task", "metric").items():
-        if task == "mean":
-            continue
-        systems = {name: own for (name,), own in grouped(_with_systems(group), "system").items()}
-        means = {name: fmean(row["value"] for row in own) for name, own in systems.items()}
-        higher = group[0].get("higher_is_better", True)
-        if higher is None:  # unknown, so none is the best
-            continue
-        first, last = (max, min) if higher else (min, max)
-        best = first(means, key=means.__getitem__)
-        worst = last(systems[best], key=lambda row: float(row["value"]))
-        chance = worst.get("chance")
-        against = "" if chance is None else f", chance {chance:.1f}"
-        parts.append(
-            f"{task} {metric} {means[best]:.1f} ({best}; {'lowest' if higher else 'highest'} in "
-            f"{display_name(worst['language'])}: {worst['value']:.1f}{against})"
-        )
-    return f"Evaluation: {', '.join(parts)}." if parts else None
-
-
 def evaluation_tables(rows: Sequence[Row]) -> list[Table]:
-    """Means; languages as rows, tasks and metrics as columns, a table for each run and mode."""
-    tables = means.tables(rows)
+    """Languages as rows, tasks and metrics as columns, a table for each run and mode."""
+    tables = []
     for (name,), group in grouped(_with_systems(rows), "system").items():
         columns = grouped(group, "task", "metric")
         scores = {(row["language"], row["task"], row["metric"]): row for row in group}
@@ -132,14 +106,6 @@ def evaluation_tables(rows: Sequence[Row]) -> list[Table]:
             [language, *(with_interval(scores.get((language, *column))) for column in columns)]
             for language in languages_of(group)
         ]
-        forms: dict[str, Form] = {"chance": "score", "n": "int"}
-        for key, form in forms.items():
-            values = [
-                {row[key] for row in own if row.get(key) is not None} for own in columns.values()
-            ]
-            if any(values):
-                same = (min(each) if len(each) == 1 else None for each in values)
-                body.append([key, *(cell(value, form) for value in same)])
         headings = ["language", *(f"{task} {metric}" for task, metric in columns)]
         tables.append(Table(f"Scores, {name} (95% interval)", headings, body))
     return tables
@@ -165,8 +131,8 @@ def evaluation_command(rows: Sequence[Row]) -> str:
 EVALUATION = Kind(
     name="evaluation",
     title="Evaluation",
-    about="Scores from 0 to 100; bars and parentheses are 95% intervals. Runs that differ in their "
-    "seed only are one system; means are over the languages and tasks that all systems have.",
+    about="Scores from 0 to 100; bars and parentheses are 95% intervals over examples. Tests of "
+    "differences: modtok eval compare.",
     example="modtok eval mcq > results/mcq.jsonl",
     charts=evaluation_charts,
     tables=evaluation_tables,
@@ -175,7 +141,6 @@ EVALUATION = Kind(
     by_fields=True,
     key=("task", "language", "metric", "infer", "shots", "signature"),
     command=evaluation_command,
-    sentence=evaluation_finding,
 )
 
 
@@ -185,7 +150,7 @@ def _bpb_charts(rows: Sequence[Row]) -> list[Chart]:
     texts = grouped(shown, "text")
     joined = len({row["language"] for row in shown}) == len(texts)
     titles = short_names([row["text"] for row in shown])
-    charts: list[Chart] = means.charts(rows)
+    charts: list[Chart] = []
     for (text,), group in {("",): shown}.items() if joined and shown else texts.items():
         title = "Bits per byte" + (f", {titles[text]}" if text else "")
         axis = "bits per byte (lower is better)"
@@ -193,20 +158,10 @@ def _bpb_charts(rows: Sequence[Row]) -> list[Chart]:
     return charts
 
 
-def _bpb_tables(rows: Sequence[Row]) -> list[Table]:
-    body = [
-        [
-            str(row["text"]),
-            row["language"],
-            row["system"],
-            cell(row["bits_per_byte"], "ratio"),
-            "–" if row.get("low") is None else f"{row['low']:.3f}–{row['high']:.3f}",
-            cell(row["bits_per_character"], "ratio"),
-        ]
-        for row in _with_systems(rows)
-    ]
-    headings = ["text", "language", "model", "bits per byte", "95% interval", "per character"]
-    return [*means.tables(rows), Table("Bits per byte", headings, body, left=3)]
+_BITS = parse_columns(
+    "text, language, system=model, bits_per_byte=bits per byte:ratio, low=95% from:ratio, "
+    "high=to:ratio, bits_per_character=per character:ratio"
+)
 
 
 def _by_system(rows: Sequence[Row]) -> list[Row]:
@@ -233,7 +188,7 @@ BPB = Kind(
     "different languages do not compare. Bars are 95% bootstrap intervals over documents.",
     example="modtok eval bpb TEXT > results/bpb.jsonl",
     charts=_bpb_charts,
-    tables=_bpb_tables,
+    tables=lambda rows: [table_of("Bits per byte", _with_systems(rows), _BITS, left=3)],
     order=95,
     fields=("text", "language", "infer", "bits_per_byte", "bits_per_character"),
     key=("text", "language", "infer", "checkpoint", "signature"),
@@ -244,13 +199,9 @@ BPB = Kind(
 )
 
 
-def _generation_tables(rows: Sequence[Row]) -> list[Table]:
-    body = [
-        [",".join(row["languages"]), row["prompt"], row["text"], cell(row["prompt_tokens"], "int")]
-        for row in rows
-    ]
-    headings = ["vocabulary", "prompt", "continuation", "prompt tokens"]
-    return [Table("Generated text", headings, body, left=3, prose=True)]
+_TEXTS = parse_columns(
+    "languages=vocabulary, prompt, text=continuation, prompt_tokens=prompt tokens:int"
+)
 
 
 GENERATION = Kind(
@@ -259,7 +210,7 @@ GENERATION = Kind(
     about="Continuations by the model of this workspace.",
     example="modtok generate < prompts.jsonl > results/generated.jsonl",
     charts=lambda rows: [],
-    tables=_generation_tables,
+    tables=lambda rows: [table_of("Generated text", rows, _TEXTS, left=3, prose=True)],
     order=110,
     fields=("prompt", "text", "languages", "prompt_tokens", "reason"),
     by_fields=True,

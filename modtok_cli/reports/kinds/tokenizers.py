@@ -34,15 +34,13 @@ def _check_charts(rows: Sequence[Row]) -> list[Chart]:
     ]
 
 
+_VERDICTS = parse_columns("name=language, tokenizer, verdict, reason")
+
+
 def _check_tables(rows: Sequence[Row]) -> list[Table]:
     tables = []
     for on, group in by_text(rows):
-        verdicts = [
-            [str(row["name"]), str(row["tokenizer"]), f"{row['verdict']}: {row['reason']}"]
-            for row in group
-        ]
-        heads = ["language", "tokenizer", "verdict"]
-        tables.append(Table(f"Verdicts{on}", heads, verdicts, left=3, prose=True))
+        tables.append(table_of(f"Verdicts{on}", group, _VERDICTS, left=4, prose=True))
         tables.append(language_table(group, "tokens_per_word", f"Tokens per word{on}"))
     return tables
 
@@ -234,17 +232,21 @@ def _origin_charts(rows: Sequence[Row]) -> list[Chart]:
     return charts
 
 
+_OUTSIDE = parse_columns(
+    "language, text, tokens:int, outside=outside %:percent, one=one other %:percent, "
+    "several=several %:percent, largest"
+)
+
+
 def _origin_tables(rows: Sequence[Row]) -> list[Table]:
     """Shares of tokens from other languages, and the largest contributors."""
-    body = []
+    shown = []
     for row in rows:
         ordered = sorted(row["exclusive"].items(), key=lambda item: (-item[1], item[0]))
         most = ", ".join(f"{name} {cell(share, 'percent')}" for name, share in ordered[:3] if share)
-        shares = (row["outside"], sum(row["exclusive"].values()), row["several"])
-        numbers = [cell(row["tokens"], "int"), *(cell(share, "percent") for share in shares)]
-        body.append([row["language"], *numbers, most])
-    headings = ["language", "tokens", "outside %", "one other %", "several %", "largest"]
-    return [Table("Tokens outside the language's own subtokenizer", headings, body)]
+        shown.append({**row, "one": sum(row["exclusive"].values()), "largest": most})
+    title = "Tokens outside the language's own subtokenizer"
+    return [table_of(title, shown, _OUTSIDE, left=2)]
 
 
 ORIGIN = Kind(
