@@ -53,8 +53,11 @@ class Shape:
             others.
         hf_name: beginning of the names of its classes in transformers.
         hf_plain: its fields in transformers that must be unset, and the value that unsets them.
+        hf_scales: whether its model in transformers multiplies rows that it is given by
+            `input_scale` itself; else only its own table does.
         gguf_name: name of the architecture in GGUF.
         gguf_pairs: whether llama.cpp rotates adjacent rows of this family's heads.
+        gguf_divides: whether its graph divides by the scale of logits, not multiplies.
         gguf_factors: whether its graph of this family divides rotary frequencies by `rope_freqs`.
         own_layer: whether `megatron_layer` changes Megatron's layer; Transformer Engine's layers
             are not used then.
@@ -78,7 +81,9 @@ class Shape:
     options: ClassVar[Mapping[str, Any]] = {}
     hf_name: ClassVar[str]
     hf_plain: ClassVar[Mapping[str, bool | None]] = {}
+    hf_scales: ClassVar[bool] = True
     gguf_name: ClassVar[str]
+    gguf_divides: ClassVar[bool] = False
     gguf_pairs: ClassVar[bool] = False
     gguf_factors: ClassVar[bool] = False
     own_layer: ClassVar[bool] = False
@@ -118,13 +123,28 @@ class Shape:
         return self.rope_scaling.divisors(rope_frequencies(self.head_width, self.rope_theta))
 
     @property
+    def input_scale(self) -> float:
+        """What a family multiplies input rows by before the first layer."""
+        return 1.0
+
+    @property
+    def logit_factor(self) -> float:
+        """f of a family with logits l = f · h · w."""
+        return 1.0
+
+    @property
     def logit_cap(self) -> float | None:
         """c of a family with logits c · tanh(l / c); None: logits as they are."""
         return None
 
-    def bounded(self, logits: Tensor) -> Tensor:
+    def scaled(self, rows: Tensor) -> Tensor:
+        """Input rows as the first layer takes them."""
+        return rows if self.input_scale == 1 else rows * self.input_scale
+
+    def logits(self, products: Tensor) -> Tensor:
         """Logits as the family has them, from products of hidden states and output rows."""
         cap = self.logit_cap
+        logits = products if self.logit_factor == 1 else products * self.logit_factor
         return logits if cap is None else (logits / cap).tanh() * cap
 
     # --- arithmetic ---

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from modtok_cli.architectures.logit_scales import logit_scales
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -118,7 +119,7 @@ class ActiveHead(nn.Module):
             )
         ids = _ids(active, len(whole.weight))
         expected = _expected(base, ids) if verify else None
-        head = cls(whole, ids, scale=_scale(base.config), smoothing=label_smoothing, chunk=chunk)
+        head = cls(whole, ids, scale=_scale(base), smoothing=label_smoothing, chunk=chunk)
         head.ignore_outside = ignore_outside
         head._install(base, whole, table)
         if expected is not None:
@@ -281,24 +282,20 @@ def _ids(active: Active, size: int) -> torch.Tensor:
     return ids
 
 
-def _scale(config: Any) -> float:
-    """The factor of the logits in a configuration.
+def _scale(base: Any) -> float:
+    """The factor of the logits of a model.
 
     Raises:
         UsageError: the logits are bounded by a function.
     """
-    config = config.get_text_config()
-    if getattr(config, "final_logit_softcapping", None) is not None:
+    factor, cap = logit_scales(base)
+    if cap is not None:
         raise UsageError(
-            "bounds its logits (final_logit_softcapping)",
-            where=config.model_type,
+            f"bounds its logits to {cap:g}: those of tokens that are not active would not be -inf",
+            where=type(base).__name__,
             remedy="slice the model: modtok slice",
         )
-    for name in ("logit_scale", "output_multiplier", "lm_head_multiplier"):
-        if getattr(config, name, None) is not None:
-            return float(getattr(config, name))
-    divisor = getattr(config, "logits_scaling", None)
-    return 1.0 if divisor is None else 1 / float(divisor)
+    return factor
 
 
 def _rows(whole: nn.Parameter, ids: torch.Tensor) -> nn.Parameter:

@@ -24,6 +24,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "Phi3": {},
     "Gemma3Text": {"head_dim": 8, "tie_word_embeddings": True, "sliding_window": 32},
     "GPTNeoX": {},
+    "Granite": {"logits_scaling": 8.0},
     "GPTJ": {"rotary_dim": 4},
     "OPT": {"ffn_dim": 48, "word_embed_proj_dim": 32},
     "GPTNeo": {"attention_types": [[["global", "local"], 1]], "window_size": 16},

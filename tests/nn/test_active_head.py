@@ -13,6 +13,7 @@ import torch.nn.functional as F
 transformers = pytest.importorskip("transformers")
 
 from helpers.sample import SAMPLE  # noqa: E402
+from modtok_cli.architectures.logit_scales import logit_scales  # noqa: E402
 from modtok_cli.base.errors import ModtokError, UsageError  # noqa: E402
 from modtok_cli.construct.bpe import bpe  # noqa: E402
 from modtok_cli.nn import ActiveHead  # noqa: E402
@@ -191,6 +192,28 @@ def test_wrong_ids_are_one_line(tmp_path: Path) -> None:
         ActiveHead.attach(model, IDS)
 
 
+@pytest.mark.parametrize(
+    ("family", "fields", "expected"),
+    [
+        ("Llama", {}, (1.0, None)),
+        ("Cohere", {"logit_scale": 0.0625}, (0.0625, None)),
+        ("Granite", {"logits_scaling": 3.0}, (1 / 3, None)),
+        ("HyperCLOVAX", {"logits_scaling": 3.0}, (3.0, None)),  # the same field, multiplied
+        ("FalconH1", {"lm_head_multiplier": 0.02}, (0.02, None)),
+        ("Gemma2", {"final_logit_softcapping": 30.0}, (1.0, 30.0)),
+    ],
+)
+def test_factor_and_bound_of_logits(
+    family: str, fields: dict[str, Any], expected: tuple[float, float | None]
+) -> None:
+    """As each family's configuration says, under a name of its own."""
+    config = getattr(transformers, f"{family}Config")(**SMALL | fields)
+    model = getattr(transformers, f"{family}ForCausalLM")(config).to(torch.bfloat16)
+    found = logit_scales(model)
+    assert found.factor == pytest.approx(expected[0], rel=1e-6)
+    assert found.cap == (None if expected[1] is None else pytest.approx(expected[1]))
+
+
 def test_a_loss_with_a_part_for_the_router_of_a_mixture() -> None:
     config = transformers.MixtralConfig(
         **SMALL, num_local_experts=4, output_router_logits=True, router_aux_loss_coef=0.5
@@ -208,19 +231,19 @@ def test_a_loss_with_a_part_for_the_router_of_a_mixture() -> None:
 
 def test_models_that_change_logits_are_refused() -> None:
     config = transformers.Gemma2Config(**SMALL, final_logit_softcapping=30.0)
-    with pytest.raises(UsageError, match="final_logit_softcapping"):
+    with pytest.raises(UsageError, match="bounds its logits to 30"):
         ActiveHead.attach(transformers.Gemma2ForCausalLM(config), IDS)
     model = build("tied")
     original = model.forward
-    model.forward = lambda **inputs: _doubled(original(**inputs))
+    model.forward = lambda **inputs: _positive(original(**inputs))
     with pytest.raises(ModtokError, match="changes its logits"):
         ActiveHead.attach(model, IDS)
     assert len(model.lm_head.weight) == SIZE
 
 
-def _doubled(output: Any) -> Any:
+def _positive(output: Any) -> Any:
     if output.logits is not None:
-        output.logits = output.logits * 2
+        output.logits = output.logits.abs()
     return output
 
 

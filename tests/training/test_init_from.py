@@ -6,9 +6,11 @@ Models come with their own tokenizer or another.
 import shlex
 import shutil
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 import torch
@@ -16,12 +18,16 @@ from safetensors.torch import load_file, save_file
 
 from helpers.hf_models import save_model
 from helpers.metrics import numbers, read_metrics
+from helpers.microbatches import microbatch
 from modtok_cli.architectures.hf_directory import open_hf_directory
 from modtok_cli.architectures.registry import shape_of_hf
+from modtok_cli.base import plugins
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.inference.export.export import export
+from modtok_cli.inference.export.gguf_readback import GgufFile
 from modtok_cli.inference.load import load
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -218,6 +224,42 @@ def test_a_slice_of_the_run_has_the_same_weights(
     # transformers before version 5 has no "rope_parameters".
     old = {name: value for name, value in configs[1].items() if name != "rope_parameters"}
     assert shape_of_hf(old, "") == shape_of_hf(configs[1], "")
+
+
+def test_scaled_input_rows_and_logits_of_a_family(
+    tokenizer: Path, one_step: RunSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loss and logits of the run, of its slice in transformers, and of the model are the same."""
+    other = EntryPoint("granite", "helpers.granite:ARCHITECTURE", "modtok.architectures")
+    monkeypatch.setattr(plugins, "_entry_points", lambda group: {other.name: other})
+    theirs = save_own(
+        "granite", tokenizer, tmp_path / "model", embedding_multiplier=5.0, logits_scaling=0.5,
+        attention_multiplier=0.25, residual_multiplier=1.0,
+    )  # fmt: skip
+    pretrain(one_step)
+    size = ModularTokenizer.load(tokenizer).size
+    ids = torch.arange(0, 60, 3)[None]
+    with torch.no_grad():
+        expected = theirs(ids).logits[..., :size]
+    run = load(one_step.runs / "it")
+    torch.testing.assert_close(run.logits(ids), expected, atol=1e-4, rtol=1e-4)
+    slice_model(
+        one_step.runs / "it", output=tmp_path / "slice", outputs="full"
+    )  # compares Megatron
+    torch.testing.assert_close(load(tmp_path / "slice").logits(ids), expected, atol=1e-4, rtol=1e-4)
+    shape = shape_of_hf(orjson.loads((tmp_path / "slice" / "config.json").read_bytes()), "")
+    model = Model(shape, size, start_ranks(), seed=3)
+    InitialModel(open_hf_directory(tmp_path / "model")).initialize(
+        model, ModularTokenizer.load(tokenizer), rows="random", note=SILENT
+    )
+    inputs, every = ids.numpy().astype(np.int32), np.arange(size, dtype=np.int32)
+    micro = microbatch(inputs[:, :-1], inputs[:, 1:], every)
+    _, nll = model.loss(micro, model.activate([micro]))
+    wanted = torch.nn.functional.cross_entropy(expected[0, :-1], ids[0, 1:], reduction="none")
+    torch.testing.assert_close(nll, wanted, atol=1e-4, rtol=1e-4)
+    export(tmp_path / "slice", tmp_path / "m.gguf", dtype="float32", inexact=True)
+    file = GgufFile(tmp_path / "m.gguf", "")
+    assert (file.key("embedding_scale"), file.key("logit_scale")) == (5.0, 0.5)
 
 
 def test_another_tokenizer_is_spelled_with_the_model_s(

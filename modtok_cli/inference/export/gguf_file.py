@@ -140,6 +140,10 @@ def _add_shape(gguf: Any, writer: Any, shape: Shape, where: str) -> None:
     writer.add_rope_dimension_count(shape.head_width)
     writer.add_rope_freq_base(float(shape.rope_theta))
     writer.add_layer_norm_rms_eps(shape.norm_epsilon)
+    if shape.input_scale != 1:
+        writer.add_embedding_scale(shape.input_scale)
+    if (factor := shape.logit_factor) != 1:
+        writer.add_logit_scale(1 / factor if shape.gguf_divides else factor)
     if shape.logit_cap is not None:
         writer.add_final_logit_softcapping(shape.logit_cap)
 

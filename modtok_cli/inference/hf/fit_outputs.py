@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from modtok_cli.architectures.logit_scales import logit_scales
 from modtok_cli.base.arrays import Float64Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
@@ -141,7 +142,8 @@ def constant_direction(states: torch.Tensor) -> torch.Tensor:
 
 
 def measure(path: Path, text: FitText) -> torch.Tensor:
-    """`constant_direction` (d,) of a model directory on a text."""
+    """What added to an output row of a model directory adds 1 to its logit on a text; (d,)."""
     # Products in bfloat16 are slow on most CPUs.
     model = CausalLM(path, dtype=None if torch.cuda.is_available() else torch.float32)
-    return constant_direction(hidden_states(model, text.documents()))
+    direction = constant_direction(hidden_states(model, text.documents()))
+    return direction / logit_scales(model.model).factor

@@ -163,8 +163,10 @@ class SlicedModel:
         `attention_mask` (B, past + T) marks padding on the left by 0; padding on the right needs
         no mask.
         """
+        inputs = F.embedding(rows, self.embedding)
+        shape = self.source.shape
         states: torch.Tensor = self.backbone(
-            inputs_embeds=F.embedding(rows, self.embedding),
+            inputs_embeds=inputs if shape.hf_scales else shape.scaled(inputs),
             attention_mask=attention_mask,
             position_ids=position_ids,
             use_cache=cache is not None,
@@ -175,7 +177,7 @@ class SlicedModel:
     @torch.inference_mode()
     def head_logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """(…, d) to float32 logits over V_out, (…, |V_out|)."""
-        return self.source.shape.bounded(F.linear(hidden, self.head).float())
+        return self.source.shape.logits(F.linear(hidden, self.head).float())
 
     def logits(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Logits over V_out after every token; (B, T) rows to (B, T, |V_out|) float32."""

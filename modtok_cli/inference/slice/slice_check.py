@@ -85,9 +85,9 @@ def _trained_logits(
         with torch.no_grad():
             for name, tensor in source.megatron_parameters().items():
                 backbone.parameters[name].copy_(tensor.to(dtype))
-            x_SBd = embedding[torch.from_numpy(rows.T).long()]
+            x_SBd = source.shape.scaled(embedding[torch.from_numpy(rows.T).long()])
             products = backbone(x_SBd).transpose(0, 1) @ head.T
-            logits: np.ndarray = source.shape.bounded(products).numpy()
+            logits: np.ndarray = source.shape.logits(products).numpy()
     except ImportError:
         return None
     finally:

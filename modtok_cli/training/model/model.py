@@ -221,7 +221,7 @@ class Model:
             mask = megatron.document_mask(inputs, self.end_of_text)
         if self.ranks.shards == 1:
             rows = torch.nn.functional.embedding(active.find(ids), active.rows)
-            return self.backbone(rows, mask)
+            return self.backbone(self.shape.scaled(rows), mask)
         here = ids % self.ranks.shards == self.ranks.shard
         places = active.find(torch.where(here, ids, torch.zeros_like(ids)))
         if len(active.ids):
@@ -231,13 +231,15 @@ class Model:
         else:
             size = (*ids.shape, self.shape.hidden_size)
             rows = torch.zeros(size, dtype=self.dtype, device=ids.device)
-        return self.backbone(self.backbone.sum_over_shards(rows), mask)
+        return self.backbone(self.shape.scaled(self.backbone.sum_over_shards(rows)), mask)
 
     def cross_entropy(
         self, hidden: torch.Tensor, microbatch: MicroBatch, active: GatheredRows
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Weighted loss of hidden states (S, B, d), and nll of each token (B · S,) in nats."""
         hidden = hidden.transpose(0, 1).reshape(-1, self.shape.hidden_size)
+        if (factor := self.shape.logit_factor) != 1:
+            hidden = hidden * factor
         own = microbatch.vocabulary
         columns = torch.searchsorted(own, microbatch.targets)
         if self.ranks.shards > 1:
