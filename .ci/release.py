@@ -24,12 +24,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 SCRIPTS = "[project.scripts]"
+STATED = "modtok_cli/base/version.py"
 VERSION = re.compile(r'^__version__ = "(.*)"$', re.M)
 
 
 def version_of(root: Path) -> str:
     """The version that the package states."""
-    found = VERSION.search((root / "modtok_cli" / "__init__.py").read_text(encoding="utf-8"))
+    found = VERSION.search((root / STATED).read_text(encoding="utf-8"))
     assert found is not None
     return found[1]
 
@@ -95,7 +96,7 @@ def stated_versions(root: Path) -> dict[str, str]:
         "CHANGELOG.md": r"^## \[(\d[^\]]*)\]",
         "conda/meta.yaml": r'^{% set version = "(.*)" %}$',
     }
-    found = {"modtok_cli/__init__.py": version_of(root)}
+    found = {STATED: version_of(root)}
     for name, pattern in patterns.items():
         match = re.search(pattern, (root / name).read_text(encoding="utf-8"), re.M)
         found[name] = match[1] if match else "(none)"

@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 import zstandard
 
-from modtok_cli import __version__
+from modtok_cli.base.version import __version__
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "modtok_cli" / "samples"

@@ -1,11 +1,13 @@
 """modtok: modular multilingual tokenizers and the language models trained on them.
 
-`import modtok_cli as modtok` exports every public name and imports nothing besides this file: a
+`import modtok_cli as modtok` exports every public name and imports nothing besides the version: a
 name loads its module when it is first used. See docs/python.md.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from modtok_cli.base.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from modtok_cli.base.errors import ModtokError as ModtokError
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from modtok_cli.evaluate.evaluate import evaluate_mt as evaluate_mt
     from modtok_cli.evaluate.evaluate import evaluate_sum as evaluate_sum
     from modtok_cli.evaluate.fetch_tasks import fetch_tasks as fetch_tasks
+    from modtok_cli.evaluate.pretrain import pretrain as pretrain
     from modtok_cli.inference.cost.cost import cost as cost
     from modtok_cli.inference.draft.tokens import draft_coverage as draft_coverage
     from modtok_cli.inference.draft.tokens import tokens as tokens
@@ -61,10 +64,7 @@ if TYPE_CHECKING:
     from modtok_cli.reports.report import report as report
     from modtok_cli.samples.sample import sample as sample
     from modtok_cli.text.reading import Reading as Reading
-    from modtok_cli.training.pretrain import pretrain as pretrain
     from modtok_cli.training.settings import RunSettings as RunSettings
-
-__version__ = "0.1.0"
 
 # What the imports above say to type checkers and editors, at run time; a test compares both.
 _NAMES = {
@@ -111,7 +111,7 @@ _NAMES = {
     "reports.report": "report",
     "samples.sample": "sample",
     "text.reading": "Reading",
-    "training.pretrain": "pretrain",
+    "evaluate.pretrain": "pretrain",
     "training.settings": "RunSettings",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -86,6 +86,19 @@ def test_no_import_cycle() -> None:
     assert cycle() == []
 
 
+def test_no_module_of_ours_is_imported_by_a_name_in_text() -> None:
+    """Such an import would hide a cycle; folders of plug-ins name their own package."""
+    hidden = [
+        name
+        for name, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")
+        and isinstance(node.args[0], ast.Constant)
+        and str(node.args[0].value).startswith("modtok_cli")
+    ]  # fmt: skip
+    assert hidden == []
+
+
 def test_packages_import_only_from_packages_above() -> None:
     order = {package: place for place, package in enumerate(packages())}
 

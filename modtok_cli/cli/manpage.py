@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from modtok_cli import __version__
+from modtok_cli.base.version import __version__
 from modtok_cli.cli.tree import Line, Node, by_panel, keys_of_command, nodes
 
 _EXIT = (

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from modtok_cli.base.errors import Exit, ModtokError
+from modtok_cli.base.extras import missing_package
 from modtok_cli.base.interrupts import acknowledge
 from modtok_cli.base.processes import report_to_launcher
 from modtok_cli.base.public import ModtokWarning
@@ -115,6 +116,8 @@ def explain(
         return Exit.USAGE, _explain_usage(error, every or (lambda: root)) + _see_help(root, session)
     if _is_memory(error):
         return Exit.FAILED, f"out of memory; {memory_advice(_named(root, session.args)[1])}"
+    if isinstance(error, ModuleNotFoundError) and (lack := missing_package(error)):
+        return lack.exit_code, str(lack)
     if isinstance(error, OSError) and error.strerror:
         if error.errno == errno.ENOSPC and not error.filename:
             return Exit.FAILED, str(output_error(error))

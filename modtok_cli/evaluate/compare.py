@@ -262,7 +262,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> str:
 
     >>> rows = [{"verdict": "B is better", "p_holm": 0.06}, {"verdict": "no difference shown"}]
     >>> summary(rows)
-    'B is better in 1 of 2 rows, A in 0; after Holm\'s correction in 0 and 0'
+    "B is better in 1 of 2 rows, A in 0; after Holm's correction in 0 and 0"
     """
     wins = {side: [row for row in rows if row["verdict"].startswith(f"{side} is")] for side in "AB"}
     more, fewer = sorted(wins, key=lambda side: len(wins[side]), reverse=True)

@@ -123,7 +123,9 @@ def extract(
         opened = spec.full() if chosen is None else spec.subset(chosen)
     else:
         opened = open_tokenizer(spec, progress=progress)
-    if selects:
+    if not selects:
+        reading.unread("no text is read without --text")
+    else:
         texts = text_paths(on)
         opened = most_used(opened, top_k, texts, suffix, reading, progress, coverage=coverage)
     if path is not None:

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import orjson
 
-from modtok_cli import __version__
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.signature import digest
+from modtok_cli.base.version import __version__
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular import directory as directories

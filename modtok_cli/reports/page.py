@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 
-from modtok_cli import __version__
+from modtok_cli.base.version import __version__
 from modtok_cli.reports.charts import Chart
 from modtok_cli.reports.plot.figures import WIDTH, draw
 from modtok_cli.reports.tables import Best, Table, Worst

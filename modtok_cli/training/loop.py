@@ -34,7 +34,7 @@ from modtok_cli.training.reads import in_words, planned_reads, reads_until_now, 
 from modtok_cli.training.reporting import Reporter, texts_of
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.microbatch import Prefetcher
-from modtok_cli.training.run import Run
+from modtok_cli.training.run import Run, TaskEvaluation
 from modtok_cli.training.settings import OPTIONS, RunSettings
 from modtok_cli.training.step import Finish, train_step
 from modtok_cli.training.tasks import evaluate_tasks, tasks_due
@@ -62,17 +62,19 @@ def pretrain(
     resume: bool = False,
     force: bool = False,
     progress: Progress = SILENT,
+    tasks: TaskEvaluation | None = None,
 ) -> RunReport:
     """Train a model on the languages of `data`, with sampled subtokenizers.
 
-    Under torchrun, srun or `modtok pretrain --gpus N` every process calls it.
+    Under torchrun, srun or `modtok pretrain --gpus N` every process calls it. `tasks` evaluates
+    those of `eval_tasks`.
 
     Raises:
         ModtokError, UsageError: settings or files are not usable, the disk is full, the loss
             is not finite. The last checkpoint stays.
         Stopped: one of `launch.SIGNALS`; a checkpoint was saved.
     """
-    runs = prepare(settings, resume=resume, force=force, progress=progress)
+    runs = prepare(settings, resume=resume, force=force, progress=progress, tasks=tasks)
     place = runs[0].place
     try:
         hang_seconds = 60 * runs[0].config.hang_timeout

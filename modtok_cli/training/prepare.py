@@ -54,7 +54,7 @@ from modtok_cli.training.reads import (
     samples_of,
 )
 from modtok_cli.training.reporting import require_loggers
-from modtok_cli.training.run import Run, RunPlace, RunTexts
+from modtok_cli.training.run import Run, RunPlace, RunTexts, TaskEvaluation
 from modtok_cli.training.run_memory import (
     capacity,
     check_disk,
@@ -77,6 +77,7 @@ def prepare(
     resume: bool,
     force: bool,
     progress: Progress,
+    tasks: TaskEvaluation | None = None,
 ) -> list[Run]:
     """Join the ranks, read tokenizer and text, open the run's directory: the stages of the run."""
     # Without memory for its threads, the process group waits forever.
@@ -112,7 +113,7 @@ def prepare(
     run = Run(
         config,
         texts[0],
-        RunPlace(directory, ranks, checkpoints, progress),
+        RunPlace(directory, ranks, checkpoints, progress, tasks),
         config.tokenizer.resolve(),
         recompute=recompute,
         chunk=chunk,

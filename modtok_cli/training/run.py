@@ -1,8 +1,9 @@
 """A run: its settings, its texts, and its place."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 
@@ -43,14 +44,36 @@ class RunTexts:
         return {name: store.checksum for name, store in self.stores.items()}
 
 
+class TaskEvaluation(Protocol):
+    """The functions of `evaluate.mcq` for --eval-tasks; it builds on training."""
+
+    def check_tasks(self, config: Config, languages: Sequence[str]) -> list[str]:
+        """Check that there are questions; what is missing, in sentences."""
+
+    def evaluate_tasks(
+        self,
+        config: Config,
+        run: Path,
+        step: int,
+        languages: Sequence[str],
+        *,
+        device: torch.device,
+        progress: Progress,
+    ) -> list[Mapping[str, Any]]:
+        """Rows of the checkpoint of a step."""
+
+
 @dataclass(frozen=True)
 class RunPlace:
-    """Where a run is: its directory, this process among its ranks, and who is told of it."""
+    """Where a run is: its directory, this process among its ranks, who is told of it, and what
+    evaluates tasks.
+    """
 
     directory: RunDirectory
     ranks: Ranks
     checkpointer: checkpoint.Checkpointer
     progress: Progress
+    tasks: TaskEvaluation | None = None
 
     def diverged(self, what: str) -> ModtokError:
         """The error of numbers that are not finite; says which checkpoint is there."""

@@ -1,14 +1,13 @@
-"""Evaluation of tasks during training, by `evaluate.mcq`: training knows no tasks."""
+"""Evaluation of tasks during training, by a `TaskEvaluation`: training knows no tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.training.distributed.ranks import gather_json
-from modtok_cli.training.run import Run
+from modtok_cli.training.run import Run, TaskEvaluation
 
 
 def check_tasks(run: Run) -> None:
@@ -17,7 +16,7 @@ def check_tasks(run: Run) -> None:
     Here and below, `run` is the first stage: its languages are evaluated.
     """
     if run.config.eval_tasks:
-        for note in _evaluation().check_tasks(run.config, _languages(run)):
+        for note in _evaluation(run).check_tasks(run.config, _languages(run)):
             run.place.progress.warn(f"--eval-tasks: {note}")
 
 
@@ -46,8 +45,9 @@ def evaluate_tasks(run: Run, step: int) -> dict[str, Any] | None:
     return {"step": step, "tasks": dict(sorted(scores.items()))} if scores else None
 
 
-def _evaluation() -> Any:
-    return import_module("modtok_cli.evaluate.mcq")  # by name: it builds on training
+def _evaluation(run: Run) -> TaskEvaluation:
+    assert run.place.tasks is not None  # modtok.pretrain gives it
+    return run.place.tasks
 
 
 def _languages(run: Run) -> list[str]:
@@ -59,7 +59,7 @@ def _scores(run: Run, step: int, languages: Sequence[str]) -> tuple[list[Any], s
     if not languages:
         return [], None
     try:
-        rows = _evaluation().evaluate_tasks(
+        rows = _evaluation(run).evaluate_tasks(
             run.config,
             run.place.directory.path,
             step,

@@ -169,6 +169,22 @@ def test_warnings_have_the_line_of_the_caller(directory: Path) -> None:
     assert "PythonWarnings()" in linecache.getline(__file__, caught[1].lineno)
 
 
+def test_messages_have_names_of_parameters(directory: Path, tmp_path: Path) -> None:
+    """Warnings as errors, and what the command line would refuse."""
+    options: dict[str, Any] = {"data": SAMPLE / "data", "output": directory}
+    with pytest.warns(modtok.ModtokWarning, match="these settings; force builds it again"):
+        modtok.bpe_seq("fi,fr", k=600, **options)
+    with pytest.raises(modtok.UsageError, match=r"^k: .* was built with 600, .*; omit k, or"):
+        modtok.bpe_seq(append="sw", k=500, **options)
+    body = modtok.Reading(field="body", errors="skip")
+    with pytest.raises(modtok.UsageError, match=r"^without size, .*: omit reading.errors, reading"):
+        modtok.tokens(directory, "fi", reading=body)
+    with pytest.raises(modtok.UsageError, match=r"read without on: omit reading.errors, reading"):
+        modtok.extract(directory, "fi", reading=body)
+    with pytest.raises(modtok.UsageError, match=r"no text is given: omit reading.errors, reading"):
+        modtok.cost(reading=body)
+
+
 def test_unigram_weights_may_be_a_mapping(tmp_path: Path) -> None:
     kept = []
     for name, weights in (("one", {"fi": 2.0}), ("two", {"fi": 1.0}), ("three", None)):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import fcntl
 import importlib.util
+import re
+import tomllib
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 
 from modtok_cli.base import extras, remote
+from modtok_cli.base.extras import EXTRAS
 from modtok_cli.base.locks import alone
 from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.signature import digest
@@ -57,3 +60,14 @@ def test_an_option_may_be_none_by_its_default_or_by_its_type() -> None:
 
     found = {name: each.optional for name, each in options_of(function).items()}
     assert found == {"plain": False, "typed": True, "absent": True}
+
+
+def test_extras_are_those_of_the_project() -> None:
+    """Each module is of a package that its extra names, or that such a package requires."""
+    with (Path(__file__).parents[2] / "pyproject.toml").open("rb") as file:
+        declared = tomllib.load(file)["project"]["optional-dependencies"]
+    modules = {"fasttext_predict": "fasttext", "megatron_core": "megatron"}
+    required = {"loguru", "tqdm", "jinja2", "yaml", "datasets"}
+    for extra, names in EXTRAS.items():
+        packages = {re.split(r"[\[>=;<]", each)[0].replace("-", "_") for each in declared[extra]}
+        assert {modules.get(each, each) for each in packages} == {*names} - required

@@ -13,6 +13,8 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -24,6 +26,7 @@ import pytest
 from helpers.documented import code_lines
 from helpers.sample import ROOT, SAMPLE, needs
 from helpers.shell import shell
+from modtok_cli.base.extras import EXTRAS
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
 from modtok_cli.cli.tree import nodes
@@ -287,6 +290,41 @@ def test_examples_run(
                 shutil.copytree(base / "tokenizer", place / "tokenizer")
             status, said = tried(small(line), place)
             assert status == 0, f"{line}\n{said}"
+
+
+ABSENT = [name for names in EXTRAS.values() for name in names]
+BLOCKED = f"""
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {ABSENT}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+"""
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: "-".join(path) or "modtok")
+def test_examples_without_extras_run_or_say_what_to_install(
+    path: tuple[str, ...], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On real inputs: what is imported late must be told as what is imported first."""
+    place = workspace(base, tmp_path, monkeypatch)
+    SETUP.get(path, lambda _: None)(place)
+    (tmp_path / "sitecustomize.py").write_text(BLOCKED)
+    command = tmp_path / "modtok"
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m modtok_cli "$@"\n')
+    command.chmod(0o755)
+    paths = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    failed = []
+    for line in examples(path):
+        if not CLUSTER.search(line):
+            done = subprocess.run(
+                ["/bin/bash", "-c", small(line)], cwd=place, env={**os.environ, **paths},
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            )  # fmt: skip
+            assert not re.search("internal error|Traceback", done.stderr), f"{line}\n{done.stderr}"
+            failed += [done.stderr] if done.returncode else []
+    assert not failed or any("pip install 'modtok[" in each for each in failed), failed
 
 
 def sampled(place: Path) -> None:

@@ -1,6 +1,7 @@
 """How a command ends: one line on standard error, and the exit status."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,8 @@ import pytest
 
 from helpers.processes import python
 from helpers.toy_program import toy
-from modtok_cli import __version__
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.version import __version__
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import explain, memory_advice
 from modtok_cli.cli.session import Session
@@ -90,6 +91,17 @@ def test_wrong_usage_is_one_line(here, line: str, said: str) -> None:
     assert (status, out) == (2, "")
     assert err.startswith(f"modtok: error: {said}")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("typed", ["-k 700", "-k700", "--budget 700", "--budget=700"])
+def test_messages_name_the_flag_that_was_typed(at, typed: str) -> None:
+    """Of `-k/--budget` one is typed: the other one is not the user's word."""
+    flag = typed.split("7")[0].rstrip(" =")
+    for line in (f"bpe-seq --append sw -o tokenizer {typed}",
+                 f"tokens tokenizer --langs fr --size 400 {typed}"):  # fmt: skip
+        status, _, err = at(*line.split())
+        assert status == 2
+        assert {"-k", "--budget"} & set(re.findall(r"(?<!\w)-k\b|--budget", err)) == {flag}, err
 
 
 def test_names_that_are_not_utf8(here, workspace: Path, stand_in) -> None:

@@ -11,9 +11,9 @@ import pytest
 from tokenizers import Tokenizer
 
 from helpers.sample import SAMPLE
-from modtok_cli import __version__
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
+from modtok_cli.base.version import __version__
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.check import check
 from modtok_cli.measure.fairness import fairness

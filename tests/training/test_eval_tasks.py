@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from helpers.questions import QUESTIONS, lay_out, own_task
 from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.training import run_memory as memory
-from modtok_cli.training.loop import pretrain
 from modtok_cli.training.settings import RunSettings
 
 pytest.importorskip("lm_eval")
@@ -24,6 +24,9 @@ pytest.importorskip("lm_eval")
 from modtok_cli.evaluate import mcq
 from modtok_cli.evaluate.evaluate import evaluate_mcq
 from modtok_cli.evaluate.questions import McqSettings
+from modtok_cli.training.loop import pretrain as train
+
+pretrain = partial(train, tasks=mcq)
 
 
 @pytest.fixture

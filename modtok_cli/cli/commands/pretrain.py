@@ -13,7 +13,7 @@ from modtok_cli.base.processes import MESSAGES
 from modtok_cli.base.public import located
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import emit_document, emit_rows, parse_columns
-from modtok_cli.training.pretrain import pretrain
+from modtok_cli.evaluate.pretrain import pretrain
 from modtok_cli.training.settings import RunSettings
 
 COLUMNS = parse_columns(

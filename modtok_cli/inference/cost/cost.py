@@ -152,7 +152,9 @@ def cost(
         model = ["0.5b" if torch.cuda.is_available() else "tiny"]
     models = models or sizes(model or PAPER)
     entries = {} if texts else {"": _sizes(specs)}
-    if texts:
+    if not texts:
+        reading.unread("no text is given")
+    else:
         specs = specs or ["tokenizer", "tokenizer@each"]
         entries = _encoded(
             specs, texts, optional_path(references), language, limit, reading, progress

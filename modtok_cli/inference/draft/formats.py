@@ -60,6 +60,7 @@ def _sglang(ids: Sequence[int], rows: int) -> bytes:
     It holds a list of integers, without any reference to code; a tensor would need one. modtok
     itself never reads such a file.
     """
+    require("--format sglang", lm=("torch",))
     import torch
 
     stream = io.BytesIO()

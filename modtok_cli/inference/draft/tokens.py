@@ -140,6 +140,7 @@ def _of_languages(
                 where=path,
                 remedy="list the most used with --size N, or pass them to modtok adopt",
             )
+        reading.unread("without --size, languages have tokens already")
         return [*map(int, ModularTokenizer.load(path).subset(names).global_ids)]
     if not is_model_directory(path):
         raise UsageError(

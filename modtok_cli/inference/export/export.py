@@ -151,6 +151,8 @@ def export(
 
     where = optional_path(tokenizer)
     source = open_source(path, tokenizer=where, step=step, progress=progress)
+    if probe is None:
+        reading.unread("no text is read without --probe")
     probed = None if probe is None else _documents(text_paths(probe), reading, progress)
     export = _Export(source, probed, inexact, dtype, progress)
     names = optional_languages(languages)

@@ -72,6 +72,8 @@ class TokenSelection:
                 where=self.tokenizer,
                 remedy="pass them to modtok adopt",
             )
+        if not self.texts and (not self.languages or self.tokenizer is not None):
+            reading.unread("no text selects tokens")
         file = model.file
         mask = np.zeros(file.size, dtype=np.bool_)
         if self.languages:

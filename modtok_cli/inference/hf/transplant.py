@@ -143,7 +143,9 @@ def transplant(
             remedy="give a modular directory, DIR@fr,en, or a file of modtok extract",
         )
     fit_text = None
-    if texts:
+    if not texts:
+        reading.unread("no text is read without --fit")
+    else:
         from modtok_cli.inference.hf.fit_outputs import FitText
 
         fit_text = FitText(texts, reading)

@@ -261,7 +261,7 @@ def raise_together(ranks: Ranks, error: ModtokError | None) -> None:
 
 def versions() -> Mapping[str, str]:
     """Versions of the software that the results depend on."""
-    from modtok_cli import __version__
+    from modtok_cli.base.version import __version__
 
     return {
         "modtok": __version__,

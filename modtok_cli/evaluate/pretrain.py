@@ -1,4 +1,4 @@
-"""`modtok pretrain`: a decoder on sampled subtokenizers."""
+"""`modtok pretrain`: a decoder on sampled subtokenizers, with evaluations of tasks as it trains."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ def pretrain(
         ModtokError, UsageError: the settings, the tokenizer or the text are not usable, the disk
             is full, or the loss is not finite. The last checkpoint stays.
     """
+    from modtok_cli.evaluate import mcq
     from modtok_cli.training.loop import finish
     from modtok_cli.training.loop import pretrain as run
 
@@ -60,7 +61,7 @@ def pretrain(
             "another run trains in this process", remedy="start a process for each run"
         )
     try:
-        return run(settings, resume=resume, force=force, progress=progress)
+        return run(settings, resume=resume, force=force, progress=progress, tasks=mcq)
     finally:
         finish()
         _RUNNING.release()
