@@ -17,7 +17,7 @@ import torch.distributed as dist
 from modtok_cli.base.errors import Stopped
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.training import checkpoint
-from modtok_cli.training.data.slot_packer import StreamPlan
+from modtok_cli.training.data.slot_packer import StreamPlan, place_of
 from modtok_cli.training.data.stream import BatchStream, State, positions_of
 from modtok_cli.training.distributed.launch import handling
 from modtok_cli.training.distributed.ranks import Ranks, gather_json, stop_ranks
@@ -285,6 +285,12 @@ def open_stream(run: Run, step: int, positions: State) -> Prefetcher:
         length=config.seq_length,
         dropout=config.dropout,
     )
+    stores = {place_of(name, store): store for name, store in run.texts.stores.items()}
+
+    def length(text: str, place: int) -> int:
+        store = stores.get(text)  # not of a text of other stages
+        return 0 if store is None else store.length(store.training_document(place, config.seed))
+
     share = config.batch_size // ranks.replicas
     mine = range(ranks.replica * share, (ranks.replica + 1) * share)
     stream = BatchStream(
@@ -292,7 +298,7 @@ def open_stream(run: Run, step: int, positions: State) -> Prefetcher:
         mine,
         first_step=step,
         last_step=run.steps.stop - 1,
-        state=positions_of(positions, config.batch_size),
+        state=positions_of(positions, config.batch_size, length),
         workers=config.workers,
     )
     sequences = config.sequences(ranks.replicas)

@@ -16,7 +16,7 @@ from modtok_cli.training.config import Config
 from modtok_cli.training.data.conversation import FIELD, MARK, ChatFormat, chat_format, in_loss
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.slot_packer import place_of
-from modtok_cli.training.data.stream import State
+from modtok_cli.training.data.stream import State, skipped
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import Ranks, gather_json
@@ -191,9 +191,10 @@ def reads_until_now(
     mine = dict.fromkeys(stores, 0.0)
     for slot, places in positions.items() if ranks.shard == 0 else ():
         for language, store in stores.items():
-            number, start = places.get(place_of(language, store), (0, 0))
+            place = place_of(language, store)
+            number, start = places.get(place, (0, 0))
             document = store.training_document(number * slots + slot, seed)
-            mine[language] += number + start / store.length(document)
+            mine[language] += number + start / store.length(document) - skipped(places, place)
     every = gather_json(ranks, mine)
     return {
         language: round(sum(one[language] for one in every) / store.training_size, 4)

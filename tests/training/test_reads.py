@@ -58,6 +58,16 @@ def test_how_often_text_is_read(small: RunSettings) -> None:
     assert warning.startswith("text is read again and again: fi ")
     assert "en" not in warning.split(";")[0].split(": ")[1]
     assert any("each text is read" in note and "(fi) times" in note for note in progress.notes)
+    # Stages of other batches leave documents out, which are not read.
+    stages = ({"steps": 9, "batch_size": 6}, {"steps": 9, "batch_size": 2})
+    several = replace(small, stages=stages, batch_size=8, micro_batch=1, name="several")
+    pretrain(several)
+    read = dict.fromkeys(size, 0.0)
+    for line in read_metrics(small.runs / "several"):
+        for language, figures in line.get("languages", {}).items() if "loss" in line else ():
+            read[language] += figures["bytes"] / ({"en": 198, "fi": 3}[language] * 50)
+    epochs = [line["epochs"] for line in read_metrics(small.runs / "several") if "epochs" in line]
+    assert epochs[-1] == pytest.approx(read, rel=0.02)
     planned = plan(small)
     # As many bytes as the mixture has, not as the few draws had.
     together = sum(size.values())

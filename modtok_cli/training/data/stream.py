@@ -7,7 +7,7 @@ few numbers per slot and language. Batches still in a queue are made again after
 import multiprocessing
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from queue import Queue
 from threading import Thread
@@ -21,24 +21,48 @@ AHEAD = 4
 State = dict[int, dict[str, StreamPosition]]
 
 
-def positions_of(state: State, slots: int) -> State:
+SKIPPED = "skipped "
+"""Before the name of a text: millionths of documents before a slot's position that it skipped."""
+
+
+def positions_of(
+    state: State, slots: int, length: Callable[[str, int], int] = lambda text, place: 0
+) -> State:
     """Positions of a stage with `slots` slots, from the positions of all slots before it.
 
     Another number of slots divides the documents otherwise: all begin behind the last document
     of a text that any slot has begun. Documents before it that a slower slot has not read are
-    left out of this epoch.
+    left out of this epoch, and counted (`SKIPPED`).
 
-    >>> positions_of({0: {"en:1": (4, 7)}, 1: {"en:1": (2, 0)}}, 4)
-    {0: {'en:1': (3, 0)}, 1: {'en:1': (3, 0)}, 2: {'en:1': (3, 0)}, 3: {'en:1': (3, 0)}}
+    `length` gives the bytes of the document at a place of the order of a text, 0 if it is unknown.
+
+    >>> positions_of({0: {"en:1": (4, 7)}, 1: {"en:1": (2, 0)}}, 3, lambda text, place: 14)[2]
+    {'en:1': (4, 0), 'skipped en:1': (1833333, 0)}
+
+    4.5 and 2 documents are read, of the 3 · 4 before the new positions.
     """
     if len(state) in (0, slots):
         return state
     begun: dict[str, int] = {}
-    for places in state.values():
+    read: dict[str, float] = {}
+    for slot, places in state.items():
         for text, (number, start) in places.items():
+            if text.startswith(SKIPPED):
+                continue
             begun[text] = max(begun.get(text, 0), number + (start > 0))
-    first = {text: (-(-number * len(state) // slots), 0) for text, number in begun.items()}
+            whole = length(text, number * len(state) + slot) if start else 0
+            part = start / whole if whole else 0.0
+            read[text] = read.get(text, 0.0) + number + part - skipped(places, text)
+    first: dict[str, StreamPosition] = {}
+    for text, number in begun.items():
+        first[text] = (-(-number * len(state) // slots), 0)
+        first[SKIPPED + text] = (round(1e6 * (first[text][0] - read[text] / slots)), 0)
     return {slot: dict(first) for slot in range(slots)}
+
+
+def skipped(places: Mapping[str, StreamPosition], text: str) -> float:
+    """Documents of a text before the position of a slot that it has not read."""
+    return places.get(SKIPPED + text, (0, 0))[0] / 1e6
 
 
 class BatchStream:
