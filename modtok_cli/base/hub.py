@@ -118,9 +118,16 @@ def _snapshot(name: str, revision: str | None, kind: Kind, progress: Progress) -
             huggingface_hub.snapshot_download(name, revision=revision, allow_patterns=patterns)
         )
 
-    def lack(what: str) -> UsageError:
+    def lack(what: str) -> ModtokError:
         # Without a connection, the library gives a cache that may have some of the files.
-        huggingface_hub.HfApi().list_repo_files(name, revision=place.name)
+        try:
+            huggingface_hub.HfApi().list_repo_files(name, revision=place.name)
+        except (OSError, huggingface_hub.errors.OfflineModeIsEnabled):
+            if not any(place.glob("*.bin")):
+                raise
+            kept = f"its copy in the cache {huggingface_hub.constants.HF_HUB_CACHE} has no {what}"
+            remedy = "with a connection, repeat the command"
+            return ModtokError(f"{kept}, and the hub is not reached", where=name, remedy=remedy)
         return UsageError(f"has no {what}", where=name)
 
     with _of_hub(name, revision, kind, progress):
@@ -166,7 +173,7 @@ def _of_hub(name: str, revision: str | None, kind: Kind, progress: Progress) -> 
             remedy=f"accept its terms at {constants.ENDPOINT}/{name}, then: hf auth login",
         ) from error
     except errors.RevisionNotFoundError as error:
-        what = f"has no revision '{revision}'"
+        what = f"has no revision '{revision or constants.DEFAULT_REVISION}'"
         raise UsageError(what, where=name, remedy="name a branch, tag or commit") from error
     except errors.RepositoryNotFoundError as error:
         raise UsageError(
@@ -177,8 +184,12 @@ def _of_hub(name: str, revision: str | None, kind: Kind, progress: Progress) -> 
     except errors.HFValidationError as error:
         raise UsageError("is not a path here, and not a name of the hub", where=name) from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
+        if (refused := _refused(name, error)) is not None:
+            raise refused from error
         raise _offline(name, revision, kind, type(error.__cause__ or error)) from error
     except Exception as error:  # of the library, or the one of its versions that makes requests
+        if (refused := _refused(name, error)) is not None:
+            raise refused from error
         reason = " ".join(str(error).split())[:200]
         raise ModtokError(
             f"the download from {constants.ENDPOINT} broke off ({reason})",
@@ -189,6 +200,30 @@ def _of_hub(name: str, revision: str | None, kind: Kind, progress: Progress) -> 
         logging.set_verbosity(verbosity)
         if shown:
             utils.enable_progress_bars()
+
+
+def _refused(name: str, error: BaseException | None) -> ModtokError | None:
+    """The error of a server that answers, but not with what was asked for; else None."""
+    from huggingface_hub import constants
+
+    remedy = "check HF_ENDPOINT and the proxy, or repeat the command later"
+    while error is not None:
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        if status == 429:
+            what = f"{constants.ENDPOINT} has had too many requests from here (429)"
+            return ModtokError(what, where=name, remedy="wait some minutes, or: hf auth login")
+        if isinstance(status, int) and status >= 400:
+            return ModtokError(
+                f"{constants.ENDPOINT} answers with status {status}", where=name, remedy=remedy
+            )
+        if isinstance(error, ValueError | LookupError | TypeError) and status is None:
+            return ModtokError(
+                f"what {constants.ENDPOINT} answers is not of the hub ({type(error).__name__})",
+                where=name,
+                remedy=remedy,
+            )
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _offline(name: str, revision: str | None, kind: Kind, reason: type) -> ModtokError:

@@ -11,6 +11,7 @@ import huggingface_hub.constants as library
 import huggingface_hub.file_download
 import orjson
 import pytest
+import safetensors.numpy
 import tiktoken.load
 
 from helpers.contents import contents
@@ -33,7 +34,9 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str
     toy().save(place / "modular")
     model = contents(build(place / "model"))
     weights = model.pop("model.safetensors")
-    index = {"weight_map": {"a": "model-1-of-1.safetensors"}}
+    index = {
+        "weight_map": dict.fromkeys(safetensors.numpy.load(weights), "model-1-of-1.safetensors")
+    }
     parts = {
         "model.safetensors.index.json": orjson.dumps(index),
         "model-1-of-1.safetensors": weights,
@@ -103,6 +106,11 @@ def test_tokenizers_and_models_of_the_hub(hub: Hub, here: Here, workspace: Path)
         ("acme/typo", "has no such model, or it is private; check the name, or: hf auth login"),
         ("acme/gated", "is gated; accept its terms at"),
         ("acme/tok@v9", "acme/tok: has no revision 'v9'; name a branch, tag or commit"),
+        ("acme/empty", "acme/empty: has no revision 'main'; name a branch, tag or commit"),
+        ("acme/busy", "has had too many requests from here (429); wait some minutes, or: hf auth"),
+        ("acme/broken", "answers with status 502; check HF_ENDPOINT and the proxy, or repeat"),
+        ("acme/page", "answers is not of the hub (JSONDecodeError); check HF_ENDPOINT and"),
+        ("acme/other", "answers is not of the hub ("),
         ("acme/none", "acme/none: has no tokenizer that modtok reads"),
         ("acme/cut", "broke off"),
         ("acme/offline", "hf download acme/offline tokenizer.json"),
@@ -112,6 +120,13 @@ def test_tokenizers_and_models_of_the_hub(hub: Hub, here: Here, workspace: Path)
 def test_each_failure_is_one_line(
     hub: Hub, here: Here, name: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    hub.instead = {
+        "acme/empty": (404, {"X-Error-Code": "RevisionNotFound"}, b""),
+        "acme/busy": (429, {}, b""),
+        "acme/broken": (502, {}, b""),
+        "acme/page": (200, {}, b"<html>sign in</html>"),
+        "acme/other": (200, {}, b"[]"),
+    }
     hub.cut = {"tokenizer.json"} if name == "acme/cut" else set()
     monkeypatch.setattr(library, "HF_HUB_OFFLINE", name == "acme/offline")
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "ranks")
@@ -141,6 +156,20 @@ def test_what_is_in_the_cache_needs_no_connection(
     monkeypatch.setattr(tiktoken, "get_encoding", lambda _: None)
     status, out, err = here("check", "gpt-4o", "fi.txt", "--no-keep")
     assert (status, orjson.loads(out)["tokenizer"]) == (0, "gpt-4o"), err
+
+
+def test_a_cached_model_with_other_weights(
+    hub: Hub, here: Here, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As other programs leave it there: the files are there, and are of no use here."""
+    assert here("export", "acme/none", "-o", "x.gguf")[0] != 0
+    place = workspace / "cache" / "models--acme--none" / "snapshots" / COMMIT
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "pytorch_model.bin").write_bytes(b"x")
+    monkeypatch.setattr(library, "HF_HUB_OFFLINE", True)
+    status, _, err = here("export", "acme/none", "-o", "x.gguf")
+    said = "has no weights in safetensors, and the hub is not reached; with a connection, repeat"
+    assert (status, said in err, err.count("\n")) == (1, True, 1), err
 
 
 def test_what_is_a_path(workspace: Path) -> None:

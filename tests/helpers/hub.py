@@ -23,6 +23,7 @@ class Hub:
         gated: repositories whose files need a permission.
         cut: files that end in the middle.
         fetched: files that were downloaded.
+        instead: what the server answers about a repository in place of its files.
     """
 
     repositories: Mapping[str, Mapping[str, bytes]]
@@ -30,6 +31,7 @@ class Hub:
     cut: set[str] = field(default_factory=set)
     fetched: list[str] = field(default_factory=list)
     endpoint: str = ""
+    instead: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
 
     def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and content."""
@@ -38,6 +40,8 @@ class Hub:
         if len(parts) < 4:  # what the library asks about programs that use it
             return 404, {}, b""
         owner, name, what, revision, *file = parts
+        if f"{owner}/{name}" in self.instead:
+            return self.instead[f"{owner}/{name}"]
         files = self.repositories.get(f"{owner}/{name}")
         if files is None:
             return 401, {"X-Error-Code": "RepoNotFound"}, b""
