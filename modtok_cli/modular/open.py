@@ -48,8 +48,8 @@ def load(
     - a `tokenizer.json`: by modtok's encoder if the ids are the same, else by the library;
     - a SentencePiece `.model`, Mistral's tekken JSON;
     - a tiktoken rank file, which does not contain its pattern: the one is taken that splits the
-      fewest of its tokens; `FILE#NAME` names another (cl100k, llama3, o200k, r50k, qwen2, tekken,
-      kimi), `FILE#REGEX` gives one;
+      fewest of its tokens; `FILE#NAME` names another (cl100k, llama3, o200k, r50k, qwen2, qwen35,
+      tekken, kimi), `FILE#REGEX` gives one;
     - a directory with one of these files;
     - `-`: any of these files on standard input;
     - `owner/name`, `owner/name@revision`, `owner/name@revision@fr,en` of the Hugging Face hub, and

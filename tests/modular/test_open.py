@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import json
 import re
@@ -23,6 +24,7 @@ from modtok_cli.learn.merges import byte_order
 from modtok_cli.measure.check import check, split_arguments
 from modtok_cli.modular.adopted.adopt import read_tokenizer_file
 from modtok_cli.modular.adopted.segmenter import Library
+from modtok_cli.modular.formats import tiktoken as tiktoken_format
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS, RankTokenizer
 from modtok_cli.modular.open import open_bytes, open_tokenizer
@@ -179,16 +181,19 @@ def test_rank_files(tmp_path: Path, pattern: str | None) -> None:
         tokenizer.decode_bytes([5000])
 
 
-def test_the_tokens_of_a_rank_file_tell_its_pattern(tmp_path: Path) -> None:
+def test_the_tokens_of_a_rank_file_tell_its_pattern(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A wrong pattern splits tokens, which no text then gives; what is guessed is said."""
     marked, digits = "\u0924\u0c46", "12"  # cl100k splits before the mark
     for name, tokens, expected, said in [
-        ("a", [marked, "HelloWorld"], "cl100k", "1 of 2 tokens are split, as by llama3, o200k"),
-        ("a", [marked, " World's"], "o200k", "o200k was taken, by which 0 of 2 tokens"),
-        ("o200k_base", [marked], "o200k", None),
-        ("qwen", ["HelloWorld"], "qwen2", None),  # which has no digits to tell it from cl100k
-        ("qwen", ["HelloWorld", digits], "cl100k", "0 of 2 tokens are split, as by llama3"),
-        ("kimi", ["\u4e2d\u4e2d"], "kimi", None),
+        ("a", [marked, "HelloWorld"], "qwen35", None),
+        ("a", [marked, "HelloWorld", digits], "cl100k", "1 of 3 tokens are split, as by llama3"),
+        ("a", [marked, " World's"], "o200k", "0 of 2 tokens are split, as by kimi"),
+        # A name tells nothing.
+        ("o200k_base", [marked], "o200k", "0 of 1 tokens are split, as by tekken, qwen35, kimi"),
+        ("qwen", ["HelloWorld"], "cl100k", "0 of 1 tokens are split, as by llama3, r50k, qwen2"),
+        ("kimi", ["\u4e2d\u4e2d"], "cl100k", "0 of 1 tokens are split"),
     ]:
         path = write_ranks(tmp_path / f"{name}.tiktoken", [token.encode() for token in tokens])
         progress = Silent()
@@ -197,6 +202,12 @@ def test_the_tokens_of_a_rank_file_tell_its_pattern(tmp_path: Path) -> None:
         assert found.pattern == RANK_PATTERNS[expected]
         assert len(progress.warnings) == (said is not None)
         assert (said or "") in "".join(progress.warnings)
+    # A published file whose tokens tell another.
+    place = write_ranks(tmp_path / "b.tiktoken", [marked.encode(), b"HelloWorld"])
+    told = hashlib.sha256(Path(place).read_bytes()).hexdigest()
+    monkeypatch.setitem(tiktoken_format._PUBLISHED, told, "qwen2")
+    found = open_tokenizer(str(place), progress=progress)
+    assert (found.pattern, len(progress.warnings)) == (RANK_PATTERNS["qwen2"], 1)
     regex = "[^@/#]|." + "|." * 200  # longer than names of files
     assert split_arguments([f"{path}#{regex}"]) == ([f"{path}#{regex}"], [])
     free = open_tokenizer(f"{path}#{regex}", progress=progress)  # and no other line

@@ -40,8 +40,8 @@ from modtok_cli.text.pretokenizer import (
 )
 
 NAMES = (
-    "bpe", "unigram", "gpt2", "smollm", "cl100k", "llama3", "qwen2", "o200k", "tekken", "gemma",
-    "none",
+    "bpe", "unigram", "gpt2", "smollm", "cl100k", "llama3", "qwen2", "qwen35", "o200k", "tekken",
+    "gemma", "none",
 )  # fmt: skip
 ISOLATED = '"behavior": "Isolated", "invert": false'
 REMOVED = '"behavior": "Removed", "invert": true'  # GPT-4 and GPT-4o in tokenizers of JavaScript

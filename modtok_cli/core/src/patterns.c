@@ -90,21 +90,22 @@ int64_t gpt2_end(const uint8_t *data, int64_t start, int64_t stop, const uint8_t
     return run_end(data, at, stop, table, here.kind == LETTER ? LETTERS : SYMBOLS, stop);
 }
 
-// End of ` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`; with `slash`, of `[\r\n/]*`.
+// End of ` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`, where the set `symbols` is the
+// first class of it; with `slash`, of `[\r\n/]*`.
 static int64_t rest_end(const uint8_t *data, int64_t start, int64_t stop, const uint8_t *table,
-                        bool slash) {
+                        int symbols, bool slash) {
     code_point here = class_at(data, start, stop, table);
     int64_t at = start;
     int kind = here.kind;
     if (data[start] == ' ' && start + 1 < stop) {
         int after = class_at(data, start + 1, stop, table).kind;
-        if (SYMBOLS >> after & 1) {
+        if (symbols >> after & 1) {
             at = start + 1;
             kind = after;
         }
     }
-    if (SYMBOLS >> kind & 1) {
-        at = run_end(data, at, stop, table, SYMBOLS, stop);
+    if (symbols >> kind & 1) {
+        at = run_end(data, at, stop, table, symbols, stop);
         while (at < stop && (data[at] == '\n' || data[at] == '\r' || (slash && data[at] == '/')))
             at++;
         return at;
@@ -115,19 +116,20 @@ static int64_t rest_end(const uint8_t *data, int64_t start, int64_t stop, const 
     return end > start ? end : start + here.size;
 }
 
-// With at most `digits` digits in a word.
-int64_t llama3_end(const uint8_t *data, int64_t start, int64_t stop, int64_t digits) {
+// With at most `digits` digits in a word, and marks among the letters or the symbols.
+int64_t llama3_end(const uint8_t *data, int64_t start, int64_t stop, int64_t digits, bool marks) {
     const uint8_t *table = class_table;
+    int letters = marks ? WORDS : LETTERS, symbols = marks ? 1 << OTHER : SYMBOLS;
     int64_t length = contraction(data, start, stop, true);
     if (length) return start + length;
     code_point here = class_at(data, start, stop, table);
-    if (here.kind == LETTER) return run_end(data, start, stop, table, LETTERS, stop);
+    if (letters >> here.kind & 1) return run_end(data, start, stop, table, letters, stop);
     if (here.kind == NUMBER) return run_end(data, start, stop, table, NUMBERS, digits);
     int64_t at = start + here.size;
-    bool letters = at < stop && class_at(data, at, stop, table).kind == LETTER;
-    if (data[start] != '\n' && data[start] != '\r' && letters)
-        return run_end(data, at, stop, table, LETTERS, stop);
-    return rest_end(data, start, stop, table, false);
+    bool follow = at < stop && letters >> class_at(data, at, stop, table).kind & 1;
+    if (data[start] != '\n' && data[start] != '\r' && follow)
+        return run_end(data, at, stop, table, letters, stop);
+    return rest_end(data, start, stop, table, symbols, false);
 }
 
 // Letters without case and marks continue both parts of a word of o200k.
@@ -178,5 +180,5 @@ int64_t o200k_end(const uint8_t *data, int64_t start, int64_t stop, int64_t digi
         if (end == prefix) end = cased_end(data, start, stop, rise);
         if (end > start) return contractions ? end + contraction(data, end, stop, true) : end;
     }
-    return rest_end(data, start, stop, case_table, true);
+    return rest_end(data, start, stop, case_table, SYMBOLS, true);
 }

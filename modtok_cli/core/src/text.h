@@ -65,7 +65,7 @@ int64_t contraction(const uint8_t *data, int64_t at, int64_t stop, bool fold);
 // Ends of words of published patterns that begin at `start`.
 int64_t gpt2_end(const uint8_t *data, int64_t start, int64_t stop, const uint8_t *table,
                  bool digits);
-int64_t llama3_end(const uint8_t *data, int64_t start, int64_t stop, int64_t digits);
+int64_t llama3_end(const uint8_t *data, int64_t start, int64_t stop, int64_t digits, bool marks);
 int64_t o200k_end(const uint8_t *data, int64_t start, int64_t stop, int64_t digits,
                   bool contractions);
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,28 +34,29 @@ RANK_PATTERNS = {
     name: find_pretokenizer(ours).pattern
     for name, ours in {
         "cl100k": "cl100k", "llama3": "llama3", "o200k": "o200k", "r50k": "gpt2",
-        "qwen2": "qwen2", "tekken": "tekken",
+        "qwen2": "qwen2", "tekken": "tekken", "qwen35": "qwen35",
     }.items()
 } | {"kimi": _KIMI}  # fmt: skip
 """Patterns of published rank files, which do not contain them, by name; those before others are
 chosen where a small vocabulary does not tell. Llama 4 has the pattern of o200k."""
-_OF_FILES = (
-    ("cl100k", "cl100k"), ("o200k", "o200k"), ("r50k", "r50k"), ("p50k", "r50k"), ("gpt2", "r50k"),
-    ("kimi", "kimi"), ("qwen", "qwen2"), ("tekken", "tekken"), ("llama", "llama3"),
-)  # fmt: skip
-"""Names of files and their directories; only a pattern that splits no more than others counts."""
-_NARROW = ("kimi", "tekken", "qwen2")
+_PUBLISHED = {
+    "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7": "cl100k",  # of OpenAI
+    "82e9d31979e92ab929cd544440f129d9ecd797b69e327f80f17e1c50d5551b55": "llama3",  # of Llama 3
+    "b2b1b8dfb5cc5f024bafc373121c6aba3f66f9a5a0269e243470a1de16a33186": "qwen2",  # of Qwen 1 to 3
+}
+"""SHA-256 of published files whose tokens do not tell: two patterns split none, or qwen2 some."""
+_NARROW = ("kimi", "tekken", "qwen2", "qwen35")
 """Patterns that split all that another one splits, and more: where a large vocabulary has nothing
 that they split, it was learned with them."""
 _SAMPLE = 8000
 _PLAIN = re.compile(rb" ?[a-z]+")
 
 
-def choose_pattern(ranks: Mapping[bytes, int], where: str) -> tuple[str, str]:
+def choose_pattern(ranks: Mapping[bytes, int]) -> tuple[str, str]:
     """The pattern that splits the fewest tokens of a rank file: the right one splits none.
 
     At most `_SAMPLE` tokens are looked at, evenly spaced, without words of small ASCII letters.
-    Returns also a line that says what was guessed; "" where the tokens or the file's name tell.
+    Returns also a line that says what was guessed; "" where the tokens tell.
     """
     import tiktoken
 
@@ -74,13 +75,11 @@ def choose_pattern(ranks: Mapping[bytes, int], where: str) -> tuple[str, str]:
         split[name] = sum(len(inner.encode_ordinary(text)) > 1 for text in texts.values())
     least = min(split.values())
     best = [name for name, count in split.items() if count == least]
-    place = "/".join(Path(where).absolute().parts[-2:]).lower()
-    named = [pattern for part, pattern in _OF_FILES if part in place and pattern in best]
     is_large = len(telling) > _SAMPLE
     narrow = [name for name in _NARROW if is_large and name in best]
-    name = [*named, *narrow, *best][0]
+    name = [*narrow, *best][0]
     line = ""
-    if not named and (least or len(best) > 1):
+    if least or len(best) > 1:
         others = ", ".join(each for each in best if each != name)
         by = f", as by {others}" if others else ""
         line = (
@@ -111,7 +110,8 @@ class Tiktoken(Format):
         require(f"{where}: a rank file", published=["tiktoken"])
         ranks, line = parse_ranks(data, where), ""
         if variant is None:
-            pattern, line = choose_pattern(ranks, where)
+            known = _PUBLISHED.get(hashlib.sha256(data).hexdigest())
+            pattern, line = (RANK_PATTERNS[known], "") if known else choose_pattern(ranks)
         elif variant in RANK_PATTERNS:
             pattern = RANK_PATTERNS[variant]
         elif re.fullmatch(r"[\w.-]*", variant):

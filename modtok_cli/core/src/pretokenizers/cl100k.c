@@ -6,7 +6,7 @@ static int64_t word_end(const mt_splitter *splitter, const uint8_t *data, int64_
                         int64_t stop) {
     (void)splitter;
     if (run_end(data, start, stop, class_table, 1 << SPACE, stop) == stop) return stop;
-    return llama3_end(data, start, stop, 3);
+    return llama3_end(data, start, stop, 3, false);
 }
 
 const mt_pretokenizer pretokenizer_cl100k = {

@@ -5,7 +5,7 @@
 static int64_t word_end(const mt_splitter *splitter, const uint8_t *data, int64_t start,
                         int64_t stop) {
     (void)splitter;
-    return llama3_end(data, start, stop, 3);
+    return llama3_end(data, start, stop, 3, false);
 }
 
 const mt_pretokenizer pretokenizer_llama3 = {
