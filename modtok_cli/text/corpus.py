@@ -45,7 +45,7 @@ def count_corpus(
 ) -> WordCounts:
     """Word counts of texts and saved tables together, in any number and order.
 
-    A path is a text file, a `.counts` or `.tsv` table, a directory of those, or "-". The
+    A path is a text file, a `.counts` or `.counts.tsv` table, a directory of those, or "-". The
     result depends neither on the order of the files nor on `threads`, which share them.
     `reading` is as in `readers.read_documents`; progress is in bytes of the files.
     """
@@ -307,8 +307,8 @@ def count_into(
 
     The file is the same for any `memory`, the bytes that tables of words and long documents may
     take while counting and merging, unless `reading` skips documents that are too long for it. It
-    does not bound `.tsv` tables, which are read whole, nor the buffers of readers. `recorded` is
-    the reading in the header, if not `reading`.
+    does not bound `.counts.tsv` tables, which are read whole, nor the buffers of readers.
+    `recorded` is the reading in the header, if not `reading`.
     """
     said = recorded_reading(recorded or reading, memory)
     reading = _within(reading, memory)
@@ -364,7 +364,7 @@ def read_tsv(
     progress: Progress = SILENT,
     advance: Advance | None = None,
 ) -> WordCounts:
-    r"""The table in a `.tsv` file (or .zst, .gz) of lines `word<TAB>count`, which add up.
+    r"""The table in a `.counts.tsv` file (or .zst, .gz) of lines `word<TAB>count`, which add up.
 
     A word is taken with its spaces (" the" and "the" are two). Tab, newline, carriage return
     and backslash inside a word are written `\t`, `\n`, `\r` and `\\`; any other backslash

@@ -28,7 +28,7 @@ from modtok_cli.text.text_format import (
 
 
 def is_text(path: Path) -> bool:
-    """Whether a file with this name contains documents; a `.tsv` file, whether it has a header."""
+    """Whether a file with this name contains documents."""
     return (format_of_name(path) is not None or _is_only_packed(path)) and not is_table(path)
 
 

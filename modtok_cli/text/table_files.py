@@ -28,9 +28,11 @@ from modtok_cli.base.tensors import HEAD, INVALID, Place, header_length, parse_h
 from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
 from modtok_cli.text.pretokenizer import restore_pretokenizer
 from modtok_cli.text.reading import Reading
-from modtok_cli.text.streams import SUFFIXES, Broken, read_chunks
+from modtok_cli.text.streams import SUFFIXES
 
 SUFFIX = ".counts"
+TEXT_SUFFIX = f"{SUFFIX}.tsv"
+"""Tables of lines `word<TAB>count`, which other programs write (`corpus.read_tsv`)."""
 FORMAT = "modtok word counts"
 VERSION = 2
 ARRAYS = {"data": np.uint8, "offsets": np.int64, "counts": np.int64}
@@ -74,24 +76,10 @@ class Header:
 
 
 def is_table(path: str | Path) -> bool:
-    """Whether a file is a count table by its name: `.counts`, `.tsv`, or `.tsv` compressed.
-
-    A `.tsv` file with a header (a first line with tabs that does not end in a number) has text.
-    """
+    """Whether a file is a count table by its name: `.counts`, or `.counts.tsv`, also compressed."""
     path = path_of(path)
     stem = path.with_suffix("") if path.suffix in SUFFIXES else path
-    return path.suffix == SUFFIX or (stem.suffix == ".tsv" and not _has_header(path))
-
-
-def _has_header(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    try:
-        begin = next(read_chunks(path), b"")
-    except (Broken, ModtokError):
-        return False  # whoever reads it says what is wrong
-    _, tab, last = begin.partition(b"\n")[0].rstrip(b"\r").rpartition(b"\t")
-    return bool(tab) and not last.isdigit()
+    return path.suffix == SUFFIX or stem.name.endswith(TEXT_SUFFIX)
 
 
 def save_counts(

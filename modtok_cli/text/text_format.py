@@ -218,6 +218,12 @@ class TextReader(ABC):
         size, left_out = 0, False
         try:
             for number, read in enumerate(self.source.chunks()):
+                if not number and read.startswith(_UTF_16):
+                    raise ModtokError(
+                        "is UTF-16",
+                        where=self.name,
+                        remedy="convert it: iconv -f UTF-16 -t UTF-8",
+                    )
                 chunk = read if number else read.removeprefix(BOM)
                 start, cut = 0, chunk.rfind(b"\n") + 1
                 if cut and left_out:
@@ -330,6 +336,7 @@ def format_of_content(begin: bytes) -> TextFormat:
 
 
 BOM = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)

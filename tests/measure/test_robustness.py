@@ -119,6 +119,6 @@ def test_without_english_or_text(place: Path, tmp_path: Path) -> None:
     (row,) = check(place / "tok", SAMPLE / "parallel" / "fi.txt", robust=True)
     assert row["mixed_with_english"] is None
     assert not set(FIELDS) & check(place / "tok", SAMPLE / "parallel" / "fi.txt")[0].keys()
-    (tmp_path / "fi.tsv").write_text("talo\t3\n")
-    with pytest.raises(ModtokError, match=r"fi.tsv: is a table of word counts; this needs the"):
-        check(place / "tok", tmp_path / "fi.tsv", robust=True)
+    (tmp_path / "fi.counts.tsv").write_text("talo\t3\n")
+    with pytest.raises(ModtokError, match=r"fi\.counts\.tsv: is a table of word counts; this"):
+        check(place / "tok", tmp_path / "fi.counts.tsv", robust=True)

@@ -78,8 +78,8 @@ def test_directories_pipes_and_tsv_count_alike(files, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", Stdin)
     assert count_corpus(["-"]).fingerprint() == WHOLE.fingerprint()
     (tmp_path / "more").mkdir()
-    write_tsv(WHOLE, tmp_path / "more" / "fr.tsv.zst")
-    twice = count_corpus([*files, tmp_path / "more" / "fr.tsv.zst"])
+    write_tsv(WHOLE, tmp_path / "more" / "fr.counts.tsv.zst")
+    twice = count_corpus([*files, tmp_path / "more" / "fr.counts.tsv.zst"])
     assert list(twice.pairs()) == [(word, 2 * n) for word, n in WHOLE.pairs()]
 
 

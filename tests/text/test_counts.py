@@ -191,7 +191,7 @@ def test_truncated_and_other_files_are_refused(tmp_path):
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.text(max_size=20).map(str.encode), max_size=5))
 def test_tsv_roundtrip(tmp_path_factory, suffix, documents):
-    path = tmp_path_factory.mktemp("tsv") / f"fr.tsv{suffix}"
+    path = tmp_path_factory.mktemp("tsv") / f"fr.counts.tsv{suffix}"
     table = count_documents([documents])
     write_tsv(table, path)
     again = read_tsv(path)
@@ -201,7 +201,7 @@ def test_tsv_roundtrip(tmp_path_factory, suffix, documents):
 
 
 def test_tsv_of_other_sources(tmp_path):
-    path = tmp_path / "fr.tsv"
+    path = tmp_path / "fr.counts.tsv"
     path.write_bytes(rb"the" + b"\t5\n the\t2\r\n\nthe\t1\nice cream\t3\nC:\\x\\\\y\t1")
     assert dict(read_tsv(path).pairs()) == {
         b"the": 6, b" the": 2, b"ice": 3, b" cream": 3, b"C": 1, b":\\": 1, b"x": 1, b"\\": 1,
@@ -223,7 +223,7 @@ def test_tsv_of_other_sources(tmp_path):
     ],
 )
 def test_tsv_errors_have_the_line(tmp_path, line, expected):
-    path = tmp_path / "fr.tsv.gz"
+    path = tmp_path / "fr.counts.tsv.gz"
     path.write_bytes(gzip.compress(b"good\t1\n" + line + b"\n"))
     with pytest.raises(ModtokError) as caught:
         read_tsv(path)

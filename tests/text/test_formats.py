@@ -379,12 +379,22 @@ def test_files_without_a_format_in_the_name(tmp_path):
     assert not is_text(tmp_path / "corpus.json")
 
 
-def test_tsv_is_text_with_a_header_and_else_a_word_table(tmp_path):
-    path = tmp_path / "fr.tsv"
-    path.write_text("text\tid\nun\t1\n")
-    assert (is_text(path), is_table(path)) == (True, False)
-    path.write_text("un\t1\n")
-    assert (is_text(path), is_table(path)) == (False, True)
+def test_a_name_tells_a_word_table_from_text(tmp_path):
+    for name in ("fr.tsv", "fr.tsv.gz", "fr.b.tsv", "counts.tsv"):
+        assert (is_text(Path(name)), is_table(name)) == (True, False)
+    for name in ("fr.counts", "fr.counts.tsv", "fr.counts.tsv.zst"):
+        assert (is_text(Path(name)), is_table(name)) == (False, True)
+    # A sentence and its label is no word and its count.
+    (tmp_path / "fr.tsv").write_text("Tout va bien.\t1\nRien ne va.\t0\n")
+    assert failure(tmp_path / "fr.tsv").startswith(":1: no header; begin the file with names")
+
+
+@pytest.mark.parametrize("order", ["le", "be"])
+@pytest.mark.parametrize("suffix", [".txt", ".jsonl", ".csv", ".tsv", ".txt.gz"])
+def test_utf_16_is_named(tmp_path, suffix, order):
+    path, text = tmp_path / f"fr{suffix}", "\ufefftext\tb\nun\tdeux\n".encode(f"utf-16-{order}")
+    path.write_bytes(gzip.compress(text) if suffix.endswith(".gz") else text)
+    assert failure(path).startswith(": is UTF-16; convert it")
 
 
 def test_directory_that_datasets_saved(tmp_path):

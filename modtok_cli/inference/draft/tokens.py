@@ -26,7 +26,8 @@ DATA = Path("data")
 Source = Annotated[
     FilePath,
     Option(
-        "Modular directory, Hugging Face model (directory or name on the hub), or any tokenizer.",
+        "Modular directory, Hugging Face model (directory or name on the hub), or file of a "
+        "tokenizer.",
         key="source",
         argument=True,
         metavar="MODEL",
@@ -75,7 +76,8 @@ def tokens(
     MODEL is a modular directory (also of modtok adopt), or a Hugging Face model, where a language
     has the tokens that its text in data/ uses.
 
-    With `size` it is any tokenizer, and the list has that many tokens: bytes, special tokens and
+    With `size` it may also be a file of BPE or Unigram (tokenizer.json, SentencePiece .model, rank
+    file, tekken.json), and the list has that many tokens: bytes, special tokens and
     tokens of the chat template; then tokens in order of their share in the text of the languages
     (by default all in data/), as MODEL itself encodes it; then all others in order of ids. So a
     shorter list is the beginning of a longer one. Text may also be output of the model, such as the

@@ -1,8 +1,7 @@
 """CSV and TSV with a header: a document per row, with the text in one of the columns.
 
 Cells are quoted as spreadsheets and pandas do it: `"a ""b"" c"`, and may then hold line ends. Many
-programs write TSV without quoting (`_is_quoted`). A `.tsv` without a header is a table of word
-counts (`table_files.is_table`).
+programs write TSV without quoting (`_is_quoted`).
 """
 
 import csv
@@ -14,6 +13,7 @@ from itertools import chain
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
 from modtok_cli.text.streams import CHUNK
+from modtok_cli.text.table_files import TEXT_SUFFIX
 from modtok_cli.text.text_format import Document, Lines, TextFormat, TextReader
 
 _MARKS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
@@ -105,6 +105,13 @@ class Commas(TextReader):
                         where=f"{self.name}:{line}",
                         remedy="write the file again, with commas (.csv) or tabs (.tsv)",
                     )
+            if header[-1].isdigit():  # "nice\t1": a row with a label, or a count
+                raise ModtokError(
+                    "no header",
+                    where=f"{self.name}:{line}",
+                    remedy=f"begin the file with names of its columns, as {reading.field} and "
+                    f"label; a table of word counts is named NAME{TEXT_SUFFIX}",
+                )
             raise self.no_field(header, line)
         for name in (reading.field, reading.language_field):
             if name is not None and header.count(name) > 1:

@@ -241,8 +241,8 @@ def _tables(root: Path) -> None:
     # Words with characters that a table escapes are left out.
     plain = (pair for pair in table.pairs() if not {*b"\t\r\n\\"} & {*pair[0]})
     lines = b"".join(b"%b\t%d\n" % pair for pair in plain)
-    (root / "fi.tsv").write_bytes(lines)
-    (root / "fi.tsv.zst").write_bytes(zstandard.compress(lines))
+    (root / "fi.counts.tsv").write_bytes(lines)
+    (root / "fi.counts.tsv.zst").write_bytes(zstandard.compress(lines))
 
 
 def _plain_tokenizers(root: Path) -> None:
