@@ -14,7 +14,7 @@ import sentencepiece
 import tiktoken
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from helpers.external_tokenizers import sentencepiece_model
+from helpers.external_tokenizers import KINDS, external_tokenizer, sentencepiece_model
 from helpers.handmade_tokenizers import write_ranks, write_tekken
 from helpers.toy_tokenizers import NASTY, toy
 from modtok_cli.base import extras
@@ -216,6 +216,16 @@ def test_the_tokens_of_a_rank_file_tell_its_pattern(
     for odd, message in (("gpt5", "unknown pattern 'gpt5'; choose from: cl100k"), ("(", "refuses")):
         with pytest.raises(ModtokError, match=message):
             open_tokenizer(f"{path}#{odd}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_special_tokens_in_a_text_are_text(kind: str) -> None:
+    tokenizer = open_bytes(external_tokenizer(kind), "t", "t.json")
+    assert isinstance(tokenizer, LibraryTokenizer)
+    for text in ("a</s>b", "<s> <pad>", "x<|im_end|>y"):
+        ids = {*tokenizer.encode(text).tolist()}
+        assert not ids & {1, 2, 3, tokenizer.inner.token_to_id("<|im_end|>")}
+    assert tokenizer.decode([1, 2]).replace(" ", "") == "<s></s>"  # of ids they are tokens
 
 
 def test_tekken(tmp_path: Path) -> None:

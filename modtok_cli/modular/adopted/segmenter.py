@@ -35,8 +35,8 @@ from modtok_cli.modular.encoding.external import (
     Losses,
     SentencePieceEncoder,
     as_list,
-    library_tokenizer,
     sentencepiece_processor,
+    text_tokenizer,
 )
 from modtok_cli.modular.segmenters.interface import (
     ModularSegmenter,
@@ -159,7 +159,7 @@ class Library(Segmenter):
         if writes_all_text(self.file.document):
             return None
         data = self.file.restricted(self.selection.global_ids)
-        return Losses(library_tokenizer(data, self.name), data)
+        return Losses(text_tokenizer(data, self.name), data)
 
     def digest(self) -> tuple[bytes, ...]:
         parts = [self.merges.astype("<i4").tobytes(), self.file.frame(self.selection.global_ids)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -171,6 +172,24 @@ def library_tokenizer(data: bytes, where: str) -> Tokenizer:
     return inner
 
 
+def text_tokenizer(data: bytes, where: str) -> Tokenizer:
+    """`library_tokenizer` for encoding: special tokens are text to Unigram as well.
+
+    It finds each piece of its vocabulary in a text, those of special tokens too. Here these have
+    names that nobody knows. All else, ids too, is as in the file.
+    """
+    document = orjson.loads(data)
+    model, added = document.get("model") or {}, document.get("added_tokens") or []
+    special = {token["content"] for token in added if token.get("special")}
+    if model.get("type") != "Unigram" or special.isdisjoint(row[0] for row in model["vocab"]):
+        return library_tokenizer(data, where)
+    rows = [[token_hex(16), *row[1:]] if row[0] in special else row for row in model["vocab"]]
+    special &= {row[0] for row in model["vocab"]}
+    kept = [token for token in added if token["content"] not in special]
+    document |= {"added_tokens": kept, "model": {**model, "vocab": rows}}
+    return library_tokenizer(orjson.dumps(document), where)
+
+
 class Losses:
     """Counts what a `tokenizer.json` cannot write: text without a token.
 
@@ -249,7 +268,7 @@ class LibraryEncoder(_TextEncoder):
 
     def __init__(self, data: bytes, where: str) -> None:
         self._where = where
-        self._inner = library_tokenizer(data, where)
+        self._inner = text_tokenizer(data, where)
 
     def forget_words(self) -> None:
         """The library's caches stay."""

@@ -19,6 +19,7 @@ from modtok_cli.modular.encoding.external import (
     encoded_by,
     in_library,
     library_tokenizer,
+    text_tokenizer,
 )
 from modtok_cli.modular.formats import Format
 from modtok_cli.modular.segmenters import SEGMENTATIONS
@@ -116,7 +117,8 @@ class LibraryTokenizer(External):
         tokens = int(self.inner.get_vocab_size())
         if self.size > 4 * tokens:
             raise ModtokError(f"field 'model.vocab': id {self.size - 1} is too high", where=where)
-        self.losses = Losses(self.inner, data)
+        self._of_text = text_tokenizer(data, where)
+        self.losses = Losses(self._of_text, data)
         self.unknown = self.losses.unknown
         self._decoder = Decoder(document, where)
 
@@ -129,7 +131,7 @@ class LibraryTokenizer(External):
         return parse_document(self.inner.to_str().encode(), self.name)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
-        return encoded_by(self.inner, texts, list(map(len, strings(texts))), self.name)
+        return encoded_by(self._of_text, texts, list(map(len, strings(texts))), self.name)
 
     def tokenize(self, word: str) -> list[int]:
         """Ids of a word in the model's own alphabet, without normalizer and pre-tokenizer."""

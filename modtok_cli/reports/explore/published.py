@@ -60,12 +60,14 @@ def _pieces(segmenter: Library) -> Packed:
     """Pieces with their scores; ids without a piece have the length 0."""
     file, local = segmenter.file, segmenter.selection.local_of_global
     model, splits = file.document["model"], file.document["pre_tokenizer"]
+    special = {token["content"] for token in _added(file) if token.get("special")}
     names = [""] * len(segmenter.vocabulary)
     scores = np.full(len(names), np.inf)
     for (name, score), index in zip(model["vocab"], local.tolist(), strict=False):
         if index >= 0:
-            # Spaces of a text are "▁", so no piece with a space is found.
-            names[index] = "" if " " in name else name.replace(SPACE, " ")
+            # Spaces of a text are "▁", so no piece with a space is found, nor a special token.
+            is_text = " " not in name and name not in special
+            names[index] = name.replace(SPACE, " ") if is_text else ""
             scores[index] = score
     spelled = [name.encode("utf-8", "surrogatepass") for name in names]
     lengths = np.array([len(name) for name in spelled])
