@@ -6,7 +6,7 @@ from pathlib import Path
 
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.remote import is_remote
-from modtok_cli.text.languages import label_of_path, rest_of_name
+from modtok_cli.text.languages import bare, label_of_path, rest_of_name
 from modtok_cli.text.streams import SUFFIXES
 from modtok_cli.text.text_format import text_formats
 
@@ -140,7 +140,7 @@ class Directory:
                 break
             if path != file and (path.parent / _SAVED).exists():
                 return _SPLITS.get(path.name, path.name)
-            for part in path.name.split("."):
+            for part in bare(path.name).split("."):
                 rest = rest_of_name(part)
                 match = _SPLIT.fullmatch(part) if rest is None else _AFTER_LABEL.fullmatch(rest)
                 if match:

@@ -254,11 +254,20 @@ def label_of_path(path: str | Path) -> str | None:
         # A directory counts only if all of its name is a code of a language, maybe after a date
         # (20231101.fr): "data" and "tmp" are not one, and a directory "code" may hold anything.
         # Two are enough (fra_Latn/train/000.parquet): /home/dan says nothing of files far below.
-        before = _BEFORE.match(directory)
-        code = directory[before.end() if before else 0 :]
+        code = bare(directory)
         if _known(code):
             return canonical(code)
     return None
+
+
+def bare(name: str) -> str:
+    """A name without what data sets put before a label.
+
+    >>> [bare(name) for name in ("lang=fr", "c4-fr.json.gz", "20231101.fr", "fr.txt")]
+    ['fr', 'fr.json.gz', 'fr', 'fr.txt']
+    """
+    before = _BEFORE.match(name)
+    return name[before.end() :] if before else name
 
 
 def code_of_name(name: str) -> str | None:
@@ -289,9 +298,7 @@ def has_script(code: str) -> bool:
 
 
 def _code_and_rest(name: str) -> tuple[str, str] | None:
-    if before := _BEFORE.match(name):
-        name = name[before.end() :]
-    fields = name.split(".")
+    fields = bare(name).split(".")
     # The first field, then the others, the last (a suffix) only as in dev.fra_Latn.
     last = len(fields) > 1 and not _SCRIPT.fullmatch(fields[-1])
     for number, part in enumerate(fields[:-1] if last else fields):

@@ -142,8 +142,6 @@ def _entries(
     single = data.is_file()
     for entry in [data] if single else directory.entries(data):
         label = label_of_path(entry if single else entry.name)
-        if label is None and entry.is_dir():  # as 20231101.fr
-            label = label_of_path(f"{entry.name}/_")
         if label is None and single and reading.lang_field is None and wanted and not wanted[1:]:
             label = wanted[0]
         elif label is None and wanted:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 import pytest
 import sentencepiece
@@ -16,6 +18,7 @@ import tokenizers
 from helpers.external_tokenizers import KINDS, external_tokenizer, sentencepiece_model
 from helpers.handmade_tokenizers import write_ranks, write_tekken
 from helpers.sample import SAMPLE
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.modular.adopted.adopt import (
@@ -26,15 +29,17 @@ from modtok_cli.modular.adopted.adopt import (
     of_masks,
     token_counts,
 )
+from modtok_cli.modular.adopted.converted import check_same
 from modtok_cli.modular.adopted.restrict import indispensable, restrict
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.extract import extract
+from modtok_cli.modular.formats.sentencepiece import SentencePieceTokenizer
 from modtok_cli.modular.inspect import check_subsets
-from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.open import open_bytes, open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.vocabulary import unspell
+from modtok_cli.modular.vocabulary import BYTE_NAMES, unspell
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.pretokenizer import find_pretokenizer
 from modtok_cli.text.workspace import language_files
@@ -209,6 +214,39 @@ def test_a_model_has_the_ids_and_texts_of_sentencepiece(options: dict, tmp_path:
             assert (probe, ours.decode(ids)) == (probe, owner.decode(ids))
         specials = [owner.unk_id(), 5, owner.bos_id(), owner.eos_id(), 7]
         assert ours.decode(specials) == owner.decode(specials)
+        if (byte := owner.piece_to_id("<0xC3>")) != owner.unk_id():
+            ids = [owner.piece_to_id("e"), owner.eos_id(), owner.unk_id(), byte]
+            assert ours.decode_bytes(ids) == "e \u2047 ".encode() + b"\xc3"
+
+
+def test_other_ids_than_of_the_owner_are_refused() -> None:
+    class Other:
+        """One text gets other ids, or is decoded otherwise."""
+
+        def __init__(self, odd: str, decoded: str = "") -> None:
+            self.odd, self.decoded = odd, decoded
+
+        def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
+            ids = owner.encode_batch(texts)
+            return [
+                one[:0] if text == self.odd else one for text, one in zip(texts, ids, strict=True)
+            ]
+
+        def decode(self, ids: npt.ArrayLike) -> str:
+            text = owner.decode(ids)
+            return "" if text == self.decoded else text
+
+    data = sentencepiece_model(lines("fr"), vocab_size=600, model_type="bpe",
+                               normalization_rule_name="identity")  # fmt: skip
+    owner = open_bytes(data, "t", "t.model")
+    assert isinstance(owner, SentencePieceTokenizer)
+    file = TokenizerFile(owner.document(), "t.model")
+    of_byte = f"a{BYTE_NAMES[0]}b"
+    for text in (of_byte, " </s> "):
+        with pytest.raises(UsageError, match=re.escape(f"{text!r} has other ids than in the")):
+            check_same(Other(text), owner, file, "t.model", exact=True)
+    with pytest.raises(UsageError, match=f"'{of_byte}' has other decoded text"):
+        check_same(Other("", of_byte), owner, file, "t.model", exact=True)
 
 
 def test_a_model_that_no_tokenizer_json_writes_is_refused(tmp_path: Path) -> None:

@@ -136,8 +136,12 @@ class Library(Segmenter):
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         joined = super().decode_bytes(ids)  # checks the ids
-        if self._sentencepiece is not None and "\ufffd" not in (text := self.decode(ids)):
-            return text.encode()
+        if (library := self._sentencepiece) is not None:
+            if "\ufffd" not in (text := self.decode(ids)):
+                return text.encode()
+            kept = [index for index in as_list(ids) if not library.is_control(index)]
+            names = [self.names[i] if not library.is_unknown(i) else " \u2047 " for i in kept]
+            return self.file.decoder.data(names)  # a part of a character among them
         return joined if self.file.decoder.is_local else self.file.decoder.data(self._named(ids))
 
     def decode(self, ids: npt.ArrayLike) -> str:

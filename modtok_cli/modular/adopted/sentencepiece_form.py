@@ -94,8 +94,9 @@ def _normalizer(model: SentencePieceFile) -> dict[str, Any]:
         charsmap = base64.b64encode(model.charsmap).decode()
         steps.append({"type": "Precompiled", _CHARSMAP: charsmap})
     if model.remove_spaces:
-        steps.append({"type": "Strip", "strip_left": True, "strip_right": True})
-        steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
+        # "Strip" would remove tabs and line ends too.
+        for spaces, content in ((r"\A +| +\z", ""), (" {2,}", " ")):
+            steps.append({"type": "Replace", "pattern": {"Regex": spaces}, "content": content})
     steps += [PREPEND, REPLACE] if model.dummy_prefix else [REPLACE]
     return steps[0] if len(steps) == 1 else {"type": "Sequence", "normalizers": steps}
 
