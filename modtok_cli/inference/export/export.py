@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -42,12 +42,9 @@ from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import files_in
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import torch
 
     from modtok_cli.inference.source import ModelSource
-    from modtok_cli.inference.vocabularies import Vocabularies
 
 _FORMAT = "gguf"
 _PROBE_WORDS = 16  # words in a line
@@ -121,9 +118,6 @@ def export(
     A file has one vocabulary. With `each`, a run is exported several times, to files that are
     named after their languages in a new directory.
 
-    The file is read back: it has the tensors that llama.cpp creates for the family, and logits by
-    llama.cpp's graph are compared with transformers'.
-
     Returns:
         Of each file: `output` (by default the model's name with the format as suffix), `bytes`,
         `vocabulary`, and how many `lines` of the probe have `different` ids.
@@ -154,7 +148,7 @@ def export(
     if probe is None:
         reading.unread("no text is read without --probe")
     probed = None if probe is None else _documents(text_paths(probe), reading, progress)
-    export = _Export(source, probed, inexact, dtype, progress)
+    export = _Export(source, probed, inexact, dtype)
     names = optional_languages(languages)
     if not each:
         with atomic_file(place) as beside:
@@ -179,7 +173,6 @@ class _Export:
     probe: list[str] | None
     inexact: bool
     dtype: str
-    progress: Progress
 
     @cached_property
     def backbone(self) -> dict[str, torch.Tensor]:
@@ -195,7 +188,7 @@ class _Export:
 
     def write(self, file: Path, languages: Sequence[str] | None) -> ExportReport:
         """Write the model of some languages, of all without any."""
-        from modtok_cli.inference.export.gguf_file import ExportedModel, check_file, write_file
+        from modtok_cli.inference.export.gguf_file import ExportedModel, write_file
         from modtok_cli.inference.run.backbone import check_range
 
         source, path = self.source, self.source.path
@@ -236,31 +229,8 @@ class _Export:
             source.hf_path,
         )
         write_file(file, exported, chosen, self.dtype)
-        check_file(file, exported, partial(self._logits, vocabularies), self.progress)
         size, spoken = file.stat().st_size, tuple(own.languages)
         return ExportReport(file, size, own.size, chosen.name, len(texts), different, spoken)
-
-    def _logits(
-        self, vocabularies: Vocabularies, ids: torch.Tensor
-    ) -> npt.NDArray[np.float32] | None:
-        """Logits of transformers with weights rounded as in the file; None with a warning."""
-        import torch
-
-        from modtok_cli.inference.hf.model_check import outputs_of, round_matrices
-        from modtok_cli.inference.run.model import SlicedModel
-
-        source = self.source
-        if source.hf_path is not None:
-            outputs, _, reason = outputs_of(source.hf_path, ids.numpy(), self.dtype)
-            if not outputs:
-                self.progress.warn(f"logits are not compared: {reason}")
-            return outputs.get("logits")
-        backbone = source.backbone(torch.float32, torch.device("cpu"))
-        model = SlicedModel(source, vocabularies, backbone, torch.float32)
-        round_matrices([*backbone.parameters(), model.embedding, model.head], self.dtype)
-        with torch.inference_mode():
-            logits: npt.NDArray[np.float32] = model.logits(ids).numpy()
-        return logits
 
 
 def _documents(probe: Sequence[Path | str], reading: Reading, progress: Progress) -> list[str]:

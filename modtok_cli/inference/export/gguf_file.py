@@ -3,7 +3,7 @@
 llama.cpp splits text in its own ways (see `gguf_tokenizer`) and has one vocabulary per model.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,7 @@ from yaml import YAMLError
 from modtok_cli.architectures.hf_directory import GENERATION, HfDirectory
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.progress import Progress
-from modtok_cli.inference.export.gguf_readback import (
-    GRAPHS,
-    TOKENS,
-    GgufFile,
-    check_logits,
-    check_names,
-)
 from modtok_cli.inference.export.gguf_tokenizer import GgufTokenizer
-from modtok_cli.inference.hf.model_check import fits
 from modtok_cli.inference.vocabularies import Ends
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
@@ -195,32 +186,3 @@ def _add_tensor(gguf: Any, writer: Any, name: str, tensor: torch.Tensor, dtype: 
     else:
         kind = gguf.GGMLQuantizationType.BF16
         writer.add_tensor(name, gguf.quants.quantize(data, kind), raw_dtype=kind)
-
-
-def check_file(
-    path: Path,
-    model: ExportedModel,
-    logits: Callable[[torch.Tensor], npt.NDArray[Any] | None],
-    progress: Progress,
-) -> None:
-    """Read a file back, and compare it with the model.
-
-    Args:
-        logits: from token ids (B, S) to the logits (B, S, V) of transformers with weights of the
-            file's dtype; None if they cannot be had.
-
-    Raises:
-        ModtokError: it is another model.
-    """
-    file = GgufFile(path, model.where)
-    check_names(file, model.shape)
-    if file.architecture not in GRAPHS:
-        progress.warn(
-            f"logits are not compared: llama.cpp's graph of {file.architecture} is not here"
-        )
-    elif fits(6 * path.stat().st_size, progress):  # twice in float32
-        length = min(TOKENS[1], model.context)
-        random = np.random.default_rng(0)
-        ids = torch.from_numpy(random.integers(0, model.tokenizer.size, (TOKENS[0], length)))
-        if (expected := logits(ids)) is not None:
-            check_logits(file, ids, expected[..., : model.tokenizer.size])

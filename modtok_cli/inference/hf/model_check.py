@@ -1,6 +1,5 @@
 """A model directory as transformers opens it: does it load, are logits and token ids the same."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -117,12 +116,8 @@ def _failed(where: Path, what: str) -> ModtokError:
     return ModtokError(f"cannot be sliced: {what}; the output was removed", where=where)
 
 
-def outputs_of(
-    path: Path, ids: Int32Array, rounded: str = "float32"
-) -> tuple[dict[str, Any], set[str] | None, str]:
+def outputs_of(path: Path, ids: Int32Array) -> tuple[dict[str, Any], set[str] | None, str]:
     """Outputs in float32 by name, faults of the tensors, and the reason of missing outputs.
-
-    Matrices are rounded to the dtype `rounded` before.
 
     None in place of tensors: the model is not loaded.
     """
@@ -150,7 +145,6 @@ def outputs_of(
     }
     try:
         with quiet(), torch.random.fork_rng(devices=[]), torch.inference_mode():
-            round_matrices(model.parameters(), rounded)
             torch.manual_seed(0)
             outputs = model.eval()(**_inputs(model, config, torch.from_numpy(ids).long()))
     except Exception as error:  # as above
@@ -161,15 +155,6 @@ def outputs_of(
         if isinstance(value, torch.Tensor) and value.is_floating_point()
     }
     return values, problems, ""
-
-
-def round_matrices(tensors: Iterable[Any], dtype: str) -> None:
-    """Round tensors of two dimensions and more to a dtype, in place."""
-    import torch
-
-    for tensor in tensors:
-        if tensor.dim() > 1:
-            tensor.data = tensor.data.to(getattr(torch, dtype)).to(tensor.dtype)
 
 
 def _inputs(model: Any, config: Any, ids: Any) -> dict[str, Any]:
