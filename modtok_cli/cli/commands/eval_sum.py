@@ -27,5 +27,5 @@ def show(
     json: Json = False,
 ) -> None:
     """Languages without documents are reported, and the exit status is 1."""
-    with evaluated(call, gpus, examples) as evaluation:
+    with evaluated(call, gpus, examples, needs=["rouge_score"]) as evaluation:
         emit_evaluation(call, evaluation, "Summarization", examples, plot, json=json)
