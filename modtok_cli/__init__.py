@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from modtok_cli.cli.doctor import doctor as doctor
     from modtok_cli.cli.progress import CommandProgress as CommandProgress
     from modtok_cli.construct.bpe import bpe as bpe
-    from modtok_cli.construct.bpe_concat import bpe_concat as bpe_concat
     from modtok_cli.construct.bpe_merge import bpe_merge as bpe_merge
     from modtok_cli.construct.bpe_seq import bpe_seq as bpe_seq
     from modtok_cli.construct.unigram import unigram as unigram
@@ -73,7 +72,6 @@ _NAMES = {
     "cli.doctor": "doctor",
     "cli.progress": "CommandProgress",
     "construct.bpe": "bpe",
-    "construct.bpe_concat": "bpe_concat",
     "construct.bpe_merge": "bpe_merge",
     "construct.bpe_seq": "bpe_seq",
     "construct.unigram": "unigram",

@@ -60,7 +60,6 @@ CALLS = (
     "bpe-merge -k 700 -o merged --json",
     "bpe-merge --langs el,en,fi -k 600 --whole-characters -o whole --json",
     "bpe-merge -t whole --append sw -o whole-2 --json",
-    "bpe-concat alone/fr.json alone/en.json -o concatenated.json",
     "unigram --langs el,fi -k 600 -o pieces-alone --json",
     "unigram --langs el,fi --joint -k 900 -o pieces-joint --json",
     "unigram-merge -k 600 -o pieces --json",

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,21 @@ def joint(options: argparse.Namespace, size: int, learn: Any = modtok.bpe) -> Pa
     output: Path = options.work / f"{learn.__name__}-joint-{size}"
     learn(options.langs, data=options.data, output=output, k=size, joint=True, progress=PROGRESS)
     return output
+
+
+def concatenated(references: Path, languages: Sequence[str]) -> str:
+    """The tokenizer.json of the first language, with what it lacks of each further one appended.
+
+    With a+b → ab in the first, and b+c → bc, a+bc → abc in the second, "abc" becomes [ab, c]: the
+    token abc exists but cannot be formed. Sequential BPE avoids this.
+    """
+    files = [json.loads((references / f"{each}.json").read_text("utf-8")) for each in languages]
+    whole = files[0]["model"]
+    del whole["modtok"]  # languages and signature, which are no longer true
+    present = set(map(tuple, whole["merges"]))
+    for each in (file["model"] for file in files[1:]):
+        for token in sorted(each["vocab"], key=each["vocab"].__getitem__):
+            whole["vocab"].setdefault(token, len(whole["vocab"]))
+        whole["merges"] += [pair for pair in each["merges"] if tuple(pair) not in present]
+        present |= set(map(tuple, each["merges"]))
+    return json.dumps(files[0], ensure_ascii=False)

@@ -8,7 +8,7 @@ from itertools import permutations
 from statistics import fmean, pstdev
 from typing import Any
 
-from common import emit, parser, sequential, texts
+from common import concatenated, emit, parser, sequential, texts
 
 import modtok_cli as modtok
 
@@ -29,9 +29,8 @@ def main() -> None:
         }:
             unions: dict[Any, Any] = {("extracted", members): tokenizer.subset(members)}
             for order in permutations(members) if size > 1 else ():
-                made = modtok.bpe_concat([f"{references}/{each}.json" for each in order])
                 path = options.work / "concatenated.json"
-                path.write_bytes(made.data)
+                path.write_text(concatenated(references, order), "utf-8")
                 unions["concatenated", order] = modtok.load(path)
             for (method, order), union in unions.items():
                 rows = modtok.nsl([union], texts(options, members), references=references)
@@ -41,9 +40,9 @@ def main() -> None:
         summary = {"mean": fmean(each), "std": pstdev(each), "values": len(each)}
         emit([summary], *summary, n=size, method=method)
     if {"en", "fi"} <= {*options.langs}:
-        made = modtok.bpe_concat([f"{references}/{each}.json" for each in ("en", "fi")])
-        (options.work / "concatenated.json").write_bytes(made.data)
-        joined = modtok.load(f"{options.work}/concatenated.json")
+        path = options.work / "concatenated.json"
+        path.write_text(concatenated(references, ("en", "fi")), "utf-8")
+        joined = modtok.load(path)
         for name, both in (("concatenated", joined), ("extracted", tokenizer.subset("en,fi"))):
             pieces = [both.decode([index]) for index in both.encode(options.word)]
             emit([{"word": pieces}], "word", method=name)

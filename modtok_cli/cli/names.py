@@ -1,7 +1,7 @@
 """Commands in the order of the help, under headings, and what others call them."""
 
 _HEADINGS = {
-    "Learn": "bpe-seq, bpe-merge, unigram-merge, adopt, bpe, unigram, bpe-concat",
+    "Learn": "bpe-seq, bpe-merge, unigram-merge, adopt, bpe, unigram",
     "Tokenize": "extract, encode, decode, inspect",
     "Measure": "nsl, fairness, origin, check, cost, explore, report",
     "Train": "pretrain",

@@ -1,4 +1,4 @@
-"""check, nsl, explore, origin, bpe-concat and report on the command line."""
+"""check, nsl, explore, origin and report on the command line."""
 
 from __future__ import annotations
 
@@ -107,20 +107,3 @@ def test_plots_as_text_and_png_and_wrong_names(at, learned: Path) -> None:
     status, _, err = at("origin", "parallel", "--plot", "origin.png")
     assert (status, "already exists; choose another --plot, or pass" in err) == (2, True)
     assert at("origin", "parallel", "--plot", "origin.png", "--force")[0] == 0
-
-
-def test_bpe_concat(at, learned: Path) -> None:
-    line = "bpe-concat tokenizer/references/en.json tokenizer/references/fr.json"
-    status, out, err = at(*line.split())
-    assert status == 0
-    assert "of them unreachable" in err
-    from tokenizers import Tokenizer
-
-    loaded = Tokenizer.from_str(out)
-    assert loaded.decode(loaded.encode("C’est l’été.").ids) == "C’est l’été."
-    assert at(*line.split(), "-o", "en-fr.json")[0] == 0
-    assert (learned / "en-fr.json").read_text(encoding="utf-8") == out
-    assert at(*line.split(), "-o", "en-fr.json")[0] == 2
-    assert at(*line.split(), "-o", "en-fr.json", "--force")[0] == 0
-    assert rows(at("nsl", "-t", "en-fr.json", "parallel/fr.txt")[1])[0]["nsl"] > 1
-    assert at("bpe-concat", "tokenizer/references/en.json")[0] == 2

@@ -102,7 +102,7 @@ def test_help_lists_every_command_whole() -> None:
     for heading, names in HEADINGS.items():
         assert {heading_of(name.split()[0]) for name in names} == {heading}
     assert heading_of("no") == ""
-    assert text.index("Learn:") < text.index("\n  bpe-concat ") < text.index("Tokenize:")
+    assert text.index("Learn:") < text.index("\n  unigram ") < text.index("Tokenize:")
     assert "...\n" not in text.split("Learn:")[1].split("Examples:")[0]  # none cut short
 
 

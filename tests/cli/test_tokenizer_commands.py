@@ -96,7 +96,6 @@ def test_extract_for_transformers(at, learned: Path) -> None:
         ("tokens tokenizer --each -o x.json", "x.json: names a file, and a directory is written"),
         ("sample x.json", "x.json: names a file, and a directory is written"),
         ("extract --langs fr -o x.gguf", "x.gguf: names another format"),
-        ("bpe-concat a b -o x.model", "x.model: names another format"),
         ("report -o x.pdf", "x.pdf: names another format"),
         ("explore tokenizer -o x.svg", "x.svg: names another format"),
         ("eval mcq --examples x.csv", "x.csv: names another format"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import runpy
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import modtok_cli as modtok
+from helpers.handmade_tokenizers import write_plain
 from helpers.sample import ROOT, SAMPLE, needs
 from modtok_cli.inference.cost import timing
 
@@ -75,6 +77,21 @@ def test_script(
         made = [modtok.load(run / "tokenizer") for run in runs]
         assert [each.algorithm for each in made] == ["unigram", "unigram-merge"]
         assert made[0].full().size == made[1].full().size
+
+
+def test_a_token_of_a_concatenation_is_unreachable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ab first, "abc" is [ab, c] though abc is in the vocabulary; the other way it is one."""
+    monkeypatch.syspath_prepend(str(PAPER))
+    concatenated = importlib.import_module("common").concatenated
+    write_plain(tmp_path / "1.json", [(b"a", b"b")])
+    write_plain(tmp_path / "2.json", [(b"b", b"c"), (b"a", b"bc")])
+    for order, pieces in (("12", ["ab", "c"]), ("21", ["abc"])):
+        (tmp_path / "whole.json").write_text(concatenated(tmp_path, order), "utf-8")
+        made = modtok.load(tmp_path / "whole.json")
+        assert made.size == 259
+        assert [made.decode([index]) for index in made.encode("abc")] == pieces
 
 
 def test_scripts_are_short_and_use_the_public_api_only() -> None:

@@ -58,7 +58,6 @@ JOBS = (
     Job("bpe", "-k 400 --joint -o joint", ("joint",)),
     Job("bpe-seq", "-k 2000 -o seq", ("seq",)),
     Job("bpe-seq", "-k 500 --segmentation fewest-tokens -o seq", ("seq",)),
-    Job("bpe-concat", "bpe/references/en.json bpe/references/fi.json -o cat", ("cat",)),
     Job("bpe-merge", "-k 400 -o merged", ("merged",)),
     Job("unigram", "-k 400 -o pieces", ("pieces",)),
     Job("unigram-merge", "-k 400 -o united", ("united",)),

@@ -16,6 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from helpers.gguf_graph import GgufFile
 from helpers.hf_models import save_model
 from helpers.metrics import numbers, read_metrics
 from helpers.microbatches import microbatch
@@ -27,7 +28,6 @@ from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.export.export import export
-from modtok_cli.inference.export.gguf_readback import GgufFile
 from modtok_cli.inference.load import load
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -258,7 +258,7 @@ def test_scaled_input_rows_and_logits_of_a_family(
     wanted = torch.nn.functional.cross_entropy(expected[0, :-1], ids[0, 1:], reduction="none")
     torch.testing.assert_close(nll, wanted, atol=1e-4, rtol=1e-4)
     export(tmp_path / "slice", tmp_path / "m.gguf", dtype="float32", inexact=True)
-    file = GgufFile(tmp_path / "m.gguf", "")
+    file = GgufFile(tmp_path / "m.gguf")
     assert (file.key("embedding_scale"), file.key("logit_scale")) == (5.0, 0.5)
 
 

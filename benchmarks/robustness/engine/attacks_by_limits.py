@@ -116,7 +116,6 @@ def output_dash(arena: Arena) -> None:
     for words in (
         "extract -t bpe --langs en -o -", "bpe --langs en -k 300 -o -", "report -o -",
         "nsl -t bpe parallel/en.txt --plot -", "corpus count --langs en -o -",
-        "bpe-concat bpe/references/en.json bpe/references/fi.json -o -",
         "unigram --langs en -k 300 -o -", "bpe-seq --langs en -k 300 -o -",
     ):  # fmt: skip
         arena.line(words)
