@@ -139,9 +139,12 @@ class Library(Segmenter):
         if (library := self._sentencepiece) is not None:
             if "\ufffd" not in (text := self.decode(ids)):
                 return text.encode()
-            kept = [index for index in as_list(ids) if not library.is_control(index)]
-            names = [self.names[i] if not library.is_unknown(i) else " \u2047 " for i in kept]
-            return self.file.decoder.data(names)  # a part of a character among them
+            no_text = (library.is_control, library.is_unused)
+            kept = [index for index in as_list(ids) if not any(odd(index) for odd in no_text)]
+            unknown = map(library.is_unknown, kept)
+            named = zip(self._named(kept), unknown, strict=True)
+            # A part of a character is among them.
+            return self.file.decoder.data([" \u2047 " if odd else name for name, odd in named])
         return joined if self.file.decoder.is_local else self.file.decoder.data(self._named(ids))
 
     def decode(self, ids: npt.ArrayLike) -> str:
