@@ -14,6 +14,8 @@ from safetensors.torch import load_file, save_file
 from helpers.external_models import PADDED
 from helpers.external_tokenizers import save_tokenizer
 from modtok_cli.architectures import hf_directory
+from modtok_cli.architectures.complete import check_complete
+from modtok_cli.architectures.hf_directory import HfDirectory
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.inference.hf import model_check as slice_check
@@ -227,3 +229,89 @@ def test_a_size_that_the_configuration_does_not_state(
         found = orjson.loads((made.output / "config.json").read_bytes())
         assert found["vocab_size"] == len(made.ids)
         assert found["vocab_size_per_layer_input"] == int((made.ids < 400).sum())
+
+
+# --- quantized tables ---
+
+F8 = torch.float8_e4m3fn
+ROWS: dict[str, dict[str, torch.Tensor]] = {  # by what a part is called: with a row per token
+    "fp8, a scale per row": {
+        "weight": torch.randn(PADDED, 32).to(F8), "weight_scale": torch.rand(PADDED, 1),
+    },
+    "fp8, a scale": {"weight": torch.randn(PADDED, 32).to(F8), "weight_scale": torch.rand(1)},
+    "nvfp4": {
+        "weight_packed": torch.randint(256, (PADDED, 16), dtype=torch.uint8),
+        "weight_scale": torch.rand(PADDED, 2).to(F8), "weight_global_scale": torch.rand(1),
+    },
+    "int4": {
+        "weight_packed": torch.randint(9**9, (PADDED, 4), dtype=torch.int32),
+        "weight_scale": torch.rand(PADDED, 2), "weight_shape": torch.tensor([PADDED, 32]),
+    },
+    "int8": {
+        "weight": torch.randint(99, (PADDED, 32), dtype=torch.int8), "SCB": torch.rand(PADDED),
+    },
+}  # fmt: skip
+MIXED: dict[str, dict[str, torch.Tensor]] = {
+    "bitsandbytes": {
+        "weight": torch.randint(256, (PADDED * 16, 1), dtype=torch.uint8),
+        "weight.absmax": torch.rand(PADDED), "weight.quant_map": torch.rand(16),
+    },
+    "fp8": {
+        "weight": torch.randn(PADDED, 32).to(F8), "weight_scale_inv": torch.rand(PADDED // 128, 1),
+    },
+    "awq": {
+        "qweight": torch.randint(9**9, (32, PADDED // 8), dtype=torch.int32),
+        "qzeros": torch.randint(9**9, (1, PADDED // 8), dtype=torch.int32),
+        "scales": torch.rand(1, PADDED),
+    },
+    "gptq": {
+        "qweight": torch.randint(9**9, (4, PADDED), dtype=torch.int32),
+        "qzeros": torch.randint(9**9, (1, PADDED // 8), dtype=torch.int32),
+        "scales": torch.rand(1, PADDED), "g_idx": torch.zeros(32, dtype=torch.int32),
+    },
+}  # fmt: skip
+
+
+def with_head(path: Path, parts: dict[str, torch.Tensor], method: str) -> Path:
+    build(path, "LlamaForCausalLM")
+    tensors = load_file(path / "model.safetensors")
+    del tensors["lm_head.weight"]
+    tensors |= {f"lm_head.{name}": part for name, part in parts.items()}
+    save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
+    config = orjson.loads((path / "config.json").read_bytes())
+    config["quantization_config"] = {"quant_method": method}
+    (path / "config.json").write_bytes(orjson.dumps(config))
+    return path
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_quantized_rows_are_cut_with_their_scales(kind: str, tmp_path: Path) -> None:
+    path = with_head(tmp_path / "whole", ROWS[kind], "compressed-tensors")
+    made = ModelDirectory(path).slice(np.arange(300, 400, 3), tmp_path / "part", verify=False)
+    found = load_file(made.output / "model.safetensors")
+    for name, whole in ROWS[kind].items():
+        part = found[f"lm_head.{name}"]
+        if name == "weight_shape":
+            assert part.tolist() == [len(made.ids), 32]
+            continue
+        bytes_of = [each.view(torch.uint8).reshape(len(each), -1) for each in (whole, part)]
+        kept = bytes_of[0][made.ids] if len(whole) == PADDED else bytes_of[0]
+        assert torch.equal(bytes_of[1], kept), name
+    with pytest.raises(ModtokError, match="'lm_head' is quantized"):
+        ModelDirectory(path).axes(ModelDirectory(path).layout)  # as transplant and graft do
+
+
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("method", MIXED)
+def test_quantized_tables_that_mix_tokens_are_refused(
+    method: str, verify: bool, tmp_path: Path
+) -> None:
+    path = with_head(tmp_path / "whole", MIXED[method], method)
+    with pytest.raises(ModtokError, match=rf"table 'lm_head' is quantized \({method}\)"):
+        ModelDirectory(path).slice(np.arange(300, 400), tmp_path / "part", verify=verify)
+    assert not (tmp_path / "part").exists()
+    for scale in ("scales", "weight_scale_inv", "weight.quant_map"):
+        if scale in MIXED[method]:
+            lost = {name: part for name, part in MIXED[method].items() if name != scale}
+            with pytest.raises(ModtokError, match=r"tensor 'lm_head.* is missing"):
+                check_complete(HfDirectory(with_head(tmp_path / "lost", lost, method)))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from modtok_cli.architectures.complete import quantization
 from modtok_cli.architectures.hf_directory import CONFIG, GENERATION, HfDirectory, refuse_adapter
 from modtok_cli.architectures.stored_tensors import StoredTensor
 from modtok_cli.base.arrays import BoolArray, Int64Array
@@ -123,9 +124,11 @@ class Draft:
             )
         for head in heads:
             if head.dtype not in FLOATS or len(head.shape) != 2:
+                method = quantization(self.directory.config)
                 raise ModtokError(
-                    f"tensor '{head.name}' is {head.dtype} {head.shape}, expected a matrix in "
-                    f"{', '.join(FLOATS)}",
+                    f"tensor '{head.name}' is {head.dtype} {head.shape}"
+                    + (f", quantized ({method})" if method else "")
+                    + f", expected a matrix in {', '.join(FLOATS)}",
                     where=self.path,
                 )
         return heads

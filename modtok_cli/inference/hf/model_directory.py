@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from modtok_cli.architectures.complete import quantization
 from modtok_cli.architectures.hf_directory import (
     CONFIG,
     LARGEST,
@@ -23,6 +24,7 @@ from modtok_cli.architectures.hf_directory import (
     open_config,
     refuse_adapter,
 )
+from modtok_cli.architectures.stored_tensors import StoredTensor
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
@@ -41,6 +43,7 @@ from modtok_cli.inference.hf.model_files import (
     write_object,
 )
 from modtok_cli.inference.hf.peft_settings import PEFT, renumbered
+from modtok_cli.inference.hf.quantized_tables import SIZES, is_quantized, row_parts, with_rows
 from modtok_cli.inference.hf.token_tensors import TokenAxis, TokenTensors, size_fields
 from modtok_cli.inference.hf.weight_files import Cut, cut_tensor, fingerprint, rewrite
 from modtok_cli.modular.adopted.restrict import indispensable, restrict, vocabulary_of
@@ -51,6 +54,7 @@ NAME = "modtok-vocabulary.json"
 """File of a sliced model with the ids that its tokens had before."""
 # In the names of tensors with a row per token, if they have as many rows.
 _TABLE = re.compile(r"embed|wte\b|lm_head|output|vocab|^shared\b")
+_HEAD = re.compile(r"((?:.*\.)?(?:lm_head|embed_out|embed_tokens|wte|embed_in|word_embeddings))\.")
 
 
 @dataclass(frozen=True)
@@ -99,10 +103,32 @@ class ModelDirectory(HfDirectory):
         """The tensors of the model that have an index per token, if transformers builds it."""
         return TokenTensors(self.path, self.layout_config, self.vocab_size)
 
-    def axes(self, layout: TokenTensors | None) -> dict[str, TokenAxis]:
-        """The stored tensors that have an index per token; without `layout` by their names."""
+    def axes(self, layout: TokenTensors | None, *, quantized: bool = False) -> dict[str, TokenAxis]:
+        """The stored tensors that have an index per token; without `layout` by their names.
+
+        Raises:
+            ModtokError: the role of a tensor is unknown, a table is quantized in a way that mixes
+                tokens, or it is quantized at all, unless `quantized` says that this is right.
+        """
         axes: dict[str, TokenAxis] = {}
+        of_tables: dict[str, str] = {}  # tensor → part, of quantized tables
+        for module, parts in self._tables(layout).items():
+            if not is_quantized(parts):
+                continue
+            found = row_parts(parts, self.vocab_size)
+            if isinstance(found, str) or not quantized:
+                method = quantization(self.config) or "unknown"
+                why = f": {found} is not cut by rows" if isinstance(found, str) else ""
+                raise ModtokError(
+                    f"its table '{module}' is quantized ({method}){why}",
+                    where=self.path,
+                    remedy="choose the model in bfloat16, or with tables that are not quantized",
+                )
+            axes |= {parts[part].name: axis for part, axis in found.items()}
+            of_tables |= {tensor.name: part for part, tensor in parts.items()}
         for name, tensor in self.tensors.items():
+            if name in of_tables:
+                continue
             if layout is not None:
                 axis = layout.axis_of(name, tensor.shape)
             elif self.vocab_size not in tensor.shape:
@@ -124,6 +150,19 @@ class ModelDirectory(HfDirectory):
                 remedy="check field 'vocab_size' of config.json",
             )
         return axes
+
+    def _tables(self, layout: TokenTensors | None) -> dict[str, dict[str, StoredTensor]]:
+        """Module of each table → its tensors, by their names in it."""
+        tables: dict[str, dict[str, StoredTensor]] = {}
+        for name, tensor in self.tensors.items():
+            if layout is not None:
+                module = layout.table_of(name)
+            else:
+                found = _HEAD.match(name)
+                module = found and found[1]
+            if module is not None:
+                tables.setdefault(module, {})[name.removeprefix(f"{module}.")] = tensor
+        return tables
 
     def indispensable(self) -> Int32Array:
         """Token ids that every slice keeps, ascending.
@@ -179,14 +218,19 @@ class ModelDirectory(HfDirectory):
                 remedy = "update transformers, or pass --no-verify to know tables by their names"
                 raise ModtokError(error.what, where=error.where, remedy=remedy) from error
             layout = None
-        axes = self.axes(layout)
+        axes = self.axes(layout, quantized=True)
         cuts = {
             name: cut_tensor(self.tensors[name], cut) for name, cut in cuts_of(axes, ids).items()
+        }
+        sizes = {
+            name: with_rows(tensor, len(ids))
+            for name, tensor in self.tensors.items()
+            if name.endswith(f".{SIZES}") and name.replace(SIZES, "weight_packed") in cuts
         }
         new_of = {int(old): new for new, old in enumerate(ids.tolist())}
         with atomic_directory(output) as beside:
             copy_files(self.path, companions(self.path), beside)
-            total = rewrite(self, beside, cuts)
+            total = rewrite(self, beside, cuts | sizes)
             write_object(beside / TOKENIZER, document)
             self._write_configs(beside, new_of, layout, progress)
             self._write_added(beside, new_of, progress)

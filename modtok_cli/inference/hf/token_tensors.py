@@ -7,7 +7,7 @@ without weights, and compares the shapes of the tensors.
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -73,6 +73,22 @@ def with_sizes(config: Any, sizes: Mapping[Field, int]) -> Any:
     return config
 
 
+def _nearest(name: str, others: Iterable[str]) -> tuple[list[str], int]:
+    """The names with the longest end in common with `name`, and its number of parts."""
+    parts, most = name.split(".")[::-1], 0
+    names: list[str] = []
+    for other in others:
+        theirs = other.split(".")[::-1]
+        common = 0
+        while common < min(len(parts), len(theirs)) and parts[common] == theirs[common]:
+            common += 1
+        if common > most:
+            names, most = [], common
+        if common == most:
+            names.append(other)
+    return names, most
+
+
 @dataclass(frozen=True)
 class TokenAxis:
     """The axis of a tensor that has an index for each of the first `size` tokens."""
@@ -106,24 +122,33 @@ class TokenTensors:
                     if one != two
                 )
 
+        self._tables = {
+            name.split(".")[-2]
+            for name, axes in self._changed.items()
+            if axes and len(self.shapes[name]) == 2 and name.endswith(".weight")
+        }
+
     def names_of(self, name: str, shape: Shape) -> list[str]:
         """The tensors of the model that a stored one may be: same shape, longest common end.
 
         Names in files differ in their beginning: with or without the name of the base model, or as
         an older version had it.
         """
-        parts, most = name.split(".")[::-1], 0
-        names: list[str] = []
-        for other in self._alike.get((parts[0], shape), ()):
-            theirs = other.split(".")[::-1]
-            common = 0
-            while common < min(len(parts), len(theirs)) and parts[common] == theirs[common]:
-                common += 1
-            if common > most:
-                names, most = [], common
-            if common == most:
-                names.append(other)
-        return names
+        return _nearest(name, self._alike.get((name.rsplit(".", 1)[-1], shape), ()))[0]
+
+    def table_of(self, name: str) -> str | None:
+        """The module of a table that a stored tensor is part of, as its name has it.
+
+        Parts of a quantized table have other names and shapes than the table.
+        """
+        parts = name.split(".")
+        for stop in range(1, len(parts)):
+            if parts[stop - 1] in self._tables:
+                module = ".".join(parts[:stop])
+                others, common = _nearest(f"{module}.weight", self.shapes)
+                if common > 1 and all(self._changed.get(other) for other in others):
+                    return module
+        return None
 
     def axis_of(self, name: str, shape: Shape) -> TokenAxis | None:
         """The axis of a stored tensor with an index per token; None if it has none."""

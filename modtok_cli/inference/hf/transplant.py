@@ -218,15 +218,7 @@ class _Transplant:
         source.warn(progress)
         # Text is read first: a wrong name must not cost the writing of a large model.
         counts = None if fit is None else fit.counts(source.file, self.new, progress)
-        stored = {
-            name: tensor
-            for name, tensor in source.tensors.items()
-            if self._is_table(name, tensor.shape)
-        }
-        if not stored:
-            raise ModtokError(
-                f"no embedding table with {source.vocab_size:,} rows was found", where=self.path
-            )
+        stored = {name: source.tensors[name] for name in self._table_names()}
         tables = {name: self._table(name) for name in stored}
         matrices = [name for name, table in tables.items() if table.ndim == 2]  # not biases
         with atomic_directory(output) as beside:
@@ -298,16 +290,18 @@ class _Transplant:
             )
         return (rows + offsets[:, None] * measure(path, fit)).to(table.dtype)
 
-    def _is_table(self, name: str, shape: tuple[int, ...]) -> bool:
-        axis = self.source.layout.axis_of(name, shape)
-        if axis is not None and (axis.axis or axis.size != self.source.vocab_size):
-            raise UsageError(
-                f"tensor '{name}' {shape} is no table with a row for each of "
-                f"{self.source.vocab_size:,} tokens",
-                where=self.path,
-                remedy="only models with such tables can be transplanted",
-            )
-        return axis is not None
+    def _table_names(self) -> list[str]:
+        """The tables, and biases of outputs."""
+        axes = self.source.axes(self.source.layout)
+        for name, axis in axes.items():
+            if axis.axis or axis.size != self.source.vocab_size:
+                raise UsageError(
+                    f"tensor '{name}' {self.source.tensors[name].shape} is no table with a row for "
+                    f"each of {self.source.vocab_size:,} tokens",
+                    where=self.path,
+                    remedy="only models with such tables can be transplanted",
+                )
+        return [*axes]
 
     def _table(self, name: str) -> torch.Tensor:
         """The new table; of a bias, its values."""
