@@ -12,7 +12,7 @@ import torch
 
 from helpers.external_models import END, build
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.progress import SILENT
+from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.evaluate.bits import document_nats, window_bounds
 from modtok_cli.evaluate.models import Infer, Models
 from modtok_cli.inference.hf.causal_lm import CausalLM
@@ -200,3 +200,48 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("modtok_cli.base.memory.available", lambda: 1000)
     with pytest.raises(ModtokError, match=r"measuring with .* needs about .* use a machine"):
         _ = CausalLM(path).model
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"repetition_penalty": 1.5, "suppress_tokens": [5, 6, 7]},
+        {"no_repeat_ngram_size": 2, "bad_words_ids": [[300], [301, 302]]},
+        {"min_new_tokens": 8, "begin_suppress_tokens": [*range(300)]},
+        {"sequence_bias": [[[310], 9.0]]},
+    ],
+    ids=lambda fields: "-".join(fields),
+)
+def test_text_is_that_of_the_generation_config(fields: dict[str, Any], tmp_path: Path) -> None:
+    """By `generate` of transformers itself, a prompt at a time."""
+    path = build(tmp_path / "model", "Llama")
+    filler = [*range(602, 640)]  # rows without a token, which generation here never chooses
+    config = {"bos_token_id": 1, "eos_token_id": [*range(300, 400)], "pad_token_id": 3, **fields}
+    config["suppress_tokens"] = [*fields.get("suppress_tokens", []), *filler]
+    (path / "generation_config.json").write_bytes(orjson.dumps(config))
+    model = load(path)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(path).eval()
+    prompts = [[1, *model.encode_in(text)] for text in ("The house", "a a a a", "Le chat dort")]
+    made = generate(model, prompts, SamplingOptions(max_tokens=12))
+    for prompt, found in zip(prompts, made, strict=True):
+        output = theirs.generate(torch.tensor([prompt]), max_new_tokens=12, do_sample=False)
+        ids = output[0, len(prompt) :].tolist()
+        assert list(found.ids) == [each for each in ids if each not in range(300, 400)]
+    plain = build(tmp_path / "plain", "Llama")
+    (plain / "generation_config.json").write_bytes(orjson.dumps({"eos_token_id": 2}))
+    assert generate(load(plain), prompts, SamplingOptions(max_tokens=12)) != made
+
+
+def test_fields_that_options_replace_are_named(tmp_path: Path) -> None:
+    path = build(tmp_path / "model", "Llama")
+    config = {"do_sample": True, "temperature": 0.6, "top_k": 20, "num_beams": 4, "eos_token_id": 2}
+    (path / "generation_config.json").write_bytes(orjson.dumps(config))
+    warned = Silent()
+    Generator(path, progress=warned)
+    (said,) = [each for each in warned.warnings if "options decide" in each]
+    assert "in place of num_beams, temperature, top_k of" in said
+    (path / "generation_config.json").write_bytes(
+        orjson.dumps({"temperature": 0.6, "max_length": 9})
+    )
+    Generator(path, progress=(quiet := Silent()))
+    assert not quiet.warnings

@@ -82,6 +82,11 @@ class HfModel(SlicedModel):
         """Ids of the tokens that end a text."""
         return frozenset(self.source.directory.token_ids("eos_token_id") or [self.source.first])
 
+    @property
+    def generation_config(self) -> Any:
+        """Settings of transformers' `generate`, of generation_config.json or config.json."""
+        return self.backbone.generation_config
+
     def scoring_bytes(self, sequences: int, tokens: int) -> int:
         """Estimated bytes of scoring a batch: cache twice, activations, logits if they are held."""
         width = self.backbone.config.get_text_config().hidden_size

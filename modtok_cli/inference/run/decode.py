@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.inference.run.generation_config import processes
 from modtok_cli.inference.run.model import SlicedModel, check_device_memory
 from modtok_cli.inference.run.sampling import SamplingOptions
 
@@ -44,11 +45,23 @@ class _Sequence:
             left_out = model.healing.left_out(tokens)
             self.prompt = prompt[: len(prompt) - left_out]
             self.begun = b"".join(tokens[len(tokens) - left_out :])
+        config = model.generation_config
+        self._processes = (
+            [] if config is None else processes(config, len(prompt), model.ends_of_output)
+        )
         self.ids: list[int] = []
         self.text = ""
         self.reason: str | None = None
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._emitted = 0
+
+    def processed(self, logits: torch.Tensor) -> torch.Tensor:
+        """Logits (V,) of the next token, as the model's generation_config.json has them."""
+        if self._processes:
+            ids = torch.tensor([[*self.prompt, *self.ids]], device=logits.device)
+            for process in self._processes:
+                logits = process(ids, logits[None])[0]
+        return logits
 
     def add(self, token: int) -> str:
         """Append a token; returns the text that is now final."""
@@ -168,6 +181,9 @@ def _continue(
         )
         # Without rows that fill a table up.
         logits = model.head_logits(hidden[:, -1])[:, : len(model.row_of_out)]
+        logits = torch.stack(
+            [each.processed(row) for each, row in zip(chosen_ones, logits, strict=True)]
+        )
         for each, row in zip(chosen_ones, logits, strict=True):
             if each.begun and model.healing is not None:
                 others = torch.ones_like(row, dtype=torch.bool)

@@ -73,6 +73,7 @@ class Generator:
 
     def __post_init__(self) -> None:
         from modtok_cli.inference.load import load
+        from modtok_cli.inference.run.generation_config import left_to_options
 
         routed = _is_auto(self.inputs)
         self.model = load(
@@ -84,6 +85,11 @@ class Generator:
             device=self.device,
             progress=self.progress,
         )
+        if names := left_to_options(self.model.generation_config):
+            self.progress.warn(
+                f"{self.path}: options decide in place of {', '.join(names)} of its generation "
+                "configuration"
+            )
         model, outputs = self.model, self.outputs  # no reference to self, which holds the cache
         self._for = lru_cache(_MODELS)(lambda languages: model.with_vocabulary(languages, outputs))
         if routed or self.references is not None:

@@ -87,6 +87,11 @@ class SlicedModel:
         return frozenset({int(self.vocabularies.out_of_row[self.end_of_text])})
 
     @property
+    def generation_config(self) -> Any:
+        """Settings of transformers' `generate` that the model has; None of a run or its slice."""
+        return None
+
+    @property
     def token_bytes(self) -> int:
         """Bytes of the KV cache for a token."""
         return self.source.shape.kv_bytes_per_token(self.dtype.itemsize)
