@@ -1,69 +1,36 @@
-"""`modtok doctor`: check the machine, installed packages and the native core.
-
-Optional packages are not imported, since a broken one could fail: versions come from package
-metadata.
-"""
+"""`modtok doctor`: versions, devices, and what an extra lacks, by the metadata of packages."""
 
 import os
 import platform
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, metadata, version
 from pathlib import Path
-from typing import Literal
 
 from packaging.requirements import Requirement
 
+from modtok_cli import __version__
 from modtok_cli.base.memory import available
 from modtok_cli.base.public import public
-from modtok_cli.base.version import __version__
 
-State = Literal["ok", "missing", "old", "none", "invalid"]
-
-# The purpose of the packages of each extra; `tests/cli/test_doctor.py` checks it against the
-# extras of pyproject.toml and the existing commands.
-PURPOSES = {
-    "": "every command",
-    "published": "tokenizers of other programs: tokenizer.json and tiktoken files",
-    "plot": "plots in files (--plot x.svg), report",
-    "data": "text in Parquet and Arrow files",
-    "corpus": "corpus build, corpus train-quality, --executor",
-    "lm": "pretrain, generate, slice, export, cost --time",
-    "gpu": "fused kernels and FP8 of pretrain on GPUs",
-    "eval": "every command of modtok eval",
-    "log": "pretrain --log tensorboard,wandb",
-}
-_FEATURES = ("sse4_2", "avx2", "avx512f", "asimd", "sve")
+_DEVELOPMENT = {"all", "dev", "docs"}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report.
-
-    Attributes:
-        part: machine, settings, package or core.
-        name: name of the package or device.
-        state: ok; missing or old (a package); none (no such device); invalid (settings).
-        detail: version, size or purpose.
-        remedy: command that fixes it, or "".
-        extra: extra that installs the package; "" for packages that every command needs.
-    """
+    """A line: `state` is ok, missing (packages), none (no such device) or invalid (settings)."""
 
     part: str
     name: str
-    state: State
+    state: str
     detail: str
     remedy: str = ""
-    extra: str = ""
 
 
 @public
 def doctor(settings_error: str = "") -> list[Finding]:
-    """Check the installation and show how to fix problems.
-
-    Lists packages by extra, with the commands that need them; processor, memory and GPUs; and
-    the instruction set of the native core.
+    """Check the installation: versions, devices, and what each extra lacks.
 
     Returns:
         A `Finding` per line, `settings_error`, the error of modtok.toml, among them.
@@ -72,108 +39,71 @@ def doctor(settings_error: str = "") -> list[Finding]:
         >>> {finding.part for finding in modtok.doctor()} >= {"machine", "core"}
         True
     """
-    settings = []
-    if settings_error:
-        settings = [Finding("settings", "modtok.toml", "invalid", settings_error)]
-    return [*_machine(), *settings, *_packages(), *_core()]
-
-
-def healthy(findings: list[Finding]) -> bool:
-    """Whether no package is missing that every command needs; extras may be."""
-    return not any(f.state in ("missing", "old") and not f.extra for f in findings)
-
-
-def _machine() -> list[Finding]:
-    findings = [
-        Finding("machine", "modtok", "ok", f"{__version__} in {Path(__file__).parents[2]}"),
-        Finding("machine", "python", "ok", f"{platform.python_version()} {sys.executable}"),
-        Finding("machine", "cpu", "ok", f"{_cores()} cores; {_features()}"),
-    ]
     free = available()
-    if free is not None:
-        findings.append(Finding("machine", "memory", "ok", f"{free / 2**30:.1f} GiB free"))
-    return [*findings, *_gpus()]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    machine = {
+        "modtok": f"{__version__} in {Path(__file__).parents[2]}",
+        "python": f"{platform.python_version()} {sys.executable}",
+        "cpu": f"{cores} cores; {platform.machine()}",
+        "memory": "unknown" if free is None else f"{free / 2**30:.1f} GiB free",
+    }
+    findings = [Finding("machine", name, "ok", detail) for name, detail in machine.items()]
+    findings += [Finding("machine", "gpu", *each) for each in _gpus()]
+    if settings_error:
+        findings.append(Finding("settings", "modtok.toml", "invalid", settings_error))
+    return [*findings, *_packages(), *_core()]
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _features() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return platform.machine()
-    lines = [line.split(":")[1].split() for line in text.splitlines() if line[:5] in _FLAG_LINES]
-    has = set(lines[0]) if lines else set()
-    return " ".join([platform.machine(), *(name for name in _FEATURES if name in has)])
-
-
-_FLAG_LINES = ("flags", "Featu")
-
-
-def _gpus() -> list[Finding]:
+def _gpus() -> list[tuple[str, str]]:
     """GPUs as nvidia-smi reports them; torch is slow to import and may lack CUDA."""
     query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=False)
+        lines = done.stdout.strip().splitlines() if done.returncode == 0 else []
     except (OSError, subprocess.TimeoutExpired):
-        done = None
-    if done is None or done.returncode != 0 or not done.stdout.strip():
-        return [Finding("machine", "gpu", "none", "not found; models run on the CPU")]
-    return [Finding("machine", "gpu", "ok", line) for line in done.stdout.strip().splitlines()]
+        lines = []
+    return [("ok", line) for line in lines] or [("none", "not found; models run on the CPU")]
 
 
 def _packages() -> list[Finding]:
+    """The base packages and each extra: versions, and what is missing or too old."""
     try:
-        declared = requires("modtok") or []
+        told = metadata("modtok")
     except PackageNotFoundError:
-        remedy = "pip install ."
-        return [
-            Finding("package", "modtok", "missing", "not installed; run from a checkout", remedy)
-        ]
+        return [Finding("package", "modtok", "missing", "not installed", "pip install .")]
+    needs = [Requirement(line) for line in told.get_all("Requires-Dist") or []]
     findings = []
-    for extra, purpose in PURPOSES.items():
-        for line in declared:
-            need = Requirement(line)
-            if need.name != "modtok" and _applies(need, extra):
-                findings.append(_package(need, extra, purpose))
-    return findings
+    for extra in ("", *(set(told.get_all("Provides-Extra") or []) - _DEVELOPMENT)):
+        mine = [each for each in needs if _is_of(each, extra)]
+        lacks = [f"{each.name}{each.specifier}" for each in mine if not _fits(each)]
+        there = [f"{each.name} {version(each.name)}" for each in mine if _fits(each)]
+        detail = "lacks " * bool(lacks) + ", ".join(lacks) + "; has " * bool(lacks and there)
+        detail += ", ".join(there)
+        remedy = f"pip install 'modtok[{extra}]'" if extra else "pip install modtok"
+        state = ("package", extra or "base", "missing" if lacks else "ok", detail)
+        findings.append(Finding(*state, remedy if lacks else ""))
+    return sorted(findings, key=lambda finding: (finding.name != "base", finding.name))
 
 
-def _applies(need: Requirement, extra: str) -> bool:
-    """Whether `need` belongs to `extra` on this Python, and not to the base packages."""
-    if need.marker is None:
-        return extra == ""
-    return need.marker.evaluate({"extra": extra}) and (
-        extra == "" or not need.marker.evaluate({"extra": ""})
-    )
+def _is_of(need: Requirement, extra: str) -> bool:
+    """Whether a requirement is of an extra on this Python, and not of the base."""
+    always = need.marker is None or need.marker.evaluate({"extra": ""})
+    if not extra or need.marker is None:
+        return always and not extra
+    return not always and need.marker.evaluate({"extra": extra})
 
 
-def _package(need: Requirement, extra: str, purpose: str) -> Finding:
-    remedy = f"pip install 'modtok[{extra}]'" if extra else "pip install modtok"
+def _fits(need: Requirement) -> bool:
     try:
-        there = version(need.name)
+        return need.specifier.contains(version(need.name), prereleases=True)
     except PackageNotFoundError:
-        return Finding("package", need.name, "missing", f"for {purpose}", remedy, extra)
-    if need.specifier and not need.specifier.contains(there, prereleases=True):
-        detail = f"{there}, requires {need.specifier}, for {purpose}"
-        return Finding("package", need.name, "old", detail, remedy, extra)
-    return Finding("package", need.name, "ok", there, extra=extra)
+        return False
 
 
 def _core() -> list[Finding]:
-    from modtok_cli.core import backend
     from modtok_cli.core.binding import VERSION, native
 
     path = Path(native._name)
     sets = {2: "SSE4.2", 3: "AVX2", 4: "AVX-512"}
-    compiled = sets.get(native.mt_compiled_for(), platform.machine())
-    purpose = "for the page of modtok explore"
-    page = Finding("core", backend.WASM, "ok", purpose)
-    if not (backend.CORE / backend.WASM).is_file():
-        page = Finding("core", backend.WASM, "missing", purpose, backend.REMEDY, "explore")
-    return [
-        Finding("core", path.name, "ok", f"version {VERSION}, for {compiled}, in {path.parent}"),
-        page,
-    ]
+    detail = f"version {VERSION}, for {sets.get(native.mt_compiled_for(), platform.machine())}"
+    return [Finding("core", path.name, "ok", f"{detail}, in {path.parent}")]

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.doctor import doctor, healthy
+from modtok_cli.cli.doctor import doctor
 from modtok_cli.cli.output import emit_rows, parse_columns
 
 COLUMNS = parse_columns("part, name, state, detail, remedy")
@@ -28,7 +28,7 @@ def show(call: Call, json: Json = False) -> None:
     emit_rows(map(asdict, findings), COLUMNS, title="Installation", json=json)
     if call.session.settings_error:
         raise ModtokError("modtok.toml is invalid", remedy="see the settings row")
-    if not healthy(findings):
+    if any(each.name in ("base", "modtok") and each.state == "missing" for each in findings):
         raise ModtokError(
             "a package that every command needs is missing or too old",
             remedy="run the command in the remedy column",
