@@ -18,7 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from modtok_cli.base.version import __version__
-from modtok_cli.cli import commands, completion
+from modtok_cli.cli import commands
 from modtok_cli.cli.command import (
     REGISTERED,
     SHARED,
@@ -169,9 +169,9 @@ def _tree(args: Sequence[str]) -> Any:
 
 def main() -> NoReturn:
     """Entry point of the `modtok` script."""
-    if completion.is_of_bash():
-        with completion.words_of_bash():
-            run(_tree(os.environ.get("COMP_WORDS", "").split()[1:-1] or ["-"]), [])
+    if "_MODTOK_COMPLETE" in os.environ:  # the tree of the words that the shell completes
+        words = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+        run(_tree(words.split()[1:-1] or ["-"]), [])
     status = run(_tree(sys.argv[1:]), sys.argv[1:], command_tree)
     # The output is complete: Ctrl-C during interpreter shutdown ends the process quietly.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -46,7 +46,6 @@ Tasks = Annotated[
         "Comma-separated tasks: built-in suites or lm-eval tasks.",
         kind=str,
         metavar="NAME,...",
-        complete="tasks",
         accepts=parameters.CODES,
     ),
 ]

@@ -259,7 +259,6 @@ PretokenizerName = Annotated[
         "the tokenizer exactly.",
         flags="--pretokenizer",
         metavar="NAME",
-        complete="pretokenizers",
         default=BPE.name,
     ),
 ]

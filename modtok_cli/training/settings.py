@@ -114,7 +114,6 @@ class ModelSettings(Declared):
         default=lambda run: "0.5b" if run.gpu else "tiny",
         metavar="NAME",
         parse=values.model,
-        complete="presets",
     )
     layers: int = _shape("Number of layers. Default: by preset.", **_layers)
     hidden_size: int = _shape("Hidden size. Default: by preset.", **_size)

@@ -1,4 +1,4 @@
-"""What the shell completes: languages, subsets, presets, tasks."""
+"""What the shell completes: languages, and subsets of tokenizers."""
 
 from __future__ import annotations
 
@@ -53,52 +53,13 @@ def test_only_new_languages_are_appended(place: Path) -> None:
     assert completion.appended(context("bpe-seq", tokenizer=place / "none"), "e") == ["en"]
 
 
-def test_names(place: Path) -> None:
-    assert completion.pretokenizers("gp") == ["gpt2"]
-    assert {"bpe", "qwen2"} <= set(completion.pretokenizers(""))
-    assert {"none", "phrases", "unigram", "gemma"}.isdisjoint(completion.pretokenizers(""))
-    assert completion.chat_templates("cha") == ["chatml"]
-    (place / "chat.jinja").touch()
-    assert completion.chat_templates("cha") == ["chatml", "chat.jinja"]
-
-
 def test_tokenizers(place: Path) -> None:
-    assert completion.tokenizers("tok") == ["tokenizer/"]
-    assert completion.tokenizers("tokenizer/man") == ["tokenizer/manifest.json"]
+    assert completion.tokenizers("tok") == []  # the shell has paths
     assert completion.tokenizers("tokenizer@") == [
         "tokenizer@each", "tokenizer@en", "tokenizer@fi",
     ]  # fmt: skip
     assert completion.tokenizers("tokenizer@fi,e") == ["tokenizer@fi,en"]
     assert completion.tokenizers("nowhere@") == []
-    assert completion.tokenizers("nowhere/x") == []
-
-
-@pytest.mark.parametrize(
-    ("words", "printed"),
-    [
-        # What bash replaces begins with the "@": tried in bash 5.2. First: "@" divides no words.
-        (["tokenizer@"], ["tokenizer@each", "tokenizer@en", "tokenizer@fi"]),
-        (["tokenizer", "@"], ["@each", "@en", "@fi"]),
-        (["tokenizer", "@", "f"], ["@fi"]),
-        (["tokenizer", "@", "fi,"], ["@fi,en"]),
-        (["tok"], ["tokenizer/"]),
-    ],
-)
-def test_bash_splits_words_at_signs(place: Path, words: list[str], printed: list[str]) -> None:
-    line = ["modtok", "nsl", "-t", *words]
-    given = {
-        "_MODTOK_COMPLETE": "complete_bash",
-        "COMP_WORDS": "\n".join(line),
-        "COMP_CWORD": str(len(line) - 1),
-    }
-    done = python("-m", "modtok_cli", env={**os.environ, **given})
-    assert done.stdout.split() == printed
-
-
-def test_presets_and_tasks(place: Path) -> None:
-    assert completion.presets("ti") == ["tiny"]
-    assert completion.tasks("mi") == ["mine"]
-    assert "arc_easy,arc_challenge" in completion.tasks("arc_easy,arc")
 
 
 def test_an_empty_or_damaged_workspace_has_no_candidates(workspace: Path) -> None:
@@ -107,3 +68,13 @@ def test_an_empty_or_damaged_workspace_has_no_candidates(workspace: Path) -> Non
     (workspace / "tokenizer" / "manifest.json").write_text("[")
     assert completion.languages(context("extract"), "") == []
     assert completion.tokenizers("tokenizer@") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_ask_for_the_last_word(place: Path, shell: str) -> None:
+    line = "modtok extract -t tokenizer --langs en,"
+    given = {"_MODTOK_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": line}
+    given |= {"COMP_WORDS": "\n".join(line.split()), "COMP_CWORD": "5"}
+    given |= {"_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    done = python("-m", "modtok_cli", env={**os.environ, **given})
+    assert "en,fi" in done.stdout

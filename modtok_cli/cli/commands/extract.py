@@ -30,7 +30,6 @@ ChatTemplate = Annotated[
     Option(
         "Chat template for --hf: chatml, headers, or a file with a Jinja template.",
         metavar="TEMPLATE",
-        complete="chat_templates",
     ),
 ]
 

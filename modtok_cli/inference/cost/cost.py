@@ -83,7 +83,6 @@ def cost(
             "Model size: tiny, small, 0.5b, 1b, 2.5b, 7b, 12b, 30b. Repeatable.",
             kind=list[str],
             metavar="NAME",
-            complete="presets",
             accepts=(lambda value: isinstance(value, list | tuple), "a list"),
         ),
     ] = (),
