@@ -22,7 +22,7 @@ from helpers.replay import Case, compare, train
 
 LANGUAGES = ("el", "en", "fi", "fr")
 REGIMES = ("joint", "none", "full", "sub:1", "sub:2")
-DRAWS = ("step", "rank", "micro")
+DRAWS = ("step", "micro")
 # Processes, and tensor-parallel shards: one process, two shards, two replicas.
 LAYOUTS = ((1, 1), (2, 2), (2, 1))
 

@@ -74,7 +74,7 @@ class Run:
 def step_rows(config: Config, languages: int, replicas: int) -> StepRows:
     """Mean numbers of rows in a step; the text of all languages but English has the same size."""
     mixture = Mixture.of({"en": 1, **{f"x-{n}": 1 for n in range(languages - 1)}})
-    groups = config.batch_size // config.group_size(replicas)
+    groups = config.batch_size // config.group_size
     size = languages * ROWS_PER_LANGUAGE
     found: list[tuple[float, float, float]] = []
 

@@ -36,10 +36,10 @@ class Config(RunSettings):
         """The sampling regime."""
         return Regime.parse(self.sampling)
 
-    def group_size(self, replicas: int) -> int:
+    @property
+    def group_size(self) -> int:
         """Number of consecutive slots that share a draw."""
-        share = self.batch_size // replicas
-        return {"step": self.batch_size, "rank": share, "micro": self.micro_batch}[self.draw]
+        return self.batch_size if self.draw == "step" else self.micro_batch
 
     def draws(self, mixture: Mixture, step: int, groups: range) -> list[Draw]:
         """Language and subtokenizer of groups of sequences in a step."""

@@ -281,7 +281,7 @@ def open_stream(run: Run, step: int, positions: State) -> Prefetcher:
         mixture=run.texts.mixture,
         seed=config.seed,
         slots=config.batch_size,
-        group=config.group_size(ranks.replicas),
+        group=config.group_size,
         length=config.seq_length,
         dropout=config.dropout,
     )

@@ -342,7 +342,7 @@ def row_counts(
     sizes: list[int] = []
     shares: list[int] = []
     unions: list[int] = []
-    groups = config.batch_size // config.group_size(replicas)
+    groups = config.batch_size // config.group_size
     steps = max(1, min(_SAMPLED // groups, config.steps))
     for step in range(1, steps + 1):
         drawn = config.draws(mixture, step, range(min(groups, _SAMPLED_GROUPS)))

@@ -95,8 +95,6 @@ def prepare(
         with period.locating():
             check_ranks(period.config, ranks.world)
             check_step_memory(period.config)
-    if resume:
-        _check_draw(config, ranks, directory)
     if resume and ranks.device.type == "cpu":  # sums on a CPU depend on the number of threads
         torch.set_num_threads(directory.read_config()["ranks"]["threads"])
     subtokenizers = SubtokenizerCache.load(config.tokenizer)
@@ -266,18 +264,6 @@ def _use_initial(run: Run, *, resume: bool) -> None:
             run.initial.new_rows(tokenizer)
             if run.initial is not None
             else trained_rows(run.place.directory.read_config()["initial"], tokenizer)
-        )
-
-
-def _check_draw(config: Config, ranks: Ranks, directory: RunDirectory) -> None:
-    """Refuse to resume `draw` = "rank" on other replicas: batches would change."""
-    then = directory.read_config()["ranks"]
-    replicas = then["world"] // then["shards"]
-    if config.draw == "rank" and replicas != ranks.replicas:
-        raise UsageError(
-            f"the run has {replicas} replicas, and draw = rank depends on their number",
-            where="--gpus",
-            remedy=f"resume on {replicas} replicas",
         )
 
 

@@ -64,9 +64,9 @@ class ModelSettings(Declared):
         default=0.5,
         **_share,
     )
-    draw: Literal["step", "rank", "micro"] = _data(
-        "Sequences that share a language and a subtokenizer: of an optimizer step, of a rank in a "
-        "step, or of a microbatch.",
+    draw: Literal["step", "micro"] = _data(
+        "Sequences that share a language and a subtokenizer: of an optimizer step or of a "
+        "microbatch.",
         default="micro",
         recipe_only=True,
     )

@@ -38,7 +38,7 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> Finish:
     phases.begin("wait")
     # Draw: language and subtokenizer of each group of sequences, of all ranks. Workers make the
     # same draws for the sequences of this rank, and pack and tokenize their text ahead.
-    groups = range(config.batch_size // config.group_size(ranks.replicas))
+    groups = range(config.batch_size // config.group_size)
     draws = config.draws(texts.mixture, step, groups)
     now = feed.step(step)
     upcoming = feed.ahead(step + 1) if config.offload_delay else None

@@ -48,7 +48,7 @@ def plan_of(
         mixture=Mixture.of({name: store.text_bytes for name, store in stores.items()}, config.mix),
         seed=config.seed,
         slots=config.batch_size,
-        group=config.group_size(replicas),
+        group=config.group_size,
         length=config.seq_length,
     )
 

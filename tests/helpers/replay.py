@@ -131,7 +131,7 @@ def sequences(
             language: text_store(language, paths, run.parent / ".text")
             for language, paths in language_files(config.data, config.langs).items()
         }
-        size = config.group_size(replicas)
+        size = config.group_size
         state = {packer.slot: packer.positions for packer in packers}
         state = positions_of(state, config.batch_size)
         plan = plan_of(config, run / "tokenizer", stores, replicas)

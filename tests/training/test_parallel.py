@@ -164,7 +164,7 @@ STEPS = 20
 CASES = (
     Case(1, 1, "joint", "step", update="dense"),
     Case(2, 2, "sub:2", "micro", tied=True, staged=True),
-    Case(2, 1, "full", "rank", staged=True),
+    Case(2, 1, "full", "micro", staged=True),
     Case(2, 1, "none", "step", update="dense"),
 )
 

@@ -1,10 +1,9 @@
-"""Mixtures, regimes of sampling, draws, and what shares a draw: a step, a rank, a microbatch."""
+"""Mixtures, regimes of sampling, draws, and what shares a draw: a step, a microbatch."""
 
 from __future__ import annotations
 
 import multiprocessing
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.metrics import read_metrics
 from helpers.microbatches import plan_of
 from modtok_cli.base.errors import UsageError
-from modtok_cli.training import prepare
 from modtok_cli.training.data.sampling import REGIMES, Mixture, Regime, parse_mix
 from modtok_cli.training.data.stream import BatchStream
-from modtok_cli.training.loop import pretrain
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.settings import RunSettings
 
@@ -98,12 +94,10 @@ def test_sub_n_needs_n_further_languages() -> None:
         Regime.parse("sub:3").check(MIX.languages)
 
 
-@pytest.mark.parametrize(
-    ("draw", "groups"), [("step", (8, 8, 8)), ("rank", (8, 4, 1)), ("micro", (4, 4, 4))]
-)
-def test_what_shares_a_draw_and_a_forward_pass(draw: Any, groups: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("draw", "size"), [("step", 8), ("micro", 4)])
+def test_what_shares_a_draw_and_a_forward_pass(draw: Any, size: int) -> None:
     config = resolve(RunSettings(draw=draw, batch_size=8, micro_batch=4), gpu=False)
-    assert tuple(map(config.group_size, (1, 2, 8))) == groups
+    assert config.group_size == size
     assert [config.sequences(replicas) for replicas in (1, 2, 4, 8)] == [4, 4, 2, 1]
 
 
@@ -115,18 +109,3 @@ def test_a_process_of_a_pool_makes_batches_itself(
     plan = plan_of(resolve(RunSettings(), gpu=False), tokenizer, stores)
     made = BatchStream(plan, range(2), first_step=1, last_step=2, workers=2)
     assert (made._workers, len(made._packers)) == ([], 2)
-
-
-def test_draws_of_ranks_need_their_number(
-    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pretrain(replace(settings, draw="rank", steps=2))
-    assert len(read_metrics(settings.runs / "it")) == 3
-    whole = prepare.start_ranks
-
-    def two(shards: int) -> Any:
-        return replace(whole(shards), replicas=2)
-
-    monkeypatch.setattr(prepare, "start_ranks", two)
-    with pytest.raises(UsageError, match=r"--gpus: the run has 1 replicas, and draw = rank"):
-        pretrain(RunSettings(runs=settings.runs, steps=3), resume=True)
