@@ -9,7 +9,6 @@ DEV := $(VENV)/.dev-installed
 DOCS := $(VENV)/.docs-installed
 RELEASE := $(VENV)/.release-installed
 CORE := modtok_cli/core/libmodtok.so
-WASM := modtok_cli/core/modtok.wasm
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PIP_WHEEL := $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir
 TEXT := ../shared/data
@@ -27,13 +26,13 @@ help: ## Show this list
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r target text; do \
 		printf '%-16s %s\n' "$$target" "$$text"; done
 
-demo: $(LM) $(CORE) $(WASM) ## Run every step on the sample text: learn, pretrain, evaluate, slice, report
+demo: $(LM) $(CORE) ## Run every step on the sample text: learn, pretrain, evaluate, slice, report
 	@PATH="$$PWD/$(BIN):$$PATH" sh examples/demo.sh demo
 
-test: $(DEV) $(CORE) $(WASM) ## Run all tests
+test: $(DEV) $(CORE) ## Run all tests
 	@$(BIN)/python -m pytest -n 3 --dist worksteal
 
-coverage: $(DEV) $(CORE) $(WASM) ## Run all tests and report coverage of the Python code (half an hour)
+coverage: $(DEV) $(CORE) ## Run all tests and report coverage of the Python code (half an hour)
 	@$(BIN)/python -m coverage erase
 	@$(BIN)/python -m coverage run -m pytest -n 2 -p no:cacheprovider
 	@$(BIN)/python -m coverage combine --quiet
@@ -136,11 +135,6 @@ $(BIN)/python:
 $(CORE): $(BIN)/python modtok_cli/core/backend.py $(wildcard modtok_cli/core/src/*.* modtok_cli/core/src/*/*.c)
 	@echo "compiling the native core"
 	@$(BIN)/python modtok_cli/core/backend.py
-
-# For the page of explore; made when the package is installed, here again when its sources change.
-$(WASM): $(CORE)
-	@test -f $@ || { $(PIP) 'ziglang>=0.13,<0.18' && $(BIN)/python modtok_cli/core/backend.py; }
-	@touch $@
 
 $(BASE): $(BIN)/python pyproject.toml
 	@echo "installing modtok and what it needs into $(VENV) (once, a minute or two)"

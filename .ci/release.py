@@ -125,7 +125,7 @@ def missing_from(path: Path, root: Path) -> set[str]:
     needed = {name for name in tracked if name.startswith("modtok_cli/")}
     pages = {Path(name).name for name in tracked if name.startswith("man/")}
     if path.suffix == ".whl":
-        needed |= {"modtok_cli/core/libmodtok.so", "modtok_cli/core/modtok.wasm"}
+        needed.add("modtok_cli/core/libmodtok.so")
     else:
         needed |= {"LICENSE", "README.md", "pyproject.toml"}
     return (needed - has) | (pages - {Path(name).name for name in has})

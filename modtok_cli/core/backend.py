@@ -11,8 +11,8 @@ variable MODTOK_TARGET names another target. The compiler is $CC, else `cc`, els
 A library is made for each instruction set: `libmodtok.so` runs anywhere, `libmodtok.3.so` needs
 AVX2 and `libmodtok.4.so` AVX-512; `core.binding` loads the best one that the processor runs. They
 have no tie to a version of Python, so a wheel serves all. `modtok.wasm`, for the page of `modtok
-explore`, needs ziglang, or clang with wasm-ld and a C library for WASI; the build asks for ziglang
-where nothing else makes it, and an installation without it is an error.
+explore`, is in the repository; the first form makes it again where ziglang is installed, and a test
+compares both.
 """
 
 from __future__ import annotations
@@ -109,28 +109,15 @@ def compile_core(target: str | None = None) -> None:
         list(pool.map(make, levels))
 
 
-def compile_wasm() -> bool:
-    """Make `modtok.wasm` if it is older than its sources; False: nothing here can, and none stays.
+def compile_wasm(output: Path = CORE / WASM) -> None:
+    """Make `modtok.wasm` by the package ziglang: the same bytes with the same version.
 
     Raises:
-        SystemExit: ziglang failed.
+        SystemExit: it is not installed, or failed.
     """
-    zig, output = _zig(), CORE / WASM
-    newest = max(path.stat().st_mtime for path in (Path(__file__), *SOURCES.rglob("*.[ch]")))
-    if output.is_file() and output.stat().st_mtime > newest:
-        return True
-    clang = ["clang"] if shutil.which("clang") and shutil.which("wasm-ld") else None
-    command = [*(zig or clang or ()), "-target", "wasm32-wasi", *WASM_FLAGS]
-    if (zig or clang) and _run(command, output, quiet=not zig):
-        return True
-    output.unlink(missing_ok=True)
-    if zig:
-        sys.exit(f"modtok: {shlex.join(zig)} could not compile {SOURCES} to WebAssembly")
-    return False
-
-
-REMEDY = f"pip install '{ZIG}', then: python {Path(__file__).resolve()}"
-_NO_WASM = f"modtok: without {WASM}, which modtok explore needs; {REMEDY}"
+    zig = _zig()
+    if not zig or not _run([*zig, "-target", "wasm32-wasi", *WASM_FLAGS], output):
+        sys.exit(f"modtok: cannot compile {SOURCES} to WebAssembly; pip install '{ZIG}'")
 
 
 def version() -> int:
@@ -145,12 +132,12 @@ def sources() -> list[str]:
     return [listed, f"-DMT_VERSION={version()}", *sorted(map(str, SOURCES.rglob("*.c")))]
 
 
-def _run(command: list[str], output: Path, *, quiet: bool = False) -> bool:
+def _run(command: list[str], output: Path) -> bool:
     """Compile to `output`, which stays whole if it is in use; False: that failed."""
     with tempfile.TemporaryDirectory(dir=CORE, prefix=".build-") as folder:
         made = Path(folder) / output.name
         command = [*command, *sources(), "-lm", "-o", str(made)]
-        if subprocess.run(command, check=False, capture_output=quiet).returncode:
+        if subprocess.run(command, check=False).returncode:
             return False
         made.replace(output)
     return True
@@ -163,14 +150,8 @@ def _hooks() -> Any:
 
 
 def _required() -> list[str]:
-    """ziglang, unless the compilers of this machine make the core and its WebAssembly."""
-    return [] if _cc() and not os.environ.get("MODTOK_TARGET") and compile_wasm() else [ZIG]
-
-
-def _compile_all(target: str | None = None) -> None:
-    compile_core(target)
-    if not compile_wasm():
-        sys.exit(_NO_WASM)
+    """ziglang, unless this machine has a compiler for itself."""
+    return [] if _cc() and not os.environ.get("MODTOK_TARGET") else [ZIG]
 
 
 def get_requires_for_build_wheel(settings: Any = None) -> list[str]:
@@ -201,7 +182,7 @@ def prepare_metadata_for_build_editable(directory: str, settings: Any = None) ->
 def build_wheel(directory: str, settings: Any = None, metadata: str | None = None) -> str:
     """A wheel for one platform and any Python 3."""
     target = os.environ.get("MODTOK_TARGET")
-    _compile_all(target)
+    compile_core(target)
     tag = TAGS[target] if target else sysconfig.get_platform().replace("-", "_").replace(".", "_")
     settings = dict(settings or {})
     settings["--build-option"] = [f"--plat-name={tag}", "--python-tag=py3"]
@@ -210,7 +191,7 @@ def build_wheel(directory: str, settings: Any = None, metadata: str | None = Non
 
 def build_editable(directory: str, settings: Any = None, metadata: str | None = None) -> str:
     """The core in place, and a wheel that refers to it."""
-    _compile_all()
+    compile_core()
     return str(_hooks().build_editable(directory, settings, metadata))
 
 
@@ -226,5 +207,5 @@ if __name__ == "__main__":
         print(*TAGS.values())
     else:
         compile_core(sys.argv[1] if len(sys.argv) > 1 else None)
-        if not compile_wasm():
-            print(_NO_WASM, file=sys.stderr)
+        if _zig():
+            compile_wasm()

@@ -18,7 +18,6 @@ import pytest
 
 from helpers.sample import SAMPLE
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.core import backend
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.explore.page import explore
@@ -28,9 +27,6 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell
 BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
 pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason=f"needs a browser: {', '.join(NAMES)}"),
-    pytest.mark.skipif(
-        not (backend.CORE / backend.WASM).exists(), reason="needs the core compiled to WebAssembly"
-    ),
 ]
 PHONE, DESK = (375, 667), (1440, 900)
 # Each page stands in frames, because a window has a minimal width. Elements beyond the width are

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import check_new, check_suffix, write_bytes
 from modtok_cli.base.hub import name_of
 from modtok_cli.base.parameters import Force, Langs, OutputFile
@@ -133,15 +133,7 @@ def explore(
 
 def _core() -> bytes:
     """The native core compiled to WebAssembly."""
-    path = backend.CORE / backend.WASM
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise ModtokError(
-            "the native core was not compiled for the page",
-            where=path,
-            remedy=backend.REMEDY,
-        ) from None
+    return (backend.CORE / backend.WASM).read_bytes()
 
 
 def _opened(spec: Any, progress: Progress) -> Tokenizer | ModularTokenizer:
