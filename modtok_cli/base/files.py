@@ -271,6 +271,28 @@ def _prepare(final: Path) -> Path:
     return final.parent / f".{final.name}{_MARK}{os.getpid()}"
 
 
+@contextmanager
+def writing(final: Path) -> Iterator[None]:
+    """Errors of the file system in the usual words."""
+    try:
+        yield
+    except OSError as error:
+        raise _cannot_write(final, error) from error
+
+
+def denied(error: BaseException) -> ModtokError | None:
+    """What a missing permission or a read-only file system means; None for other errors."""
+    numbers = (errno.EACCES, errno.EPERM, errno.EROFS)
+    if not isinstance(error, OSError) or error.errno not in numbers or not error.filename:
+        return None
+    path = Path(os.fsdecode(error.filename))
+    is_secret = path.exists() and not os.access(path, os.R_OK)
+    is_secret = is_secret or not os.access(path.parent, os.X_OK)
+    if error.errno == errno.EROFS or not is_secret:
+        return _cannot_write(path, error)
+    return ModtokError(f"cannot read: {error.strerror}", where=path, remedy="check its permissions")
+
+
 def _cannot_write(final: Path, error: OSError) -> ModtokError:
     what, remedy = f"cannot write: {error.strerror or error}", "choose another path"
     if error.errno in (errno.ENOTDIR, errno.EEXIST):

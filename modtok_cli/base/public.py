@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError, renamed
 from modtok_cli.base.extras import missing_package
-from modtok_cli.base.files import is_there, one_call
+from modtok_cli.base.files import denied, is_there, one_call
 from modtok_cli.base.hub import local_path
 from modtok_cli.base.option import Declared, Option, options_of, parameters_of
 from modtok_cli.base.progress import SILENT, Progress, Silent
@@ -126,6 +126,10 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
             if (lack := missing_package(error)) is None:
                 raise
             raise lack from error
+        except OSError as error:
+            if (refusal := denied(error)) is None:
+                raise
+            raise refusal from error
 
     return call
 

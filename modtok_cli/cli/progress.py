@@ -1,24 +1,28 @@
 """Progress bars with rate and remaining time, notes and warnings on standard error.
 
-Implements `base.progress.Progress`. Bars are drawn only if standard error is a terminal;
-notes and warnings are plain lines. --quiet prints only warnings.
+Implements `base.progress.Progress`. Bars are drawn only if standard error is a terminal, else long
+tasks say a line now and then; notes and warnings are plain lines. --quiet prints only warnings.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from modtok_cli.base.progress import SILENT, Task
+from modtok_cli.base.progress import Task
 from modtok_cli.cli.output import one_line, say
 from modtok_cli.reports.tables import format_bytes
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
+
+
+SILENCE = 30.0
 
 
 class CommandProgress:
@@ -30,14 +34,14 @@ class CommandProgress:
         self.verbose = verbose
         self._bars: Bars | None = None
         self._open = 0
+        self.said = time.monotonic()
         self._lock = threading.Lock()
 
     @contextmanager
     def task(self, label: str, total: float | None, unit: str) -> Iterator[Task]:
         """Draw a bar until the block ends; nested and parallel tasks share one display."""
         if not self.draws:
-            with SILENT.task(label, total, unit) as silent:
-                yield silent
+            yield _Line(self, label, total, unit)
             return
         bars = self._start()
         bar = _Bar(bars, bars.add_task(one_line(label), total=total, unit=unit))
@@ -50,6 +54,7 @@ class CommandProgress:
     def note(self, text: str) -> None:
         """Print one line, unless --quiet."""
         if not self._quiet:
+            self.said = time.monotonic()
             self._say(text)
 
     def warn(self, text: str) -> None:
@@ -80,6 +85,27 @@ class CommandProgress:
             bars.console.print(Text(line), soft_wrap=True)
         else:
             say(line)
+
+
+class _Line:
+    """A task that is not drawn: a line of it after each `SILENCE` seconds in which none is said."""
+
+    def __init__(
+        self, progress: CommandProgress, label: str, total: float | None, unit: str
+    ) -> None:
+        self._progress, self._label = progress, label
+        self._done, self._total, self._unit = 0.0, total, unit
+        self._began = time.monotonic()
+
+    def advance(self, amount: float = 1) -> None:
+        self._done += amount
+        last = max(self._began, self._progress.said)
+        if time.monotonic() - last >= SILENCE:
+            done = done_of(self._done, self._total, self._unit)
+            self._progress.note(f"{self._label}: {done}")
+
+    def describe(self, text: str) -> None:
+        self._label = text
 
 
 class _Bar:

@@ -17,6 +17,7 @@ from typing import Any
 
 from modtok_cli.base.errors import Exit, ModtokError
 from modtok_cli.base.extras import missing_package
+from modtok_cli.base.files import denied
 from modtok_cli.base.interrupts import acknowledge
 from modtok_cli.base.processes import report_to_launcher
 from modtok_cli.base.public import ModtokWarning
@@ -118,6 +119,8 @@ def explain(
         return Exit.FAILED, f"out of memory; {memory_advice(_named(root, session.args)[1])}"
     if isinstance(error, ModuleNotFoundError) and (lack := missing_package(error)):
         return lack.exit_code, str(lack)
+    if (refusal := denied(error)) is not None:
+        return Exit.FAILED, str(refusal)
     if isinstance(error, OSError) and error.strerror:
         if error.errno == errno.ENOSPC and not error.filename:
             return Exit.FAILED, str(output_error(error))

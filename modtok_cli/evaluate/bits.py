@@ -70,6 +70,7 @@ class BitsEvaluation(Outcome):
 
 
 _BATCH = 8  # windows of a comparison
+_CPU_TOKENS = 4096  # of a batch
 
 Measured = tuple[Float64Array, Float64Array, Lost]
 """(negative log-likelihood in nats, number of tokens) of each document, (n,) each; what is lost."""
@@ -212,6 +213,8 @@ def document_nats(
     if not requests:
         return nats, tokens
     longest = max(len(context) + len(tail) for context, tail in requests)
+    if model.device.type == "cpu":  # no faster in large batches, and minutes without progress
+        batch_size = max(1, min(batch_size, _CPU_TOKENS // longest))
     model.check_batch(min(batch_size, len(requests)), longest)
     with progress.task(label, len(requests), "windows") as task:
         likelihoods = score(

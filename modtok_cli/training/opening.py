@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import atomic_directory, remove_directory
+from modtok_cli.base.files import atomic_directory, remove_directory, writing
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.remote import is_remote, path_of
 from modtok_cli.modular.containment import containment
@@ -109,7 +109,7 @@ def choose_run(
     """The run's directory, its configuration, and what a resumed run changes, in sentences."""
     if not resume:
         config = resolve(settings, gpu=gpu, source=origin_of(settings))
-        config = fitted(config, settings, len(text_files(config)))
+        config = fitted(config, settings, _check_stages(config))
         directory = RunDirectory(config.runs / run_name(config))
         _check_path(directory.path)
         return directory, config, []
@@ -120,6 +120,16 @@ def choose_run(
     step = checkpoint.last_step(directory.checkpoints) or 0
     config, notes = resumed(then, replace(settings, **others), str(directory.path), step)
     return directory, config, notes
+
+
+def _check_stages(config: Config) -> int:
+    """Check the languages of each stage, before text is unpacked; how many the first one has."""
+    files = texts_by_stage(config)
+    for period, own in zip(config.periods, files, strict=True):
+        with period.locating():
+            mixture = Mixture.of(dict.fromkeys(own, 1), period.config.mix, period.config.mix_rest)
+            period.config.regime.check(mixture.languages)
+    return len(files[0])
 
 
 def stored_run(settings: RunSettings) -> tuple[RunDirectory, Config]:
@@ -290,6 +300,11 @@ def create(
             )
         directory.lock()
         remove_directory(path)
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+    directory.lock()  # before anything is written: another run may have begun with this name
+    if _has_content(path):
+        raise UsageError("exists", where=path, remedy="choose another --name")
     with atomic_directory(path / TOKENIZER) as beside:
         shutil.copytree(tokenizer, beside, dirs_exist_ok=True)
     directory.start(content)

@@ -147,6 +147,7 @@ class RunDirectory:
         Raises:
             ModtokError: another process has locked it.
         """
+        self._lock.close()  # of a directory that was replaced
         lock = ExitStack()
         if not lock.enter_context(alone(self.path, absent=True)):
             lock.close()
@@ -155,14 +156,12 @@ class RunDirectory:
                 where=self.path,
                 remedy="wait for it, or start another run with --name",
             )
-        self._lock.close()
         self._lock = lock
 
     def start(self, config: Mapping[str, Any]) -> None:
-        """Start a run: write its config and empty metrics, and point `runs/latest` to it."""
+        """Start a run that is locked: write its config and empty metrics, point `latest` to it."""
         self.write_config(config)
         self.metrics.write_bytes(b"")
-        self.lock()
         point_latest(self.path)
 
     def write_config(self, config: Mapping[str, Any]) -> None:

@@ -123,6 +123,12 @@ def _where(places: Mapping[str, str], key: str) -> str:
     return ": ".join(filter(None, [place, f"{_TABLE} {key}".strip()]))
 
 
+class _Stages(tuple[Stage, ...]):
+    """Stages that were read: each stage has a configuration with all of them."""
+
+
 def read_stages(tables: Iterable[Any], options: Mapping[str, Option]) -> tuple[Stage, ...]:
     """Stages from tables, as a Python call has them; stages stay as they are."""
-    return tuple(one if isinstance(one, Stage) else Stage.read(one, options) for one in tables)
+    if isinstance(tables, _Stages):
+        return tables
+    return _Stages(one if isinstance(one, Stage) else Stage.read(one, options) for one in tables)

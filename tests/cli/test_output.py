@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from helpers.toy_program import ESCAPES, toy
+from modtok_cli.cli import progress
 from modtok_cli.cli.output import cell, one_line, rounded
 from modtok_cli.cli.progress import done_of, format_amount
 
@@ -203,3 +204,18 @@ def test_amounts_and_lines() -> None:
     assert done_of(3, 24_000, "tokens") == "3/24,000 tokens"
     assert done_of(3, None, "tokens") == "3 tokens"
     assert one_line("a\r\n b\x00é\u202e") == "a b\\x00é\\u202e"
+
+
+def test_a_long_task_that_is_not_drawn_says_a_line(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where standard error is no terminal, after each time without another line."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    for quiet in (False, True):
+        drawn = progress.CommandProgress(quiet=quiet)
+        with drawn.task("fi", 9, "windows") as task:
+            for second in (10, 20, 35, 40, 70):
+                now[0] = (1000 if quiet else 0) + second
+                task.advance()
+    assert capfd.readouterr().err == "fi: 3/9 windows\nfi: 5/9 windows\n"

@@ -1,5 +1,6 @@
 """How a command ends: one line on standard error, and the exit status."""
 
+import errno
 import os
 import re
 import subprocess
@@ -102,6 +103,24 @@ def test_messages_name_the_flag_that_was_typed(at, typed: str) -> None:
         status, _, err = at(*line.split())
         assert status == 2
         assert {"-k", "--budget"} & set(re.findall(r"(?<!\w)-k\b|--budget", err)) == {flag}, err
+
+
+@pytest.mark.parametrize(
+    ("number", "readable", "said"),
+    [
+        (errno.EROFS, True, "cannot write: Read-only file system; nothing was changed; choose"),
+        (errno.EACCES, True, "cannot write: Permission denied; nothing was changed; choose"),
+        (errno.EACCES, False, "cannot read: Permission denied; check its permissions"),
+    ],
+)
+def test_a_refused_file_has_the_usual_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, readable: bool, said: str
+) -> None:
+    (tmp_path / "a").touch()
+    error = OSError(number, os.strerror(number), str(tmp_path / "a"))
+    monkeypatch.setattr(os, "access", lambda path, mode: readable or mode != os.R_OK)
+    status, message = explain(error, command_tree(), Session())
+    assert (status, message.startswith(f"{tmp_path / 'a'}: {said}")) == (1, True), message
 
 
 def test_names_that_are_not_utf8(here, workspace: Path, stand_in) -> None:

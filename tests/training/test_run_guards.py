@@ -23,7 +23,7 @@ from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.recipe import PRESETS
-from modtok_cli.training.rundir import point_latest
+from modtok_cli.training.rundir import RunDirectory, point_latest
 from modtok_cli.training.settings import RunSettings
 
 
@@ -292,6 +292,19 @@ def test_a_run_that_is_being_written_is_let_alone(settings: RunSettings, way: st
         other.kill()
     pretrain(longer, resume=way == "resume", force=way == "force")
     assert read_metrics(place)[-1]["step"] == 3
+
+
+def test_of_two_runs_with_one_name_the_later_one_writes_nothing(settings: RunSettings) -> None:
+    """The other one has made its directory, and nothing else yet."""
+    place = settings.runs / "it"
+    place.mkdir(parents=True)
+    other = RunDirectory(place)
+    other.lock()
+    with pytest.raises(ModtokError, match=r"it: another process writes to this run; wait for it"):
+        pretrain(settings)
+    assert list(place.iterdir()) == []
+    other.close()
+    assert pretrain(settings).step > 0
 
 
 HOLDS = (

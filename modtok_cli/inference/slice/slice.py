@@ -121,9 +121,9 @@ def slice(
 
     The source is a run or any Hugging Face model.
 
-    For a run, the output is a standard Hugging Face Llama directory: backbone, embedding rows of
-    these languages, and their tokenizer. Its logits equal the logits of the full model over this
-    vocabulary; `verify` tests this with a few tokens, where Megatron is installed.
+    For a run, the output is a Hugging Face directory (Llama, or Qwen3 with qk_norm): backbone,
+    embedding rows of these languages, and their tokenizer. Its logits equal the logits of the full
+    model over this vocabulary; `verify` tests this with a few tokens, where Megatron is installed.
 
     With different `inputs` and `outputs`, the output is in a format that only modtok generate and
     modtok eval read.
