@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.remote import is_remote
 from modtok_cli.text.languages import bare, label_of_path, rest_of_name
@@ -39,9 +40,15 @@ class Directory:
 
     `is_text` tells by a name whether a file is read, `formats` names those files. Hidden files
     are left out silently.
+
+    Raises:
+        UsageError: `root` is the root of the file system, which holds more than text.
     """
 
     def __init__(self, root: Path, is_text: Callable[[Path], bool], formats: str = "") -> None:
+        if not is_remote(root) and root.resolve() == root.resolve().parent:
+            what = "is the root of the file system"
+            raise UsageError(what, where=root, remedy="name the directory of the text")
         self.root = root
         self._is_text = is_text
         self._formats = formats or names_of_text()

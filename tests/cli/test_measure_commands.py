@@ -7,9 +7,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tokenizers import Tokenizer, models
 
 from .conftest import rows
+
+
+@pytest.mark.parametrize("line", ["check / tokenizer", "nsl / -t tokenizer", "bpe --data /"])
+def test_the_whole_disk_is_no_text(at, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[Path] = []
+    monkeypatch.setattr(Path, "iterdir", lambda path: walked.append(path) or iter(()))
+    status, _, err = at(*line.split())
+    said = "/: is the root of the file system; name the directory of the text"
+    assert (status, said in err, [path for path in walked if str(path) == "/"]) == (2, True, [])
 
 
 def test_check_takes_tokenizers_and_texts_in_any_order(at, learned: Path) -> None:
