@@ -19,7 +19,7 @@ EXTRAS = {
     ),
     "lm": ("torch", "megatron", "transformers", "accelerate", "gguf", "jinja2", "yaml"),
     "gpu": ("transformer_engine",),
-    "eval": ("lm_eval", "sacrebleu", "datasets"),
+    "eval": ("lm_eval", "sacrebleu", "rouge_score", "datasets"),
     "log": ("tensorboard", "wandb"),
 }  # fmt: skip
 

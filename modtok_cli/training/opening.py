@@ -80,8 +80,8 @@ def sources_of(config: Config, stage: Config, languages: Collection[str]) -> Sou
     labels = {
         text.partition("/")[0]
         for period in config.periods
-        if period.config.data == stage.data
-        for text in period.config.sources or ()
+        if period.config.sources and period.config.data == stage.data
+        for text in period.config.sources
     }
     named = {the_one(label, list(languages)) or label for label in labels}
     return Sources(named, stage.data, config.source_field)
