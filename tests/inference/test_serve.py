@@ -263,6 +263,8 @@ def middleware(served: ServedLanguages) -> Iterator[Any]:
         seen.append((message, OF_REQUEST.get(), scope.get("headers")))
         await send({"type": "http.response.start", "status": 200, "headers": []})
         data = orjson.dumps({"data": [{"id": "it"}]})
+        if scope["path"].endswith("/render"):  # of one prompt, or of several
+            data = orjson.dumps([{"token_ids": [5], "sampling_params": {}}])
         await send({"type": "http.response.body", "body": data[:5], "more_body": True})
         await send({"type": "http.response.body", "body": data[5:]})
 
@@ -363,17 +365,52 @@ def test_the_engine_admits_what_the_middleware_has_read(served: ServedLanguages)
             "bonjour", " bonjour",
         ]  # fmt: skip
         assert {each for ids in params._bad_words_token_ids for each in ids} <= {*french}
-        for wrong, changes in (
-            (None, {}),
-            (None, {"extra_args": {"languages": "fr"}}),
-            ("fr", {"extra_args": {"languages": "el"}}),
-            ("fr", {"allowed_token_ids": greek}),
-            ("fr", {"bad_words": [*map(str, range(99))]}),  # vLLM's runner V2 would end
+        for wrong, changes, where in (
+            (None, {}, None),
+            (None, {"extra_args": {"languages": "fr"}}, None),
+            ("fr", {"extra_args": {"languages": "el"}}, None),
+            ("fr", {"allowed_token_ids": greek}, "allowed_token_ids"),
+            ("fr", {"bad_words": [*map(str, range(99))]}, "bad_words"),  # V2 would end
         ):
-            with pytest.raises(UsageError):
+            with pytest.raises(UsageError) as error:
                 admitted(wrong, **changes)
+            assert error.value.where == where  # field "param" of the answer
     finally:
         CURRENT.remove(served)
+
+
+def test_what_is_rendered_is_generated_in_the_same_languages(middleware: Any) -> None:
+    asked = {"prompt": "Il", "languages": {"input": ["en", "fr"], "output": ["fr"]}}
+    sent, _ = middleware(orjson.dumps(asked), path="/v1/completions/render")
+    ((rendered,), length) = orjson.loads(sent[1]["body"]), (b"content-length",)
+    assert rendered == {"token_ids": [5], "sampling_params": {}, "languages": "en,fr|fr"}
+    assert (*length, str(len(sent[1]["body"])).encode()) in sent[0]["headers"]
+    _, (message, languages, _) = middleware(orjson.dumps(rendered), path="/inference/v1/generate")
+    assert str(languages) == "en,fr|fr"
+    assert orjson.loads(message["body"]) == {"token_ids": [5], "sampling_params": {}}
+
+
+def test_auto_looks_at_every_text_of_a_request(middleware: Any, served: ServedLanguages) -> None:
+    text = lines("el")[0]
+    for body in (
+        {"token_ids": served.encode(text, "").tolist()},
+        {"query": text, "items": [lines("el")[1]], "label_token_ids": []},
+    ):
+        assert str(middleware(orjson.dumps(body))[1][1]) == "el"
+
+
+def test_labels_outside_the_languages_are_refused(middleware: Any, served: ServedLanguages) -> None:
+    """Their logit is -inf, which is no number of JSON."""
+    french = served.subset("fr").global_ids
+    (greek, *_) = np.setdiff1d(served.subset("el").global_ids, french).tolist()
+    body = {"query": "Il", "items": ["a"], "languages": ["fr"]}
+    good, wrong = ([int(french[9])], [int(french[9]), greek])
+    assert middleware(orjson.dumps({**body, "label_token_ids": good}))[1] is not None
+    sent, seen = middleware(orjson.dumps({**body, "label_token_ids": wrong}))
+    error = orjson.loads(sent[1]["body"])["error"]
+    assert (seen, error["param"]) == (None, "label_token_ids")
+    assert error["message"].startswith(f"label_token_ids: token {greek} is not one of fr")
+    assert middleware(orjson.dumps({**body, "languages": "full", "label_token_ids": wrong}))[1]
 
 
 @pytest.mark.parametrize("wrong", [["xx"], ["x" * 10**6], 3, {}])

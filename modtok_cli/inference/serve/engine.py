@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from vllm import envs
+from vllm.exceptions import VLLMValidationError
 from vllm.model_executor.layers.vocab_parallel_embedding import (
     UnquantizedEmbeddingMethod,
     VocabParallelEmbedding,
@@ -64,12 +65,12 @@ class RequestLanguages(V1Processor, V2Processor):
         """`admit` a request.
 
         Raises:
-            ValueError: it is refused.
+            ValueError: it is refused; names the parameter.
         """
         try:
             admit(sampling_params, envs.VLLM_MAX_NUM_BAD_WORDS)
         except ModtokError as error:
-            raise ValueError(str(error)) from error
+            raise VLLMValidationError(str(error), parameter=str(error.where or KEY)) from error
 
     def __init__(self, *_: Any) -> None:
         self._of: dict[int, str] = {}

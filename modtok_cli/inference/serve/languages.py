@@ -137,7 +137,7 @@ class ServedLanguages:
 
     def texts_of(self, body: Mapping[str, Any]) -> list[str]:
         """`texts_of`, and the text of prompts that are ids in T."""
-        prompt = body.get("prompt")
+        prompt = body.get("prompt", body.get("token_ids"))  # of /v1/completions, or rendered
         if not isinstance(prompt, list) or not prompt or isinstance(prompt[0], str):
             return texts_of(body)
         prompts = [each for each in prompt if isinstance(each, list)] or [prompt]
@@ -155,7 +155,25 @@ class ServedLanguages:
             UsageError: no id belongs to these languages.
         """
         if languages and not np.isin(ids, self.subset(languages).global_ids).any():
-            raise UsageError(f"allowed_token_ids: none is a token of {languages}")
+            raise UsageError(f"none is a token of {languages}", where="allowed_token_ids")
+
+    def check_labels(self, body: Mapping[str, Any], languages: str) -> None:
+        """Check that each token of `/generative_scoring` that is scored has a probability.
+
+        Raises:
+            UsageError: one is not of these languages.
+        """
+        labels = body.get("label_token_ids")
+        if not languages or not isinstance(labels, list):
+            return
+        own = self.subset(languages).global_ids
+        for label in labels:
+            if isinstance(label, int) and not np.isin(label, own):
+                raise UsageError(
+                    f"token {label} is not one of {languages}, so its probability is 0",
+                    where="label_token_ids",
+                    remedy="choose labels of these languages, or name further languages",
+                )
 
     def spellings(self, word: str, languages: str) -> list[list[int]]:
         """Ids in T that spell a forbidden word in these languages: alone, and after a space."""
@@ -204,7 +222,8 @@ def admit(params: Any, most_words: int = 128) -> None:
         params._bad_words_token_ids = [ids for each in words for ids in each]
         if (spellings := len(params._bad_words_token_ids)) > most_words:
             raise UsageError(
-                f"bad_words: {spellings} spellings, vLLM takes {most_words}",
+                f"{spellings} spellings, vLLM takes {most_words}",
+                where="bad_words",
                 remedy="set VLLM_MAX_NUM_BAD_WORDS of the server",
             )
         params.bad_words = []
@@ -234,6 +253,9 @@ def texts_of(body: Mapping[str, Any]) -> list[str]:
     >>> texts_of({"messages": [{"role": "user", "content": [{"type": "text", "text": "Salut"}]}]})
     ['Salut']
     """
+    query, items = body.get("query"), body.get("items")  # of /generative_scoring
+    if isinstance(query, str) and isinstance(items, list):
+        return [query, *(each for each in items if isinstance(each, str))]
     prompt = body.get("prompt", body.get("input"))
     if isinstance(prompt, str):
         return [prompt]

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.inference.serve.languages import KEY, OF_REQUEST, ServedLanguages, apart, current
+from modtok_cli.inference.serve.languages import (
+    KEY,
+    OF_REQUEST,
+    Chosen,
+    ServedLanguages,
+    apart,
+    current,
+)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-MODELS = "/v1/models"
+MODELS, RENDER = "/v1/models", "/render"
 _EXTRA = "vllm_xargs"  # what vLLM passes on to the process of the model
 HEADER = b"x-modtok-languages"
 
@@ -56,7 +64,12 @@ class LanguagesOfRequests:
                 )
             )
         except ModtokError as error:
-            await _refuse(send, f"{KEY}: {error}")
+            await _refuse(send, f"{KEY}: {error}", KEY)
+            return
+        try:
+            served.check_labels(body, chosen.output)
+        except ModtokError as error:
+            await _refuse(send, str(error), str(error.where))
             return
         if KEY in extra:
             body[_EXTRA] = {name: value for name, value in extra.items() if name != KEY}
@@ -70,16 +83,43 @@ class LanguagesOfRequests:
                 message["headers"] = [*message.get("headers", ()), said]
             await send(message)
 
+        # What is rendered is posted again, to an address that generates.
+        answer = _rendered(told, chosen) if scope["path"].rstrip("/").endswith(RENDER) else told
         token = OF_REQUEST.set(chosen)
         try:
             scope = {**scope, "headers": [*headers, length]}
-            await self._app(scope, _again(data, receive, ended), told)
+            await self._app(scope, _again(data, receive, ended), answer)
         finally:
             OF_REQUEST.reset(token)
 
 
 def _with_languages(send: Send, served: ServedLanguages) -> Send:
     """Adds to each model its languages, and the default of requests."""
+    own = {KEY: list(served.languages), "default_languages": served.default}
+
+    def edited(body: Any) -> Any:
+        if not isinstance(body, dict) or not isinstance(body.get("data"), list):
+            return body
+        return {**body, "data": [{**each, **own} for each in body["data"]]}
+
+    return _edited(send, edited)
+
+
+def _rendered(send: Send, chosen: Chosen) -> Send:
+    """Adds the languages to each rendered request."""
+
+    def edited(body: Any) -> Any:
+        if isinstance(body, list):
+            return [edited(each) for each in body]
+        if isinstance(body, dict) and "token_ids" in body:
+            return {**body, KEY: str(chosen)}
+        return body
+
+    return _edited(send, edited)
+
+
+def _edited(send: Send, edit: Callable[[Any], Any]) -> Send:
+    """Sends an answer in JSON as `edit` changes it, and any other as it is."""
     parts: list[bytes] = []
     start: Message = {}
 
@@ -91,11 +131,8 @@ def _with_languages(send: Send, served: ServedLanguages) -> Send:
         if message.get("more_body"):
             return
         data = b"".join(parts)
-        body = _object(data)
-        if body is not None and isinstance(body.get("data"), list):
-            own = {KEY: list(served.languages), "default_languages": served.default}
-            body["data"] = [{**each, **own} for each in body["data"]]
-            data = json.dumps(body).encode()
+        with suppress(ValueError, RecursionError):
+            data = json.dumps(edit(json.loads(data))).encode()
         length = (b"content-length", str(len(data)).encode())
         headers = [pair for pair in start.get("headers", ()) if pair[0].lower() != length[0]]
         await send({**start, "headers": [*headers, length]})
@@ -137,9 +174,9 @@ def _object(data: bytes) -> dict[str, Any] | None:
     return body if isinstance(body, dict) else None
 
 
-async def _refuse(send: Send, what: str) -> None:
+async def _refuse(send: Send, what: str, param: str) -> None:
     """An error as OpenAI's servers give it."""
-    error = {"message": what, "type": "BadRequestError", "param": KEY, "code": 400}
+    error = {"message": what, "type": "BadRequestError", "param": param, "code": 400}
     data = json.dumps({"error": error}).encode()
     headers = [
         (b"content-type", b"application/json"),
