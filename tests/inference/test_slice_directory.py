@@ -11,6 +11,7 @@ import orjson
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
 
 from helpers.external_models import build
 from helpers.sample import SAMPLE
@@ -27,6 +28,7 @@ from modtok_cli.inference.hf.slice import (
     slice_directory,
 )
 from modtok_cli.inference.hf.weight_files import Cut, cut_tensor, rewrite
+from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.modular.adopted.adopt import adopt
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.vocabulary import unspell
@@ -377,3 +379,21 @@ def test_an_index_leads_to_no_other_directory(tmp_path: Path) -> None:
 def test_a_directory_without_weights(tmp_path: Path) -> None:
     with pytest.raises(ModtokError, match=r"has no model\.safetensors"):
         HfDirectory(tmp_path).files  # noqa: B018
+
+
+def test_what_changes_in_held_out_lines_is_told(tmp_path: Path) -> None:
+    """A tenth of the lines, by a slice that was made from the others."""
+    model = build(tmp_path / "model", "Llama")
+    lines = ["the house is big"] * 20
+    lines[9] = "Zwölf Boxkämpfer jagen"  # no other line has its tokens
+    (tmp_path / "all.txt").write_text("\n".join(lines), "utf-8")
+    (tmp_path / "rest.txt").write_text("\n".join(lines[:9] + lines[10:19]), "utf-8")
+    report = slice_model(model, texts=tmp_path / "all.txt", output=tmp_path / "s", verify=False)
+    rest = slice_model(model, texts=tmp_path / "rest.txt", output=tmp_path / "r", verify=False)
+    library = Tokenizer.from_file(str(model / "tokenizer.json"))
+    ids = [library.encode(lines[at], add_special_tokens=False).ids for at in (9, 19)]
+    lost = sum(not np.isin(each, rest.ids) for line in ids for each in line)
+    assert lost > 3
+    row = report.rows()[-1]
+    assert row["changed_lines"] == 0.5
+    assert row["changed_tokens"] == pytest.approx(lost / sum(map(len, ids)))

@@ -17,6 +17,7 @@ from modtok_cli.architectures.hf_directory import (
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.extras import quiet, transformers
 from modtok_cli.inference.run.model import check_device_memory
+from modtok_cli.modular.encoding.external import encoded_by
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 
 CONTEXT = 2048
@@ -98,8 +99,12 @@ class CausalLM:
         Raises:
             ModtokError: a token that the table has no row for.
         """
-        self.hf_tokenizer.inner.encode_special_tokens = not special
-        ids = self.hf_tokenizer.encode(text)
+        tokenizer = self.hf_tokenizer
+        if special:  # `encode` has special tokens as text, by another copy of the tokenizer
+            tokenizer.inner.encode_special_tokens = False
+            (ids,) = encoded_by(tokenizer.inner, [text], [len(text)], tokenizer.name)
+        else:
+            ids = tokenizer.encode(text)
         if ids.max(initial=0) >= self.rows:
             token = self.hf_tokenizer.decode([int(ids.max())])
             raise ModtokError(

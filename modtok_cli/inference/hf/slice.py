@@ -1,6 +1,6 @@
 """`modtok slice` of a Hugging Face directory: which tokens stay, and the files."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -8,19 +8,21 @@ import orjson
 
 from modtok_cli.architectures.complete import check_complete
 from modtok_cli.architectures.hf_directory import CONFIG, refuse_adapter
-from modtok_cli.base.arrays import Int32Array
+from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.hub import name_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file
+from modtok_cli.inference.hf.held_out import OtherIds, other_ids
 from modtok_cli.inference.hf.model_directory import NAME, ModelDirectory, VocabularySlice
 from modtok_cli.inference.hf.model_files import check_output
-from modtok_cli.modular.adopted.adopt import adopt_counts, used_tokens
+from modtok_cli.modular.adopted.adopt import adopt_counts, members, token_counts
 from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.open import tokenizers_in
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.corpus import count_languages
+from modtok_cli.text.corpus import count_corpus, count_languages
+from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import language_files
 
@@ -79,14 +81,8 @@ class TokenSelection:
         if self.languages:
             mask[self._of_languages(model, reading, progress)] = True
         if self.texts:
-            mask |= used_tokens(
-                file,
-                self.texts,
-                k=self.k,
-                coverage=self.coverage,
-                reading=reading,
-                progress=progress,
-            )
+            counts = self._counts(model, reading, progress)
+            mask |= members(file, counts, self.k, self.coverage)
         if self.keep is not None:
             ids = read_ids(self.keep)
             unknown = np.setdiff1d(ids, list(file.ids.values()))
@@ -94,6 +90,34 @@ class TokenSelection:
                 raise UsageError(f"the model has no token with id {unknown[0]}", where=self.keep)
             mask[ids] = True
         return np.flatnonzero(file.closed(mask)).astype(np.int32)
+
+    def _counts(self, model: ModelDirectory, reading: Reading, progress: Progress) -> Int64Array:
+        """Occurrences of each token in `texts`; (V,) int64."""
+        file = model.file
+        words = count_corpus(
+            self.texts, pretokenizer=file.pretokenizer, reading=reading, progress=progress
+        )
+        return token_counts(file, words)
+
+    def other_ids(
+        self, model: ModelDirectory, *, reading: Reading = Reading(), progress: Progress = SILENT
+    ) -> OtherIds | None:
+        """See `held_out.other_ids`; None where tokens are not chosen by text that is read again."""
+        if self.texts:
+            texts = [str(text) for text in self.texts]
+        elif self.languages and self.tokenizer is None:
+            files = language_files(self.data, self.languages, reading)
+            texts = [str(path) for paths in files.values() for path in paths]
+        else:
+            return None
+        if any(text == "-" or ".counts" in Path(text).name for text in texts):
+            return None  # cannot be read again, or has no lines
+        counts = replace(self, texts=tuple(texts))._counts(model, reading, progress)
+        documents = (each.text for text in texts for each in read_documents(text, reading))
+        needed = model.indispensable()
+        if self.keep is not None:
+            needed = np.union1d(needed, read_ids(self.keep)).astype(np.int32)
+        return other_ids(model.file, counts, documents, needed, self.k, self.coverage)
 
     def _of_languages(
         self, model: ModelDirectory, reading: Reading, progress: Progress
@@ -174,6 +198,9 @@ def slice_directory(
     check_complete(model)
     ids = selection.ids(model, reading=reading, progress=progress)
     written = model.slice(ids, output, verify=verify, progress=progress)
+    if (changed := selection.other_ids(model, reading=reading)) is not None:
+        shares = {"changed_lines": changed.lines, "changed_tokens": changed.tokens}
+        written = replace(written, fields={**written.fields, **shares})
     if written.left_out:
         progress.note(f"not copied: {', '.join(written.left_out)}")
     return written

@@ -34,7 +34,7 @@ from modtok_cli.modular.parameters import Coverage, ModularOutput, TokensPerLang
 from modtok_cli.modular.segmenters.json_frame import added_tokens, parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.corpus import count_corpus, count_languages
+from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
@@ -315,17 +315,3 @@ def of_masks(
         corpora=corpora,
         where=file.where,
     )
-
-
-def used_tokens(
-    file: TokenizerFile,
-    texts: Sequence[Path | str],
-    *,
-    k: int | None = None,
-    coverage: float | None = None,
-    reading: Reading = Reading(),
-    progress: Progress = SILENT,
-) -> BoolArray:
-    """The tokens that texts of any language use; see `members`."""
-    counts = count_corpus(texts, pretokenizer=file.pretokenizer, reading=reading, progress=progress)
-    return members(file, token_counts(file, counts), k, coverage)
