@@ -27,6 +27,7 @@ from modtok_cli.architectures.hf_directory import (
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.hub import model_name, name_of
 from modtok_cli.base.progress import Progress
+from modtok_cli.modular.adopted.restrict import vocabulary_of
 from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.containment import containment
 from modtok_cli.modular.spelling import LibraryVocabulary, Spelling, spell, spell_by_merges
@@ -278,6 +279,12 @@ class InitialModel:
         except ModtokError as error:
             raise ModtokError(error.what, where=error.where or where) from error
         carried = int((~self.new_rows(new)).sum())
+        tokens = vocabulary_of(self.directory.tokenizer, where)
+        if (filler := self.directory.vocab_size - len(tokens)) > 0:
+            note.note(
+                f"{name_of(self.directory.path)} has {filler:,} rows without a token, which the "
+                "run leaves out of its probabilities: its scores are not quite the model's"
+            )
         for name, table in model.tables.items():
             old = self.directory.table(name)
             spelling = self._spelling(new, name, encode=rows == "spelling")

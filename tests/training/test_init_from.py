@@ -24,7 +24,7 @@ from modtok_cli.architectures.hf_directory import open_hf_directory
 from modtok_cli.architectures.registry import shape_of_hf
 from modtok_cli.base import plugins
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.progress import SILENT
+from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.export.export import export
@@ -224,6 +224,17 @@ def test_a_slice_of_the_run_has_the_same_weights(
     # transformers before version 5 has no "rope_parameters".
     old = {name: value for name, value in configs[1].items() if name != "rope_parameters"}
     assert shape_of_hf(old, "") == shape_of_hf(configs[1], "")
+
+
+def test_rows_without_a_token_are_told(tokenizer: Path, tmp_path: Path) -> None:
+    save_own("qwen2", tokenizer, tmp_path)
+    said: list[str] = []
+    note = Silent()
+    note.note = said.append  # type: ignore[method-assign]
+    new, initial = ModularTokenizer.load(tokenizer), InitialModel(open_hf_directory(tmp_path))
+    model = Model(initial.origin.shape, new.size, start_ranks(), seed=3)
+    initial.initialize(model, new, rows="spelling", note=note)
+    assert f"has {PADDING} rows without a token, which the run leaves out" in said[0]
 
 
 def test_scaled_input_rows_and_logits_of_a_family(
