@@ -222,7 +222,7 @@ def test_fetch(
     toy(languages=("en", "fi")).save(workspace / "tokenizer")
     asked: list[object] = []
     monkeypatch.setattr(hub, "reachable", lambda: True)
-    monkeypatch.setitem(fetch_tasks._FETCHERS, "mt", lambda *arguments: asked.append(arguments[1]))
+    monkeypatch.setitem(fetch_tasks._SETS, "mt", lambda *given: asked.append(given[1]) or [])
     assert here("eval", "fetch", "mt")[0] == 0
     assert asked == [["en", "fi"]]
     row = {"task": "mt", "language": "fr", "examples": 1012, "shots": 997, "source": "flores"}
