@@ -154,8 +154,8 @@ def _parts(index: Path) -> list[str]:
 
 @contextmanager
 def _of_hub(name: str, revision: str | None, kind: Kind, progress: Progress) -> Iterator[None]:
-    """Errors of the library in one line; bars only where tasks are visible."""
-    from huggingface_hub import constants, errors, utils
+    """What the library says in one line, with a remedy; bars only where tasks are visible."""
+    from huggingface_hub import constants, utils
     from huggingface_hub.utils import logging
 
     shown, verbosity = not utils.are_progress_bars_disabled(), logging.get_verbosity()
@@ -166,77 +166,28 @@ def _of_hub(name: str, revision: str | None, kind: Kind, progress: Progress) -> 
         yield
     except ModtokError:
         raise
-    except errors.GatedRepoError as error:
-        raise UsageError(
-            "is gated",
-            where=name,
-            remedy=f"accept its terms at {constants.ENDPOINT}/{name}, then: hf auth login",
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        what = f"has no revision '{revision or constants.DEFAULT_REVISION}'"
-        raise UsageError(what, where=name, remedy="name a branch, tag or commit") from error
-    except errors.RepositoryNotFoundError as error:
-        raise UsageError(
-            f"is not a path here, and {constants.ENDPOINT} has no such model, or it is private",
-            where=name,
-            remedy="check the name, or: hf auth login",
-        ) from error
-    except errors.HFValidationError as error:
-        raise UsageError("is not a path here, and not a name of the hub", where=name) from error
-    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
-        if (refused := _refused(name, error)) is not None:
-            raise refused from error
-        raise _offline(name, revision, kind, type(error.__cause__ or error)) from error
     except Exception as error:  # of the library, or the one of its versions that makes requests
-        if (refused := _refused(name, error)) is not None:
-            raise refused from error
-        reason = " ".join(str(error).split())[:200]
-        raise ModtokError(
-            f"the download from {constants.ENDPOINT} broke off ({reason})",
+        files = " tokenizer.json tokenizer_config.json config.json" if kind == "tokenizer" else ""
+        at = f" --revision {revision}" if revision else ""
+        download = f"with a connection: hf download {name}{files}{at}"
+        remedies = {
+            "GatedRepoError": f"accept its terms at {constants.ENDPOINT}/{name}: hf auth login",
+            "RevisionNotFoundError": "name a branch, tag or commit",
+            "RepositoryNotFoundError": "check the name, or: hf auth login",
+            "LocalEntryNotFoundError": download,
+            "OfflineModeIsEnabled": download,
+        }
+        known = [each.__name__ for each in type(error).__mro__ if each.__name__ in remedies]
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        raise (UsageError if known and remedies[known[0]] != download else ModtokError)(
+            f"is not a path here, and {constants.ENDPOINT} does not give it ({reason})",
             where=name,
-            remedy="repeat the command: it continues",
+            remedy=remedies[known[0]] if known else "check HF_ENDPOINT, and repeat the command",
         ) from error
     finally:
         logging.set_verbosity(verbosity)
         if shown:
             utils.enable_progress_bars()
-
-
-def _refused(name: str, error: BaseException | None) -> ModtokError | None:
-    """The error of a server that answers, but not with what was asked for; else None."""
-    from huggingface_hub import constants
-
-    remedy = "check HF_ENDPOINT and the proxy, or repeat the command later"
-    while error is not None:
-        status = getattr(getattr(error, "response", None), "status_code", None)
-        if status == 429:
-            what = f"{constants.ENDPOINT} has had too many requests from here (429)"
-            return ModtokError(what, where=name, remedy="wait some minutes, or: hf auth login")
-        if isinstance(status, int) and status >= 400:
-            return ModtokError(
-                f"{constants.ENDPOINT} answers with status {status}", where=name, remedy=remedy
-            )
-        if isinstance(error, ValueError | LookupError | TypeError) and status is None:
-            return ModtokError(
-                f"what {constants.ENDPOINT} answers is not of the hub ({type(error).__name__})",
-                where=name,
-                remedy=remedy,
-            )
-        error = error.__cause__ or error.__context__
-    return None
-
-
-def _offline(name: str, revision: str | None, kind: Kind, reason: type) -> ModtokError:
-    from huggingface_hub import constants
-
-    files = " tokenizer.json tokenizer_config.json config.json" if kind == "tokenizer" else ""
-    at = f" --revision {revision}" if revision else ""
-    return ModtokError(
-        f"is not a path here, and not in the cache {constants.HF_HUB_CACHE}, and "
-        f"{constants.ENDPOINT} is not reached ({reason.__name__})",
-        where=name,
-        remedy=f"with a connection: hf download {name}{files}{at}",
-    )
 
 
 # --- tiktoken ---
