@@ -59,6 +59,10 @@ def test_texts_are_inside_the_picture_and_apart(name: str, monkeypatch: pytest.M
         assert not drawn[one].padded(-1).overlaps(drawn[other].padded(-1)), (one, other)
 
 
+def test_a_name_that_begins_with_an_underscore_is_in_the_legend() -> None:
+    assert b"_mine" in draw([Dots("t", "a", ["x"], {"_mine": {"x": Mark(1.0)}})], ".svg")
+
+
 def test_png(tmp_path: Path) -> None:
     chart = PICTURES["curves"]
     write_plot([chart], tmp_path / "a.png")

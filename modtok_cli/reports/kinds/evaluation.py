@@ -1,6 +1,5 @@
 """Rows of `modtok eval mcq`, `mt`, `sum` and `bpb`, and of `modtok generate`."""
 
-import re
 import shlex
 from collections.abc import Sequence
 
@@ -19,20 +18,6 @@ from modtok_cli.reports.tables import (
     with_interval,
 )
 
-_CHECKPOINT = re.compile(r"\|checkpoint:([^|]*)")
-
-
-def _checkpoint_of(row: Row) -> str:
-    """Checkpoint that a row was measured on, "" if the row does not say.
-
-    >>> _checkpoint_of({"signature": "mt|lang:en-fr|checkpoint:tiny@60/5097f645|modtok:0"})
-    'tiny@60/5097f645'
-    """
-    if row.get("checkpoint"):
-        return str(row["checkpoint"])
-    field = _CHECKPOINT.search(str(row.get("signature", "")))
-    return field[1] if field else ""
-
 
 def _systems(rows: Sequence[Row]) -> list[str]:
     """Name of the system of each row in titles and legends.
@@ -40,7 +25,7 @@ def _systems(rows: Sequence[Row]) -> list[str]:
     The name is the inference mode, with the run before it if the rows are of several checkpoints.
     Runs of one name and step are distinguished by their digests.
     """
-    places = [(_checkpoint_of(row), str(row["infer"])) for row in rows]
+    places = [(str(row.get("checkpoint", "")), str(row["infer"])) for row in rows]
     checkpoints = {checkpoint for checkpoint, _ in places}
     if len(checkpoints) < 2:
         return [f"--infer {mode}" for _, mode in places]
