@@ -13,7 +13,7 @@ from modtok_cli.base.reading import read_bounded
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.kinds import kind_of, kinds
-from modtok_cli.reports.runs import INVALID, TrainingRun, collect_runs
+from modtok_cli.reports.runs import TrainingRun, collect_runs
 from modtok_cli.reports.tables import Row
 
 FOLDERS = ("", "results")
@@ -22,12 +22,11 @@ FOLDERS = ("", "results")
 
 @dataclass(frozen=True)
 class ResultFile:
-    """Saved rows of one kind (a key of `kinds()`), their files, and the commands behind them."""
+    """Saved rows of one kind (a key of `kinds()`), and their files."""
 
     kind: str
     paths: Sequence[Path]
     rows: Sequence[Row]
-    command: str
 
 
 @dataclass(frozen=True)
@@ -116,8 +115,7 @@ def _merged(results: Sequence[ResultFile], key: Sequence[str]) -> ResultFile:
     for result in results:
         rows |= {tuple(str(row.get(name)) for name in key): row for row in result.rows}
     paths = sorted(path for result in results for path in result.paths)
-    commands = dict.fromkeys(result.command for result in results)
-    return ResultFile(results[0].kind, paths, list(rows.values()), "\n".join(commands))
+    return ResultFile(results[0].kind, paths, list(rows.values()))
 
 
 def read_result(path: Path, progress: Progress) -> ResultFile | None:
@@ -146,13 +144,4 @@ def read_result(path: Path, progress: Progress) -> ResultFile | None:
     if not all(kinds()[kind].is_complete(row) for row in rows):
         progress.warn(f"{path}: rows of {kind} lack fields; the file is skipped")
         return None
-    command_of = kinds()[kind].command
-    assert command_of is not None
-    try:
-        command = command_of(rows)
-    except INVALID as error:
-        progress.warn(
-            f"{path}: not in the format that modtok writes ({error}); the file is skipped"
-        )
-        return None
-    return ResultFile(kind, [path], rows, command)
+    return ResultFile(kind, [path], rows)

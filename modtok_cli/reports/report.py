@@ -38,8 +38,8 @@ def report(
     """Write an HTML report of the measurements of a workspace.
 
     Shows every modular tokenizer, every run and every JSONL result file in the workspace and
-    results/: plots, tables, commands and signatures. nsl, fairness, check, origin and eval keep
-    their rows in results/. The page is one HTML file without external resources.
+    results/: plots, tables, signatures, and the commands of runs. nsl, fairness, check, origin
+    and eval keep their rows in results/. The page is one HTML file without external resources.
 
     Returns:
         One row per section.
@@ -72,11 +72,6 @@ def report(
         make = partial(result_section, index, result, workspace, styles, several)
         sections += _if_valid(make, result, progress)
     sections += [tokenizer_section(*named) for named in contents.tokenizers.items()]
-    missing = [[kind.title, kind.example] for name, kind in kinds().items() if name not in present]
-    if missing:
-        heads = ["section", "command"]
-        table = Table("Commands, to be run in the workspace", heads, missing, 2, prose=True)
-        sections.append(Section("missing", "Not measured yet", tables=[table]))
     findings = filter(None, (kinds()[result.kind].finding(result.rows) for result in results))
     name = workspace.resolve().name
     write_bytes(output, page(f"Report on {name}", sections, [*findings]).encode())
@@ -154,8 +149,7 @@ def result_section(
         ],
         charts,
         [named(table) for table in kind.tables(result.rows)],
-        result.command,
-        [signature for signature in signatures if signature],
+        signatures=[signature for signature in signatures if signature],
     )
 
 

@@ -173,9 +173,7 @@ def shown() -> str:
     parts: list[Iterator[str] | list[str]] = []
     for name, rows in ROWS.items():
         kind = kinds()[name]
-        parts.append(
-            [f"== {name}", str(kind.finding(rows)), str(kind.command and kind.command(rows))]
-        )
+        parts.append([f"== {name}", str(kind.finding(rows))])
         parts += map(_table, kind.tables(rows))
         parts += [to_text(presented(chart), 70) for chart in kind.charts(rows)]
     parts.append(["== runs"])

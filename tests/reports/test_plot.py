@@ -110,8 +110,8 @@ def test_rows_of_a_kind_have_all_of_its_fields(name: str) -> None:
         assert (kind_of(less) == name) is not kind.by_fields
     # Of rows of several files about the same, one counts; rows that differ in the key are others.
     fields = KEYS.get(name, "").split()
-    own = ResultFile(name, [Path("a")], [row], "")
-    others = [ResultFile(name, [Path(key)], [{**row, key: "x"}], "") for key in fields]
+    own = ResultFile(name, [Path("a")], [row])
+    others = [ResultFile(name, [Path(key)], [{**row, key: "x"}]) for key in fields]
     assert len(_merged([own, own], kind.key).rows) == 1
     assert len(_merged([own, *others], kind.key).rows) == 1 + len(fields)
     assert len(kind.key) == len(fields)

@@ -112,7 +112,7 @@ def test_structure(page: Path) -> None:
     assert found.count["h1"] == 1
     headings = found.text["h2"]
     assert headings[0] == kinds()["nsl"].title
-    assert headings[-3:] == ["Tokenizer bpe-joint", "Tokenizer tokenizer", "Not measured yet"]
+    assert headings[-2:] == ["Tokenizer bpe-joint", "Tokenizer tokenizer"]
     titles = {name: kind.title for name, kind in kinds().items()}
     models = ("evaluation", "generation", "bpb", "drafts")
     later = {titles[name] for name in models}
@@ -142,7 +142,6 @@ def test_report_has_commands_and_signatures(page: Path, workspace: Path) -> None
     codes = "\n".join(found.text["code"])
     for kind in ("nsl|tok:", "fairness|tok:", "origin|tok:"):
         assert kind in codes
-    assert "--pivot en" in codes
     assert "ws & <co>" in found.text["h1"][0] or "ws & " in found.text["title"][0]
 
 
@@ -192,7 +191,7 @@ def test_small_and_unusual_workspaces(tmp_path: Path) -> None:
     said = Silent()
     report(tmp_path, tmp_path / "r.html", progress=said)
     found = read(tmp_path / "r.html")
-    assert found.text["h2"] == [kinds()["origin"].title, "Not measured yet"]
+    assert found.text["h2"] == [kinds()["origin"].title]
     places = [line.removeprefix(f"{tmp_path}/").split(": ")[0] for line in said.warnings]
     assert places == ["cut.jsonl:2", "nan.jsonl:1", "old.jsonl", "pipe.jsonl"]
 
@@ -245,7 +244,7 @@ def test_files_that_measure_tokenizers_are_one_section(workspace: Path, tmp_path
     report(tmp_path, tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text("utf-8")
     found = read(tmp_path / "r.html")
-    assert found.text["h2"] == ["Tokens relative to monolingual tokenizers", "Not measured yet"]
+    assert found.text["h2"] == ["Tokens relative to monolingual tokenizers"]
     (picture,) = pictures(tmp_path / "r.html")
     assert {"tokenizer", "bpe-joint", "Finnish"} <= set(re.findall(">([^<]+)</text>", picture))
     assert "9.875" not in text
@@ -294,7 +293,7 @@ def test_a_run_and_generated_text(tmp_path: Path) -> None:
     report(tmp_path, tmp_path / "r.html", progress=said)
     assert [line.split(":")[0] for line in said.warnings] == [str(tmp_path / "runs" / "broken")]
     found = read(tmp_path / "r.html")
-    assert found.text["h2"] == ["Run first", "Generated text", "Not measured yet"]
+    assert found.text["h2"] == ["Run first", "Generated text"]
     assert found.count["figure"] == 3  # curves of two texts and a task
     shown = "".join(pictures(tmp_path / "r.html"))
     for words in ("Bits per byte of news", "Accuracy of arc_easy"):
@@ -312,7 +311,7 @@ def test_runs_are_compared_in_one_section(tmp_path: Path, many: int) -> None:
     report(tmp_path, tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text("utf-8")
     found = read(tmp_path / "r.html")
-    assert found.text["h2"] == [f"{many} training runs", "Not measured yet"]
+    assert found.text["h2"] == [f"{many} training runs"]
     assert found.count["figure"] == 3  # two texts and a task
     assert f'class="best">{2 - many / 100:.3f}<' in text
     # runs in the order of their numbers, the best and the worst in color
@@ -322,22 +321,6 @@ def test_runs_are_compared_in_one_section(tmp_path: Path, many: int) -> None:
     colored = {name for name in names if name in shown}
     assert colored == (set(names) if many < 8 else {"run1", f"run{many}"})
     assert all(f"--name run{number}" in text for number in range(1, many + 1))
-
-
-def test_commands_name_translation_pairs() -> None:
-    rows = [
-        {"task": task, "language": language, "infer": infer}
-        for task, language, infer in (
-            ("mean", "fi", "slice"), ("mt", "en-fi", "src|tgt"), ("sum", "fi", "src|tgt"),
-            ("arc", "fi", "slice"), ("mt", "en-fi", "full"),
-        )
-    ]  # fmt: skip
-    assert kinds()["evaluation"].command(rows) == (
-        "modtok eval mt --pairs en-fi --infer 'src|tgt'\n"
-        "modtok eval mt --pairs en-fi --infer full\n"
-        "modtok eval sum --langs fi --infer 'src|tgt'\n"
-        "modtok eval mcq --tasks arc --langs fi"
-    )
 
 
 def test_two_runs_in_one_file_have_two_columns() -> None:
@@ -382,7 +365,7 @@ def test_names_are_quoted_in_commands_and_escaped_in_the_page(tmp_path: Path) ->
         line for text in read(tmp_path / "r.html").text["code"] for line in text.split("\n")
     ]
     commands = [line for line in commands if "touch" in line and line.startswith("modtok ")]
-    assert len(commands) == 4  # inspect, pretrain, nsl, eval
+    assert len(commands) == 2  # inspect, pretrain
     for line in commands:
         words = [word for word in shlex.split(line) if "touch" in word]
         assert words

@@ -4,7 +4,6 @@ The modules of this folder define `KINDS`. To
 show the rows of a new command in plots and in the report, add one; nothing else names it.
 """
 
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -29,13 +28,11 @@ class Kind:
         name: the command's name.
         title: heading of its section in the report.
         about: one paragraph below the heading.
-        example: command that produces such rows in a workspace.
         charts: plots of rows.
         tables: tables of the report.
         order: position in the report.
         fields: fields that every row has.
         by_fields: recognize rows by `fields` instead of by the first field of their signature.
-        command: command line that produces given rows.
         measure: field whose mean over languages ranks tokenizers, the lowest best, and its name;
             `ranked` selects the rows of tokenizers that take part.
         compares_languages: whether values of different languages compare.
@@ -46,13 +43,11 @@ class Kind:
     name: str
     title: str
     about: str
-    example: str
     charts: Callable[[Sequence[Row]], list[Chart]]
     tables: Callable[[Sequence[Row]], list[Table]]
     order: int
     fields: tuple[str, ...] = ()
     by_fields: bool = False
-    command: Callable[[Sequence[Row]], str] | None = None
     measure: tuple[str, str] | None = None
     compares_languages: bool = True
     ranked: Callable[[Sequence[Row]], Sequence[Row]] = lambda rows: rows
@@ -99,22 +94,6 @@ class Kind:
             highest = max(means, key=means.__getitem__)
             sentence += f" {names[highest]} has the highest, {means[highest]:.3f}."
         return sentence
-
-
-def measuring_command(*words: str) -> Callable[[Sequence[Row]], str]:
-    """Function from rows to `modtok WORDS -t TOKENIZER… TEXT…`, quoted for a shell."""
-
-    def command(rows: Sequence[Row]) -> str:
-        line = ["modtok", *words]
-        for name in dict.fromkeys(str(row["tokenizer"]) for row in rows):
-            line += ["-t", name]
-        line += dict.fromkeys(str(row["text"]) for row in rows if "text" in row)
-        pivots = {str(row["pivot"]) for row in rows if "pivot" in row}
-        if len(pivots) == 1:
-            line += ["--pivot", pivots.pop()]
-        return shlex.join(line)
-
-    return command
 
 
 @cache

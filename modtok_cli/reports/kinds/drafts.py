@@ -69,13 +69,11 @@ KINDS = (
         name="drafts",
         title="Vocabularies of drafts",
         about="Share of held-out tokens that a list of so many rows has.",
-        example="modtok tokens MODEL --langs fi,en --sizes > results/drafts.jsonl",
         charts=_charts,
         tables=lambda rows: [table_of(*each) for each in tables(rows)],
         order=95,
         fields=("model", "language", "draft_rows", "coverage", "tokens"),
         by_fields=True,
-        command=lambda rows: f"modtok tokens {rows[0]['model']} --sizes",
         sentence=knee,
     ),
 )

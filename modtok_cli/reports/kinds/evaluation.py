@@ -1,6 +1,5 @@
 """Rows of `modtok eval mcq`, `mt`, `sum` and `bpb`, and of `modtok generate`."""
 
-import shlex
 from collections.abc import Sequence
 
 from modtok_cli.reports.charts import Chart, Dots, Mark
@@ -14,7 +13,6 @@ from modtok_cli.reports.tables import (
     parse_columns,
     short_names,
     table_of,
-    unique,
     with_interval,
 )
 
@@ -96,36 +94,17 @@ def evaluation_tables(rows: Sequence[Row]) -> list[Table]:
     return tables
 
 
-def evaluation_command(rows: Sequence[Row]) -> str:
-    """`modtok eval mt|sum|mcq` lines, by the tasks and inference modes of the rows."""
-    commands = []
-    for name, flag in (("mt", "--pairs"), ("sum", "--langs"), ("mcq", "--langs")):
-        named = (row["task"] if row["task"] in ("mt", "sum") else "mcq" for row in rows)
-        mine = [row for row, task in zip(rows, named, strict=True) if task == name]
-        tasks = dict.fromkeys(str(row["task"]) for row in mine if row["task"] != "mean")
-        if not tasks:
-            continue
-        words = ["modtok", "eval", name, *(["--tasks", ",".join(tasks)] if name == "mcq" else [])]
-        words += [flag, ",".join(dict.fromkeys(str(row["language"]) for row in mine))]
-        for mode in dict.fromkeys(str(row["infer"]) for row in mine):
-            # The vocabularies of a slice are fixed: "slice" in its rows is not a mode.
-            commands.append([*words, *([] if mode == "slice" else ["--infer", mode])])
-    return "\n".join(map(shlex.join, commands))
-
-
 EVALUATION = Kind(
     name="evaluation",
     title="Evaluation",
     about="Scores from 0 to 100; bars and parentheses are 95% intervals over examples. Tests of "
     "differences: modtok eval compare.",
-    example="modtok eval mcq > results/mcq.jsonl",
     charts=evaluation_charts,
     tables=evaluation_tables,
     order=100,
     fields=("task", "language", "metric", "value", "infer", "n", "shots"),
     by_fields=True,
     key=("task", "language", "metric", "infer", "shots", "signature"),
-    command=evaluation_command,
 )
 
 
@@ -155,23 +134,11 @@ def _by_system(rows: Sequence[Row]) -> list[Row]:
     return [{**row, "tokenizer": row["system"]} for row in measured]
 
 
-def _bpb_command(rows: Sequence[Row]) -> str:
-    """`modtok eval bpb` lines, one for each inference mode."""
-    words = ["modtok", "eval", "bpb", *map(str, unique(rows, "text"))]
-    # The vocabularies of a slice or another model are fixed: these are no modes.
-    modes = (
-        [] if mode in ("slice", "model") else ["--infer", str(mode)]
-        for mode in unique(rows, "infer")
-    )
-    return "\n".join(shlex.join([*words, *mode]) for mode in modes)
-
-
 BPB = Kind(
     name="bpb",
     title="Bits per byte",
     about="Bits that a model needs per byte of a text. Models compare on the same text; values of "
     "different languages do not compare. Bars are 95% bootstrap intervals over documents.",
-    example="modtok eval bpb TEXT > results/bpb.jsonl",
     charts=_bpb_charts,
     tables=lambda rows: [table_of("Bits per byte", _with_systems(rows), _BITS, left=3)],
     order=95,
@@ -180,7 +147,6 @@ BPB = Kind(
     measure=("bits_per_byte", "bits per byte"),
     compares_languages=False,
     ranked=_by_system,
-    command=_bpb_command,
 )
 
 
@@ -193,13 +159,11 @@ GENERATION = Kind(
     name="generation",
     title="Generated text",
     about="Continuations by the model of this workspace.",
-    example="modtok generate < prompts.jsonl > results/generated.jsonl",
     charts=lambda rows: [],
     tables=lambda rows: [table_of("Generated text", rows, _TEXTS, left=3, prose=True)],
     order=110,
     fields=("prompt", "text", "languages", "prompt_tokens", "reason"),
     by_fields=True,
-    command=lambda rows: "modtok generate < prompts.jsonl",
 )
 
 KINDS = (BPB, EVALUATION, GENERATION)

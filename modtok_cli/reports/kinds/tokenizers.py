@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from modtok_cli.measure.check import SOME_UNKNOWN
 from modtok_cli.reports.charts import Chart, Dots, Heat, Mark
-from modtok_cli.reports.kinds import Kind, measuring_command
+from modtok_cli.reports.kinds import Kind
 from modtok_cli.reports.tables import (
     Row,
     Table,
@@ -58,13 +58,11 @@ CHECK = Kind(
     title="Tokenizers judged by language",
     about="Tokens relative to an estimate for a monolingual tokenizer of 24,000 tokens, whatever "
     "the size of the references of NSL.",
-    example="modtok check tokenizer TEXT > results/check.jsonl",
     charts=_check_charts,
     tables=_check_tables,
     order=15,
     fields=("tokenizer", "language", "text", "excess", "verdict"),
     key=("tokenizer", "language", "text"),
-    command=measuring_command("check"),
     measure=("excess", "ratio to a monolingual tokenizer (k = 24,000)"),
     ranked=_lossless,
 )
@@ -118,13 +116,11 @@ NSL = Kind(
     title="Tokens relative to monolingual tokenizers",
     about="NSL is the number of tokens divided by the number under a monolingual tokenizer, which "
     "is trained on the language alone. 1 means equal; lower is better.",
-    example="modtok nsl -t tokenizer -t tokenizer@each TEXT > results/nsl.jsonl",
     charts=nsl_charts,
     tables=nsl_tables,
     order=10,
     fields=("tokenizer", "language", "text", "nsl", "tokens_per_character"),
     key=("tokenizer", "language", "text"),
-    command=measuring_command("nsl"),
     measure=("nsl", "NSL"),
 )
 
@@ -191,12 +187,10 @@ FAIRNESS = Kind(
     about="The texts are the same lines in every language. The premium is the tokens of a "
     "language divided by the tokens of the pivot language. Gini is 0 if all languages need the "
     "same number of tokens. Junk tokens occur only as parts of other tokens.",
-    example="modtok fairness -t tokenizer -t tokenizer@each TEXT > results/fairness.jsonl",
     charts=_fairness_charts,
     tables=_fairness_tables,
     order=20,
     fields=("kind", "tokenizer"),
-    command=measuring_command("fairness"),
     measure=("premium", "premium"),
 )
 
@@ -254,12 +248,10 @@ ORIGIN = Kind(
     title="Origin of tokens",
     about="Text of each language, tokenized by the union. Shows tokens that are not in the "
     "language's own subtokenizer.",
-    example="modtok origin TEXT > results/origin.jsonl",
     charts=_origin_charts,
     tables=_origin_tables,
     order=30,
     fields=("tokenizer", "language", "text", "outside", "several", "exclusive"),
-    command=measuring_command("origin"),
 )
 
 KINDS = (CHECK, NSL, FAIRNESS, ORIGIN)
