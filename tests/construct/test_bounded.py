@@ -10,7 +10,6 @@ from typing import Any
 import orjson
 import pytest
 
-from helpers.contents import contents
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct import bounded
@@ -45,16 +44,6 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tokens(place: Path) -> list[str]:
     return [(place / name).read_text() for name in ("tokenizer.json", "references/fi.json")]
-
-
-@pytest.mark.parametrize("learner", LEARNERS)
-def test_all_that_fits_is_learned_from(learner: Any, data: Path, tmp_path: Path) -> None:
-    plain = learner(data=data, output=tmp_path / "plain", k=K)
-    report = learner(data=data, output=tmp_path / "limited", k=K, memory="1GB")
-    assert report.signature == plain.signature
-    assert [set(row) for row in report.lines] == [set(row) for row in plain.lines]
-    assert contents(tmp_path / "limited") == contents(tmp_path / "plain")
-    assert {path.name for path in tmp_path.iterdir()} == {"data", "plain", "limited"}
 
 
 @pytest.mark.usefixtures("narrow")

@@ -13,32 +13,8 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.unigram import unigram
-from modtok_cli.learn.sequential import learn_plain
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.corpus import count_corpus
-from modtok_cli.text.counts import merge_counts
 
 DATA = SAMPLE / "data"
-
-
-def test_one_file_per_language(tmp_path: Path) -> None:
-    report = bpe(["el", "sw"], data=DATA, output=tmp_path / "mono", k=500)
-    assert sorted(path.name for path in (tmp_path / "mono").iterdir()) == ["el.json", "sw.json"]
-    assert [row["tokens"] for row in report.rows()] == [500, 500]
-    text = "Habari za asubuhi"
-    tokenizer = open_tokenizer(str(tmp_path / "mono" / "sw.json"))
-    assert tokenizer.decode(tokenizer.encode(text)) == text
-
-
-def test_joint_learns_from_all_text_together(tmp_path: Path) -> None:
-    bpe(["el", "sw"], data=DATA, output=tmp_path / "joint", k=700, joint=True)
-    tokenizer = ModularTokenizer.load(tmp_path / "joint")
-    tables = [count_corpus([DATA / f"{language}.jsonl"]) for language in ("el", "sw")]
-    alone = learn_plain(merge_counts(tables), 700, tokenizer.vocabulary.specials).merges
-    assert (tokenizer.merges == alone.merges).all()
-    assert tokenizer.token_membership[:].all()
-    assert tokenizer.settings == {"joint": True}
 
 
 @pytest.mark.parametrize("joint", [False, True])

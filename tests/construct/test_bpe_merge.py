@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import orjson
 import pytest
 import sentencepiece
 
@@ -14,11 +13,8 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.construct.references import reference_json, reference_of
-from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.modular.inspect import check_subsets
-from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.pretokenizer import BPE
@@ -42,22 +38,6 @@ def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
-def anonymous(tokenizer: Subtokenizer) -> bytes:
-    document = orjson.loads(tokenizer.to_json())
-    document["model"]["modtok"]["parent"] = None
-    return orjson.dumps(document)
-
-
-def test_writes_a_modular_directory(made: Path) -> None:
-    tokenizer = ModularTokenizer.load(made)
-    assert (tokenizer.algorithm, tokenizer.segmentation) == ("bpe-merge", "fewest-tokens")
-    assert tokenizer.languages == ("en", "fi", "fr")
-    assert (tokenizer.token_membership.sizes() == 600).all()
-    assert tokenizer.settings == {"whole_characters": False, "superwords": 0}
-    assert check_subsets(tokenizer, samples=3).sound
-    assert sorted(path.stem for path in (made / "references").iterdir()) == LANGUAGES
-
-
 def test_nsl_is_below_one(made: Path) -> None:
     texts = [PARALLEL / f"{language}.txt" for language in LANGUAGES]
     alone = nsl([f"{made}@each"], texts)
@@ -66,45 +46,9 @@ def test_nsl_is_below_one(made: Path) -> None:
         assert whole["nsl"] < row["nsl"] < 1.0
 
 
-def test_references_equal_those_of_bpe_seq(data: Path, made: Path, tmp_path: Path) -> None:
-    bpe_seq(LANGUAGES, data=data, output=tmp_path / "seq", k=600)
-    assert contents(made / "references") == contents(tmp_path / "seq" / "references")
-
-
-@pytest.mark.parametrize("k", [256, 258, 300, 2000, 100_000])
-def test_a_reference_is_a_prefix_of_a_longer_bpe(k: int) -> None:
-    counts = count_corpus([SAMPLE / "data" / "fi.jsonl"], pretokenizer=BPE)
-    longer = learn_plain(counts, k * 5 // 4).merges
-    assert reference_of("fi", counts, k, longer) == reference_json("fi", counts, k, ())
-
-
 def test_same_bytes_for_any_threads_and_order(data: Path, made: Path, tmp_path: Path) -> None:
     bpe_merge(["fr", "en", "fi"], data=data, output=tmp_path / "tok", k=600, threads=1)
     assert contents(tmp_path / "tok") == contents(made)
-
-
-def test_append_and_remove_keep_other_languages(data: Path, made: Path, tmp_path: Path) -> None:
-    before = ModularTokenizer.load(made)
-    output = tmp_path / "tok"
-    shutil.copytree(made, output)
-    report = bpe_merge(data=data, output=output, append=["el"])
-    longer = ModularTokenizer.load(output)
-    assert [row["language"] for row in report.rows()] == ["el"]
-    assert longer.languages == ("en", "fi", "fr", "el")
-    assert longer.vocabulary.tokens()[: before.size] == before.vocabulary.tokens()
-    for names in (["en"], ["fi"], ["fr"], ["en", "fr"], LANGUAGES):
-        assert anonymous(longer.subset(names)) == anonymous(before.subset(names))
-    assert (output / "references" / "el.json").is_file()
-
-    same = {"k": 600, "whole_characters": False, "specials": before.vocabulary.specials}
-    bpe_merge(output=output, remove=["el"], **same)
-    assert ModularTokenizer.load(output).signature == before.signature
-    assert contents(output) == contents(made)
-    bpe_merge(output=output, remove=["en", "fi"])
-    rest = ModularTokenizer.load(output)
-    assert (rest.languages, rest.size) == (("fr",), 600)
-    assert anonymous(rest.full()) == anonymous(before.subset(["fr"]))
-    assert [path.name for path in (output / "references").iterdir()] == ["fr.json"]
 
 
 def test_invalid_requests(data: Path, made: Path, tmp_path: Path) -> None:

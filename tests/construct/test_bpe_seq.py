@@ -6,9 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
@@ -18,8 +16,7 @@ from helpers.contents import contents
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.construct.bpe_merge import UnitedBpe, bpe_merge
-from modtok_cli.construct.bpe_seq import SequentialBpe, bpe_seq
+from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.journal import JournalDir, JournalState
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import write_counts
@@ -82,16 +79,6 @@ def test_same_bytes_for_any_hash_seed(data: Path, tmp_path: Path) -> None:
     # Here it is another seed, drawn when pytest began.
     bpe_seq(["en", "fi"], data=data, output=tmp_path / "here", k=400)
     assert contents(tmp_path / "here") == contents(tmp_path / "there")
-
-
-@pytest.mark.parametrize("segmentation", ["merges", "fewest-tokens"])
-def test_append_in_steps_equals_one_run(data: Path, tmp_path: Path, segmentation: Any) -> None:
-    settings = {"data": data, "k": 450, "segmentation": segmentation}
-    bpe_seq(["en", "fi", "sw"], output=tmp_path / "one", **settings)
-    bpe_seq(["en", "fi"], output=tmp_path / "two", **settings)
-    report = bpe_seq(data=data, output=tmp_path / "two", append=["sw"])
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
-    assert [row["language"] for row in report.rows()] == ["sw"]
 
 
 def test_append_keeps_settings(data: Path, tmp_path: Path) -> None:
@@ -162,43 +149,6 @@ def test_special_tokens(data: Path, tmp_path: Path) -> None:
     ):
         bpe_seq(["en"], data=data, output=tmp_path / name, k=300, **options)  # type: ignore[arg-type]
         assert ModularTokenizer.load(tmp_path / name).vocabulary.specials == expected
-
-
-@pytest.mark.parametrize(
-    ("build", "kind", "method"),
-    [
-        (bpe_seq, SequentialBpe, "_add"),
-        (partial(bpe_seq, segmentation="fewest-tokens"), SequentialBpe, "_add"),
-        (bpe_merge, UnitedBpe, "learn_language"),
-    ],
-    ids=["merges", "fewest-tokens", "bpe-merge"],
-)
-def test_resumes_from_its_journal(
-    build: Any, kind: type, method: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Fails at the third language; the second run learns that one only."""
-    build(LANGUAGES, data=data, output=tmp_path / "whole", k=500)
-    learned: list[str] = []
-    learn = getattr(kind, method)
-
-    def failing(self, language, *rest):  # type: ignore[no-untyped-def]
-        if language == "fr" and "fr" not in learned:
-            learned.append("fr")
-            raise ModtokError("the machine went away")
-        learned.append(language)
-        return learn(self, language, *rest)
-
-    monkeypatch.setattr(kind, method, failing)
-    settings = {"data": data, "output": tmp_path / "tok", "k": 500, "threads": 1}
-    for _ in range(2):
-        try:
-            build(LANGUAGES, **settings, journal_seconds=0)
-        except ModtokError:
-            assert (tmp_path / ".tok.resume" / "journal.json").exists()
-            assert not (tmp_path / "tok").exists()
-    assert learned == ["en", "fi", "fr", "fr"]
-    assert contents(tmp_path / "tok") == contents(tmp_path / "whole")
-    assert not (tmp_path / ".tok.resume").exists()
 
 
 def test_a_journal_of_other_text_is_not_used(data: Path, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import orjson
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.learn.merges import unspaced
@@ -51,15 +50,6 @@ def test_no_token_is_longer(build: object, data: Path, tmp_path: Path) -> None:
         settings = ModularTokenizer.load(place).settings
         assert settings.get("max_unspaced") == (None if most == 16 else most)
         assert longest_in(place / "references" / "ja.json") <= 3 * expected + 2
-
-
-def test_joint_and_alone(data: Path, tmp_path: Path) -> None:
-    bpe(data=data, output=tmp_path / "joint", k=600, joint=True, max_unspaced=5)
-    assert longest(tmp_path / "joint") <= 5
-    for most, bytes_of_longest in ((5, 15), (0, 63)):
-        place = tmp_path / f"alone-{most}"
-        bpe(["ja"], data=data, output=place, k=600, max_unspaced=most)
-        assert longest_in(place / "ja.json") == bytes_of_longest
 
 
 def test_appending_keeps_the_limit(data: Path, tmp_path: Path) -> None:

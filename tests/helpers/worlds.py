@@ -18,7 +18,7 @@ END = "<|endoftext|>"
 OFTEN = [
     "ab ab ba",
     "ab",
-    "abc abc bc",
+    "abc abcabcabc bc",
     "é日本 ab",
     f"a{END}b",
     "aaaa aa",

@@ -5,11 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modtok_cli.base.errors import UsageError
 from modtok_cli.core.learn import removal_losses
 from modtok_cli.core.segment import SegmenterHandle, trie_of
 from modtok_cli.learn.fewest_tokens import (
@@ -19,14 +17,10 @@ from modtok_cli.learn.fewest_tokens import (
     SHORT_EACH,
     SHORT_WORD,
     SPECIAL_SCORE,
-    estimate_token_counts,
     file_scores,
     likelihood_of_scores,
     likelihoods,
 )
-from modtok_cli.learn.merges import GlobalMerges
-from modtok_cli.learn.prune import _halves, choose_tokens, damped, is_whole, whole_tokens
-from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.reference.fewest_tokens import least, losses
 from modtok_cli.text.counts import WordCounts
 
@@ -150,65 +144,3 @@ def test_losses_of_a_long_word_take_linear_time() -> None:
     )  # fmt: skip
     assert total == token_counts[2] == 250_000
     assert lost.tolist() == [0, 0, 250_000]
-
-
-TEXT = [(b" the", 90), (b" then", 30), (b" there", 20), (b"other", 7), ("été".encode(), 9)]
-TEXT += [("κόσμος".encode(), 5), (b" thesis", 3), (b"a" * 40, 1), ("été then".encode(), 2)]
-
-
-def wide(k: int) -> tuple[WordCounts, GlobalMerges]:
-    counts = WordCounts.from_pairs(TEXT)
-    return counts, learn_plain(counts, k, ("<|x|>",)).merges
-
-
-@pytest.mark.parametrize("k", [257, 260, 265, 270])
-@pytest.mark.parametrize("whole", [False, True])
-def test_k_tokens_are_chosen(k: int, whole: bool) -> None:
-    counts, merges = wide(290)
-    if whole and k < 262:
-        with pytest.raises(UsageError, match="single characters"):
-            choose_tokens(counts, merges, k, whole_characters=True)
-        return
-    chosen = choose_tokens(counts, merges, k, whole_characters=whole)
-    assert len(chosen.tokens) == k - 257 == len(set(chosen.tokens))
-    assert list(chosen.tokens) == sorted(chosen.tokens, key=lambda t: (len(t), t))
-    assert len(chosen.token_counts) == k
-    if whole:
-        assert all(map(is_whole, chosen.tokens))
-        characters = {c for token in chosen.tokens for c in token.decode() if ord(c) > 127}
-        assert {c.encode() for c in characters} <= set(chosen.tokens)
-
-
-def test_the_best_token_is_kept() -> None:
-    counts, merges = wide(290)
-    assert choose_tokens(counts, merges, 258).tokens == (b" the",)
-
-
-def test_a_small_text_gives_fewer_tokens() -> None:
-    counts = WordCounts.from_pairs([(b"ab", 3)])
-    assert choose_tokens(counts, learn_plain(counts, 300).merges, 300).tokens == (b"ab",)
-
-
-def test_token_counts_decide_ties() -> None:
-    # "abc" is ab|c or a|bc. At first all are as likely and the longer last token wins; then
-    # the token_counts of "ab" and "c" elsewhere decide.
-    counts = WordCounts.from_pairs([(b"abc", 1), (b"ab", 50), (b"c", 5)])
-    tokens = [b"a", b"b", b"c", b"ab", b"bc"]
-    assert estimate_token_counts(counts, trie_of(tokens), 5, rounds=1).tolist() == [1, 0, 5, 50, 1]
-    assert estimate_token_counts(counts, trie_of(tokens), 5, rounds=2).tolist() == [0, 0, 6, 51, 0]
-
-
-def test_damping_is_a_three_quarter_power() -> None:
-    counts = np.array([1, 2, 16, 10_000, 81])
-    assert damped(counts).tolist() == [64, 107, 512, 64_000, 1728]
-
-
-def test_whole_tokens_contain_their_characters() -> None:
-    pool = ["é".encode(), "ét".encode(), "ñu".encode(), b"\xc3", b"th", b"\xa9t"]
-    assert whole_tokens(pool) == ["é".encode(), "ét".encode(), b"th"]
-
-
-def test_halves_of_sources_are_of_about_the_same_size() -> None:
-    sources = [WordCounts.from_pairs([(b"a", n)]) for n in (1, 1, 2)]
-    assert [[each.occurrences for each in half] for half in _halves(sources)] == [[2], [1, 1]]
-    assert _halves(sources[:1]) == (sources[:1], sources[:1])

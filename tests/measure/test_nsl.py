@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer
 
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
@@ -20,7 +19,6 @@ from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
 from modtok_cli.measure.references import References, identify
-from modtok_cli.measure.scripts import word_total
 from modtok_cli.modular.open import open_subset, subset_spec
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.charts import Dots
@@ -42,36 +40,6 @@ def lines(language: str) -> list[str]:
     return (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8").split("\n")[:-1]
 
 
-def test_equals_counting_with_the_library(place: Path) -> None:
-    """Equation 1 of the paper, with both sides tokenized line by line by the library."""
-    rows = nsl([f"{place}@fr,en"], [SAMPLE / "parallel" / "fr.txt"])
-    subset = Tokenizer.from_str(
-        ModularTokenizer.load(place).subset(["fr", "en"]).to_json().decode()
-    )
-    reference = Tokenizer.from_file(str(place / "references" / "fr.json"))
-    ours, theirs = (
-        sum(len(tokenizer.encode(line).ids) for line in lines("fr"))
-        for tokenizer in (subset, reference)
-    )
-    (row,) = rows
-    assert (row["tokens"], row["reference_tokens"]) == (ours, theirs)
-    assert row["nsl"] == ours / theirs
-    text = "".join(lines("fr"))
-    assert row["characters"] == len(text)
-    assert row["tokens_per_byte"] == ours / len(text.encode())
-    assert row["language"] == "fr"
-    assert row["documents"] == len(lines("fr"))
-
-
-def test_each_uses_the_language_s_subtokenizer(place: Path) -> None:
-    rows = nsl([f"{place}@each", str(place)], [SAMPLE / "parallel"])
-    own = {row["language"]: row for row in rows if row["tokenizer"].endswith("@each")}
-    assert list(own) == LANGUAGES
-    assert all(row["size"] == 900 for row in own.values())
-    assert own["el"]["nsl"] == 1.0  # the first language is its own reference
-    assert {row["language"] for row in rows if row["tokenizer"] == str(place)} == set(LANGUAGES)
-
-
 def test_lines_of_several_languages_are_identified(place: Path, tmp_path: Path) -> None:
     mixed = tmp_path / "flores.txt"
     mixed.write_text("\n".join("\n".join(lines(language)) for language in LANGUAGES) + "\n")
@@ -89,11 +57,6 @@ def test_identification_chooses_the_shortest_code_length(place: Path) -> None:
     assert identify(texts, references) == ["ne"] * 20
     # Hundreds of references would fill gigabytes with the words that they encoded.
     assert all(one.tokenizer.encoder.spent.slots == 0 for one in references.values())
-
-
-def test_words_are_letters_and_digits() -> None:
-    counts = count_documents([["l'eau, 3 fois - काठमाडौं\n".encode(), b"  ..  "]])
-    assert word_total(counts) == 5
 
 
 def test_signature_names_what_was_measured(place: Path) -> None:

@@ -1,0 +1,286 @@
+"""Constructions by their definitions, in small workspaces, stopped and continued anywhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.examples import examples
+from helpers.said import Said
+from helpers.worlds import World, worlds, write
+from modtok_cli.base.progress import Silent
+from modtok_cli.construct.bpe import bpe
+from modtok_cli.construct.bpe_merge import bpe_merge
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.construct.journal import JournalDir
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.reference import pruning
+from modtok_cli.reference.sequential_bpe import SequentialBpe, bytes_of, segment
+from modtok_cli.reference.splitting import split
+from modtok_cli.text.pretokenizer import BPE
+
+SPECIALS = ("<|endoftext|>", "<|pad|>", "<s>")
+
+
+class Stop(BaseException):
+    """Instead of a kill."""
+
+
+@st.composite
+def builds(draw: st.DrawFn) -> dict[str, Any]:
+    """Text and options, how many languages are appended, and after which journal it is stopped."""
+    world = draw(worlds())
+    is_often = all(max(counted(each).values()) > 1 for each in texts(world).values())
+    return {
+        "world": world, "extra": draw(st.integers(0, 9)), "specials": draw(st.integers(2, 3)),
+        "least": 2 if is_often and draw(st.booleans()) else None,
+        "limit": draw(st.sampled_from([None, 0, 1])),
+        "appended": draw(st.integers(0, len(world) - 1)), "stop": draw(st.integers(0, 2)),
+        "order": draw(st.sampled_from(["alphabetical", "given", "size"])),
+        "passes": draw(st.integers(1, 2)), "memory": draw(st.sampled_from([None, "1GB"])),
+        "segmentation": draw(st.sampled_from(["merges", "fewest-tokens"])),
+    }  # fmt: skip
+
+
+def texts(world: World) -> dict[str, list[bytes]]:
+    return {name: [t.encode() for each in those for t in each] for name, those in world.items()}
+
+
+def counted(documents: Sequence[bytes]) -> Counter[bytes]:
+    return Counter(word for text in documents for word in split(BPE.pattern, text))
+
+
+def frequent(documents: Sequence[bytes], least: int | None) -> dict[bytes, int]:
+    return {word: n for word, n in counted(documents).items() if n >= (least or 1)}
+
+
+def build(command: Any, given: Mapping[str, Any], place: Path, **options: Any) -> Any:
+    """Call a command until it comes through; some languages are then appended."""
+    names = list(given["world"])
+    kept = len(names) - given["appended"]
+    real, left = JournalDir.write, [given["stop"]]
+    done = [0]
+
+    def stopping(self: JournalDir, *saved: Any) -> None:
+        real(self, *saved)
+        left[0] -= 1
+        done[0] += 1
+        if left[0] == 0:
+            raise Stop
+
+    said = Said()
+    always = {
+        "data": place / "data", "output": place / "tok", "journal_seconds": 0,
+        "memory": given["memory"], "progress": said,
+    }  # fmt: skip
+    first = {
+        "k": 256 + given["specials"] + given["extra"], "min_count": given["least"],
+        "max_unspaced": given["limit"], "specials": SPECIALS[2 : given["specials"]], **options,
+    }  # fmt: skip
+    reports = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JournalDir, "write", stopping)
+        calls = [{"languages": names[:kept], **first}, {"append": names[kept:]}]
+        for call in calls[: 1 + bool(names[kept:])]:
+            done[0] = 0
+            try:
+                reports.append(command(**call, **always))
+            except Stop:
+                learned, said.notes = done[0], []
+                reports.append(command(**call, **always))
+                (note,) = (one for one in said.notes if one.startswith("resuming after"))
+                assert note.count(",") + 1 == learned
+    return ModularTokenizer.load(place / "tok"), [row for each in reports for row in each.lines]
+
+
+def check_texts(
+    tokenizer: ModularTokenizer, rows: Sequence[Mapping[str, Any]], given: Mapping[str, Any]
+) -> None:
+    """What the manifest and the report say of the text."""
+    for name, documents in texts(given["world"]).items():
+        corpus, words = tokenizer.corpora[name], counted(documents)
+        size = (len(documents), sum(map(len, documents)), sum(len(t.decode()) for t in documents))
+        assert (corpus.documents, corpus.bytes, corpus.characters) == size
+        rare = {w: n for w, n in words.items() if n < (given["least"] or 1)}
+        left = None if corpus.left_out is None else (corpus.left_out.words, corpus.left_out.bytes)
+        rare_bytes = sum(len(word) * number for word, number in rare.items())
+        assert left == ((len(rare), rare_bytes) if rare else None)
+        (row,) = (row for row in rows if row["language"] == name)
+        assert row.get("left_out_words", 0) == len(rare)
+
+
+def check_references(place: Path, given: Mapping[str, Any]) -> None:
+    """The plain BPE of each language, and how often it uses each token."""
+    files = {path.stem: path for path in (place / "tok" / "references").iterdir()}
+    assert files.keys() == given["world"].keys()
+    for name, path in files.items():
+        check_plain(path, texts(given["world"])[name], given)
+
+
+def plain(documents: Sequence[bytes], given: Mapping[str, Any], k: int | None = None) -> Any:
+    """Plain BPE of text, of k tokens beside the bytes."""
+    made = SequentialBpe(256 + (given["extra"] if k is None else k), max_unspaced=limit_of(given))
+    made.add("x", frequent(documents, given["least"]))
+    return made
+
+
+def limit_of(given: Mapping[str, Any]) -> int:
+    return 16 if given["limit"] is None else int(given["limit"])
+
+
+def check_plain(path: Path, documents: Sequence[bytes], given: Mapping[str, Any]) -> None:
+    expected, found = plain(documents, given), open_tokenizer(str(path))
+    tokens = found.vocabulary.tokens()
+    specials = [text.encode() for text in SPECIALS[: given["specials"]]]
+    assert tokens == [*specials, *expected.tokens]
+    assert [(tokens[a], tokens[b]) for a, b, _ in found.merges] == expected.merges
+    used: Counter[bytes] = Counter()
+    for word, number in frequent(documents, given["least"]).items():
+        used.update(dict.fromkeys((), number))
+        for part in segment(bytes_of(word), expected.merges):
+            used[part] += number
+    counts = orjson.loads(path.read_bytes())["model"]["modtok"]["counts"]
+    assert counts == [0] * len(specials) + [used[token] for token in expected.tokens]
+
+
+def members(tokenizer: ModularTokenizer, column: int) -> list[bytes]:
+    tokens = tokenizer.vocabulary.tokens()
+    ids = np.flatnonzero(tokenizer.token_membership[:, column])
+    return [tokens[index] for index in ids.tolist()]
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(builds())
+def test_sequential_bpe(tmp_path_factory: pytest.TempPathFactory, given: dict[str, Any]) -> None:
+    place, world = tmp_path_factory.mktemp("seq"), given["world"]
+    write(world, place / "data")
+    options = {name: given[name] for name in ("order", "passes", "segmentation")}
+    if given["order"] == "given":
+        given["world"] = world = dict(reversed(world.items()))
+    tokenizer, rows = build(bpe_seq, given, place, **options)
+    documents = texts(world)
+    first = list(world)[: len(world) - given["appended"]]
+    if given["order"] == "size":
+        first.sort(key=lambda name: (-sum(map(len, documents[name])), name))
+    order = [*first, *list(world)[len(first) :]]
+    assert [*tokenizer.languages] == [row["language"] for row in rows] == order
+    number, slow = given["specials"], SequentialBpe(
+        256 + given["extra"], passes=given["passes"], max_unspaced=limit_of(given)
+    )  # fmt: skip
+    for row, name in zip(rows, order, strict=True):
+        before = slow.tokens
+        slow.add(name, frequent(documents[name], given["least"]))
+        vocabulary = slow.vocabularies[name]
+        adopted = len(vocabulary & {*before[256:]})
+        assert (row["tokens"], row["adopted"]) == (len(vocabulary) + number, adopted)
+        assert row["new_tokens"] == len(slow.tokens) - len(before)
+        assert row["total"] == len(slow.tokens) + number
+    tokens = tokenizer.vocabulary.tokens()
+    assert tokens == [*(text.encode() for text in SPECIALS[:number]), *slow.tokens]
+    merges = [(tokens[a], tokens[b]) for a, b, _ in tokenizer.merges]
+    assert merges == slow.merges
+    for column, name in enumerate(order):
+        mine = members(tokenizer, column)
+        assert {*mine[number:]} == slow.vocabularies[name]
+        kept = np.flatnonzero(tokenizer.merge_membership[:, column])
+        assert {merges[rank] for rank in kept} == slow.merge_sets[name]
+        if given["segmentation"] == "fewest-tokens":
+            check_use(tokenizer, column, frequent(documents[name], given["least"]), number)
+    check_texts(tokenizer, rows, given)
+    check_references(place, given)
+    assert sorted(path.name for path in place.iterdir() if "resume" in path.name) == []
+
+
+def check_use(
+    tokenizer: ModularTokenizer, column: int, words: Mapping[bytes, int], specials: int
+) -> None:
+    """How often a language uses each of its tokens, from which subsets have their likelihoods."""
+    mine = members(tokenizer, column)
+    used = pruning.used(words, mine[specials:])
+    expected = [0] * specials + [used[token] for token in mine[specials:]]
+    assert tokenizer.token_counts[column].tolist() == expected
+
+
+@settings(max_examples=examples(30), deadline=None)
+@given(builds(), st.integers(0, 2))
+def test_united_bpe(
+    tmp_path_factory: pytest.TempPathFactory, given: dict[str, Any], removed: int
+) -> None:
+    """With a language removed again, the others stay."""
+    place, world = tmp_path_factory.mktemp("merge"), given["world"]
+    write(world, place / "data")
+    tokenizer, rows = build(bpe_merge, given, place)
+    number, k = given["specials"], 256 + given["specials"] + given["extra"]
+    documents, learned = texts(world), {}
+    for name in world:
+        candidates = plain(documents[name], given, int(k * 1.25) - 256 - number).tokens
+        learned[name] = pruning.chosen(
+            frequent(documents[name], given["least"]), candidates[:256], candidates[256:],
+            given["extra"], k // 8, limit=limit_of(given),
+        )  # fmt: skip
+    kept = len(world) - given["appended"]
+    first = {token for name in [*world][:kept] for token in learned[name]}
+    new = {token for each in learned.values() for token in each} - first
+    expected = [token for some in (first, new) for token in sorted(some, key=lambda t: (len(t), t))]
+
+    def check(tokenizer: ModularTokenizer, languages: Sequence[str]) -> None:
+        every = {token for name in languages for token in learned[name]}
+        tokens = tokenizer.vocabulary.tokens()
+        assert [*tokenizer.languages] == languages
+        assert tokens[number + 256 :] == [token for token in expected if token in every]
+        for column, name in enumerate(languages):
+            mine = members(tokenizer, column)
+            assert {*mine[number + 256 :]} == {*learned[name]}
+            check_use(tokenizer, column, frequent(documents[name], given["least"]), number)
+
+    check(tokenizer, [*world])
+    owners = Counter(token for each in learned.values() for token in each)
+    for row in rows:
+        if given["appended"] == 0:
+            own = sum(owners[token] == 1 for token in learned[row["language"]])
+            alone = own + (len(world) == 1) * (256 + number)
+            assert (row["own"], row["total"]) == (alone, tokenizer.size)
+        assert row["tokens"] == 256 + number + len(learned[row["language"]])
+    check_texts(tokenizer, rows, given)
+    check_references(place, given)
+    if len(world) > 1:
+        gone = [*world][removed % len(world)]
+        bpe_merge(remove=[gone], output=place / "tok", progress=Silent())
+        rest = ModularTokenizer.load(place / "tok")
+        check(rest, [name for name in world if name != gone])
+        assert rest.corpora == {n: c for n, c in tokenizer.corpora.items() if n != gone}
+        files = {path.stem for path in (place / "tok" / "references").iterdir()}
+        assert files == {*rest.languages}
+
+
+@settings(max_examples=examples(15), deadline=None)
+@given(builds(), st.booleans())
+def test_plain_bpe(
+    tmp_path_factory: pytest.TempPathFactory, given: dict[str, Any], joint: bool
+) -> None:
+    place, documents = tmp_path_factory.mktemp("plain"), texts(given["world"])
+    write(given["world"], place / "data")
+    bpe(data=place / "data", output=place / "made", joint=joint, min_count=given["least"],
+        k=256 + given["specials"] + given["extra"], max_unspaced=given["limit"],
+        specials=SPECIALS[2 : given["specials"]], memory=given["memory"],
+        progress=Silent())  # fmt: skip
+    if not joint:
+        for name, each in documents.items():
+            check_plain(place / "made" / f"{name}.json", each, given)
+        return
+    tokenizer = ModularTokenizer.load(place / "made")
+    expected = plain([text for each in documents.values() for text in each], given)
+    tokens = tokenizer.vocabulary.tokens()
+    assert tokens[given["specials"] :] == expected.tokens
+    assert [(tokens[a], tokens[b]) for a, b, _ in tokenizer.merges] == expected.merges
+    assert tokenizer.token_membership[:].all()
+    assert [*tokenizer.languages] == sorted(documents)
